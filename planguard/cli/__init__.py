@@ -1,0 +1,213 @@
+"""The command line: which commands exist, and how an exception becomes an exit code.
+
+Results go to stdout, progress and messages to stderr. The exit code is the same for every output
+format (ADR 0005). A command's module is imported only when the command is called, so that
+``planguard --version`` costs an interpreter start and little more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from planguard.errors import (
+    InternalError,
+    PlanError,
+    PlanGuardError,
+    ReplayError,
+    UnsafePlanError,
+    UsageError,
+    shorten,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_SAFE = 0
+EXIT_FINDINGS = 1
+EXIT_INPUT = 2
+EXIT_UNDECIDED = 3
+EXIT_INTERNAL = 4
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+"""What a shell reports for a program that SIGPIPE ended: ``planguard check ... | head``."""
+
+_EPILOG = """\
+examples:
+  planguard check plan.json                      decide a plan under its own model, else nccl
+  planguard check plan.json --model all          decide it under all nine execution models
+  planguard check a.json b.json --format jsonl   one result per line, for machines
+  planguard convert plan.json --flat             one explicit program per rank
+  planguard explain PG001                        what a finding code means
+  planguard doctor                               what is installed, what is missing
+
+exit codes:
+  0 safe   1 findings   2 usage, unreadable or refused input   3 undecided   4 internal error
+"""
+
+
+class Command(Protocol):
+    """What a command module's class offers."""
+
+    name: str
+    help: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's own arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do the work and return an exit code."""
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """Where a command lives; enough for ``--help`` without importing it.
+
+    Attributes:
+        name: The verb.
+        module: The module to import when the verb is used; it defines one class of that ``name``.
+        help: One line for the list of commands.
+    """
+
+    name: str
+    module: str
+    help: str
+
+    def load(self) -> Command:
+        """Import the module and make the command."""
+        import importlib
+
+        for value in vars(importlib.import_module(self.module)).values():
+            if isinstance(value, type) and value.__dict__.get("name") == self.name:
+                command: Command = value()
+                return command
+        raise InternalError(f"{self.module} defines no command named {self.name!r}")
+
+
+COMMANDS: tuple[CommandEntry, ...] = (
+    CommandEntry("check", "planguard.cli.check", "decide plans"),
+    CommandEntry("convert", "planguard.cli.convert", "planner formats to plan files"),
+    CommandEntry("schema", "planguard.cli.schema", "JSON Schema of a plan or a result"),
+    CommandEntry("explain", "planguard.cli.explain", "the page of a finding code"),
+    CommandEntry("replay", "planguard.cli.replay", "run a witness on real processes"),
+    CommandEntry("doctor", "planguard.cli.doctor", "what is installed, what is missing"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; never raises, never exits by itself.
+
+    Args:
+        argv: Arguments without the program name; None takes them from ``sys.argv``.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone. Point stdout at nothing, or the interpreter's own flush at exit
+        # would print a second error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except SystemExit as stop:  # argparse: --help, --version, a usage error
+        return stop.code if isinstance(stop.code, int) else EXIT_INPUT
+    except Exception as error:  # noqa: BLE001 - the one place that maps exceptions to exit codes
+        return _report(error, arguments)
+    return code
+
+
+def _dispatch(arguments: list[str]) -> int:
+    chosen = next((word for word in arguments if not word.startswith("-")), None)
+    parser, commands = _parser(chosen)
+    args = parser.parse_args(arguments)
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return EXIT_INPUT
+    return commands[args.command].run(args)
+
+
+def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, Command]]:
+    """Build the parser; only the chosen command is imported and declares its arguments."""
+    parser = argparse.ArgumentParser(
+        prog="planguard",
+        description="Decide whether a parallelization plan can deadlock, before it runs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version)
+    verbs = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands: dict[str, Command] = {}
+    for entry in COMMANDS:
+        sub = verbs.add_parser(
+            entry.name,
+            help=entry.help,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if entry.name == chosen:
+            commands[entry.name] = command = entry.load()
+            sub.description = command.help
+            command.add_arguments(sub)
+    return parser, commands
+
+
+class _Version(argparse.Action):
+    """``--version``, which reads the version only when asked."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from planguard import __version__
+
+        print(f"planguard {__version__}")
+        parser.exit()
+
+
+def _report(error: Exception, arguments: list[str]) -> int:
+    """Print an exception for people and return its exit code."""
+    if isinstance(error, UnsafePlanError):
+        code = EXIT_FINDINGS
+    elif isinstance(error, (PlanError, UsageError, ReplayError)):
+        code = EXIT_INPUT
+    elif isinstance(error, OSError) and error.filename is not None:
+        reason = error.strerror or type(error).__name__
+        print(f"error: {shorten(str(error.filename))}: {reason}", file=sys.stderr)
+        return EXIT_INPUT
+    else:
+        _report_internal(error, arguments)
+        return EXIT_INTERNAL
+    print(f"error: {error}", file=sys.stderr)
+    return code
+
+
+def _report_internal(error: Exception, arguments: list[str]) -> None:
+    """Say what broke, where, and how to see it again."""
+    import platform
+    import shlex
+    import traceback
+    from pathlib import Path
+
+    from planguard import __version__
+
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    message = error.message if isinstance(error, PlanGuardError) else str(error)
+    versions = f"planguard {__version__}, Python {platform.python_version()}, {sys.platform}"
+    print(
+        f"internal error[PG999]: {type(error).__name__}: {shorten(message, 200)}{where}\n"
+        "  a defect of PlanGuard, not a statement about the plan: nothing was decided\n"
+        f"  reproduce: planguard {shlex.join(arguments)}\n"
+        f"  versions:  {versions}\n"
+        "  PLANGUARD_DEBUG=1 prints the traceback; please report both",
+        file=sys.stderr,
+    )
+    if os.environ.get("PLANGUARD_DEBUG"):
+        traceback.print_exception(error)
