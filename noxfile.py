@@ -1,0 +1,78 @@
+"""The project's one task runner: ``nox -l`` lists the sessions."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import nox
+
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.reuse_existing_virtualenvs = True
+
+
+@nox.session(python=["3.11", "3.12", "3.13"])
+def tests(session: nox.Session) -> None:
+    session.install("-e", ".[test]")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def pure(session: nox.Session) -> None:
+    session.install("-e", ".[test]", env={"PLANGUARD_PURE": "1"})
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    session.install("-e", ".[test]")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("codespell")
+    session.run("lint-imports")
+    session.run("towncrier", "build", "--draft", "--version", "next", silent=True)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    session.install("-e", ".[test]")
+    session.run("mypy", "--strict", "planguard", "planners")
+
+
+@nox.session
+def stub(session: nox.Session) -> None:
+    """Write planguard/_native.pyi anew from the built module."""
+    session.install("-e", ".[test]")
+    session.run(
+        *("python", "-m", "nanobind.stubgen", "-m", "planguard._native"),
+        *("-o", "planguard/_native.pyi"),
+    )
+
+
+@nox.session(venv_backend="none")
+def native(session: nox.Session) -> None:
+    """Build the core without Python, with sanitizers, and run its tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        build = str(Path(folder) / "build")
+        session.run(
+            *("cmake", "-S", "native", "-B", build, "-DPLANGUARD_SANITIZE=ON"),
+            "-DCMAKE_BUILD_TYPE=Debug",
+        )
+        session.run("cmake", "--build", build, "--parallel", "2")
+        session.run("ctest", "--test-dir", build, "--output-on-failure")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Run every example of the documentation; ``-- --update`` rewrites the transcripts."""
+    session.install("-e", ".[test]")
+    if "--update" in session.posargs:
+        session.run("python", "tests/test_readme.py", "--update")
+    session.run("pytest", "tests/test_readme.py")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    session.install("-e", ".[test]")
+    for script in sorted(Path("benchmarks").glob("bench_*.py")):
+        session.run("python", str(script), *session.posargs)

@@ -1,0 +1,148 @@
+"""The walls of the house: who may import whom, what an import costs, how large a room may be."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted(
+    path for folder in ("planguard", "planners") for path in (ROOT / folder).rglob("*.py")
+)
+HEAVY = ("torch", "z3", "networkx", "numpy", "msgspec", "rich", "hypothesis")
+
+
+def path_in_repository(path: Path) -> str:
+    """A short test id."""
+    return str(path.relative_to(ROOT))
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the import contracts on the sources in a folder, wherever the package is installed."""
+    # -S keeps the editable redirect away from a copy; the tool itself comes in by its path.
+    script = (
+        f"import sys; sys.path[:0] = [{str(folder)!r}]; sys.path += {sys.path!r}; "
+        "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    )
+    return subprocess.run(
+        [sys.executable, "-S", "-c", script, "--no-cache"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A copy of the sources with planners where it is once installed."""
+    skip = shutil.ignore_patterns("__pycache__", "*.so")
+    shutil.copytree(ROOT / "planguard", tmp_path / "planguard", ignore=skip)
+    shutil.copytree(ROOT / "planners", tmp_path / "planguard" / "planners", ignore=skip)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_imports_go_downward_only(house):
+    """Every import of the package keeps the contracts of pyproject.toml."""
+    done = lint_imports(house)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("planguard/plan/columns.py", "import planguard.engine"),
+        ("planguard/engine.py", "import planguard.planners.fx"),
+        ("planguard/planners/fx.py", "import planguard.engine"),
+        ("planguard/engine.py", "import z3"),
+        ("planguard/engine.py", "import networkx"),
+        ("planguard/plan/columns.py", "import torch"),
+        ("planguard/engine.py", "import planguard._native"),
+        ("planguard/newcomer.py", "import planguard.errors"),
+    ],
+)
+def test_a_forbidden_import_is_noticed(house, module, line):
+    """Each contract reports an import that breaks it, and a new part without a layer."""
+    (house / "planguard" / "_native.py").touch()
+    with (house / module).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    done = lint_imports(house)
+    assert done.returncode != 0, done.stdout
+    assert "BROKEN" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("statement", ["import planguard", "import planguard.cli"])
+def test_importing_the_package_imports_nothing_heavy(statement):
+    """Importing planguard, or its command line, loads none of its heavy dependencies."""
+    script = f"{statement}; import sys; print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=path_in_repository)
+def test_torch_is_imported_inside_functions_only(path):
+    """No module of the package or the adapters imports torch, z3 or networkx at its top level."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    outside = [
+        name
+        for node in tree.body
+        for name in imported(node)
+        if name.partition(".")[0] in {"torch", "z3", "networkx"}
+    ]
+    assert outside == []
+
+
+def imported(node: ast.AST) -> list[str]:
+    """The modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.level == 0:
+        return [node.module or ""]
+    return []
+
+
+def test_the_certificate_checker_needs_the_standard_library_only():
+    """certificate/checker.py imports standard-library modules only and has under 300 lines."""
+    path = ROOT / "planguard" / "certificate" / "checker.py"
+    text = path.read_text(encoding="utf-8")
+    names = [name for node in ast.walk(ast.parse(text)) for name in imported(node)]
+    relative = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert [n for n in names if n.partition(".")[0] not in sys.stdlib_module_names] == []
+    assert relative == []
+    assert len(text.splitlines()) < 300
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=path_in_repository)
+def test_rooms_stay_small(path):
+    """No module is above 400 lines and no function above 80."""
+    text = path.read_text(encoding="utf-8")
+    functions = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    long = [f.name for f in functions if (f.end_lineno or f.lineno) - f.lineno >= 80]
+    assert long == []
+    assert len(text.splitlines()) <= 400
+
+
+def test_adapters_have_one_name_only():
+    """Importing the adapters as planners instead of planguard.planners is refused."""
+    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import planners"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "import planguard.planners, not planners" in done.stderr

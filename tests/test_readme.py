@@ -1,0 +1,197 @@
+"""The README and the documentation under test; ``--update`` writes the transcripts anew.
+
+In a fenced ``console`` block, every ``$ planguard ...`` line is run and what it prints is compared
+with the lines below it, times aside. A fenced ``pycon`` block is a doctest. The files a page tells
+its reader to save stand behind a comment ``<!-- file: NAME -->``. Each page has a folder of its own
+to run in, with ``examples/`` in it.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    path
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    # The pages of the codes are installed with the package and have their own test.
+    if "codes" not in path.relative_to(ROOT).parts
+]
+FENCE = re.compile(
+    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+SECONDS = 120
+ECHO_CODE = "echo $?"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    kind: str
+    body: str
+    file: str | None
+    span: tuple[int, int]
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of a page, in order."""
+    return [
+        Block(found["kind"], found["body"], found["file"], found.span("body"))
+        for found in FENCE.finditer(text)
+    ]
+
+
+def is_transcript(block: Block) -> bool:
+    """Whether a block shows the command line at work."""
+    return block.kind == "console" and block.body.startswith("$ planguard ")
+
+
+def prepare(folder: Path) -> None:
+    """Give a page the files that a reader in a checkout has."""
+    for name in ("examples", "README.md"):
+        if (ROOT / name).exists() and not (folder / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+
+
+def replay(body: str, folder: Path) -> str:
+    """Run the commands of a transcript and return the transcript as it is today."""
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONUNBUFFERED": "1",  # stdout and stderr in the order of a terminal
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+    }
+    shown: list[str] = []
+    code = 0
+    for command in re.findall(r"^\$ (.*)$", body, re.MULTILINE):
+        shown.append(f"$ {command}\n")
+        if command == ECHO_CODE:
+            shown.append(f"{code}\n")
+            continue
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        code = done.returncode
+        shown.append(done.stdout)
+    return "".join(shown)
+
+
+def normalize(text: str) -> str:
+    """Hide what may differ between two runs: durations, and blanks at the ends of lines."""
+    text = re.sub(r"\b\d[\d,]*(\.\d+)? ?(s|ms|us|µs)\b", "<time>", text)
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def name_of(page: Path) -> str:
+    """A page's path inside the repository."""
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_transcript_is_what_the_command_prints(page, tmp_path):
+    """Each console transcript of a page is what its commands print today, times aside."""
+    prepare(tmp_path)
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.body, encoding="utf-8")
+        if is_transcript(block):
+            assert normalize(replay(block.body, tmp_path)) == normalize(block.body)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_interactive_example_is_true(page, tmp_path, monkeypatch):
+    """Each interactive Python example of a page prints what the page says."""
+    prepare(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.body, encoding="utf-8")
+        if block.kind == "pycon":
+            test = doctest.DocTestParser().get_doctest(block.body, names, name_of(page), None, 0)
+            runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+            report: list[str] = []
+            runner.run(test, out=report.append, clear_globs=False)
+            assert runner.failures == 0, "".join(report)
+            names = test.globs
+
+
+def test_every_transcript_marker_has_its_transcript():
+    """A marker <!-- transcript:NAME --> is followed at once by a transcript of the command line."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    marked = re.findall(r"<!-- transcript:(\S+) -->\n+(.{0,24})", text, re.DOTALL)
+    assert [name for name, after in marked if not after.startswith("```console\n$ planguard")] == []
+
+
+def test_the_readme_opens_with_two_commands():
+    """The first block of the README holds two commands: the main job, then the tests."""
+    first = blocks((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    commands = first.body.splitlines()
+    assert first.kind == "sh"
+    assert len(commands) == 2
+    assert re.fullmatch(r"pip install \. && planguard check examples/\S+.*", commands[0])
+    assert re.fullmatch(r'pip install -e "\.\[test\]" && pytest', commands[1])
+
+
+def test_no_link_inside_the_documentation_is_broken():
+    """Every relative link of a page leads to a file of the repository."""
+    broken = [
+        f"{name_of(page)} -> {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_a_wrong_transcript_is_noticed(tmp_path):
+    """A transcript whose output differs from the real one is not equal to its replay."""
+    body = "$ planguard --version\nplanguard 99.0\n$ echo $?\n0\n"
+    assert normalize(replay(body, tmp_path)) != normalize(body)
+    assert replay(body, tmp_path).endswith("$ echo $?\n0\n")
+
+
+def update() -> None:
+    """Write every transcript of every page anew."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            prepare(folder)
+            pieces: list[str] = []
+            end = 0
+            for block in blocks(text):
+                if block.file is not None:
+                    (folder / block.file).write_text(block.body, encoding="utf-8")
+                if is_transcript(block):
+                    new = replay(block.body, folder)
+                    if normalize(new) != normalize(block.body):
+                        pieces += [text[end : block.span[0]], new]
+                        end = block.span[1]
+            pieces.append(text[end:])
+        if "".join(pieces) != text:
+            page.write_text("".join(pieces), encoding="utf-8")
+            print(f"updated {name_of(page)}")
+
+
+if __name__ == "__main__" and "--update" in sys.argv:
+    update()

@@ -1,0 +1,210 @@
+"""The entry of the command line, and planguard doctor."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import planguard
+from planguard import cli
+from planguard.cli import doctor
+from planguard.errors import InternalError, PlanError, UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Failing:
+    """A command that fails as it is told."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def run(self, args):
+        raise self.error
+
+    def add_arguments(self, parser):
+        parser.add_argument("words", nargs="*")
+
+    help = "fail"
+
+
+@pytest.fixture
+def fail(monkeypatch):
+    """Make `planguard check` raise a given exception."""
+
+    def arrange(error):
+        monkeypatch.setattr(cli.CommandEntry, "load", lambda _: Failing(error))
+
+    return arrange
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (PlanError("unknown op"), 2),
+        (UsageError("unknown model"), 2),
+        (FileNotFoundError(2, "No such file or directory", "a.json"), 2),
+        (InternalError("broken invariant"), 4),
+        (ZeroDivisionError("division by zero"), 4),
+        (RecursionError("too deep"), 4),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_exception_has_its_exit_code(fail, capsys, error, code):
+    """main() alone turns an exception into an exit code, and prints nothing on stdout."""
+    fail(error)
+    assert cli.main(["check", "a.json"]) == code
+    assert capsys.readouterr().out == ""
+
+
+def test_an_internal_error_says_how_to_see_it_again(fail, capsys):
+    """An internal error names its type, the command line and the versions, and decides nothing."""
+    fail(ZeroDivisionError("division by zero"))
+    cli.main(["check", "a plan.json"])
+    text = capsys.readouterr().err
+    assert "internal error[PG999]: ZeroDivisionError: division by zero" in text
+    assert "planguard check 'a plan.json'" in text
+    assert f"planguard {planguard.__version__}, Python" in text
+    assert "nothing was decided" in text
+
+
+def test_text_from_outside_cannot_control_the_terminal(fail, capsys):
+    """A file name with an escape sequence is shown escaped."""
+    fail(FileNotFoundError(2, "No such file or directory", "\x1b[2Jplan.json"))
+    cli.main(["check", "x"])
+    assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], []])
+def test_a_wrong_command_line_is_exit_code_2(arguments, capsys):
+    """An unknown command, an unknown option and no command at all are usage errors."""
+    assert cli.main(arguments) == 2
+    assert "usage: planguard" in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys):
+    """--help exits with 0 and shows the commands, examples and the exit codes."""
+    assert cli.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert "planguard check plan.json" in text
+    assert "3 undecided" in text
+    assert all(f"    {entry.name} " in text for entry in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("entry", cli.COMMANDS, ids=lambda entry: entry.name)
+def test_every_listed_command_exists(entry, capsys):
+    """Each command of the list loads, has the name it is listed under, and explains itself."""
+    assert entry.load().name == entry.name
+    assert cli.main([entry.name, "--help"]) == 0
+    assert f"usage: planguard {entry.name}" in capsys.readouterr().out
+
+
+def test_the_version_costs_no_import():
+    """planguard --version prints the version and loads none of the dependencies."""
+    script = (
+        "import sys; from planguard.cli import main; code = main(['--version']); "
+        "print(*sorted({'numpy', 'msgspec', 'networkx', 'z3', 'rich'} & set(sys.modules))); "
+        "raise SystemExit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, f"planguard {planguard.__version__}\n\n")
+
+
+def test_one_version():
+    """The package, its metadata and pyproject.toml name one version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    installed = importlib.metadata.version("planguard")
+    assert planguard.__version__ == installed == project["version"]
+
+
+def test_a_closed_pipe_is_no_internal_error():
+    """planguard --help into a reader that has gone prints no traceback."""
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m planguard doctor | true"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert "internal error" not in done.stderr
+
+
+def test_doctor_names_the_kernels_in_use(capsys):
+    """Doctor says which kernels are loaded, and that every required package is there."""
+    from planguard import kernels
+
+    assert cli.main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert f"\n   {kernels.IMPLEMENTATION} " in text or f"\n - {kernels.IMPLEMENTATION} " in text
+    assert importlib.metadata.version("numpy") in text
+    assert text.endswith("0 problems\n")
+
+
+def test_doctor_reports_the_twin_and_how_to_replace_it(monkeypatch, capsys):
+    """With the Python twin in use, doctor says so, says how to get native kernels, and exits 0."""
+    from planguard import kernels
+
+    monkeypatch.setattr(kernels, "IMPLEMENTATION", "python")
+    assert cli.main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "the Python twin is in use" in text
+    assert "pip install" in text
+
+
+def test_doctor_reports_a_missing_package(monkeypatch, capsys):
+    """A required package that is missing is a problem with its remedy, and exit code 1."""
+    monkeypatch.setattr(doctor, "_REQUIRED", ("numpy", "no-such-package"))
+    assert cli.main(["doctor"]) == 1
+    text = capsys.readouterr().out
+    assert "! no-such-package" in text
+    assert "pip install no-such-package" in text
+
+
+def test_doctor_reports_a_plug_in_that_fails_to_import(monkeypatch, capsys):
+    """An entry point whose module does not import is a problem, and doctor goes on."""
+    broken = importlib.metadata.EntryPoint("broken", "no_such_module:it", "planguard.planners")
+    whole = importlib.metadata.entry_points
+
+    def with_broken(*, group):
+        return (*whole(group=group), *([broken] if group == broken.group else []))
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", with_broken)
+    assert cli.main(["doctor", "--format", "json"]) == 1
+    lines = {line["subject"]: line for line in json.loads(capsys.readouterr().out)}
+    assert lines["planners: broken"]["level"] == "problem"
+    assert "ModuleNotFoundError" in lines["planners: broken"]["text"]
+    assert lines["planners: pipelining"]["level"] == "ok"
+
+
+def test_doctor_imports_no_solver_and_no_torch():
+    """Doctor reads versions from metadata: it loads neither torch nor z3."""
+    script = (
+        "import sys; from planguard.cli import main; main(['doctor']); "
+        "print('loaded:', *sorted({'torch', 'z3'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.splitlines()[-1] == "loaded:"
+
+
+@pytest.mark.skipif(
+    not os.environ.get("PLANGUARD_REQUIRE_NATIVE"),
+    reason="the pure fallback is allowed unless PLANGUARD_REQUIRE_NATIVE is set",
+)
+def test_the_native_kernels_are_built():
+    """Where native kernels are required, the build produced them and they are in use."""
+    from planguard import kernels
+
+    assert kernels.IMPLEMENTATION == "native"
