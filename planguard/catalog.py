@@ -13,7 +13,7 @@ from planguard.errors import UsageError
 SEVERITIES = ("error", "warning", "note")
 
 CERTAINTY = {"A": "all-executions", "S": "some-execution", "H": "heuristic"}
-"""Certainty class to its JSON value: proved for all executions, witnessed in some, or a threshold."""
+"""Certainty class to JSON value: proved for all executions, witnessed in some, a threshold."""
 
 EVIDENCE = {
     "P": "a static plan alone",
@@ -28,7 +28,7 @@ OUTCOME_RULES = {
     "mismatch": "MISMATCH",
     "witness": "how the witness ends: stuck is POTENTIAL_DEADLOCK, a bad match is MISMATCH",
     "by-model": "stuck where tags separate channels; else MISMATCH if the paired data differ",
-    "membership": "DEADLOCK if the others are then stuck, MISMATCH if members disagree, else UNKNOWN",
+    "membership": "DEADLOCK if the others then hang, MISMATCH if members disagree, else UNKNOWN",
     "unless-stuck": "unchanged, unless the execution also gets stuck: then that of the stuck state",
     "unchanged": "unchanged",
     "unknown": "UNKNOWN",
@@ -363,7 +363,7 @@ def lookup(key: str) -> Code:
 
 
 def precedence(number: str) -> int:
-    """Place of a code in a report: refused input, groups, matching, progress, ... (0 comes first)."""
+    """Return the place of a code in a report: 0 is refused input, then groups, matching, ..."""
     code = CATALOG[number]
     if code.outcome in ("refused", "internal"):
         return 0
@@ -373,8 +373,9 @@ def precedence(number: str) -> int:
 
 
 def report_order(severity: str, number: str) -> tuple[int, int, str]:
-    """Sort key of a finding: severity first, then precedence, then number.
+    """Return the sort key of a finding: severity first, then precedence, then number.
 
-    A note on groups must not stand before a deadlock; among equals a cause precedes what it implies.
+    A note on groups must not stand before a deadlock; among equals a cause comes before what it
+    implies.
     """
     return (SEVERITIES.index(severity), precedence(number), number)

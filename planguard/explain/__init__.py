@@ -1,0 +1,1 @@
+"""Verdicts and codes in words: pages of codes, reasons as data, sentences."""
