@@ -1,0 +1,113 @@
+// Putting a launch on its lane, behind what its communicator still has in flight.
+#include "lowerer.h"
+
+namespace planguard {
+
+void Lowerer::launch(uint32_t entry, size_t lane, bool async, Why why) {
+  if (parallel()) launch_parallel(entry, lane, async, why);
+  else if (device() || worker()) launch_single(entry, async, why);
+  else launch_host(entry, async, why);
+}
+
+// The barrier of the nccl family blocks the host, not only a stream.
+void Lowerer::block_barrier(uint32_t entry) {
+  each_await(entry, [&](uint32_t match) { put(host_lane(), match, AWAIT, entry, Why::collective); });
+  close_gate();
+}
+
+void Lowerer::emit_launch(size_t lane, uint32_t entry, bool await, Why why) {
+  if (now_.pre != NONE) put(lane, now_.pre, ARRIVE | AWAIT, entry, why);
+  bool same = await && now_.arrive.size() == 1 && now_.await.size() == 1 &&
+              now_.arrive[0] == now_.await[0];
+  if (same) return put(lane, now_.arrive[0], ARRIVE | AWAIT, entry, why);
+  for (uint32_t match : now_.arrive) put(lane, match, ARRIVE, entry, why);
+  if (await)
+    for (uint32_t match : now_.await) put(lane, match, AWAIT, entry, why);
+}
+
+// Wait blocks the host: one lane, except that an asynchronous tree broadcast forwards by itself.
+void Lowerer::launch_host(uint32_t entry, bool async, Why why) {
+  done_[entry] = 0;
+  if (!async || rules_.pre_barrier) {
+    bool barrier = rules_.pre_barrier && why == Why::collective;
+    set_await(entry, now_.await);
+    emit_launch(0, entry, !async || barrier, why);
+    if (barrier) await_[entry] = NONE;
+    return;
+  }
+  if (now_.pre == NONE) {
+    set_await(entry, now_.await);
+    if (has_exit_ && now_.arrive.size() == 1) {
+      arrived_at_[entry] = static_cast<uint32_t>(out_.code.size());
+      pending_.push_back(entry);
+    }
+    return emit_launch(0, entry, false, why);
+  }
+  size_t helper = add_lane(QUEUE);
+  uint32_t issued = layout_.token(rank_, entry), done = layout_.token(rank_, entry);
+  put(0, issued, ARRIVE, entry, Why::stream_edge);
+  put(helper, issued, AWAIT, entry, Why::stream_edge);
+  emit_launch(helper, entry, true, why);
+  put(helper, done, ARRIVE, entry, why);
+  await_[entry] = done;
+}
+
+// One FIFO for everything: each launch ends before the next starts.
+void Lowerer::launch_single(uint32_t entry, bool async, Why why) {
+  done_[entry] = 0;
+  set_await(entry, now_.await);
+  emit_launch(0, entry, true, why);
+  if (!worker()) return;
+  code_end_[entry] = out_.code.size();
+  if (!async) block_host(entry);
+}
+
+bool Lowerer::behind(const Queue& queue, size_t lane) const {
+  if (queue.last == NONE || finished(queue.last, lane)) return false;
+  // Barrier-like rounds issued from one lane need no edge: a round completes only after every
+  // member arrived at it, hence after every member arrived at the one before.
+  return !(queue.direct && now_.direct && queue.helper < 0 && queue.lane == lane &&
+           now_.queues.size() == 1);
+}
+
+void Lowerer::launch_parallel(uint32_t entry, size_t lane, bool async, Why why) {
+  done_[entry] = 0;
+  std::vector<Queue*>& busy = busy_;
+  busy.clear();
+  for (Queue* queue : now_.queues)
+    if (behind(*queue, lane)) busy.push_back(queue);
+  if (async && !busy.empty()) return launch_behind(entry, lane, busy, why);
+  for (Queue* queue : busy) await_entry(lane, queue->last, entry, Why::queue);
+  set_await(entry, now_.await);
+  emit_launch(lane, entry, !async, why);
+  if (async) pending_.push_back(entry);
+  else done_[entry] = static_cast<uint32_t>(lane + 1);
+  bool direct = now_.direct && now_.queues.size() == 1 && now_.arrive.size() == 1;
+  for (Queue* queue : now_.queues) *queue = {entry, static_cast<uint32_t>(lane), -1, direct};
+}
+
+// The queue is busy: the launch goes to the queue's own lane, after what is in flight there.
+void Lowerer::launch_behind(uint32_t entry, size_t lane, const std::vector<Queue*>& busy, Why why) {
+  size_t helper = 0;
+  for (Queue* queue : busy)
+    if (queue->helper >= 0) helper = static_cast<size_t>(queue->helper);
+  if (!helper) helper = add_lane(QUEUE);
+  uint32_t issued = layout_.token(rank_, entry);
+  put(lane, issued, ARRIVE, entry, Why::stream_edge);
+  put(helper, issued, AWAIT, entry, Why::stream_edge);
+  for (Queue* queue : busy)
+    if (queue->helper != static_cast<int32_t>(helper))
+      each_await(queue->last, [&](uint32_t m) { put(helper, m, AWAIT, entry, Why::queue); });
+  set_await(entry, now_.await);
+  emit_launch(helper, entry, true, why);
+  if (now_.await.empty()) {
+    uint32_t done = layout_.token(rank_, entry);
+    put(helper, done, ARRIVE, entry, why);
+    await_[entry] = done;
+  }
+  pending_.push_back(entry);
+  for (Queue* queue : now_.queues)
+    *queue = {entry, static_cast<uint32_t>(lane), static_cast<int32_t>(helper), false};
+}
+
+}  // namespace planguard

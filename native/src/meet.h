@@ -1,0 +1,96 @@
+// Do the members of one match agree? Compares signatures as members are lowered.
+#pragma once
+#include <vector>
+
+#include "planguard/lanes.h"
+
+namespace planguard {
+
+class MeetCheck {
+ public:
+  MeetCheck(const Columns& columns, const Signatures& sigs, const Rules& rules, Lanes& lanes)
+      : columns_(columns), sigs_(sigs), rules_(rules), lanes_(lanes) {}
+
+  void start() {
+    seen_.assign(lanes_.ext_base, 0);
+    if (!columns_.label.empty()) label_.assign(lanes_.ext_base, 0);
+  }
+
+  // One member of `match` was issued as `entry`.
+  void add(uint32_t match, uint64_t entry) {
+    uint32_t sig = columns_.sig[entry], mark = columns_.op[entry] & ASYNC ? ASYNC_BIT : 0;
+    uint32_t& seen = seen_[match];
+    if (!seen) {
+      seen = (sig + 1) | mark;
+      if (is_split(sig)) lanes_.split_rounds.push_back(match);
+    } else {
+      compare(match, seen, sig, mark);
+    }
+    if (!label_.empty()) compare_label(match, columns_.label[entry]);
+  }
+
+ private:
+  static constexpr uint32_t ASYNC_BIT = 0x80000000u;
+
+  // List and tensor forms are one operation underneath (measured on gloo).
+  static uint8_t canonical(uint8_t kind) {
+    if (kind == ALL_GATHER_INTO_TENSOR) return ALL_GATHER;
+    if (kind == REDUCE_SCATTER_TENSOR) return REDUCE_SCATTER;
+    return kind;
+  }
+
+  bool is_split(uint32_t sig) const {
+    uint8_t kind = sigs_.kind[sig];
+    return (kind == ALL_TO_ALL || kind == ALL_TO_ALL_SINGLE) && sigs_.splits[sig];
+  }
+
+  void compare(uint32_t match, uint32_t& seen, uint32_t sig, uint32_t mark) {
+    uint32_t other = (seen & ~ASYNC_BIT) - 1;
+    bool round = match < lanes_.p2p_base;
+    if (round && (seen & ASYNC_BIT) != mark && lanes_.mixed_async.size() < 64)
+      lanes_.mixed_async.push_back(match);
+    if (other == sig) return;
+    if (round && is_split(sig) && !is_split(other)) lanes_.split_rounds.push_back(match);
+    if (round && sigs_.kind[other] != sigs_.kind[sig] &&
+        rules_.slot_class[sigs_.kind[other]] != rules_.slot_class[sigs_.kind[sig]])
+      lanes_.broken.push_back(match);
+    if (disagree(other, sig)) report(match);
+    // Keep the more specific of two compatible signatures: size before none, dtype before none.
+    bool better = sigs_.bytes[other] == UNKNOWN_SIZE || (!sigs_.dtype[other] && sigs_.dtype[sig]);
+    if (better && sigs_.bytes[sig] != UNKNOWN_SIZE) seen = (sig + 1) | (seen & ASYNC_BIT);
+  }
+
+  bool disagree(uint32_t left, uint32_t right) const {
+    if (canonical(sigs_.kind[left]) != canonical(sigs_.kind[right])) return true;
+    bool splits = is_split(left) || is_split(right);
+    if (!splits && sigs_.bytes[left] != sigs_.bytes[right] &&
+        sigs_.bytes[left] != UNKNOWN_SIZE && sigs_.bytes[right] != UNKNOWN_SIZE)
+      return true;
+    if (sigs_.dtype[left] && sigs_.dtype[right] && sigs_.dtype[left] != sigs_.dtype[right])
+      return true;
+    if (sigs_.redop[left] && sigs_.redop[right] && sigs_.redop[left] != sigs_.redop[right])
+      return true;
+    if (sigs_.root[left] != sigs_.root[right]) return true;
+    return !splits && sigs_.layout[left] != sigs_.layout[right];
+  }
+
+  void compare_label(uint32_t match, uint32_t label) {
+    if (!label) return;
+    if (label_[match] && label_[match] != label) report(match);
+    label_[match] = label;
+  }
+
+  void report(uint32_t match) {
+    ++lanes_.n_mismatched;
+    auto& list = lanes_.mismatched;
+    if (list.empty() || list.back() != match) list.push_back(match);
+  }
+
+  const Columns& columns_;
+  const Signatures& sigs_;
+  const Rules& rules_;
+  Lanes& lanes_;
+  std::vector<uint32_t> seen_, label_;
+};
+
+}  // namespace planguard

@@ -1,0 +1,194 @@
+// The nanobind unit: argument checks and array views, no policy.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "planguard/lanes.h"
+
+namespace nb = nanobind;
+using namespace planguard;
+
+namespace {
+
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+View<T> view(const Array<T>& array) {
+  return {array.data(), array.size()};
+}
+
+// A read-only memoryview of a vector that lives as long as its owner.
+template <class T>
+nb::object share(nb::handle owner, const std::vector<T>& data) {
+  static const T empty{};
+  const T* first = data.empty() ? &empty : data.data();
+  size_t shape[1] = {data.size()};
+  return nb::cast(nb::ndarray<nb::memview, const T, nb::ndim<1>>(first, 1, shape, owner));
+}
+
+#define SHARE(Class, field) \
+  def_prop_ro(#field, [](nb::handle self) { return share(self, nb::cast<const Class&>(self).field); })
+
+Rules make_rules(nb::dict given) {
+  Rules rules;
+  auto flag = [&](const char* name) { return nb::cast<bool>(given[name]); };
+  auto number = [&](const char* name) { return nb::cast<uint64_t>(given[name]); };
+  rules.family = static_cast<Family>(number("family"));
+  rules.single_queue = flag("single_queue");
+  rules.use_tags = flag("use_tags");
+  rules.pair_comm = flag("pair_comm");
+  rules.lazy_init = flag("lazy_init");
+  rules.kind_slots = flag("kind_slots");
+  rules.pre_barrier = flag("pre_barrier");
+  rules.zero_alone = flag("zero_alone");
+  rules.eager = flag("eager");
+  rules.poison_drops = flag("poison_drops");
+  rules.exit_withdraws = flag("exit_withdraws");
+  rules.new_group = static_cast<NewGroup>(number("new_group"));
+  rules.eager_bytes = number("eager_bytes");
+  nb::bytes degree = nb::cast<nb::bytes>(given["degree"]), slots = nb::cast<nb::bytes>(given["slot_class"]);
+  if (degree.size() != 64 || slots.size() != 64) throw nb::value_error("degree and slot_class have 64 bytes");
+  for (size_t kind = 0; kind < 64; ++kind) {
+    rules.degree[kind] = static_cast<Degree>(degree.c_str()[kind]);
+    rules.slot_class[kind] = static_cast<uint8_t>(slots.c_str()[kind]);
+  }
+  return rules;
+}
+
+Columns bind_expand(uint32_t world_size, Array<uint32_t> mesh_sizes, Array<uint8_t> group_kind,
+                    Array<uint32_t> group_mask, Array<uint32_t> group_off,
+                    Array<uint32_t> group_members, Array<int32_t> refs,
+                    std::vector<Array<uint32_t>> programs, Array<uint32_t> n_slots,
+                    Array<uint32_t> rank_program, Array<uint32_t> sig_root,
+                    Array<uint32_t> label_pool, Array<uint32_t> aux, uint64_t max_entries) {
+  Compiled plan;
+  plan.world_size = world_size;
+  plan.mesh_sizes = view(mesh_sizes);
+  plan.group_kind = view(group_kind);
+  plan.group_mask = view(group_mask);
+  plan.group_off = view(group_off);
+  plan.group_members = view(group_members);
+  plan.refs = view(refs);
+  for (const auto& program : programs) plan.programs.push_back(view(program));
+  plan.n_slots = view(n_slots);
+  plan.rank_program = view(rank_program);
+  plan.sig_root = view(sig_root);
+  plan.label_pool = view(label_pool);
+  plan.aux = view(aux);
+  plan.max_entries = max_entries;
+  if (plan.rank_program.size != world_size) throw nb::value_error("rank_program: one entry a rank");
+  nb::gil_scoped_release release;
+  return expand(plan);
+}
+
+
+Lanes bind_lower(const Columns& columns, Array<uint8_t> kind, Array<uint64_t> bytes,
+                 Array<uint8_t> dtype, Array<uint8_t> redop, Array<uint32_t> root,
+                 Array<uint32_t> layout, Array<uint32_t> splits, nb::dict rules_given, bool origins,
+                 Array<uint32_t> forced) {
+  Signatures sigs{view(kind), view(dtype), view(redop), view(bytes),
+                  view(root), view(layout), view(splits)};
+  Rules rules = make_rules(rules_given);
+  LowerOptions options;
+  options.origins = origins;
+  options.forced = view(forced);
+  nb::gil_scoped_release release;
+  return lower(columns, sigs, rules, options);
+}
+
+void bind_columns(nb::module_& module) {
+  nb::class_<Columns>(module, "Columns")
+      .def_ro("world_size", &Columns::world_size)
+      .SHARE(Columns, rank_off)
+      .SHARE(Columns, op)
+      .SHARE(Columns, arg)
+      .SHARE(Columns, sig)
+      .SHARE(Columns, label)
+      .SHARE(Columns, stream)
+      .SHARE(Columns, aux)
+      .SHARE(Columns, ginst_group)
+      .SHARE(Columns, ginst_off)
+      .SHARE(Columns, slot_rank)
+      .SHARE(Columns, slot_ginst)
+      .SHARE(Columns, slot_count)
+      .SHARE(Columns, chan_ginst)
+      .SHARE(Columns, chan_src)
+      .SHARE(Columns, chan_dst)
+      .SHARE(Columns, chan_tag)
+      .SHARE(Columns, send_count)
+      .SHARE(Columns, recv_count)
+      .def_ro("has_markers", &Columns::has_markers)
+      .def_ro("has_new_group", &Columns::has_new_group)
+      .def_ro("has_any_source", &Columns::has_any_source)
+      .def_ro("has_any_tag", &Columns::has_any_tag)
+      .def_ro("has_wait_choice", &Columns::has_wait_choice)
+      .def_ro("has_drop", &Columns::has_drop)
+      .def_ro("has_stream", &Columns::has_stream)
+      .def_prop_ro("failure", [](const Columns& columns) {
+        const Failure& failure = columns.failure;
+        return std::make_tuple(static_cast<uint32_t>(failure.kind), failure.rank, failure.program,
+                               failure.instruction, failure.value);
+      });
+}
+
+void bind_lanes(nb::module_& module) {
+  nb::class_<Lanes>(module, "Lanes")
+      .SHARE(Lanes, code)
+      .SHARE(Lanes, lane_off)
+      .SHARE(Lanes, lane_rank)
+      .SHARE(Lanes, lane_kind)
+      .SHARE(Lanes, lane_soft)
+      .SHARE(Lanes, need)
+      .SHARE(Lanes, origin)
+      .SHARE(Lanes, why)
+      .SHARE(Lanes, comm_base)
+      .SHARE(Lanes, comm_ginst)
+      .SHARE(Lanes, class_base)
+      .SHARE(Lanes, class_chan)
+      .SHARE(Lanes, mismatched)
+      .SHARE(Lanes, split_rounds)
+      .SHARE(Lanes, mixed_async)
+      .def_ro("p2p_base", &Lanes::p2p_base)
+      .def_ro("ext_base", &Lanes::ext_base)
+      .def_ro("n_mismatched", &Lanes::n_mismatched)
+      .def_ro("overflow", &Lanes::overflow)
+      .def("ext", [](const Lanes& lanes, uint32_t match) {
+        if (match < lanes.ext_base || match - lanes.ext_base >= lanes.ext.size())
+          throw nb::index_error("not an extra match");
+        const Key& key = lanes.ext[match - lanes.ext_base];
+        return std::make_tuple(key.a, key.b, key.c, key.d);
+      });
+  nb::class_<RunState>(module, "RunState")
+      .SHARE(RunState, pc)
+      .SHARE(RunState, need)
+      .def_ro("executed", &RunState::executed)
+      .def_ro("stuck_lanes", &RunState::stuck_lanes);
+  nb::class_<Blockers>(module, "Blockers")
+      .SHARE(Blockers, lane)
+      .SHARE(Blockers, match)
+      .SHARE(Blockers, owed_match)
+      .SHARE(Blockers, owed_lane)
+      .SHARE(Blockers, owed_at);
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+  module.doc() = "C++ kernels of PlanGuard: columns in, columns out.";
+  bind_columns(module);
+  bind_lanes(module);
+  module.def("expand", &bind_expand);
+  module.def("lower", &bind_lower, nb::arg("columns"), nb::arg("sig_kind"), nb::arg("sig_bytes"),
+             nb::arg("sig_dtype"), nb::arg("sig_redop"), nb::arg("sig_root"), nb::arg("sig_layout"),
+             nb::arg("sig_splits"), nb::arg("rules"), nb::arg("origins"), nb::arg("forced"));
+  module.def("run", [](const Lanes& lanes) {
+    nb::gil_scoped_release release;
+    return run(lanes);
+  });
+  module.def("blockers", [](const Lanes& lanes, const RunState& state) {
+    nb::gil_scoped_release release;
+    return blockers(lanes, state);
+  });
+}

@@ -1,0 +1,41 @@
+"""What a check may be told: execution model, budget, limits. Keyword-only and frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MODEL_NAMES = (
+    "gloo",
+    "gloo-detail",
+    "nccl",
+    "nccl-lazy",
+    "nccl-eager",
+    "nccl-serialized",
+    "mpi-eager",
+    "mpi-sync",
+    "mpi-pg",
+)
+DEFAULT_MODEL = "nccl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """Options of one check.
+
+    Attributes:
+        model: One of ``MODEL_NAMES``, or ``"all"``. None: the plan's own ``model``, else ``nccl``.
+        budget: Wall-clock seconds for the parts that are not linear; None means no limit.
+        eager_bytes: Message threshold k of ``mpi-eager`` and ``mpi-pg``, bytes.
+        max_resident_kernels: Pin K, the number of co-resident kernels of a device; None: K in 1..inf.
+        strict_start_order: False also lets a device start kernels in any order (opt-in).
+        certificate: Make a certificate; None means only below 10**6 actions on request.
+        explain_limit: How many findings to explain in full.
+    """
+
+    model: str | None = None
+    budget: float | None = None
+    eager_bytes: int = 4096
+    max_resident_kernels: int | None = None
+    strict_start_order: bool = True
+    certificate: bool = False
+    explain_limit: int = 20
