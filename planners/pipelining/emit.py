@@ -1,0 +1,200 @@
+"""Turn steps into a plan: the only module here that talks to ``PlanBuilder``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .actions import Kind
+from .steps import Compute, Message, Shard, Step, Transfer, Wait, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from planguard.plan.builder import PlanBuilder, Program
+    from planguard.plan.plan import Plan
+
+    from .options import PipeliningOptions
+
+_VOTE_BYTES = 4
+"""The vote of the first step is one int32."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One entry for the ledger: how far the plan can be trusted to be what will run.
+
+    Attributes:
+        kind: Short name.
+        message: The statement.
+        direction: ``exact``, ``over`` or ``under``, as in the ledger of a plan.
+    """
+
+    kind: str
+    message: str
+    direction: str
+
+
+def emit(
+    rows: Sequence[Sequence[Step]],
+    *,
+    builder: type[PlanBuilder],
+    options: PipeliningOptions,
+    source: str,
+    tool: Mapping[str, str],
+    notes: Sequence[Note],
+) -> Plan:
+    """Build the plan of one pipeline, replicated ``options.shards`` times."""
+    ranks, shards = len(rows), options.shards
+    mesh = [("pp", ranks), ("dp", shards)] if shards > 1 else None
+    plan = builder(ranks * shards, name=options.name or source, mesh=mesh, producer=dict(tool))
+    if mesh is None:
+        plan.group("pp", ranks=list(range(ranks)))
+    else:
+        plan.group("pp", mesh_dims=["pp"])
+        for group in sorted({_shard_group(step, options) for row in rows for step in row} - {""}):
+            plan.group(group, mesh_dims=["dp"])
+    for rank, row in enumerate(rows):
+        program = plan.program(f"pp={rank}" if mesh else [rank])
+        _Writer(program, rank, options, source, relative=mesh is not None).write(row)
+    for note in notes:
+        plan.approximate(note.kind, note.message, direction=note.direction, scope="plan")
+    return plan.build()
+
+
+def _shard_group(step: Step, options: PipeliningOptions) -> str:
+    if not isinstance(step, Shard) or step.kind is Kind.RESHARD:
+        return ""
+    return "dp" if options.shard_group == "shared" else f"dp{step.stage}"
+
+
+class _Writer:
+    """Writes the steps of one pipeline rank into its program.
+
+    A computation depends on earlier computations and on the messages it consumes. A message inside
+    a batch has no completion of its own, so there the wait for the batch stands for it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        rank: int,
+        options: PipeliningOptions,
+        source: str,
+        *,
+        relative: bool,
+    ) -> None:
+        self._program = program
+        self._rank = rank
+        self._options = options
+        self._source = source
+        self._relative = relative
+        self._works: dict[str, list[str]] = {}
+        self._ids: dict[str, list[str]] = {}
+
+    def write(self, row: Sequence[Step]) -> None:
+        """Write all steps in order."""
+        for step in row:
+            if isinstance(step, Transfer):
+                self._transfer(step)
+            elif isinstance(step, Wait):
+                self._wait(step)
+            elif isinstance(step, Compute):
+                self._compute(step)
+            else:
+                self._shard(step)
+
+    def _transfer(self, step: Transfer) -> None:
+        if self._batches(step):
+            with self._program.batch(work=step.handle):
+                for message in step.messages:
+                    self._message(message, step, work=False)
+            self._works[step.handle] = [step.handle]
+        else:
+            self._works[step.handle] = []
+            for message in step.messages:
+                names = self._message(message, step, work=True)
+                self._works[step.handle] += names
+                self._ids[message.name] = names
+
+    def _batches(self, step: Transfer) -> bool:
+        if any(message.direction == "vote" for message in step.messages):
+            return False
+        mixed = len({message.send for message in step.messages}) == 2
+        return self._options.lowering == "batched" or (self._options.lowering == "mixed" and mixed)
+
+    def _message(self, message: Message, step: Transfer, *, work: bool) -> list[str]:
+        """Write every tensor of a message; returns the handles."""
+        sizes = self._sizes(message)
+        names = []
+        for index, size in enumerate(sizes):
+            tensor = f"#{index}" if len(sizes) > 1 else ""
+            name = message.name + tensor
+            names.append(name)
+            self._program.add(
+                "isend" if message.send else "irecv",
+                peer=self._peer(message.peer),
+                tag=0,
+                group="pp",
+                id=name,
+                label=message.label + tensor,
+                stage=message.stage,
+                phase=message.direction,
+                src=self._src(step.where),
+                **({} if message.mb is None else {"mb": message.mb}),
+                **({} if size is None else {"bytes": size}),
+                **({"work": name} if work else {}),
+            )
+        return names
+
+    def _sizes(self, message: Message) -> tuple[int | None, ...]:
+        if message.direction == "vote":
+            return (_VOTE_BYTES,)
+        return self._options.tensors(message.boundary, message.direction)
+
+    def _peer(self, peer: int) -> int | dict[str, int]:
+        return {"pp": peer - self._rank} if self._relative else peer
+
+    def _wait(self, step: Wait) -> None:
+        works = [work for handle in step.handles for work in self._works.pop(handle)]
+        if works:
+            self._program.add(
+                "wait", work=works[0] if len(works) == 1 else works, src=self._src(step.where)
+            )
+
+    def _compute(self, step: Compute) -> None:
+        self._ids[step.name] = [step.name]
+        self._program.add(
+            "compute",
+            op_name=step.kind,
+            id=step.name,
+            deps=[dep for name in step.deps for dep in self._ids.get(name, ())],
+            stage=step.stage,
+            mb=step.mb,
+            phase="F" if step.kind == "F" else "B",
+            src=self._src(step.where),
+        )
+
+    def _shard(self, step: Shard) -> None:
+        common: dict[str, Any] = {
+            "id": step.name,
+            "stage": step.stage,
+            "src": self._src(step.where),
+        }
+        group = _shard_group(step, self._options)
+        if self._options.shards == 1 or not group:
+            self._works[step.name] = []
+            self._program.add("compute", op_name=step.kind.value, **common)
+            return
+        size = self._options.shard_bytes(step.stage)
+        common |= {"group": group, "label": step.name} | ({} if size is None else {"bytes": size})
+        if step.kind is Kind.UNSHARD:
+            self._works[step.name] = [step.name]
+            self._program.add("all_gather_into_tensor", work=step.name, **common)
+        elif self._options.reduce_grad == "all_reduce":
+            self._program.add("all_reduce", reduce_op="avg", **common)
+        else:
+            self._program.add("reduce_scatter_tensor", reduce_op="avg", **common)
+
+    def _src(self, where: Where) -> tuple[str, int, str]:
+        return (self._source, where.row, where.note)
