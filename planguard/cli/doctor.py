@@ -105,17 +105,17 @@ def _kernels() -> Iterator[Line]:
     except ImportError as error:
         yield Line("kernels", "kernels", "problem", _sentence(error), "reinstall planguard")
         return
-    details = ", ".join(f"{key} {value}" for key, value in sorted(kernels.describe().items()))
+    reason = kernels.describe().get("reason", "")
     if kernels.IMPLEMENTATION == "native":
-        yield Line("kernels", "native", "ok", details)
+        yield Line("kernels", "native", "ok", reason or "planguard._native")
         return
     yield Line(
         "kernels",
         "python",
         "note",
-        f"the Python twin is in use: same answers, far slower ({details})",
-        "install a C++17 compiler, unset PLANGUARD_PURE, then: "
-        "pip install --force-reinstall --no-deps planguard (from a checkout: pip install .)",
+        f"the Python twin is in use: same answers, far slower ({shorten(reason, 200)})",
+        "install a C++17 compiler, unset PLANGUARD_PURE and PLANGUARD_KERNELS, remove the build/ "
+        "folder of the checkout, install planguard again",
     )
 
 
