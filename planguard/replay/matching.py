@@ -1,0 +1,92 @@
+"""Which data every action must receive: partners by label, else by position on their channel.
+
+The rules are those of torch.distributed on gloo: the k-th receive of a channel (group, source,
+destination, tag) gets the k-th send, and the k-th collective of a group meets the k-th of every
+other member. Labels say what the plan means; where both sides have one, they decide what must
+arrive.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Op = dict[str, Any]
+NOBODY = 0
+
+
+def annotate(programs: Sequence[Sequence[Op]], groups: Mapping[str, tuple[int, ...]]) -> None:
+    """Add ``expect`` (and ``met`` where it differs) to every operation that receives data.
+
+    Args:
+        programs: Operations of every process, batch members included, in issue order.
+        groups: Members of every group as process numbers.
+    """
+    _point_to_point(programs)
+    for name, members in groups.items():
+        rounds = {
+            process: [
+                op
+                for op in programs[process]
+                if op["op"] not in ("send", "recv") and op.get("group") == name
+            ]
+            for process in members
+        }
+        for process in members:
+            _collectives(rounds, process, members)
+
+
+def _point_to_point(programs: Sequence[Sequence[Op]]) -> None:
+    sends: dict[tuple[Any, ...], list[Op]] = defaultdict(list)
+    recvs: dict[tuple[Any, ...], list[Op]] = defaultdict(list)
+    for process, program in enumerate(programs):
+        for op in program:
+            if op["op"] == "send":
+                sends[op["group"], process, op["peer"], op.get("tag", 0)].append(op)
+            elif op["op"] == "recv":
+                op["expect"] = None
+                if op["peer"] is not None:
+                    recvs[op["group"], op["peer"], process, op.get("tag", 0)].append(op)
+    for channel, waiting in recvs.items():
+        for place, op in enumerate(waiting):
+            partner = _partner(op, place, waiting, sends[channel])
+            if partner is not None:
+                op["expect"] = partner
+
+
+def _collectives(rounds: Mapping[int, list[Op]], process: int, members: Sequence[int]) -> None:
+    mine = rounds[process]
+    for place, op in enumerate(mine):
+        met = [
+            rounds[m][place].get("serial", NOBODY) if place < len(rounds[m]) else NOBODY
+            for m in members
+        ]
+        expect = [_partner(op, place, mine, rounds[m]) or NOBODY for m in members]
+        _set_round(op, expect, met)
+
+
+def _set_round(op: Op, expect: list[int], met: list[int], offset: int = 0) -> None:
+    op["expect"] = [serial + offset if serial else NOBODY for serial in expect]
+    if met != expect:
+        op["met"] = [serial + offset if serial else NOBODY for serial in met]
+    for member in op.get("ops", ()):
+        _set_round(member, expect, met, member["serial"] - op["serial"])
+
+
+def _partner(op: Op, place: int, mine: Sequence[Op], theirs: Sequence[Op]) -> int | None:
+    """Return the serial of the operation that ``op`` means on the other side, None if none."""
+    label = op.get("label")
+    if label is not None:
+        before = Counter(o.get("label") for o in mine[:place])[label]
+        named = [o for o in theirs if o.get("label") == label]
+        if before < len(named):
+            return int(named[before].get("serial", NOBODY))
+    if place >= len(theirs):
+        return None
+    other = theirs[place]
+    if label is not None and other.get("label") is not None:
+        return NOBODY
+    return int(other.get("serial", NOBODY))

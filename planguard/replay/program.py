@@ -1,0 +1,195 @@
+"""Write a standalone torch.distributed script that plays a plan, or a witness of it, on gloo.
+
+The script needs the standard library and torch, nothing of PlanGuard: it can be mailed to someone.
+Its code is that of ``planguard.replay.script``; its data are made here.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.resources
+import pprint
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import ReplayError, shorten
+from planguard.replay import selection as sel
+from planguard.replay.translation import Translation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from planguard.replay.matching import Op
+    from planguard.replay.selection import Action, Selection
+    from planguard.verdict import Witness
+
+PARTS = ("payload", "actions", "watch")
+NOQA = re.compile(r"  # noqa.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A generated script.
+
+    Attributes:
+        text: Python source.
+        ranks: Plan rank of every process.
+        notes: What the replay does differently from the plan, in sentences.
+    """
+
+    text: str
+    ranks: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def write_script(
+    plan: Mapping[str, Any], witness: Witness | None = None, limit: int = sel.MOST_PROCESSES
+) -> Script:
+    """Return the script that plays a flat plan, or only what a witness keeps of it.
+
+    Args:
+        plan: A flat plan (``planguard.plan/1`` without templates, families and repeats).
+        witness: Its ``actions`` are played; its ``blocked`` are the prediction.
+        limit: Most processes to start.
+
+    Raises:
+        ReplayError: The plan is not flat, does not fit the witness, or cannot be played on gloo.
+    """
+    reasons = sel.obstacles(sel.keep(plan, witness), plan)
+    if reasons:
+        raise ReplayError(
+            f"gloo cannot play this plan: {'; '.join(reasons)}",
+            hint="replay a plan or a witness without these actions",
+        )
+    selection = sel.select(plan, witness, limit)
+    translation = Translation(plan, selection)
+    notes = translation.notes()
+    text = _render(plan, witness, selection, translation.programs, notes)
+    return Script(text, selection.ranks, notes)
+
+
+def _render(
+    plan: Mapping[str, Any],
+    witness: Witness | None,
+    selection: Selection,
+    programs: list[list[Op]],
+    notes: tuple[str, ...],
+) -> str:
+    name = shorten(plan.get("name") or "a plan", 60).replace('"', "'").replace("\\", "/")
+    title = f"{name}, witness {witness.id}" if witness is not None else name
+    imports, bodies = _sources()
+    return "\n".join(
+        [
+            "#!/usr/bin/env python3",
+            _docstring(title, witness, selection, notes),
+            "",
+            "from __future__ import annotations",
+            "",
+            *imports,
+            "",
+            "Op = dict[str, Any]",
+            "",
+            _data(plan, title, witness, selection, programs),
+            *bodies,
+        ]
+    )
+
+
+def _docstring(
+    title: str, witness: Witness | None, selection: Selection, notes: tuple[str, ...]
+) -> str:
+    """Return the head of the script: what it is, how to run it, who plays whom."""
+    lines = [
+        f'"""Replay of {title} on torch.distributed with the gloo backend.',
+        "",
+        "Written by PlanGuard. It needs Python 3.11 and torch only, starts one process per rank on",
+        "this machine, and ends by itself:",
+        "",
+        "    python THIS_FILE --timeout 10",
+        "",
+    ]
+    if witness is not None and witness.blocked:
+        stuck = ", ".join(f"r{rank}#{action}" for rank, action in witness.blocked[:16])
+        lines += [f"Expected to get stuck: {stuck} (rank and index of the action in its program)."]
+    lines += [f"Process {p} plays rank {rank}." for p, rank in enumerate(selection.ranks[:64])]
+    return "\n".join([*lines, *notes, '"""'])
+
+
+def _data(
+    plan: Mapping[str, Any],
+    title: str,
+    witness: Witness | None,
+    selection: Selection,
+    programs: list[list[Op]],
+) -> str:
+    """Return the plan as Python data, one action per line."""
+    blocked = witness.blocked if witness is not None else ()
+    lines = [
+        f"TITLE: str = {title!r}",
+        "# Process p plays rank RANKS[p] of the plan.",
+        f"RANKS: list[int] = {list(selection.ranks)!r}",
+        "# Members of every process group, as process numbers in group order.",
+        "GROUPS: dict[str, list[int]] = {",
+        *(f"    {name!r}: {list(members)!r}," for name, members in selection.groups.items()),
+        "}",
+        "# Groups that every process creates before the first action, in this order.",
+        f"CREATED_FIRST: list[str] = {list(selection.created_first)!r}",
+        "# (rank, action) pairs in which PlanGuard expects the run to be stuck.",
+        f"PREDICTED: list[tuple[int, int]] = {[tuple(pair) for pair in blocked]!r}",
+        "# One list per process. at: index of the action in its rank program; nbytes: size played",
+        "# here; serial: the number its data carry; expect: serial of the data that must arrive.",
+        "PROGRAMS: list[list[Op]] = [",
+    ]
+    all_actions = sel.rank_programs(plan)
+    for process, program in enumerate(programs):
+        rank = selection.ranks[process]
+        lines.append(f"    [  # process {process}: rank {rank}")
+        for op in program:
+            literal = pprint.pformat(op, width=10**9, sort_dicts=False)
+            lines.append(f"        {literal},{_source(all_actions[rank][op['at']])}")
+        lines.append("    ],")
+    return "\n".join([*lines, "]", ""])
+
+
+def _source(action: Action) -> str:
+    """Return the planner's location of an action as a comment."""
+    src = action.get("src")
+    return f"  # {shorten(src[0], 60)}:{src[1]}" if isinstance(src, list) and len(src) > 1 else ""
+
+
+def _sources() -> tuple[list[str], list[str]]:
+    """Return the import lines and the bodies of the parts of a script."""
+    plain: set[str] = set()
+    names: dict[str, set[str]] = {}
+    bodies = []
+    folder = importlib.resources.files("planguard.replay.script")
+    for part in PARTS:
+        source = (folder / f"{part}.py").read_text(encoding="utf-8")
+        last = 0
+        for node in _import_section(ast.parse(source)):
+            last = max(last, node.end_lineno or 0)
+            if isinstance(node, ast.Import):
+                plain.add(ast.unparse(node))
+            elif isinstance(node, ast.ImportFrom):
+                names.setdefault(node.module or "", set()).update(n.name for n in node.names)
+        body = NOQA.sub("", "\n".join(source.splitlines()[last:])).strip("\n")
+        bodies += ["", f"# {f'---- {part} ':-<98}", "", body, ""]
+    chosen = [
+        f"from {module} import {', '.join(sorted(found - {'TYPE_CHECKING'}))}"
+        for module, found in sorted(names.items())
+        if module != "__future__" and not module.startswith("planguard")
+    ]
+    ours = sorted(line for line in plain if "torch" not in line)
+    return [*ours, *chosen, "", *sorted(plain - set(ours))], bodies
+
+
+def _import_section(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the imports of a part, those for annotations included: the script imports them all."""
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from (
+                stmt for stmt in node.body if isinstance(stmt, (ast.Import, ast.ImportFrom))
+            )

@@ -1,0 +1,329 @@
+"""Start the ranks, watch their progress, say who is stuck, and leave nothing behind.
+
+torch is imported once, by this process; the ranks are forks of it and speak gloo only afterwards.
+Every rank holds one end of a pipe (its leash): it starts when the watcher writes to it, and it dies
+when the watcher is gone, however the watcher died.
+"""
+
+# ruff: noqa: TC004, T201
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import os
+import random
+import resource
+import selectors
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from planguard.replay.script.actions import Rank
+from planguard.replay.script.data import PREDICTED, PROGRAMS, RANKS, TITLE
+
+if TYPE_CHECKING:
+    import torch
+
+SETUP_LIMIT = 120.0
+LONGEST_DELAY = 0.02
+OVER = ("done", "exited", "error", "signal")
+
+
+@dataclass
+class State:
+    """What the watcher knows of one rank.
+
+    ``state`` is setup, ready, running, done, exited, error or signal, and in the end stuck (inside
+    an action, no progress anywhere for the whole timeout) or late (the run took too long).
+    """
+
+    rank: int
+    process: int
+    state: str = "setup"
+    action: int | None = None
+    op: str = ""
+    text: str = ""
+    seconds: float = 0.0
+    error: str = ""
+    signal: int | None = None
+    mismatches: list[tuple[int, str]] = field(default_factory=list)
+    tests: list[tuple[int, bool]] = field(default_factory=list)
+    stack: list[str] = field(default_factory=list)
+
+
+# ---- inside a rank ---------------------------------------------------------------------------
+
+
+def be_rank(me: int, leash: int, report: int, folder: Path, seed: int | None) -> NoReturn:
+    """Play the program of process ``me``, then stay alive until the watcher ends the run.
+
+    A rank that has ended or failed stays, since a closed connection would wake up the others with
+    an error and hide where they are stuck.
+    """
+    output = (folder / f"output.{me}").open("wb")
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    stack = (folder / f"stack.{me}").open("wb")
+    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def tell(event: str, *details: object) -> None:
+        os.write(report, (json.dumps([event, *details]) + "\n").encode())
+
+    started = threading.Event()
+    threading.Thread(target=obey_leash, args=(leash, started), daemon=True).start()
+    at: int | None = None
+    try:
+        rank = Rank(me, tell)
+        rank.connect(str(folder / "store"))
+        tell("ready")
+        started.wait()
+        delay = random.Random(f"{seed}:{me}") if seed is not None else None  # noqa: S311
+        for op in PROGRAMS[me]:
+            at = op["at"]
+            tell("start", at, op.get("name", op["op"]), op["text"])
+            if delay is not None:
+                time.sleep(delay.uniform(0.0, LONGEST_DELAY))
+            rank.play(op)
+            tell("done", at)
+        tell("end")
+    except BaseException as problem:  # noqa: BLE001 - the report says what it was
+        traceback.print_exc()
+        tell("error", at, f"{type(problem).__name__}: {problem}"[:2000])
+    threading.Event().wait()
+    os._exit(0)
+
+
+def obey_leash(leash: int, started: threading.Event) -> None:
+    """Start when told to; die when the watcher is gone."""
+    while os.read(leash, 1):
+        started.set()
+    os._exit(1)
+
+
+# ---- the watcher -----------------------------------------------------------------------------
+
+
+class Watcher:
+    """Runs all ranks once.
+
+    Args:
+        folder: Empty folder for the file store and the output of the ranks.
+        timeout: Seconds without progress of any rank after which the run counts as stuck.
+        ceiling: Seconds after which the run ends in any case.
+        seed: Seed of random delays before the actions, or None.
+    """
+
+    def __init__(self, folder: Path, timeout: float, ceiling: float, seed: int | None) -> None:
+        self.folder = folder
+        self.timeout = timeout
+        self.ceiling = ceiling
+        self.seed = seed
+        self.states = [State(rank, process) for process, rank in enumerate(RANKS)]
+        self.pids: dict[int, int] = {}
+        self.leashes: dict[int, int] = {}
+        self.tails: dict[int, bytes] = {}
+        self.moved = time.monotonic()
+        self.since = [self.moved] * len(RANKS)
+        self.selector = selectors.DefaultSelector()
+
+    def start(self) -> None:
+        """Fork one process per rank."""
+        for process in range(len(RANKS)):
+            leash, hold = os.pipe()
+            listen, report = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    for fd in (hold, listen, *self.leashes.values()):
+                        os.close(fd)
+                    be_rank(process, leash, report, self.folder, self.seed)
+                finally:
+                    os._exit(1)  # never return into the watcher's code
+            os.close(leash)
+            os.close(report)
+            self.pids[process] = pid
+            self.leashes[process] = hold
+            self.tails[process] = b""
+            self.selector.register(listen, selectors.EVENT_READ, process)
+
+    def run(self) -> float:
+        """Run to the end, to a standstill, or to the ceiling; return the seconds of the run."""
+        limit = time.monotonic() + SETUP_LIMIT
+        while any(s.state == "setup" for s in self.states) and time.monotonic() < limit:
+            self.listen(0.2)
+            if any(s.state in OVER for s in self.states):
+                break
+        begin = self.moved = time.monotonic()
+        self.since = [begin] * len(RANKS)
+        for state in self.states:
+            if state.state == "ready":
+                state.state = "running"
+                os.write(self.leashes[state.process], b"g")
+        while any(s.state == "running" for s in self.states):
+            now = time.monotonic()
+            if now - self.moved > self.timeout or now - begin > self.ceiling:
+                break
+            self.listen(min(0.2, self.timeout / 4))
+        self.judge()
+        return time.monotonic() - begin
+
+    def judge(self) -> None:
+        """Name the ranks that have not ended."""
+        now = time.monotonic()
+        still = now - self.moved > self.timeout
+        for state in self.states:
+            state.seconds = round(now - self.since[state.process], 1)
+            if state.state in ("setup", "ready"):
+                state.state, state.error = "error", "the process group could not be set up"
+            elif state.state == "running":
+                state.state = "stuck" if still else "late"
+                os.kill(self.pids[state.process], signal.SIGUSR1)
+        if any(state.state in ("stuck", "late") for state in self.states):
+            time.sleep(0.5)
+        for state in self.states:
+            if state.state in ("stuck", "late"):
+                state.stack = self.stack(state.process)
+
+    def stack(self, process: int) -> list[str]:
+        """Return the Python stack of a rank's main thread, innermost call first."""
+        threads = (self.folder / f"stack.{process}").read_text().split("\n\n")
+        mine = [thread for thread in threads if " in be_rank" in thread]
+        lines = [line.strip() for line in "".join(mine[:1]).splitlines()]
+        return [line for line in lines if line.startswith("File")]
+
+    def listen(self, seconds: float) -> None:
+        """Read progress records for at most ``seconds``."""
+        for key, _ in self.selector.select(seconds):
+            process = key.data
+            chunk = os.read(key.fd, 65536)
+            if not chunk:
+                self.selector.unregister(key.fd)
+                os.close(key.fd)
+                self.bury(process)
+                continue
+            *lines, self.tails[process] = (self.tails[process] + chunk).split(b"\n")
+            for line in lines:
+                self.record(process, json.loads(line))
+
+    def record(self, process: int, entry: list[Any]) -> None:
+        """Note one progress record."""
+        state = self.states[process]
+        event, details = entry[0], entry[1:]
+        self.moved = self.since[process] = time.monotonic()
+        if event == "ready":
+            state.state = "ready"
+        elif event == "start":
+            state.action, state.op, state.text = details
+        elif event == "mismatch":
+            state.mismatches.append((details[0], details[1]))
+        elif event == "test":
+            state.tests.append((details[0], details[1]))
+        elif event == "error":
+            state.state, state.error = "error", details[1]
+        elif event in ("end", "exit"):
+            state.state = "done" if event == "end" else "exited"
+
+    def bury(self, process: int) -> None:
+        """Note how a rank died."""
+        state = self.states[process]
+        _, status = os.waitpid(self.pids.pop(process), 0)
+        self.moved = time.monotonic()
+        if os.WIFSIGNALED(status):
+            state.state, state.signal = "signal", os.WTERMSIG(status)
+            output = (self.folder / f"output.{process}").read_text(errors="replace")
+            state.error = output[-2000:].strip()
+        elif state.state not in OVER:
+            state.state = "error"
+            state.error = f"the process ended with exit code {os.WEXITSTATUS(status)}"
+
+    def stop(self) -> None:
+        """Kill every rank and wait until it is gone."""
+        for pid in self.pids.values():
+            os.kill(pid, signal.SIGKILL)
+        for pid in self.pids.values():
+            os.waitpid(pid, 0)
+        self.pids.clear()
+
+
+# ---- command line ----------------------------------------------------------------------------
+
+
+def leave_on(number: int, _frame: object) -> NoReturn:
+    """Turn a signal into an ordinary exit, so that the ranks are stopped; once."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def watch_caller() -> None:
+    """End when standard input closes: the program that started this one is gone."""
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def show(states: list[State]) -> None:
+    """Print one line per rank and whatever was wrong."""
+    for state in states:
+        where = f"{state.text} " if state.state != "done" else ""
+        print(f"rank {state.rank:<5} {where}{'.' * max(3, 40 - len(where))} {state.state}")
+        for line in state.stack[:6]:
+            print(f"             {line}")
+        for _, complaint in state.mismatches:
+            print(f"             MISMATCH {complaint}")
+        if state.error:
+            print(f"             {state.error.splitlines()[-1]}")
+    stuck = [f"r{s.rank}#{s.action}" for s in states if s.state == "stuck"]
+    print("stuck:    ", ", ".join(stuck) or "none")
+    print("predicted:", ", ".join(f"r{rank}#{action}" for rank, action in PREDICTED) or "none")
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=TITLE)
+    parser.add_argument("--timeout", type=float, default=10.0, help="seconds without any progress")
+    parser.add_argument("--ceiling", type=float, default=300.0, help="seconds for the whole run")
+    parser.add_argument("--delay-seed", type=int, help="random delays before the actions")
+    parser.add_argument("--result", help="write the states as JSON to this file")
+    parser.add_argument("--leash", action="store_true", help="end when standard input closes")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the plan once; return 1 if a rank is stuck, failed, or got wrong data."""
+    args = arguments()
+    os.environ.update(TORCH_DISTRIBUTED_DEBUG="OFF", OMP_NUM_THREADS="1")
+    if sys.platform == "linux":
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave_on)
+    with tempfile.TemporaryDirectory(prefix="replay-") as folder:
+        watcher = Watcher(Path(folder), args.timeout, args.ceiling, args.delay_seed)
+        try:
+            watcher.start()
+            if args.leash:
+                threading.Thread(target=watch_caller, daemon=True).start()
+            seconds = watcher.run()
+        finally:
+            watcher.stop()
+    show(watcher.states)
+    if args.result:
+        report = {"seconds": seconds, "ranks": [asdict(s) for s in watcher.states]}
+        Path(args.result).write_text(json.dumps(report))
+    return int(any(s.state not in ("done", "exited") or s.mismatches for s in watcher.states))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,264 @@
+"""Actions of a plan turned into the operations of a replay script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import shorten
+from planguard.replay import selection as sel
+from planguard.replay.matching import Op, annotate
+from planguard.replay.sizes import WIDTH, Scale, action_bytes, action_dtype, scale_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from planguard.replay.selection import Action, Selection
+
+# Data types that gloo cannot reduce, and what is played in their place.
+STAND_IN = {"i16": "f16", "bool": "u8", "f8": "u8"}
+PER_MEMBER = frozenset({"scatter", "all_to_all", "all_to_all_single"})
+SCATTERED = frozenset({"reduce_scatter", "reduce_scatter_tensor"})
+REDUCING = SCATTERED | {"all_reduce", "reduce"}
+WITHOUT_DATA = frozenset({"barrier", "init"})
+COMMUNICATIONS = sel.POINT_TO_POINT | sel.COLLECTIVES
+
+
+class Translation:
+    """Actions of the plan turned into the operations of the script.
+
+    Args:
+        plan: A flat plan.
+        selection: What is played.
+    """
+
+    def __init__(self, plan: Mapping[str, Any], selection: Selection) -> None:
+        self.tensors = plan.get("tensors", {})
+        self.groups = selection.groups
+        self.process = {rank: number for number, rank in enumerate(selection.ranks)}
+        self.selection = selection
+        self.scale = self._scale()
+        self.stand_ins: set[str] = set()
+        self.serial = 1
+        self.programs = [
+            [self.action(at, action) for at, action in program] for program in selection.programs
+        ]
+        annotate([list(_communications(program)) for program in self.programs], self.groups)
+        self._guess_unknown_sizes()
+
+    def _scale(self) -> Scale:
+        """Choose one scale for all sizes, by the memory that all processes need together."""
+        sizes: list[int] = []
+        buffers = 0
+        for program in self.selection.programs:
+            alive = 0
+            for _, action in program:
+                for op in _leaves(action):
+                    need = len(self.groups[op.get("group", "world")]) + 1
+                    sizes += self._sizes(op)
+                    if _lasts(action):
+                        buffers += need if op["op"] not in sel.POINT_TO_POINT else 1
+                    alive = max(alive, need)
+            buffers += alive
+        return scale_sizes(sizes, buffers)
+
+    def _sizes(self, op: Action) -> list[int]:
+        """Return every size of a communication in bytes, as the plan has it."""
+        if op["op"] in ("all_to_all", "all_to_all_single"):
+            return [*self._splits(op, "in_splits"), *self._splits(op, "out_splits")]
+        size = action_bytes(op, self.tensors)
+        return [] if size is None else [size]
+
+    def _splits(self, op: Action, field: str) -> list[int]:
+        """Return the chunk sizes of an all-to-all in bytes; without splits, equal shares."""
+        members = len(self.groups[op.get("group", "world")])
+        size = action_bytes(op, self.tensors) or 0
+        splits = op.get(field)
+        if splits is None:
+            return [size // members] * members
+        dtype = action_dtype(op, self.tensors)
+        width = element_width(dtype, size, sum(splits))
+        return [count * width for count in splits]
+
+    def action(self, at: int, action: Action) -> Op:
+        """Translate one action of a rank program."""
+        name = action["op"]
+        text = describe(action)
+        if name in sel.PASSED_OVER:
+            return {"at": at, "text": text, "op": "nothing", "name": name}
+        if name == "batch":
+            inner = [self.operation(at, member) for member in action["ops"]]
+            for number, member in enumerate(inner):
+                member.update({"member": number, "async": True})
+            op: Op = {"at": at, "text": text, "op": name, "ops": inner}
+            return _with_handle(op, action, asynchronous="work" in action)
+        if name in sel.HANDLES:
+            works = action["work"] if isinstance(action["work"], list) else [action["work"]]
+            return {"at": at, "text": text, "op": name, "works": works}
+        if name in ("new_group", "destroy", "exit"):
+            return {"at": at, "text": text, "op": name, **_group(action)}
+        op = {"at": at, "text": text, **self.operation(at, action)}
+        if op["op"] != name:
+            op["name"] = name
+        if name == "coalesced":
+            op["ops"] = self._coalesced(at, action)
+            op["serial"] = op["ops"][0]["serial"] if op["ops"] else 0
+        buffered = name == "send" and action.get("mode") == "buffered"
+        waits = name not in ("isend", "irecv") and not action.get("async") and not buffered
+        return _with_handle(op, action, asynchronous=not waits)
+
+    def _coalesced(self, at: int, action: Action) -> list[Op]:
+        shared: Action = {key: action[key] for key in ("group", "reduce_op") if key in action}
+        found = []
+        for number, tensor in enumerate(action["ops"]):
+            member = self.operation(at, {**tensor, **shared, "op": action["kind"]})
+            found.append({**member, "member": number})
+        return found
+
+    def operation(self, at: int, action: Action) -> Op:
+        """Translate one communication, without its handle."""
+        name = action["op"]
+        op: Op = {"at": at, "op": name, "group": action.get("group", "world")}
+        if name in sel.POINT_TO_POINT:
+            op["op"] = name.removeprefix("i")
+            op["peer"] = None if action["peer"] == "any" else self.process[action["peer"]]
+            if action.get("tag"):
+                op["tag"] = action["tag"]
+        if "label" in action:
+            op["label"] = action["label"]
+        if name == "coalesced":
+            return {**op, "kind": action["kind"]}
+        if name in WITHOUT_DATA:
+            return {**op, "op": "barrier"}
+        if "root" in action:
+            op["root"] = self.process[action["root"]]
+        if name in REDUCING and action.get("reduce_op", "sum") != "sum":
+            op["reduce_op"] = (
+                "sum" if action["reduce_op"] in ("avg", "premul_sum") else action["reduce_op"]
+            )
+        self._data(op, action)
+        return op
+
+    def _data(self, op: Op, action: Action) -> None:
+        """Add size, data type and serial number."""
+        name = action["op"]
+        size = action_bytes(action, self.tensors)
+        if name in ("all_to_all", "all_to_all_single"):
+            op["ins"] = [self.scale(n) for n in self._splits(action, "in_splits")]
+            op["outs"] = [self.scale(n) for n in self._splits(action, "out_splits")]
+            op["nbytes"] = sum(op["ins"])
+        else:
+            op["nbytes"] = None if size is None else self.scale(size)
+        dtype = action_dtype(action, self.tensors)
+        if dtype is not None:
+            op["dtype"] = dtype
+        if name in REDUCING:  # the others copy bytes, and gloo compares bytes only
+            played = dtype or ("f32" if (size or 4) % 4 == 0 else "u8")
+            op["torch"] = STAND_IN.get(played, played)
+            if played in STAND_IN:
+                self.stand_ins.add(played)
+        if name in ("recv", "irecv"):
+            return
+        members = len(self.groups[op["group"]])
+        op["serial"] = self.serial
+        if name in PER_MEMBER or name in SCATTERED:
+            op["width"] = members
+        self.serial += op.get("width", 1)
+
+    def _guess_unknown_sizes(self) -> None:
+        """Give actions without a size that of the data they receive, else four bytes."""
+        sized: dict[int, int] = {}
+        everything = [op for p in self.programs for op in _data_operations(p)]
+        for op in everything:
+            if op.get("serial") and op.get("nbytes") is not None:
+                sized[op["serial"]] = op["nbytes"]
+        for op in everything:
+            if "nbytes" in op and op["nbytes"] is None:
+                expect = op.get("expect")
+                serials = expect if isinstance(expect, list) else [expect]
+                op["nbytes"] = next((sized[s] for s in serials if s in sized), 4)
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what the replay does differently from the plan."""
+        found = []
+        if self.scale.divisor > 1:
+            found.append(f"Sizes are played about {self.scale.divisor:,} times smaller.")
+        found += [
+            f"gloo cannot reduce {dtype}; {STAND_IN[dtype]} stands in for it."
+            for dtype in sorted(self.stand_ins)
+        ]
+        if self.selection.idle:
+            ranks = ", ".join(map(str, self.selection.idle[:16]))
+            found.append(f"Ranks {ranks} only complete the groups; they issue nothing.")
+        if self.selection.folded:
+            found.append(f"{self.selection.folded} more silent group members are left out.")
+        return tuple(found)
+
+
+def element_width(dtype: str | None, size: int, count: int) -> int:
+    """Return the bytes per element that splits count in."""
+    if dtype is not None:
+        return WIDTH[dtype]
+    return max(1, size // count) if count else 1
+
+
+def _group(action: Action) -> dict[str, str]:
+    return {"group": action.get("group", "world")} if action["op"] != "exit" else {}
+
+
+def _with_handle(op: Op, action: Action, *, asynchronous: bool) -> Op:
+    """Add what decides whether the host waits at once: ``work`` and ``async``."""
+    if "work" in action:
+        op["work"] = action["work"]
+    if asynchronous:
+        op["async"] = True
+    return op
+
+
+def _lasts(action: Action) -> bool:
+    return bool(action.get("async")) or action["op"] in ("isend", "irecv", "batch")
+
+
+def _leaves(action: Action) -> Iterator[Action]:
+    """Yield the communications with data of one action of the plan."""
+    if action["op"] == "coalesced":
+        shared = {"op": action["kind"], "group": action.get("group", "world")}
+        for tensor in action["ops"]:
+            yield {**tensor, **shared}
+        return
+    for op in sel.inner(action):
+        if op["op"] in COMMUNICATIONS - WITHOUT_DATA:
+            yield op
+
+
+def _communications(program: list[Op]) -> Iterator[Op]:
+    """Yield what is matched: batch members one by one, a coalesced collective as one."""
+    for op in program:
+        if op["op"] == "batch":
+            yield from op["ops"]
+        elif op["op"] in COMMUNICATIONS:
+            yield op
+
+
+def _data_operations(program: list[Op]) -> Iterator[Op]:
+    for op in _communications(program):
+        yield from op.get("ops", (op,))
+
+
+def describe(action: Action) -> str:
+    """Render an action in one line, as in a finding: ``send -> 6  act_s1_s2  4.00 MiB f16``."""
+    name = action["op"]
+    if name == "batch":
+        return f"batch({', '.join(describe(member) for member in action['ops'][:4])})"
+    text = f"{name}({action['kind']})" if name == "coalesced" else name
+    if name in sel.POINT_TO_POINT:
+        text += f" {'->' if name.endswith('send') else '<-'} {action['peer']}"
+    elif name in sel.COLLECTIVES | {"new_group", "destroy"}:
+        text += f" on {action.get('group', 'world')}"
+    elif "work" in action:
+        works = action["work"] if isinstance(action["work"], list) else [action["work"]]
+        text += f" {' '.join(map(str, works[:4]))}"
+    if "root" in action:
+        text += f" root {action['root']}"
+    if "label" in action:
+        text += f"  {action['label']}"
+    return shorten(text, 100)
