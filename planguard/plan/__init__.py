@@ -1,0 +1,1 @@
+"""What the ranks do: reading, building, checking and compiling plans."""

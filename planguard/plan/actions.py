@@ -1,0 +1,187 @@
+"""The vocabulary of a plan: instruction kinds, element types, reduce operations, operation names."""
+
+from __future__ import annotations
+
+import enum
+
+MEMBER = 64
+"""Flag of an op word: the instruction is a member of the batch launched just before it."""
+
+ASYNC = 128
+"""Flag of an op word: issuing the action does not wait for it."""
+
+NONE = 0xFFFFFFFF
+"""The absent value of an unsigned 32-bit word."""
+
+UNKNOWN_BYTES = 0xFFFFFFFFFFFFFFFF
+"""The size of an action whose plan does not say it."""
+
+
+class Kind(enum.IntEnum):
+    """What an instruction does; the low six bits of its op word.
+
+    ``REPEAT`` and ``BIND`` steer the expansion and never reach the columns. The kinds 49 to 58 are
+    markers: they delimit the blocks whose order, interleaving or branch is not fixed by the plan.
+    """
+
+    NOP = 0
+    SEND = 1
+    RECV = 2
+    SSEND = 3
+    BSEND = 4
+    PROBE = 5
+    ALL_REDUCE = 8
+    ALL_GATHER = 9
+    ALL_GATHER_INTO_TENSOR = 10
+    REDUCE_SCATTER = 11
+    REDUCE_SCATTER_TENSOR = 12
+    BROADCAST = 13
+    REDUCE = 14
+    GATHER = 15
+    SCATTER = 16
+    ALL_TO_ALL = 17
+    ALL_TO_ALL_SINGLE = 18
+    BARRIER = 19
+    SCAN = 20
+    EXSCAN = 21
+    COALESCED_ALL_REDUCE = 22
+    COALESCED_ALL_GATHER = 23
+    COALESCED_REDUCE_SCATTER = 24
+    WAIT = 32
+    WAIT_MANY = 33
+    TEST = 34
+    DROP = 35
+    BATCH = 36
+    COMPUTE = 37
+    HOST_SYNC = 38
+    EVENT_RECORD = 39
+    EVENT_WAIT = 40
+    INIT = 41
+    NEW_GROUP = 42
+    DESTROY = 43
+    COPY = 44
+    EXIT = 45
+    REPEAT = 48
+    UNORDERED_BEGIN = 49
+    UNORDERED_END = 50
+    CHAIN_BEGIN = 51
+    CHAIN_END = 52
+    THREADS_BEGIN = 53
+    THREADS_END = 54
+    CHOICE_BEGIN = 55
+    BRANCH_BEGIN = 56
+    CHOICE_END = 57
+    AFTER = 58
+    BIND = 59
+
+
+class RefType(enum.IntEnum):
+    """What a communication reference names: a collective group, or one side of a channel."""
+
+    GROUP = 0
+    SEND = 1
+    RECV = 2
+
+
+class PeerMode(enum.IntEnum):
+    """How a reference names its peer: a global rank, a step along a mesh dimension, any rank."""
+
+    ABSOLUTE = 0
+    RELATIVE = 1
+    ANY = 2
+
+
+class WaitMode(enum.IntEnum):
+    """How many of its handles a ``wait`` needs."""
+
+    all = 0
+    any = 1
+    some = 2
+
+
+ITEM_BYTES: dict[str, int] = {
+    "f64": 8,
+    "f32": 4,
+    "f16": 2,
+    "bf16": 2,
+    "f8": 1,
+    "i64": 8,
+    "i32": 4,
+    "i16": 2,
+    "i8": 1,
+    "u8": 1,
+    "bool": 1,
+}
+"""Bytes per element of every element type a plan may name."""
+
+DTYPE_CODE: dict[str, int] = {name: code for code, name in enumerate(ITEM_BYTES, start=1)}
+"""Element type to its code in ``CompiledPlan.sig_dtype``; 0 means that the plan does not say."""
+
+DTYPE_NAME: tuple[str, ...] = ("", *ITEM_BYTES)
+"""The inverse of ``DTYPE_CODE``."""
+
+
+class ReduceOp(enum.IntEnum):
+    """Reduce operations in torch spelling, and those that only MPI has.
+
+    An operation that reduces and names none means ``sum``, torch's default argument.
+    """
+
+    none = 0
+    sum = 1
+    avg = 2
+    product = 3
+    min = 4
+    max = 5
+    band = 6
+    bor = 7
+    bxor = 8
+    premul_sum = 9
+    land = 10
+    lor = 11
+    lxor = 12
+    minloc = 13
+    maxloc = 14
+
+
+COLLECTIVE_KIND: dict[str, Kind] = {
+    kind.name.lower(): kind for kind in Kind if Kind.ALL_REDUCE <= kind <= Kind.EXSCAN
+}
+"""Operation name to kind for every collective that is not coalesced."""
+
+COALESCED_KIND: dict[str, Kind] = {
+    "all_reduce": Kind.COALESCED_ALL_REDUCE,
+    "all_gather_into_tensor": Kind.COALESCED_ALL_GATHER,
+    "reduce_scatter_tensor": Kind.COALESCED_REDUCE_SCATTER,
+}
+"""``kind`` of a ``coalesced`` action to its instruction kind."""
+
+ROOTED = frozenset({Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER})
+"""Collectives with a root."""
+
+REDUCING = frozenset(
+    {
+        Kind.ALL_REDUCE,
+        Kind.REDUCE_SCATTER,
+        Kind.REDUCE_SCATTER_TENSOR,
+        Kind.REDUCE,
+        Kind.SCAN,
+        Kind.EXSCAN,
+        Kind.COALESCED_ALL_REDUCE,
+        Kind.COALESCED_REDUCE_SCATTER,
+    }
+)
+"""Collectives that combine values, so that a reduce operation means something."""
+
+MARKERS = frozenset(Kind(code) for code in range(Kind.UNORDERED_BEGIN, Kind.AFTER + 1))
+"""Instructions that delimit undecided order; they occupy an entry but do nothing."""
+
+
+def is_collective(kind: int) -> bool:
+    """Return whether an instruction kind (flags removed) is a collective, coalesced or not."""
+    return Kind.ALL_REDUCE <= kind <= Kind.COALESCED_REDUCE_SCATTER
+
+
+def is_point_to_point(kind: int) -> bool:
+    """Return whether an instruction kind (flags removed) is a send, a receive or a probe."""
+    return Kind.SEND <= kind <= Kind.PROBE

@@ -1,0 +1,65 @@
+"""Defect: a rule broken by one action, before its place in the file is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planguard.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from planguard.plan.nodes import Node
+
+
+class Defect(Exception):  # noqa: N818 - never seen by a caller; becomes a PlanError with a path
+    """A rule that an action breaks.
+
+    Finding the JSON path of an action means walking its program, so it is done only here, when a
+    plan is refused, and not for every action of every plan.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        field: str,
+        message: str,
+        *,
+        code: str = "PG901",
+        value: object = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.node = node
+        self.field = field
+        self.code = code
+        self.message = message
+        self.value = value
+        self.hint = hint
+
+    def at(self, path: str, file: str | None) -> PlanError:
+        """Return the error to raise, once the JSON path of the action is known."""
+        return PlanError(
+            self.message,
+            code=self.code,
+            file=file,
+            path=f"{path}.{self.field}" if self.field else path,
+            value=self.value,
+            hint=self.hint,
+        )
+
+
+def step(path: str, key: str) -> str:
+    """Append an object key to a JSON path: ``$.ranks.2``, or ``$.ranks["pp=0"]``."""
+    if key and all(c.isalnum() or c in "_-" for c in key) and key.isascii():
+        return f"{path}.{key}"
+    quoted = key.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{path}["{quoted}"]'
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean 'x'?`` for the closest known name, or an empty string."""
+    import difflib
+
+    close = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,353 @@
+"""Emitter: the actions of one program to instruction words."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from planguard.plan import nodes as n
+from planguard.plan.actions import (
+    ASYNC,
+    COALESCED_KIND,
+    COLLECTIVE_KIND,
+    MEMBER,
+    NONE,
+    Kind,
+    RefType,
+    WaitMode,
+)
+from planguard.plan.code import WORDS, Program
+from planguard.plan.defects import Defect
+from planguard.plan.names import ProgramNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from planguard.plan.limits import Limits
+    from planguard.plan.refs import Refs
+    from planguard.plan.signing import Signing
+    from planguard.plan.tables import Labels, Names, Pool
+
+SEND_KIND = {
+    UNSET: Kind.SEND,
+    "standard": Kind.SEND,
+    "ready": Kind.SEND,
+    "synchronous": Kind.SSEND,
+    "buffered": Kind.BSEND,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The interning tables that all programs of a plan share."""
+
+    refs: Refs
+    signing: Signing
+    labels: Labels
+    streams: Names
+    aux: Pool
+    group_ids: dict[str, int]
+    limits: Limits
+    fused: frozenset[str]
+
+
+class Emitter:
+    """Emits one program. Use ``emit_program``."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.words: list[int] = []
+        self.nodes: list[Any] = []
+        self.names = ProgramNames(tables.fused)
+        self.depth = 0
+        self.times = 0
+        self.in_batch = 0
+        self._labels: dict[str, int] = {}
+
+    def block(self, actions: Sequence[n.Action]) -> None:
+        """Emit a list of actions in order."""
+        table = _HANDLERS
+        for node in actions:
+            handler, kind = table[node.__class__]
+            if node.after is not UNSET:
+                self._after(node)
+            handler(self, node, kind)
+            if node.id is not UNSET:
+                self._bind(node)
+
+    def _word(self, node: n.Node, op: int, a: int = 0, b: int = 0) -> None:
+        self.words += (op, a, b, 0, self._label(node), self._stream(node))
+        self.nodes.append(node)
+
+    def _label(self, node: n.Node) -> int:
+        text = node.label
+        if text is UNSET:
+            return 0
+        word = self._labels.get(text)
+        if word is None:
+            word = self._labels[text] = self.tables.labels.word(node, text, self.times)
+        return word
+
+    def _stream(self, node: n.Node) -> int:
+        if node.stream is UNSET:
+            return 0
+        stream = self.tables.streams.id(node.stream)
+        if stream > 255:  # noqa: PLR2004 - the stream column is one byte
+            raise Defect(node, "stream", "more than 256 streams in one plan", value=node.stream)
+        return stream
+
+    def _bind(self, node: n.Node) -> None:
+        slot = self.names.define(node, node.id, self.times)
+        if slot is not None and not self.in_batch:
+            self.words += (Kind.BIND, slot, 0, 0, 0, 0)
+            self.nodes.append(node)
+
+    # --- communication -----------------------------------------------------------------------
+
+    def _point_to_point(self, node: Any, kind: int) -> None:
+        tables = self.tables
+        ref = tables.refs.point_to_point(node, RefType.SEND if kind == Kind.SEND else RefType.RECV)
+        if kind == Kind.SEND and node.mode is not UNSET:
+            kind = SEND_KIND[node.mode]
+        sig = tables.signing.point_to_point(node)
+        handle = 0
+        if kind != Kind.PROBE and node.work is not UNSET:
+            handle = self._handle(node, node.__class__ in _NONBLOCKING)
+        if self.in_batch:
+            kind |= MEMBER
+        elif node.__class__ in _NONBLOCKING:
+            kind |= ASYNC
+        self.words += (kind, ref, handle, sig, self._label(node), self._stream(node))
+        self.nodes.append(node)
+
+    def _collective(self, node: Any, kind: int) -> None:
+        tables = self.tables
+        ref = tables.refs.group(node)
+        sig = tables.signing.collective(node, kind)
+        handle = 0
+        if node.work is not UNSET:
+            handle = self._handle(node, node.async_ is True)
+        if self.in_batch:
+            kind |= MEMBER
+        elif node.async_ is True:
+            kind |= ASYNC
+        self.words += (kind, ref, handle, sig, self._label(node), self._stream(node))
+        self.nodes.append(node)
+
+    def _handle(self, node: Any, nonblocking: bool) -> int:
+        if not nonblocking:
+            hint = 'use isend or irecv, or add "async": true to a collective'
+            raise Defect(node, "work", "a blocking action has no handle", value=node.work, hint=hint)
+        return self.names.handle(node.work) + 1
+
+    def _coalesced(self, node: n.Coalesced, _: int) -> None:
+        if not node.ops:
+            raise Defect(node, "ops", "a coalesced collective needs at least one tensor")
+        for part in node.ops:
+            if part.op is not UNSET and part.op != node.kind:
+                message = f"every part of this coalesced collective is {node.kind}"
+                raise Defect(node, "ops", message, value=part.op, hint="leave op out")
+        self._collective(node, COALESCED_KIND[node.kind])
+
+    def _batch(self, node: n.Batch, _: int) -> None:
+        if not node.ops:
+            raise Defect(node, "ops", "a batch needs at least one operation")
+        for index, member in enumerate(node.ops):
+            _check_member(node, member, index)
+        handle = 0 if node.work is UNSET else self.names.handle(node.work) + 1
+        self._word(node, Kind.BATCH | (ASYNC if handle else 0), len(node.ops), handle)
+        self.in_batch += 1
+        self.block(node.ops)
+        self.in_batch -= 1
+        for member in node.ops:
+            if member.id is not UNSET:
+                self._bind_to_batch(member)
+
+    def _bind_to_batch(self, member: n.Node) -> None:
+        """Bind a member's id after the whole batch: its members complete as one launch."""
+        slot = self.names.slot(member.id)
+        if slot is not None:
+            self.words += (Kind.BIND, slot, 0, 0, 0, 0)
+            self.nodes.append(member)
+
+    # --- handles, computation, streams -------------------------------------------------------
+
+    def _wait(self, node: n.Wait, _: int) -> None:
+        works = [node.work] if isinstance(node.work, str) else node.work
+        mode = WaitMode.all if node.mode is UNSET else WaitMode[node.mode]
+        if not works:
+            raise Defect(node, "work", "a wait needs at least one handle")
+        if len(set(works)) < len(works):
+            raise Defect(node, "work", "handle listed twice", code="PG303", value=works)
+        slots = [self.names.handle(work) for work in works]
+        if len(slots) == 1:
+            self._word(node, Kind.WAIT, slots[0])
+        else:
+            self._word(node, Kind.WAIT_MANY, self.tables.aux.add(slots), mode)
+
+    def _on_handle(self, node: n.Test | n.Drop, kind: int) -> None:
+        self._word(node, kind, self.names.handle(node.work))
+
+    def _compute(self, node: n.Compute, _: int) -> None:
+        deps = NONE
+        if node.deps is not UNSET and node.deps:
+            slots = [self.names.reference(node, "deps", text, self.times) for text in node.deps]
+            deps = self.tables.aux.add(slots)
+        self._word(node, Kind.COMPUTE, deps)
+
+    def _host_sync(self, node: n.HostSync, _: int) -> None:
+        self._word(node, Kind.HOST_SYNC, 0 if node.stream is UNSET else self._stream(node) + 1)
+
+    def _event(self, node: n.EventRecord | n.EventWait, kind: int) -> None:
+        self._word(node, kind, self.names.event(node.event))
+
+    def _plain(self, node: n.Node, kind: int) -> None:
+        self._word(node, kind)
+
+    def _init(self, node: n.Init, kind: int) -> None:
+        self._word(node, kind, self.tables.refs.group(node))
+
+    def _group(self, node: n.NewGroup | n.Destroy, kind: int) -> None:
+        self._word(node, kind, self.tables.refs.group_index(node))
+
+    # --- blocks ------------------------------------------------------------------------------
+
+    def _enter(self, node: n.Node) -> None:
+        self.depth += 1
+        if self.depth > self.tables.limits.nesting:
+            limit = self.tables.limits.nesting
+            raise Defect(node, "", f"blocks nested deeper than {limit}", hint="raise Limits.nesting")
+
+    def _repeat(self, node: n.Repeat, _: int) -> None:
+        self._enter(node)
+        if node.times >= NONE:
+            message = f"more than {NONE - 1} iterations"
+            raise Defect(node, "times", message, value=node.times, hint="raise Limits.actions")
+        start = len(self.words)
+        self._word(node, Kind.REPEAT, node.times)
+        outer, self.times = (self.times, self._labels), node.times
+        self._labels = {}
+        self.block(node.body)
+        self.times, self._labels = outer
+        self.words[start + 2] = (len(self.words) - start) // WORDS - 1
+        self.depth -= 1
+
+    def _unordered(self, node: n.Unordered, _: int) -> None:
+        self._enter(node)
+        items = [item if isinstance(item, list) else [item] for item in node.body]
+        outer = self.names.open_block([action for item in items for action in item])
+        self._word(node, Kind.UNORDERED_BEGIN, NONE)
+        for item, actions in zip(node.body, items, strict=True):
+            if isinstance(item, list):
+                self._chain(node, actions)
+            else:
+                self.block(actions)
+        self._word(node, Kind.UNORDERED_END, NONE)
+        self.names.close_block(outer)
+        self.depth -= 1
+
+    def _chain(self, node: n.Node, actions: Sequence[n.Action]) -> None:
+        self.words += (Kind.CHAIN_BEGIN, NONE, 0, 0, 0, 0)
+        self.nodes.append(node)
+        self.block(actions)
+        self.words += (Kind.CHAIN_END, NONE, 0, 0, 0, 0)
+        self.nodes.append(node)
+
+    def _threads(self, node: n.Threads, _: int) -> None:
+        self._enter(node)
+        outer = self.names.open_block([a for thread in node.threads for a in thread])
+        self._word(node, Kind.THREADS_BEGIN, self.tables.aux.add([len(node.threads)]))
+        for thread in node.threads:
+            self._chain(node, thread)
+        self._word(node, Kind.THREADS_END, NONE)
+        self.names.close_block(outer)
+        self.depth -= 1
+
+    def _choice(self, node: n.Choice, _: int) -> None:
+        self._enter(node)
+        details = [int(node.uniform is True), len(node.branches)]
+        self._word(node, Kind.CHOICE_BEGIN, self.tables.aux.add(details))
+        for branch in node.branches:
+            self.words += (Kind.BRANCH_BEGIN, NONE, 0, 0, 0, 0)
+            self.nodes.append(node)
+            self.block(branch)
+        self._word(node, Kind.CHOICE_END, NONE)
+        self.depth -= 1
+
+    def _after(self, node: n.Node) -> None:
+        """Emit the order edges of an item of an undecided block.
+
+        In an ordered list they say nothing that the list does not, and are only checked.
+        """
+        slots = self.names.order(node, self.times)
+        if slots:
+            self.words += (Kind.AFTER, self.tables.aux.add(slots), 0, 0, 0, 0)
+            self.nodes.append(node)
+
+
+def _check_member(batch: n.Batch, member: Any, index: int) -> None:
+    for field, attribute in (("work", "work"), ("async", "async_"), ("stream", "stream")):
+        if getattr(member, attribute, UNSET) is not UNSET:
+            message = f"an operation inside a batch carries no {field}"
+            hint = "put work and stream on the batch itself"
+            raise Defect(batch, f"ops[{index}].{field}", message, hint=hint)
+    if member.after is not UNSET:
+        raise Defect(batch, f"ops[{index}].after", "a batch is one launch: its order is fixed")
+
+
+def emit_program(tables: Tables, name: str, path: str, actions: list[n.Action]) -> Program:
+    """Return the program of a list of actions.
+
+    Raises:
+        Defect: An action that breaks a rule.
+    """
+    emitter = Emitter(tables)
+    emitter.names.survey(actions)
+    emitter.block(actions)
+    return Program(
+        name=name,
+        path=path,
+        actions=actions,
+        code=array("I", emitter.words),
+        nodes=emitter.nodes,
+        n_slots=len(emitter.names.slots),
+        slot_names=tuple(emitter.names.slots),
+    )
+
+
+_NONBLOCKING = frozenset({n.Isend, n.Irecv})
+_HANDLERS: dict[type, tuple[Callable[[Emitter, Any, int], None], int]] = {
+    n.Send: (Emitter._point_to_point, Kind.SEND),
+    n.Isend: (Emitter._point_to_point, Kind.SEND),
+    n.Recv: (Emitter._point_to_point, Kind.RECV),
+    n.Irecv: (Emitter._point_to_point, Kind.RECV),
+    n.Probe: (Emitter._point_to_point, Kind.PROBE),
+    n.Coalesced: (Emitter._coalesced, 0),
+    n.Wait: (Emitter._wait, 0),
+    n.Test: (Emitter._on_handle, Kind.TEST),
+    n.Drop: (Emitter._on_handle, Kind.DROP),
+    n.Batch: (Emitter._batch, 0),
+    n.Compute: (Emitter._compute, 0),
+    n.HostSync: (Emitter._host_sync, 0),
+    n.EventRecord: (Emitter._event, Kind.EVENT_RECORD),
+    n.EventWait: (Emitter._event, Kind.EVENT_WAIT),
+    n.Init: (Emitter._init, Kind.INIT),
+    n.NewGroup: (Emitter._group, Kind.NEW_GROUP),
+    n.Destroy: (Emitter._group, Kind.DESTROY),
+    n.Unordered: (Emitter._unordered, 0),
+    n.Threads: (Emitter._threads, 0),
+    n.Choice: (Emitter._choice, 0),
+    n.Repeat: (Emitter._repeat, 0),
+    n.HostToDevice: (Emitter._plain, Kind.COPY),
+    n.DeviceToHost: (Emitter._plain, Kind.COPY),
+    n.DeviceToDevice: (Emitter._plain, Kind.COPY),
+    n.Exit: (Emitter._plain, Kind.EXIT),
+    **{
+        cls: (Emitter._collective, COLLECTIVE_KIND[op])
+        for op, cls in n.OP_CLASSES.items()
+        if op in COLLECTIVE_KIND
+    },
+}

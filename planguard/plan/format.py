@@ -1,0 +1,123 @@
+"""The plan file: read and write ``planguard.plan/1``, strictly and within limits."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from planguard.errors import PlanError
+from planguard.plan.compile import compile_document
+from planguard.plan.document import Document
+from planguard.plan.limits import DEFAULT_LIMITS
+from planguard.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from planguard.plan.limits import Limits
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read(
+    source: str | os.PathLike[str] | bytes | dict[str, Any],
+    file: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Plan:
+    """Read and check a plan.
+
+    Args:
+        source: Path of a ``.plan.json`` or ``.plan.json.gz`` file, its bytes, or the decoded object.
+        file: Name for messages, when ``source`` is not a path.
+        limits: What the plan may cost.
+
+    Raises:
+        PlanError: Anything wrong with the plan; nothing else is raised for bad input.
+    """
+    if isinstance(source, dict):
+        raw = _encode(source, file)
+    elif isinstance(source, bytes):
+        raw = source
+    else:
+        file = os.fspath(source) if file is None else file
+        raw = _load(source, file, limits)
+    document = parse(_decompress(raw, file, limits), file)
+    compiled = compile_document(document, limits, file)
+    return Plan(document, compiled, file, raw)
+
+
+@cache
+def decoder() -> msgspec.json.Decoder[Document]:
+    """Return the typed decoder of a plan file."""
+    return msgspec.json.Decoder(Document)
+
+
+def parse(data: bytes, file: str | None) -> Document:
+    """Return the document in ``data``, which is not compressed.
+
+    The typed decoder refuses wrong types, unknown fields, non-finite numbers, invalid UTF-8 and
+    trailing data. It accepts duplicate keys and keeps the last; they are found by encoding the
+    document again: every key of a JSON text has one colon outside strings, strings keep theirs,
+    so the number of colons falls if and only if a key was lost.
+
+    Raises:
+        PlanError: The text is not a plan.
+    """
+    try:
+        document = decoder().decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        from planguard.plan.strict import parse_slowly
+
+        return parse_slowly(data, file)
+    if b"\\u003" in data or data.count(b":") != msgspec.json.encode(document).count(b":"):
+        from planguard.plan.strict import refuse_duplicate_keys
+
+        refuse_duplicate_keys(data, file)
+    return document
+
+
+def _encode(plan: dict[str, Any], file: str | None) -> bytes:
+    try:
+        return msgspec.json.encode(plan)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.EncodeError) as error:
+        message = f"the object cannot be written as JSON: {error}"
+        raise PlanError(message, file=file, hint="use numbers, strings, lists and dicts") from None
+
+
+def _load(path: str | os.PathLike[str], file: str, limits: Limits) -> bytes:
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib costs import time here
+            raw = stream.read(limits.file_bytes + 1)
+    except (OSError, ValueError) as error:
+        hint = "give the path of a .plan.json or .plan.json.gz file"
+        raise PlanError(f"cannot read the file: {error}", file=file, hint=hint) from None
+    return raw
+
+
+def _too_large(file: str | None, limits: Limits) -> PlanError:
+    message = f"more than {limits.file_bytes} bytes of plan"
+    hint = "use templates and repeat, or raise Limits.file_bytes"
+    return PlanError(message, file=file, hint=hint)
+
+
+def _decompress(raw: bytes, file: str | None, limits: Limits) -> bytes:
+    if len(raw) > limits.file_bytes:
+        raise _too_large(file, limits)
+    if not raw.startswith(_GZIP_MAGIC):
+        return raw
+    text, rest = bytearray(), raw
+    try:
+        while rest:
+            member = zlib.decompressobj(wbits=31)
+            text += member.decompress(rest, limits.file_bytes + 1 - len(text))
+            if len(text) > limits.file_bytes:
+                raise _too_large(file, limits)
+            if not member.eof:
+                raise PlanError("the gzip data ends early", file=file, hint="write the file again")
+            rest = member.unused_data
+    except zlib.error as error:
+        message = f"the gzip data is damaged: {error}"
+        raise PlanError(message, file=file, hint="write the file again") from None
+    return bytes(text)

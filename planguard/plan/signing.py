@@ -1,0 +1,110 @@
+"""From an action to the id of its signature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from planguard.plan.actions import REDUCING, ROOTED, Kind
+from planguard.plan.code import Signature
+from planguard.plan.defects import Defect
+from planguard.plan.tables import coalesced_signature
+
+if TYPE_CHECKING:
+    from planguard.plan.nodes import Coalesced, Collective, Sized
+    from planguard.plan.tables import Signatures, Sizes
+
+_COALESCED_FIRST = Kind.COALESCED_ALL_REDUCE
+
+
+class Signing:
+    """Memoizes the signature of every distinct combination of compared fields."""
+
+    def __init__(self, sizes: Sizes, signatures: Signatures, world_size: int) -> None:
+        self.sizes = sizes
+        self.signatures = signatures
+        self._world_size = world_size
+        self._transfers: dict[tuple[object, ...], int] = {}
+        self._collectives: dict[tuple[object, ...], int] = {}
+
+    def point_to_point(self, node: Sized) -> int:
+        """Return the signature id of a send, receive or probe."""
+        if node.shape is not UNSET:
+            return self._transfer(node)
+        key = (node.bytes, node.count, node.dtype, node.tensor)
+        found = self._transfers.get(key)
+        if found is None:
+            found = self._transfers[key] = self._transfer(node)
+        return found
+
+    def _transfer(self, node: Sized) -> int:
+        size, count, dtype = self.sizes.of(node)
+        return self.signatures.intern(Signature(bytes=size, count=count, dtype=dtype))
+
+    def collective(self, node: Any, kind: int) -> int:
+        """Return the signature id of a collective, coalesced or not.
+
+        Raises:
+            Defect: Missing or misplaced root, reduce operation or splits; a bad size.
+        """
+        if kind >= _COALESCED_FIRST:
+            return self._coalesced(node, kind)
+        if node.shape is not UNSET or node.in_splits is not UNSET or node.out_splits is not UNSET:
+            return self._collective(node, kind)
+        key = (
+            kind, node.bytes, node.count, node.dtype, node.tensor, node.root, node.reduce_op
+        )  # fmt: skip
+        found = self._collectives.get(key)
+        if found is None:
+            found = self._collectives[key] = self._collective(node, kind)
+        return found
+
+    def _collective(self, node: Collective, kind: int) -> int:
+        size, count, dtype = self.sizes.of(node)
+        signature = Signature(
+            kind=kind,
+            bytes=0 if kind == Kind.BARRIER else size,
+            count=count,
+            dtype=None if kind == Kind.BARRIER else dtype,
+            reduce_op=_reduce_op(node, kind),
+            root=self._root(node, kind),
+            splits=_splits(node),
+        )
+        return self.signatures.intern(signature)
+
+    def _coalesced(self, node: Coalesced, kind: int) -> int:
+        signature = coalesced_signature(node, kind, self.sizes, _reduce_op(node, kind))
+        return self.signatures.intern(signature)
+
+    def _root(self, node: Collective, kind: int) -> int | None:
+        name = Kind(kind).name.lower()
+        if kind not in ROOTED:
+            if node.root is not UNSET:
+                raise Defect(node, "root", f"{name} has no root", value=node.root)
+            return None
+        if node.root is UNSET:
+            raise Defect(node, "", f"{name} needs a root", hint='add "root": a global rank')
+        if node.root >= self._world_size:
+            message = f"root is outside 0..{self._world_size - 1}"
+            hint = "roots are global ranks, also inside a group"
+            raise Defect(node, "root", message, code="PG404", value=node.root, hint=hint)
+        return node.root
+
+
+def _reduce_op(node: Collective | Coalesced, kind: int) -> str | None:
+    if kind in REDUCING:
+        return "sum" if node.reduce_op is UNSET else node.reduce_op
+    if node.reduce_op is not UNSET:
+        message = f"{Kind(kind).name.lower()} does not reduce"
+        raise Defect(node, "reduce_op", message, value=node.reduce_op, hint="leave reduce_op out")
+    return None
+
+
+def _splits(node: Collective) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None:
+    if node.in_splits is UNSET and node.out_splits is UNSET:
+        return None
+    return (
+        None if node.in_splits is UNSET else tuple(node.in_splits),
+        None if node.out_splits is UNSET else tuple(node.out_splits),
+    )

@@ -1,0 +1,246 @@
+"""What the fast path of the reader leaves open: ``x-`` names, duplicate keys, exact error places."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from planguard.errors import PlanError
+from planguard.plan.defects import nearest, step
+from planguard.plan.document import (
+    SCHEMA,
+    ApproximationSpec,
+    Document,
+    FusionSpec,
+    GroupSpec,
+    MeshSpec,
+    ProducerSpec,
+    TensorSpec,
+    Use,
+)
+from planguard.plan.nodes import OP_CLASSES, Action, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UNKNOWN_FIELD = re.compile(r"unknown field `(.*)`")
+_PLACE = re.compile(r"^(.*?)(?: - at `(?:key in )?(\$.*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+
+Step = str | int
+
+
+def parse_slowly(data: bytes, file: str | None) -> Document:
+    """Return the document after dropping ``x-`` names, or raise with the exact place.
+
+    Taken only by a text that the typed decoder refused.
+
+    Raises:
+        PlanError: The text is not a plan.
+    """
+    try:
+        plan = msgspec.json.decode(data)
+    except msgspec.ValidationError as error:  # a number out of range, in any field
+        raise _number_error(data, error, file) from None
+    except msgspec.DecodeError as error:
+        raise _syntax_error(data, str(error), file) from None
+    except UnicodeDecodeError as error:
+        hint = "write the file as UTF-8"
+        raise PlanError(f"not UTF-8: {error.reason}", file=file, hint=hint) from None
+    except RecursionError:
+        hint = "blocks nest at most Limits.nesting deep"
+        raise PlanError("nested too deep", file=file, hint=hint) from None
+    colons = msgspec.json.encode(plan).count(b":")
+    if b"\\u003" in data or data.count(b":") != colons:
+        refuse_duplicate_keys(data, file)
+    plan = _without_extensions(plan)
+    try:
+        return msgspec.convert(plan, Document)
+    except msgspec.ValidationError as error:
+        raise _schema_error(plan, error, file) from None
+
+
+def refuse_duplicate_keys(data: bytes, file: str | None) -> None:
+    """Raise if an object of the text has a key twice; exact, at the cost of a second parser.
+
+    Raises:
+        PlanError: A duplicate key.
+    """
+    try:
+        plan = json.loads(data.decode(), object_pairs_hook=_pairs)
+    except (ValueError, RecursionError) as error:
+        raise PlanError(f"not JSON: {error}", file=file) from None
+    for path, value in _objects(plan):
+        if isinstance(value, _Repeated):
+            raise PlanError(
+                "key given twice",
+                file=file,
+                path=step(path, value.key),
+                value=value.key,
+                hint="JSON readers disagree on which of the two counts: keep one",
+            )
+
+
+class _Repeated(dict[str, Any]):
+    """An object with a repeated key."""
+
+    key = ""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    marked = _Repeated(plain)
+    seen: set[str] = set()
+    marked.key = next(key for key, _ in pairs if key in seen or seen.add(key))
+    return marked
+
+
+def _objects(value: Any, path: str = "$") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield path, value
+        for key, inner in value.items():
+            yield from _objects(inner, step(path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _objects(inner, f"{path}[{index}]")
+
+
+def _without_extensions(value: Any) -> Any:
+    """Return the value without the fields whose names start with ``x-``."""
+    if isinstance(value, dict):
+        return {k: _without_extensions(v) for k, v in value.items() if not k.startswith("x-")}
+    if isinstance(value, list):
+        return [_without_extensions(inner) for inner in value]
+    return value
+
+
+def _syntax_error(data: bytes, message: str, file: str | None) -> PlanError:
+    match = re.search(r"\(byte (\d+)\)", message)
+    hint = "plans are UTF-8 JSON without comments, byte order mark or trailing text"
+    if match is None:
+        return PlanError(f"not JSON: {message}", file=file, hint=hint)
+    offset = int(match[1])
+    line = data.count(b"\n", 0, offset) + 1
+    column = offset - data.rfind(b"\n", 0, offset)
+    text = message.removeprefix("JSON is malformed: ").partition(" (byte")[0]
+    value = data[max(0, offset - 20) : offset + 20].decode(errors="backslashreplace")
+    return PlanError(
+        f"not JSON, line {line} column {column}: {text}", file=file, value=value, hint=hint
+    )
+
+
+def _number_error(data: bytes, error: Exception, file: str | None) -> PlanError:
+    del data
+    message, _ = _split(error)
+    return PlanError(message, file=file, hint="numbers are finite and below 2^63")
+
+
+def _split(error: Exception) -> tuple[str, str]:
+    match = _PLACE.match(str(error))
+    if match is None:
+        return str(error), "$"
+    return match[1], match[2] or "$"
+
+
+_MAPS: dict[str, Any] = {
+    "templates": list[Action],
+    "groups": GroupSpec,
+    "tensors": TensorSpec,
+    "ranks": Use,
+}
+
+
+def _schema_error(plan: Any, error: Exception, file: str | None) -> PlanError:
+    message, text = _split(error)
+    steps = _steps(text)
+    if _ELSEWHERE in steps:
+        message, steps = _refine(plan, message, steps)
+    value = _value_at(plan, steps)
+    unknown = _UNKNOWN_FIELD.search(message)
+    if unknown is not None:
+        return _unknown_field(value, unknown[1], _render(steps), file)
+    hint = _hint(steps, value)
+    return PlanError(message, file=file, path=_render(steps), value=value, hint=hint)
+
+
+_ELSEWHERE = "..."
+
+
+def _steps(text: str) -> list[Step]:
+    return [
+        int(index) if index.isdigit() else name or _ELSEWHERE for name, index in _STEP.findall(text)
+    ]
+
+
+def _refine(plan: Any, message: str, steps: list[Step]) -> tuple[str, list[Step]]:
+    """Find which entry of a map the error is in; msgspec leaves its key out."""
+    field = steps[0]
+    kind = _MAPS.get(str(field))
+    if kind is not None and steps[1] == _ELSEWHERE:
+        for key, value in plan[field].items():
+            try:
+                msgspec.convert(value, kind)
+            except msgspec.ValidationError as error:
+                message, inner = _split(error)
+                steps = [field, key, *_steps(inner)]
+                break
+    # What is left is a step of a relative peer: its field is named, which is near enough.
+    return message, steps[: steps.index(_ELSEWHERE)] if _ELSEWHERE in steps[2:] else steps
+
+
+def _render(steps: list[Step]) -> str:
+    path = "$"
+    for part in steps:
+        path = f"{path}[{part}]" if isinstance(part, int) else step(path, part)
+    return path
+
+
+def _value_at(plan: Any, steps: list[Step]) -> Any:
+    value = plan
+    for part in steps:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _unknown_field(record: Any, name: str, path: str, file: str | None) -> PlanError:
+    known: tuple[str, ...] = ()
+    if isinstance(record, dict):
+        cls = OP_CLASSES.get(record.get("op", ""))
+        known = cls.__struct_encode_fields__ if cls is not None else _record_fields(path)
+    hint = nearest(name, known) or "names that start with x- are ignored"
+    return PlanError(
+        f"unknown field {name!r}",
+        code="PG906",
+        file=file,
+        path=step(path, name),
+        value=name,
+        hint=hint,
+    )
+
+
+def _record_fields(path: str) -> tuple[str, ...]:
+    """Return the field names of the records that can stand at a path outside the programs."""
+    if path == "$":
+        return Document.__struct_encode_fields__
+    cls: Any = {
+        "groups": GroupSpec, "tensors": TensorSpec, "ranks": Use, "fusion": FusionSpec,
+        "mesh": MeshSpec, "producer": ProducerSpec, "approximations": ApproximationSpec,
+    }.get(re.split(r"[.\[]", path)[1], Part)  # fmt: skip
+    return tuple(cls.__struct_encode_fields__)
+
+
+def _hint(steps: list[Step], value: Any) -> str:
+    last = steps[-1] if steps else ""
+    if last == "op" and isinstance(value, str):
+        return nearest(value, OP_CLASSES) or f"operations: {', '.join(OP_CLASSES)}"
+    if last == "schema":
+        return f'this version reads "{SCHEMA}"'
+    return "docs/reference/plan-format.md lists the fields and their types"
