@@ -1,0 +1,144 @@
+"""Which stuck actions are the consequence of a mismatched match, and which hang by themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oracle.host import position
+from oracle.models import INFINITE
+
+if TYPE_CHECKING:
+    from oracle.host import Key, Meeting
+    from oracle.lowering import Operation
+    from oracle.state import State, System
+
+Node = tuple[str, int]
+# Waiting for a rank that has ended or left: nothing that could still happen would help.
+ORPHAN: Node = ("orphan", -1)
+
+
+class Blame:
+    """The waits of a stuck state of the counterfactual run, where mismatched rounds complete.
+
+    Args:
+        mismatched: the matches whose issued members disagree.
+    """
+
+    def __init__(self, system: System, state: State, mismatched: set[Key]) -> None:
+        self.system = system
+        self.state = state
+        self.mismatched = mismatched
+
+    def has_own_cause(self) -> bool:
+        """Tell whether something is stuck that does not depend on a mismatched match."""
+        nodes = self._stuck()
+        waits: dict[Node, set[Node]] = {}
+        todo = list(nodes)
+        while todo:
+            node = todo.pop()
+            if node not in waits and node != ORPHAN:
+                waits[node] = self._waits(node)
+                todo += waits[node]
+        excused = {node for node in waits if self._follows(node)}
+        while True:
+            # Least fixed point: a cycle excuses nobody, waiting only for the excused does.
+            more = {n for n, on in waits.items() if n not in excused and on and on <= excused}
+            if not more:
+                return any(node not in excused for node in nodes)
+            excused |= more
+
+    def _stuck(self) -> list[Node]:
+        system, state = self.system, self.state
+        nodes: list[Node] = [
+            ("host", rank) for rank in range(len(state.order)) if not system.host_done(state, rank)
+        ]
+        if not system.model.host_waits:
+            nodes += [("operation", one.id) for one in pending(system, state)]
+        return nodes
+
+    def _follows(self, node: Node) -> bool:
+        """Tell whether an operation comes after a mismatched match of its own sequence."""
+        if node[0] != "operation":
+            return False
+        key = self.system.key(self.state, self.system.lowered.operations[node[1]])
+        return any(
+            other[:-1] == key[:-1] and position(other) < position(key) for other in self.mismatched
+        )
+
+    def _waits(self, node: Node) -> set[Node]:
+        if node[0] == "host":
+            view = self.system.view(self.state, node[1])
+            return self._operations(view.block_on) | self._meetings(view.block_meets)
+        operation = self.system.lowered.operations[node[1]]
+        if not self.system.is_started(self.state, operation):
+            return self._before_start(operation)
+        if operation.is_collective:
+            return {
+                self._member(operation, rank)
+                for rank in self.system.needs.missing(self.state, operation)
+            } or {ORPHAN}
+        partner = self.system.partner(self.state, operation)
+        if partner is not None:
+            return {("operation", partner.id)}
+        peer = operation.action.peer
+        return {self._host(peer)} if isinstance(peer, int) else {ORPHAN}
+
+    def _before_start(self, operation: Operation) -> set[Node]:
+        if self.state.withdrawn & operation.bit:
+            return {ORPHAN}
+        view = self.system.view(self.state, operation.rank)
+        waits = self._operations(view.after[operation.launch])
+        waits |= self._meetings(view.meets[operation.launch])
+        if self.system.choice.residency != INFINITE:
+            ahead = view.kernels[: view.kernels.index(operation.launch)]
+            for launch in ahead:
+                for other in self.system.lowered.launches[launch]:
+                    waits |= self._operations(other.bit)
+        return waits
+
+    def _member(self, operation: Operation, rank: int) -> Node:
+        other = self.system.in_round(self.state, operation, rank)
+        return self._host(rank) if other is None else ("operation", other.id)
+
+    def _host(self, rank: int) -> Node:
+        return ORPHAN if self.system.host_done(self.state, rank) else ("host", rank)
+
+    def _operations(self, bits: int) -> set[Node]:
+        return {
+            ("operation", one.id)
+            for one in self.system.lowered.operations
+            if bits & ~self.state.completed & one.bit
+        }
+
+    def _meetings(self, meetings: tuple[Meeting, ...]) -> set[Node]:
+        return {
+            self._host(rank)
+            for meeting in meetings
+            for rank in meeting.members
+            if meeting not in self.system.view(self.state, rank).arrived
+        }
+
+
+def pending(system: System, state: State) -> list[Operation]:
+    """List the operations that were issued and never completed."""
+    return [
+        one
+        for one in system.lowered.operations
+        if system.view(state, one.rank).issued & ~state.completed & one.bit
+    ]
+
+
+def stuck_actions(system: System, state: State) -> dict[int, int]:
+    """Give the first stuck action of every stuck rank.
+
+    Where a wait blocks the host it is the action the host stands at; where streams wait it is the
+    first action of the rank, on the host or in a queue, that never ends.
+    """
+    stuck: dict[int, int] = {}
+    for rank in range(len(state.order)):
+        if not system.host_done(state, rank):
+            stuck[rank] = state.order[rank][-1]
+    if not system.model.host_waits:
+        for one in pending(system, state):
+            stuck[one.rank] = min(stuck.get(one.rank, one.index), one.index)
+    return stuck

@@ -1,0 +1,110 @@
+"""From flat actions to steps, operations and launches: what the transition system moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oracle.models import Model, Queue
+from oracle.program import (
+    ANY,
+    COLLECTIVES,
+    POINT_TO_POINT,
+    SENDS,
+    Action,
+    OracleUnsupported,
+    Program,
+)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One collective call, send or receive; an inner operation of a batch is one too."""
+
+    id: int
+    rank: int
+    index: int
+    action: Action
+    launch: int
+
+    @property
+    def bit(self) -> int:
+        """Give the operation as a set of one, in the bit sets of the states."""
+        return 1 << self.id
+
+    @property
+    def is_collective(self) -> bool:
+        """Tell a collective from point-to-point."""
+        return self.action.kind in COLLECTIVES
+
+    @property
+    def is_send(self) -> bool:
+        """Tell a send from everything else."""
+        return self.action.kind in SENDS
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action of a rank's host program, with the operations it issues."""
+
+    action: Action
+    operations: tuple[Operation, ...] = ()
+
+    @property
+    def bits(self) -> int:
+        """Give the operations of the step as a set."""
+        result = 0
+        for operation in self.operations:
+            result |= operation.bit
+        return result
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The steps of every rank and the operations in them, numbered through."""
+
+    program: Program
+    steps: tuple[tuple[Step, ...], ...]
+    operations: tuple[Operation, ...]
+    launches: tuple[tuple[Operation, ...], ...]
+    wildcards: bool
+
+
+def _parts(action: Action) -> list[Action]:
+    if action.kind == "batch":
+        return list(action.parts)
+    if action.kind in COLLECTIVES or action.kind in POINT_TO_POINT:
+        return [action]
+    return []
+
+
+def lower(program: Program, model: Model) -> Lowered:
+    """Number the operations and group those that one launch starts together.
+
+    A batch is one launch where the model fuses it, and a loop of single calls elsewhere.
+
+    Raises:
+        OracleUnsupported: a wildcard receive where the backend has none, or a wait for any.
+    """
+    operations: list[Operation] = []
+    launches: list[tuple[Operation, ...]] = []
+    all_steps = []
+    for rank, actions in enumerate(program.ranks):
+        steps = []
+        for action in actions:
+            if action.kind == "wait" and action.wait_mode != "all":
+                raise OracleUnsupported(f"wait for {action.wait_mode}")
+            fused = action.kind == "batch" and model.fused_batch
+            mine: list[Operation] = []
+            for part in _parts(action):
+                launch = len(launches) if fused else len(launches) + len(mine)
+                operation = Operation(len(operations), rank, action.index, part, launch)
+                operations.append(operation)
+                mine.append(operation)
+            if mine:
+                launches += [tuple(mine)] if fused else [(one,) for one in mine]
+            steps.append(Step(action, tuple(mine)))
+        all_steps.append(tuple(steps))
+    wildcards = any(ANY in (one.action.peer, one.action.tag) for one in operations)
+    if wildcards and model.queue in {Queue.COMMUNICATOR, Queue.DEVICE}:
+        raise OracleUnsupported("a receive from any source")
+    return Lowered(program, tuple(all_steps), tuple(operations), tuple(launches), wildcards)

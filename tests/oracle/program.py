@@ -1,0 +1,97 @@
+"""The flat program an oracle run starts from, and what it refuses to judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COLLECTIVES = frozenset(
+    {
+        "all_reduce",
+        "all_gather",
+        "all_gather_into_tensor",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+        "broadcast",
+        "reduce",
+        "gather",
+        "scatter",
+        "all_to_all",
+        "all_to_all_single",
+        "barrier",
+    }
+)
+ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
+REDUCING = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"})
+SENDS = frozenset({"send", "isend"})
+RECVS = frozenset({"recv", "irecv"})
+POINT_TO_POINT = SENDS | RECVS
+ANY = "any"
+
+
+class OracleUnsupported(Exception):  # noqa: N818  # the name says what happened, as KeyError does
+    """The plan holds something this enumerator does not judge."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a plan says of the data of one operation; None is "the plan does not say"."""
+
+    bytes: int | None = None
+    dtype: str | None = None
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Action:
+    """One action of one rank after expansion.
+
+    Attributes:
+        index: position in the rank's flat program; items of a block count as they are written.
+        kind: the spelling of the plan file (`isend`, `all_reduce`, `wait`, ...).
+        group: name of the concrete group; a family member is `name[0,1]`.
+        sync: whether the rank waits for it at once.
+        targets: flat indices of the actions a `wait`, `test` or `drop` speaks of.
+        parts: the inner operations of a batch, or the tensors of a coalesced collective.
+        before: flat indices that must be issued first (the rank's partial order, not closed).
+    """
+
+    index: int
+    kind: str
+    group: str = "world"
+    peer: int | str | None = None
+    tag: int | str = 0
+    root: int | None = None
+    reduce_op: str | None = None
+    size: Size = Size()
+    in_splits: tuple[int, ...] | None = None
+    out_splits: tuple[int, ...] | None = None
+    label: str | None = None
+    sync: bool = True
+    targets: tuple[int, ...] = ()
+    wait_mode: str = "all"
+    stream: str | None = None
+    event: str | None = None
+    deps: tuple[int, ...] = ()
+    parts: tuple[Action, ...] = ()
+    coalesced: bool = False
+    before: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Program:
+    """Every rank's flat actions and the groups they use.
+
+    Attributes:
+        groups: ordered global ranks of each concrete group.
+        ranks: the actions of each rank, in order of writing.
+        reorderable: whether some rank may issue its actions in more than one order.
+    """
+
+    groups: dict[str, tuple[int, ...]]
+    ranks: tuple[tuple[Action, ...], ...]
+    reorderable: bool = False
+
+    @property
+    def world_size(self) -> int:
+        """Count the ranks."""
+        return len(self.ranks)

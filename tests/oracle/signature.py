@@ -1,0 +1,107 @@
+"""Which members of one match disagree, and about what."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from oracle.models import Model, same_kind
+from oracle.program import REDUCING, ROOTED, Action
+
+if TYPE_CHECKING:
+    from oracle.lowering import Operation
+
+
+def _layout(action: Action) -> tuple[Action, ...]:
+    """List the tensors of a collective: one, unless it is coalesced."""
+    return action.parts if action.coalesced else (action,)
+
+
+def _sizes(one: Action, other: Action) -> str | None:
+    if None not in (one.size.bytes, other.size.bytes):
+        if one.size.bytes != other.size.bytes:
+            return "bytes"
+    elif None not in (one.size.count, other.size.count) and one.size.count != other.size.count:
+        return "count"
+    if None not in (one.size.dtype, other.size.dtype) and one.size.dtype != other.size.dtype:
+        return "dtype"
+    return None
+
+
+def _labels(one: Action, other: Action) -> str | None:
+    both = one.label is not None and other.label is not None
+    return "label" if both and one.label != other.label else None
+
+
+def _reduce_op(action: Action, part: Action) -> str:
+    return part.reduce_op or action.reduce_op or "sum"  # torch's default
+
+
+def _splits(one: Operation, other: Operation, members: tuple[int, ...]) -> str | None:
+    """Compare what each sends to the other with what the other expects from it."""
+    for sender, receiver in ((one, other), (other, one)):
+        sent = _share(sender.action.in_splits, sender.action, members, receiver.rank)
+        expected = _share(receiver.action.out_splits, receiver.action, members, sender.rank)
+        if None not in (sent, expected) and sent != expected:
+            return "splits"
+    return None
+
+
+def _share(
+    splits: tuple[int, ...] | None, action: Action, members: tuple[int, ...], rank: int
+) -> float | None:
+    if splits is not None:
+        return splits[members.index(rank)]
+    return None if action.size.count is None else action.size.count / len(members)
+
+
+def _collectives(
+    one: Operation, other: Operation, members: tuple[int, ...], model: Model
+) -> str | None:
+    first, second = one.action, other.action
+    if not same_kind(first.kind, second.kind):
+        return "kind"
+    if model.blocking_is_a_kind and first.sync != second.sync:
+        return "blocking"
+    if first.group != second.group:
+        return "group"
+    if first.kind in ROOTED and first.root != second.root:
+        return "root"
+    if first.kind == "barrier":
+        return _labels(first, second)
+    tensors, others = _layout(first), _layout(second)
+    if len(tensors) != len(others):
+        return "layout"
+    split = {first.in_splits, first.out_splits, second.in_splits, second.out_splits} != {None}
+    for tensor, counterpart in zip(tensors, others, strict=True):
+        if first.kind in REDUCING and _reduce_op(first, tensor) != _reduce_op(second, counterpart):
+            return "reduce_op"
+        if tensor.size.dtype != counterpart.size.dtype and split:
+            return "dtype"
+        difference = None if split else _sizes(tensor, counterpart)
+        if difference or _labels(tensor, counterpart):
+            return difference or "label"
+    return (_splits(one, other, members) if split else None) or _labels(first, second)
+
+
+def disagreement(
+    operations: list[Operation], members: tuple[int, ...], model: Model
+) -> tuple[Operation, Operation, str] | None:
+    """Find two members of one match that disagree, and the first thing they disagree about.
+
+    Sizes, dtypes and labels are compared where both members state them. Tags are no part of the
+    signature: where they do not separate channels, the data decides.
+
+    Args:
+        operations: the issued members of one round, or of one send-receive pair.
+        members: the ordered ranks of the communicator.
+        model: says whether a blocking call may meet a nonblocking one.
+    """
+    for one, other in combinations(operations, 2):
+        if one.is_collective:
+            what = _collectives(one, other, members, model)
+        else:
+            what = _sizes(one.action, other.action) or _labels(one.action, other.action)
+        if what:
+            return one, other, what
+    return None

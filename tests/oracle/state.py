@@ -1,0 +1,309 @@
+"""States of the transition system and its events: issue, start, complete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from oracle.host import HostRules, HostView, Key, Meeting
+from oracle.models import INFINITE, Model, Queue
+from oracle.needs import Needs
+from oracle.program import ANY
+
+if TYPE_CHECKING:
+    from oracle.lowering import Lowered, Operation
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One admissible setting of what a model leaves open.
+
+    Attributes:
+        residency: K, the kernels that may be started and not complete on one device.
+        buffer: B, unmatched sends per channel that may be complete (sends up to the eager size).
+    """
+
+    residency: int = INFINITE
+    buffer: int = 0
+
+
+class State(NamedTuple):
+    """A state: what each rank issued, in order, and what started and completed since.
+
+    The last three are for executions that are not confluent: operations whose handle died before
+    its match, operations taken away by an exit, and the picks of wildcard receives.
+    """
+
+    order: tuple[tuple[int, ...], ...]
+    started: int = 0
+    completed: int = 0
+    poisoned: int = 0
+    withdrawn: int = 0
+    bound: frozenset[tuple[int, int]] = frozenset()
+
+
+class Event(NamedTuple):
+    """`issue` (rank, step), `start` (launch), `complete` (operation) or `bind` (recv, send)."""
+
+    name: str
+    first: int
+    second: int = -1
+
+
+class System:
+    """The transition system of one plan under one model and one choice.
+
+    Args:
+        agree: let members of a mismatched round complete as if they agreed (the counterfactual
+            that tells a hang of its own from the consequence of a mismatch).
+    """
+
+    def __init__(
+        self, lowered: Lowered, model: Model, choice: Choice, *, agree: bool = False
+    ) -> None:
+        self.lowered = lowered
+        self.model = model
+        self.choice = choice
+        self.rules = HostRules(lowered, model)
+        self.needs = Needs(self, agree=agree)
+        self._views: dict[tuple[int, tuple[int, ...]], HostView] = {}
+        self._queued = model.queue is not Queue.OWN
+
+    # -- reading a state ----------------------------------------------------------------------
+
+    def initial(self) -> State:
+        """Give the state before anything is issued."""
+        return State(tuple(() for _ in self.lowered.steps))
+
+    def view(self, state: State, rank: int) -> HostView:
+        """Give what follows from the rank's issue order."""
+        order = state.order[rank]
+        view = self._views.get((rank, order))
+        if view is None:
+            if order:
+                shorter = state._replace(
+                    order=(*state.order[:rank], order[:-1], *state.order[rank + 1 :])
+                )
+                step = self.lowered.steps[rank][order[-1]]
+                view = self.rules.extend(self.view(shorter, rank), rank, step)
+            else:
+                view = HostView()
+            self._views[rank, order] = view
+        return view
+
+    def met(self, state: State, meetings: tuple[Meeting, ...]) -> bool:
+        """Tell whether every member of every meeting has arrived."""
+        return all(
+            meeting in self.view(state, rank).arrived
+            for meeting in meetings
+            for rank in meeting.members
+        )
+
+    def is_started(self, state: State, operation: Operation) -> bool:
+        """Tell whether the operation can take part in its match."""
+        if state.withdrawn & operation.bit:
+            return False
+        if self._queued:
+            return bool(state.started & operation.bit)
+        # An operation with a queue of its own starts as soon as it is issued and may.
+        view = self.view(state, operation.rank)
+        return bool(view.issued & operation.bit) and self._may_start(state, view, operation.launch)
+
+    def partner(self, state: State, operation: Operation) -> Operation | None:
+        """Give the issued other end of a send or receive."""
+        ends = ("send", "recv")
+        wanted = ends[operation.is_send]
+        if self.lowered.wildcards:
+            for recv, send in state.bound:
+                if operation.id in (recv, send):
+                    return self.lowered.operations[recv if operation.is_send else send]
+            return None
+        view = self.view(state, operation.rank)
+        key = view.keys[operation.id]
+        peer = int(operation.action.peer or 0)
+        return self.view(state, peer).by_key.get((wanted, key))
+
+    def key(self, state: State, operation: Operation) -> Key:
+        """Give what identifies the match of an issued operation."""
+        return self.view(state, operation.rank).keys[operation.id]
+
+    def members(self, state: State, operation: Operation) -> tuple[int, ...]:
+        """Give the ranks of the communicator that an issued operation uses."""
+        return self.view(state, operation.rank).members[operation.id]
+
+    def in_round(self, state: State, operation: Operation, rank: int) -> Operation | None:
+        """Give a rank's issued member of the round of a collective."""
+        return self.view(state, rank).by_key.get(("collective", self.key(state, operation)))
+
+    def issued_after(self, state: State, one: Operation, other: Operation) -> bool:
+        """Tell whether a rank issued one of its operations after another."""
+        kernels = self.view(state, one.rank).kernels
+        return kernels.index(one.launch) > kernels.index(other.launch)
+
+    def match(self, state: State, operation: Operation) -> list[Operation]:
+        """List the issued operations in one match with an issued operation, itself included."""
+        if not operation.is_collective:
+            partner = self.partner(state, operation)
+            return [operation] if partner is None else [operation, partner]
+        found = [self.in_round(state, operation, rank) for rank in self.members(state, operation)]
+        return [member for member in found if member is not None]
+
+    def host_blocked(self, state: State, rank: int) -> bool:
+        """Tell whether the rank's last step still blocks its host."""
+        view = self.view(state, rank)
+        return bool(view.block_on & ~state.completed) or not self.met(state, view.block_meets)
+
+    def host_done(self, state: State, rank: int) -> bool:
+        """Tell whether the rank's host program has ended."""
+        view = self.view(state, rank)
+        if view.ended:
+            return True
+        finished = len(state.order[rank]) == len(self.lowered.steps[rank])
+        return finished and not self.host_blocked(state, rank)
+
+    # -- guards ---------------------------------------------------------------------------------
+
+    def ready(self, state: State, rank: int) -> list[int]:
+        """List the steps that the rank may issue next; a chain has at most one."""
+        order = state.order[rank]
+        if self.view(state, rank).ended or self.host_blocked(state, rank):
+            return []
+        issued = set(order)
+        steps = self.lowered.steps[rank]
+        return [
+            index
+            for index, step in enumerate(steps)
+            if index not in issued and step.action.before <= issued
+        ]
+
+    def _may_start(self, state: State, view: HostView, launch: int) -> bool:
+        if view.after[launch] & ~state.completed:
+            return False
+        return not view.meets[launch] or self.met(state, view.meets[launch])
+
+    def _resident(self, state: State, view: HostView, launch: int) -> bool:
+        """Check the start order and the co-residency bound of a device."""
+        if self.choice.residency == INFINITE:
+            return True
+        resident = 0
+        for other in view.kernels:
+            if other == launch:
+                return resident < self.choice.residency
+            members = self.lowered.launches[other]
+            if not state.started & members[0].bit:
+                return False
+            resident += any(not state.completed & member.bit for member in members)
+        raise AssertionError("a launch that was not issued")
+
+    def can_start(self, state: State, launch: int) -> bool:
+        """START: the queue predecessors and stream edges are complete, the device has room."""
+        first = self.lowered.launches[launch][0]
+        view = self.view(state, first.rank)
+        if not view.issued & first.bit or state.started & first.bit:
+            return False
+        return self._may_start(state, view, launch) and self._resident(state, view, launch)
+
+    def can_complete(self, state: State, operation: Operation) -> bool:
+        """COMPLETE: everything the operation needs has started."""
+        if state.completed & operation.bit or not self.is_started(state, operation):
+            return False
+        return self.needs.met(state, operation)
+
+    # -- moves ----------------------------------------------------------------------------------
+
+    def enabled(self, state: State) -> list[Event]:
+        """List every event that may happen next."""
+        events = [
+            Event("issue", rank, step)
+            for rank in range(len(state.order))
+            for step in self.ready(state, rank)
+        ]
+        if self._queued:
+            events += [
+                Event("start", launch)
+                for launch in range(len(self.lowered.launches))
+                if self.can_start(state, launch)
+            ]
+        if self.lowered.wildcards:
+            events += self._binds(state)
+        events += [
+            Event("complete", operation.id)
+            for operation in self.lowered.operations
+            if self.can_complete(state, operation)
+        ]
+        return events
+
+    def apply(self, state: State, event: Event) -> State:
+        """Give the state after an enabled event."""
+        if event.name == "issue":
+            return self._issue(state, event.first, event.second)
+        if event.name == "start":
+            bits = sum(member.bit for member in self.lowered.launches[event.first])
+            return state._replace(started=state.started | bits)
+        if event.name == "bind":
+            return state._replace(bound=state.bound | {(event.first, event.second)})
+        return state._replace(completed=state.completed | 1 << event.first)
+
+    def _issue(self, state: State, rank: int, index: int) -> State:
+        order = list(state.order)
+        order[rank] = (*order[rank], index)
+        state = state._replace(order=tuple(order))
+        view = self.view(state, rank)
+        if view.dropped and self.model.fragile_handles:
+            state = state._replace(poisoned=state.poisoned | self._fragile(state, view.dropped))
+        if view.ended and self.model.exit_withdraws:
+            lost = view.issued & ~state.completed
+            state = state._replace(withdrawn=state.withdrawn | lost)
+        return state
+
+    def _binds(self, state: State) -> list[Event]:
+        """List the picks of receives: each may take the first free message it accepts of a rank."""
+        taken = {operation for pair in state.bound for operation in pair}
+        free = [
+            operation
+            for operation in self.lowered.operations
+            if not operation.is_collective
+            and operation.id not in taken
+            and self.is_started(state, operation)
+        ]
+        sends = [operation for operation in free if operation.is_send]
+        recvs = [operation for operation in free if not operation.is_send]
+        return [
+            Event("bind", recv.id, send.id)
+            for recv in recvs
+            for send in sends
+            if self._accepts(state, recv, send)
+            and not any(
+                other.rank == send.rank
+                and self.issued_after(state, send, other)
+                and self._accepts(state, recv, other)
+                for other in sends
+            )
+            and not any(
+                other.rank == recv.rank
+                and self.issued_after(state, recv, other)
+                and self._accepts(state, other, send)
+                and self._goes_first(other, recv)
+                for other in recvs
+            )
+        ]
+
+    def _accepts(self, state: State, recv: Operation, send: Operation) -> bool:
+        same = self.key(state, recv)[1] == self.key(state, send)[1]
+        to_me = send.action.peer == recv.rank and recv.action.peer in (send.rank, ANY)
+        return same and to_me and recv.action.tag in (send.action.tag, ANY)
+
+    def _goes_first(self, earlier: Operation, later: Operation) -> bool:
+        """Tell whether an earlier receive is served before a later one that takes the same."""
+        equal = (earlier.action.peer, earlier.action.tag) == (later.action.peer, later.action.tag)
+        return self.model.posted_order or equal
+
+    def _fragile(self, state: State, dropped: int) -> int:
+        """Give the dropped point-to-point operations whose partner is not there yet."""
+        result = 0
+        for operation in self.lowered.operations:
+            if dropped & operation.bit and not operation.is_collective:
+                partner = self.partner(state, operation)
+                if partner is None or not self.is_started(state, partner):
+                    result |= operation.bit
+        return result
