@@ -6,13 +6,14 @@ of repetitions: groups stay families, loops stay loops.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from array import array
 
     from planguard.plan.nodes import Action
+    from planguard.plan.pointers import Steps
 
 WORDS = 6
 """Words per instruction: op, a, b, sig, label, stream."""
@@ -56,7 +57,7 @@ class Program:
 
     Attributes:
         name: Template name, or the selector for an explicit program.
-        path: JSON path of its list of actions.
+        steps: Place of its list of actions in the plan: ``("ranks", "2", "actions")``.
         actions: The list itself, as read.
         code: ``WORDS`` words per instruction, array ``I``.
         nodes: The action of every instruction, for messages.
@@ -65,10 +66,10 @@ class Program:
     """
 
     name: str
-    path: str
-    actions: list[Action]
+    steps: Steps
+    actions: list[Action] = field(repr=False)
     code: array[int]
-    nodes: list[Action]
+    nodes: list[Action] = field(repr=False)
     n_slots: int
     slot_names: tuple[str, ...]
 

@@ -12,10 +12,10 @@ from msgspec import UNSET
 from planguard.errors import PlanError
 from planguard.plan.actions import NONE
 from planguard.plan.code import CompiledPlan
-from planguard.plan.defects import Defect, nearest, step
+from planguard.plan.defects import Defect, nearest
 from planguard.plan.emit import Tables, emit_program
 from planguard.plan.groups import WORLD, Mesh, ProcessGroup
-from planguard.plan.pointers import find_node
+from planguard.plan.pointers import find_node, step
 from planguard.plan.refs import Refs
 from planguard.plan.selectors import SelectorError, parse
 from planguard.plan.signing import Signing
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from planguard.plan.document import Document, GroupSpec
     from planguard.plan.limits import Limits
     from planguard.plan.nodes import Action
+    from planguard.plan.pointers import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,17 +175,18 @@ class _Programs:
         self._templates: dict[str, int] = {}
         templates = {} if document.templates is UNSET else document.templates
         for name, actions in templates.items():
-            self._templates[name] = self._compile(name, step("$.templates", name), actions)
+            self._templates[name] = self._compile(name, ("templates", name), actions)
         self.rank_program = array("I", [NONE]) * world_size
         for selector in document.ranks:
             self._assign(selector)
         self._check_all_selected()
 
-    def _compile(self, name: str, path: str, actions: list[Action]) -> int:
+    def _compile(self, name: str, steps: Steps, actions: list[Action]) -> int:
         try:
-            program = emit_program(self._tables, name, path, actions)
+            program = emit_program(self._tables, name, steps, actions)
         except Defect as defect:
-            raise defect.at(path + find_node(actions, defect.node), self._file) from None
+            place = steps + find_node(actions, defect.node)
+            raise defect.at(place, self._file) from None
         self.programs.append(program)
         self.ranges.append([])
         return len(self.programs) - 1
@@ -217,7 +219,7 @@ class _Programs:
             message = "give either template or actions"
             raise PlanError(message, file=self._file, path=path, hint=hint)
         if use.actions is not UNSET:
-            return self._compile(selector, f"{path}.actions", use.actions)
+            return self._compile(selector, ("ranks", selector, "actions"), use.actions)
         name = "" if use.template is UNSET else use.template
         if name not in self._templates:
             hint = nearest(name, self._templates) or "declare it under templates"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
+from planguard.plan.pointers import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from planguard.plan.nodes import Node
+    from planguard.plan.pointers import Steps
 
 
 class Defect(Exception):  # noqa: N818 - never seen by a caller; becomes a PlanError with a path
@@ -37,8 +39,9 @@ class Defect(Exception):  # noqa: N818 - never seen by a caller; becomes a PlanE
         self.value = value
         self.hint = hint
 
-    def at(self, path: str, file: str | None) -> PlanError:
-        """Return the error to raise, once the JSON path of the action is known."""
+    def at(self, steps: Steps, file: str | None) -> PlanError:
+        """Return the error to raise, once the place of the action is known."""
+        path = render(steps)
         return PlanError(
             self.message,
             code=self.code,
@@ -47,14 +50,6 @@ class Defect(Exception):  # noqa: N818 - never seen by a caller; becomes a PlanE
             value=self.value,
             hint=self.hint,
         )
-
-
-def step(path: str, key: str) -> str:
-    """Append an object key to a JSON path: ``$.ranks.2``, or ``$.ranks["pp=0"]``."""
-    if key and all(c.isalnum() or c in "_-" for c in key) and key.isascii():
-        return f"{path}.{key}"
-    quoted = key.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{path}["{quoted}"]'
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from planguard.plan.limits import Limits
+    from planguard.plan.pointers import Steps
     from planguard.plan.refs import Refs
     from planguard.plan.signing import Signing
     from planguard.plan.tables import Labels, Names, Pool
@@ -298,7 +299,7 @@ def _check_member(batch: n.Batch, member: Any, index: int) -> None:
         raise Defect(batch, f"ops[{index}].after", "a batch is one launch: its order is fixed")
 
 
-def emit_program(tables: Tables, name: str, path: str, actions: list[n.Action]) -> Program:
+def emit_program(tables: Tables, name: str, steps: Steps, actions: list[n.Action]) -> Program:
     """Return the program of a list of actions.
 
     Raises:
@@ -309,7 +310,7 @@ def emit_program(tables: Tables, name: str, path: str, actions: list[n.Action]) 
     emitter.block(actions)
     return Program(
         name=name,
-        path=path,
+        steps=steps,
         actions=actions,
         code=array("I", emitter.words),
         nodes=emitter.nodes,

@@ -43,9 +43,19 @@ def read(
     else:
         file = os.fspath(source) if file is None else file
         raw = _load(source, file, limits)
-    document = parse(_decompress(raw, file, limits), file)
+    document = parse(decompress(raw, file, limits), file)
     compiled = compile_document(document, limits, file)
     return Plan(document, compiled, file, raw)
+
+
+def read_trusted(data: bytes, limits: Limits) -> Plan:
+    """Read a plan that was encoded by this package, so that no key can occur twice.
+
+    Raises:
+        PlanError: Anything else that is wrong with it.
+    """
+    document = _decode(data, None)
+    return Plan(document, compile_document(document, limits, None), None, data)
 
 
 @cache
@@ -65,17 +75,21 @@ def parse(data: bytes, file: str | None) -> Document:
     Raises:
         PlanError: The text is not a plan.
     """
-    try:
-        document = decoder().decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        from planguard.plan.strict import parse_slowly
-
-        return parse_slowly(data, file)
+    document = _decode(data, file)
     if b"\\u003" in data or data.count(b":") != msgspec.json.encode(document).count(b":"):
         from planguard.plan.strict import refuse_duplicate_keys
 
         refuse_duplicate_keys(data, file)
     return document
+
+
+def _decode(data: bytes, file: str | None) -> Document:
+    try:
+        return decoder().decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        from planguard.plan.strict import parse_slowly
+
+        return parse_slowly(data, file)
 
 
 def _encode(plan: dict[str, Any], file: str | None) -> bytes:
@@ -102,7 +116,12 @@ def _too_large(file: str | None, limits: Limits) -> PlanError:
     return PlanError(message, file=file, hint=hint)
 
 
-def _decompress(raw: bytes, file: str | None, limits: Limits) -> bytes:
+def decompress(raw: bytes, file: str | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """Return the text of a plan file, which may be compressed with gzip.
+
+    Raises:
+        PlanError: Damaged, truncated or beyond the limit before or after decompression.
+    """
     if len(raw) > limits.file_bytes:
         raise _too_large(file, limits)
     if not raw.startswith(_GZIP_MAGIC):

@@ -8,9 +8,10 @@ from msgspec import UNSET
 
 from planguard.plan import nodes as n
 from planguard.plan.defects import Defect, nearest
+from planguard.plan.pointers import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 
 class ProgramNames:
@@ -33,7 +34,7 @@ class ProgramNames:
         """Note which ids are referred to, so that only those are bound."""
         kinds = set(map(type, actions))
         if kinds & _REFERRING or any(node.after is not UNSET for node in actions):
-            for node in walk(actions):
+            for _, node in walk(actions):
                 if node.after is not UNSET:
                     self._referenced.update(dict.fromkeys(node.after))
                 if isinstance(node, n.Compute) and node.deps is not UNSET:
@@ -126,25 +127,3 @@ class ProgramNames:
 _REFERRING: frozenset[type] = frozenset(
     {n.Compute, n.Repeat, n.Unordered, n.Threads, n.Choice}
 )
-
-
-def walk(actions: Sequence[Any]) -> Iterator[Any]:
-    """Yield every action of a program, blocks before what is in them; lists are looked into."""
-    for node in actions:
-        if isinstance(node, list):
-            yield from walk(node)
-            continue
-        yield node
-        for inner in inner_lists(node):
-            yield from walk(inner)
-
-
-def inner_lists(node: Any) -> list[list[Any]]:
-    """Return the lists of actions inside a block, empty for any other action."""
-    if isinstance(node, n.Repeat | n.Unordered):
-        return [node.body]
-    if isinstance(node, n.Threads):
-        return node.threads
-    if isinstance(node, n.Choice):
-        return node.branches
-    return []

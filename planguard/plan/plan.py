@@ -6,15 +6,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from planguard.verdict import Approximation
+from planguard.errors import PlanError
+from planguard.plan.actions import MEMBER, Kind
+from planguard.plan.code import WORDS
+from planguard.plan.describe import describe
+from planguard.plan.nodes import op_name
+from planguard.plan.pointers import find_node, line_of, render
+from planguard.plan.views import ActionView, Layout
+from planguard.verdict import Approximation, Location, Source
 
 if TYPE_CHECKING:
-    from planguard.plan.code import CompiledPlan
+    from planguard.plan.code import CompiledPlan, Program
     from planguard.plan.compile import Compiled
     from planguard.plan.document import Document, FusionSpec
     from planguard.plan.groups import Mesh, ProcessGroup
+    from planguard.plan.nodes import PointToPoint
 
 
 @dataclass(frozen=True)
@@ -87,9 +95,149 @@ class Plan:
             for spec in specs
         )
 
+    # --- single actions ----------------------------------------------------------------------
+
+    def program(self, rank: int) -> Program:
+        """Return the program of a rank."""
+        return self.code.programs[self.code.rank_program[rank]]
+
+    def _layout(self, rank: int) -> Layout:
+        index = self.code.rank_program[rank]
+        found = self._layouts.get(index)
+        if found is None:
+            found = self._layouts[index] = Layout(self.code.programs[index])
+        return found
+
+    @cached_property
+    def _layouts(self) -> dict[int, Layout]:
+        return {}
+
+    def length(self, rank: int) -> int:
+        """Return the number of actions of a rank, ``repeat`` unrolled and a batch counted once."""
+        return self._layout(rank).length
+
+    @cached_property
+    def actions(self) -> int:
+        """Number of actions of all ranks."""
+        counts = self.code.rank_program
+        return sum(
+            Layout(program).length * counts.count(index)
+            for index, program in enumerate(self.code.programs)
+        )
+
+    def action_at(self, rank: int, index: int, member: int | None = None) -> ActionView:
+        """Return a view of one action.
+
+        Args:
+            rank: Global rank.
+            index: Action index, as in ``Location.action``.
+            member: Index inside a batch.
+
+        Raises:
+            IndexError: There is no such rank, action or member.
+        """
+        layout, program = self._layout(rank), self.program(rank)
+        instruction, iterations = layout.find(index)
+        if member is not None:
+            instruction = layout.members(instruction)[member]
+        node = program.nodes[instruction]
+        steps = program.steps + find_node(program.actions, node)
+        return ActionView(
+            rank=rank,
+            index=index,
+            member=member,
+            op=op_name(node),
+            kind=Kind(program.code[instruction * WORDS] & (MEMBER - 1)),
+            action=node,
+            instruction=instruction,
+            iterations=iterations,
+            id=_substitute(node.id, iterations),
+            label=_substitute(node.label, iterations),
+            src=None if node.src is UNSET else Source(node.src.file, node.src.line, node.src.function),
+            steps=steps,
+            pointer=render(steps),
+        )
+
+    def describe_action(self, rank: int, index: int, member: int | None = None) -> str:
+        """Return an action in one line: ``send -> 6  act_s1_s2  4.00 MiB f16``."""
+        return describe(self, self.action_at(rank, index, member))
+
+    def location(self, rank: int, index: int, member: int | None = None) -> Location:
+        """Return the place of an action as findings name it."""
+        view = self.action_at(rank, index, member)
+        return Location(
+            rank=rank,
+            action=index,
+            id=view.id,
+            source=view.src,
+            text=describe(self, view),
+            pointer=view.pointer,
+            op=view.op,
+            member=member,
+        )
+
+    def line_of(self, rank: int, index: int, member: int | None = None) -> int | None:
+        """Return the 1-based line of an action in the plan file; None without a file."""
+        if self.file is None:
+            return None
+        return line_of(self.text, self.action_at(rank, index, member).steps)
+
+    @property
+    def text(self) -> bytes:
+        """The JSON text the plan was read from, decompressed."""
+        from planguard.plan.format import decompress
+
+        return decompress(self.source, self.file)
+
+    def peer(self, rank: int, action: PointToPoint) -> int | None:
+        """Return the global rank that a send or receive of ``rank`` names; None for any source.
+
+        Raises:
+            PlanError: The peer is off the mesh.
+        """
+        if action.peer == "any":
+            return None
+        if not isinstance(action.peer, dict) or self.mesh is None:
+            return int(action.peer)  # type: ignore[arg-type]
+        wrap = bool(action.peer.get("wrap", False))
+        peer: int | None = rank
+        for name, delta in action.peer.items():
+            if name != "wrap" and peer is not None:
+                peer = self.mesh.shift(peer, self.mesh.names.index(name), int(delta), wrap=wrap)
+        if peer is None:
+            raise PlanError("peer is off the mesh", code="PG402", value=action.peer)
+        return peer
+
+    def group(self, name: str) -> ProcessGroup:
+        """Return a group by name.
+
+        Raises:
+            KeyError: There is no such group.
+        """
+        return self._groups_by_name[name]
+
+    @cached_property
+    def _groups_by_name(self) -> dict[str, ProcessGroup]:
+        return {group.name: group for group in self.groups}
+
+    def group_name(self, name: str, rank: int) -> str:
+        """Return the name of the group that ``rank`` means: ``tp4`` is instance 4 of family tp."""
+        group = self._groups_by_name[name]
+        if self.mesh is None or not group.is_family:
+            return name
+        instance = f"{name}{self.mesh.family_instance(rank, group.mesh_dims)}"
+        # A group may be called tp4 itself.
+        return f"{instance}'" if instance in self._groups_by_name else instance
+
     @cached_property
     def sha256(self) -> str:
         """Hash of the bytes the plan was read from."""
         import hashlib
 
         return hashlib.sha256(self.source).hexdigest()
+
+
+def _substitute(text: str | UnsetType, iterations: tuple[int, ...]) -> str | None:
+    if isinstance(text, UnsetType):
+        return None
+    return text.replace("{i}", str(iterations[-1])) if iterations else text

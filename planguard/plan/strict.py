@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planguard.errors import PlanError
-from planguard.plan.defects import nearest, step
+from planguard.plan.defects import nearest
 from planguard.plan.document import (
     SCHEMA,
     ApproximationSpec,
@@ -22,6 +22,7 @@ from planguard.plan.document import (
     Use,
 )
 from planguard.plan.nodes import OP_CLASSES, Action, Part
+from planguard.plan.pointers import Step, render, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 _UNKNOWN_FIELD = re.compile(r"unknown field `(.*)`")
 _PLACE = re.compile(r"^(.*?)(?: - at `(?:key in )?(\$.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-
-Step = str | int
 
 
 def parse_slowly(data: bytes, file: str | None) -> Document:
@@ -163,9 +162,9 @@ def _schema_error(plan: Any, error: Exception, file: str | None) -> PlanError:
     value = _value_at(plan, steps)
     unknown = _UNKNOWN_FIELD.search(message)
     if unknown is not None:
-        return _unknown_field(value, unknown[1], _render(steps), file)
+        return _unknown_field(value, unknown[1], render(steps), file)
     hint = _hint(steps, value)
-    return PlanError(message, file=file, path=_render(steps), value=value, hint=hint)
+    return PlanError(message, file=file, path=render(steps), value=value, hint=hint)
 
 
 _ELSEWHERE = "..."
@@ -191,13 +190,6 @@ def _refine(plan: Any, message: str, steps: list[Step]) -> tuple[str, list[Step]
                 break
     # What is left is a step of a relative peer: its field is named, which is near enough.
     return message, steps[: steps.index(_ELSEWHERE)] if _ELSEWHERE in steps[2:] else steps
-
-
-def _render(steps: list[Step]) -> str:
-    path = "$"
-    for part in steps:
-        path = f"{path}[{part}]" if isinstance(part, int) else step(path, part)
-    return path
 
 
 def _value_at(plan: Any, steps: list[Step]) -> Any:
