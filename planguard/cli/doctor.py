@@ -7,6 +7,7 @@ only with ``--probe``, in a process of its own.
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import sys
 from dataclasses import dataclass
@@ -20,12 +21,7 @@ if TYPE_CHECKING:
 
 Level = Literal["ok", "note", "problem"]
 
-ENTRY_POINT_GROUPS = (
-    "planguard.planners",
-    "planguard.reporters",
-    "planguard.operations",
-    "planguard.executors",
-)
+OTHER_GROUPS = ("planguard.reporters", "planguard.operations", "planguard.executors")
 _REQUIRED = ("numpy", "networkx", "z3-solver", "msgspec", "rich")
 _OPTIONAL = {
     "torch": "for replay, capture and schedules in memory: install the build of torch you want",
@@ -103,7 +99,8 @@ def _kernels() -> Iterator[Line]:
     try:
         from planguard import kernels
     except ImportError as error:
-        yield Line("kernels", "kernels", "problem", _sentence(error), "reinstall planguard")
+        reason = shorten(f"{type(error).__name__}: {error}", 200)
+        yield Line("kernels", "kernels", "problem", reason, "reinstall planguard")
         return
     reason = kernels.describe().get("reason", "")
     if kernels.IMPLEMENTATION == "native":
@@ -167,16 +164,33 @@ def _probe() -> Line:
 
 
 def _plug_ins() -> Iterator[Line]:
-    for group in ENTRY_POINT_GROUPS:
+    from planguard import registry
+
+    broken = {problem.entry: problem.reason for problem in registry.problems()}
+    for entry in registry.entries():
+        yield _plug_in("planners", entry.name, entry.target, broken.pop(entry, None))
+    for entry, reason in broken.items():  # what a second one of the same name would have been
+        yield _plug_in("planners", entry.name, entry.target, reason)
+    if os.environ.get(registry.NO_PLUGINS, "") not in {"", "0"}:
+        yield Line("plug-ins", "third parties", "note", f"turned off by {registry.NO_PLUGINS}")
+        return
+    for group in OTHER_GROUPS:
         for point in sorted(importlib.metadata.entry_points(group=group), key=lambda p: p.name):
-            subject = f"{group.rpartition('.')[2]}: {point.name}"
             try:
                 point.load()
             except Exception as error:  # noqa: BLE001 - a plug-in may fail in any way
-                hint = f"fix or uninstall the package that provides {point.value}"
-                yield Line("plug-ins", subject, "problem", _sentence(error), hint)
+                reason = f"{type(error).__name__}: {error}"
             else:
-                yield Line("plug-ins", subject, "ok", point.value)
+                reason = None
+            yield _plug_in(group.rpartition(".")[2], point.name, point.value, reason)
+
+
+def _plug_in(kind: str, name: str, target: str, reason: str | None) -> Line:
+    subject = f"{kind}: {shorten(name)}"
+    if reason is None:
+        return Line("plug-ins", subject, "ok", shorten(target))
+    hint = f"fix or uninstall the package that provides {shorten(target)}"
+    return Line("plug-ins", subject, "problem", shorten(reason, 200), hint)
 
 
 def _version(name: str) -> str | None:
@@ -184,10 +198,6 @@ def _version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _sentence(error: BaseException) -> str:
-    return shorten(f"{type(error).__name__}: {error}", 200)
 
 
 def _as_text(lines: list[Line]) -> str:

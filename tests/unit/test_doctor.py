@@ -171,9 +171,10 @@ def test_doctor_reports_a_missing_package(monkeypatch, capsys):
     assert "pip install no-such-package" in text
 
 
-def test_doctor_reports_a_plug_in_that_fails_to_import(monkeypatch, capsys):
+@pytest.mark.parametrize("group", ["planguard.planners", "planguard.reporters"])
+def test_doctor_reports_a_plug_in_that_fails_to_import(monkeypatch, capsys, group):
     """An entry point whose module does not import is a problem, and doctor goes on."""
-    broken = importlib.metadata.EntryPoint("broken", "no_such_module:it", "planguard.planners")
+    broken = importlib.metadata.EntryPoint("broken", "no_such_module:it", group)
     whole = importlib.metadata.entry_points
 
     def with_broken(*, group):
@@ -182,8 +183,9 @@ def test_doctor_reports_a_plug_in_that_fails_to_import(monkeypatch, capsys):
     monkeypatch.setattr(importlib.metadata, "entry_points", with_broken)
     assert cli.main(["doctor", "--format", "json"]) == 1
     lines = {line["subject"]: line for line in json.loads(capsys.readouterr().out)}
-    assert lines["planners: broken"]["level"] == "problem"
-    assert "ModuleNotFoundError" in lines["planners: broken"]["text"]
+    line = lines[f"{group.rpartition('.')[2]}: broken"]
+    assert line["level"] == "problem"
+    assert "ModuleNotFoundError" in line["text"]
     assert lines["planners: pipelining"]["level"] == "ok"
 
 
