@@ -9,10 +9,11 @@ from .actions import Kind
 from .steps import Compute, Message, Shard, Step, Transfer, Wait, Where
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from planguard.plan.builder import PlanBuilder, Program
+    from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
+    from planguard.plan.program import ProgramBuilder
 
     from .options import PipeliningOptions
 
@@ -41,13 +42,13 @@ def emit(
     builder: type[PlanBuilder],
     options: PipeliningOptions,
     source: str,
-    tool: Mapping[str, str],
+    producer: str | tuple[str, str],
     notes: Sequence[Note],
 ) -> Plan:
     """Build the plan of one pipeline, replicated ``options.shards`` times."""
     ranks, shards = len(rows), options.shards
     mesh = [("pp", ranks), ("dp", shards)] if shards > 1 else None
-    plan = builder(ranks * shards, name=options.name or source, mesh=mesh, producer=dict(tool))
+    plan = builder(ranks * shards, name=options.name or source, mesh=mesh, producer=producer)
     if mesh is None:
         plan.group("pp", ranks=list(range(ranks)))
     else:
@@ -77,7 +78,7 @@ class _Writer:
 
     def __init__(
         self,
-        program: Program,
+        program: ProgramBuilder,
         rank: int,
         options: PipeliningOptions,
         source: str,
@@ -141,9 +142,9 @@ class _Writer:
                 stage=message.stage,
                 phase=message.direction,
                 src=self._src(step.where),
-                **({} if message.mb is None else {"mb": message.mb}),
-                **({} if size is None else {"bytes": size}),
-                **({"work": name} if work else {}),
+                mb=message.mb,
+                bytes=size,
+                work=name if work else None,
             )
         return names
 
@@ -187,10 +188,10 @@ class _Writer:
             self._program.add("compute", op_name=step.kind.value, **common)
             return
         size = self._options.shard_bytes(step.stage)
-        common |= {"group": group, "label": step.name} | ({} if size is None else {"bytes": size})
+        common |= {"group": group, "label": step.name, "bytes": size}
         if step.kind is Kind.UNSHARD:
             self._works[step.name] = [step.name]
-            self._program.add("all_gather_into_tensor", work=step.name, **common)
+            self._program.add("all_gather_into_tensor", async_=True, work=step.name, **common)
         elif self._options.reduce_grad == "all_reduce":
             self._program.add("all_reduce", reduce_op="avg", **common)
         else:

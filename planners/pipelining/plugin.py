@@ -148,7 +148,7 @@ def _from_order(
         builder=builder,
         options=options,
         source=order.source,
-        tool=_tool(version),
+        producer=_producer(version),
         notes=notes,
     )
 
@@ -167,9 +167,16 @@ def _from_log(
                 f"option {name} of the pipelining adapter does not apply to a recorded run",
                 hint="it changes an order of actions; a recorded run has only calls",
             )
-    rows, tool = log.rows, _tool(version or _torch_version())
+    producer = _producer(version or _torch_version())
     options = replace(options, name=options.name or log.source)
-    return emit(rows, builder=builder, options=options, source=log.source, tool=tool, notes=notes)
+    return emit(
+        log.rows,
+        builder=builder,
+        options=options,
+        source=log.source,
+        producer=producer,
+        notes=notes,
+    )
 
 
 def _check_form(order: Order, options: PipeliningOptions) -> None:
@@ -264,8 +271,8 @@ def _object_notes(schedule: Any, options: PipeliningOptions) -> tuple[Note, ...]
     return tuple(notes)
 
 
-def _tool(version: str | None) -> dict[str, str]:
-    return {"tool": _TOOL} if version is None else {"tool": _TOOL, "version": version}
+def _producer(version: str | None) -> str | tuple[str, str]:
+    return _TOOL if version is None else (_TOOL, version)
 
 
 def _torch_version() -> str | None:
