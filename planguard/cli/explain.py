@@ -54,7 +54,7 @@ class Explain:
             print(_dump(documents) if as_json else _explain_all(documents), end="")
         else:
             shown = page(lookup(args.what).number)
-            print(_dump(shown.to_json()) if as_json else shown.text, end="")
+            print(_dump(shown.to_json()) if as_json else shown.plain, end="")
         return 0
 
 

@@ -6,6 +6,7 @@ an editable install, they are read from the checkout.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -30,6 +31,9 @@ _SECOND = {
 
 EXAMPLE_MARKS = {"<!-- example: later -->": "later", "<!-- example: none -->": "none"}
 """``later``: no check yields the code yet; ``none``: no plan can (the tool's own failure)."""
+
+_LINK = re.compile(r"\[(PG\d{3})\]\(PG\d{3}\.md\)")
+_COMMENT = re.compile(r"<!--.*?-->\n*")
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,11 @@ class Page:
             raise InternalError(f"the page of {self.code.number} has no example")
         status = next((name for mark, name in EXAMPLE_MARKS.items() if mark in body), "run")
         return Example(rest.partition("\n```")[0] + "\n", status)
+
+    @property
+    def plain(self) -> str:
+        """The page for a terminal: without link targets and comments."""
+        return _COMMENT.sub("", _LINK.sub(r"\1", self.text))
 
     def to_json(self) -> dict[str, object]:
         """Return code, name, severity, certainty, evidence and sections."""
