@@ -36,8 +36,12 @@ SHARDING = frozenset({Kind.UNSHARD, Kind.RESHARD, Kind.REDUCE_GRAD})
 
 _DIGITS = 9
 """More digits than this cannot be a stage or a microbatch; the bound also keeps int() cheap."""
+_NUMBER = "0|[1-9][0-9]*"
+"""ASCII digits without leading zeros: one action has one text."""
 _CELL = re.compile(
-    r"([0-9]+)(UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B|F|B|I|W)([0-9]*)"
+    rf"({_NUMBER})"
+    r"(UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B|F|B|I|W)"
+    rf"({_NUMBER}|)"
 )
 _OVERLAP = re.compile(r"\(([^()]*)\)OVERLAP_F_B")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from .actions import COMPUTE, Action, Kind
@@ -161,21 +162,20 @@ def _require(
     leaf: Action,
     producers: tuple[Action, ...],
 ) -> None:
-    found = [places[producer] for producer in producers if producer in places]
-    wanted = " or ".join(map(str, producers))
+    found = [(*places[producer], producer) for producer in producers if producer in places]
     if not found:
         raise order.error(
             cell,
-            f"{leaf} needs {wanted}, which rank {cell.rank} never runs",
+            f"{leaf} needs {' or '.join(map(str, producers))}, which rank {cell.rank} never runs",
             "add the missing action, or drop the one that needs it",
         )
-    position, earliest = min(found)
+    position, there, producer = min(found, key=itemgetter(0))
     if position > places[leaf][0]:
         raise order.error(
             cell,
-            f"{leaf} in {cell.where} needs {earliest.action} of {earliest.where}, "
+            f"{leaf} in {cell.where} needs {producer} of {there.where}, "
             f"which rank {cell.rank} runs only later",
-            f"move {earliest.action} before {cell.action}; torch raises at this action too",
+            f"run {producer} before {leaf}; torch raises at this action too",
         )
 
 
