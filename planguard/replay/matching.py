@@ -42,16 +42,23 @@ def annotate(programs: Sequence[Sequence[Op]], groups: Mapping[str, tuple[int, .
 def _point_to_point(programs: Sequence[Sequence[Op]]) -> None:
     sends: dict[tuple[Any, ...], list[Op]] = defaultdict(list)
     recvs: dict[tuple[Any, ...], list[Op]] = defaultdict(list)
+    # A receive from anyone may take any of the messages, so that positions say nothing any more.
+    wild: set[tuple[Any, ...]] = set()
     for process, program in enumerate(programs):
         for op in program:
             if op["op"] == "send":
                 sends[op["group"], process, op["peer"], op.get("tag", 0)].append(op)
             elif op["op"] == "recv":
                 op["expect"] = None
-                if op["peer"] is not None:
+                if op["peer"] is None:
+                    wild.add((op["group"], process, op.get("tag", 0)))
+                else:
                     recvs[op["group"], op["peer"], process, op.get("tag", 0)].append(op)
     for channel, waiting in recvs.items():
+        group, _, receiver, tag = channel
         for place, op in enumerate(waiting):
+            if (group, receiver, tag) in wild and "label" not in op:
+                continue
             partner = _partner(op, place, waiting, sends[channel])
             if partner is not None:
                 op["expect"] = partner

@@ -242,6 +242,7 @@ def select(
         )
     ranks = tuple(sorted(everyone))
     process = {rank: number for number, rank in enumerate(ranks)}
+    _refuse_outsiders(plan, kept)
     used, _ = used_groups(kept)
     names = [name for name in creation_order(plan) if name in used]
     groups = {"world": tuple(process[r] for r in members_of(plan, "world") if r in process)}
@@ -258,6 +259,22 @@ def select(
         tuple(rank for rank in ranks if not kept.get(rank)),
         folded,
     )
+
+
+def _refuse_outsiders(
+    plan: Mapping[str, Any], kept: Mapping[int, list[tuple[int, Action]]]
+) -> None:
+    """Refuse calls on groups that the rank is not in; torch would ignore them with a warning."""
+    for rank, program in kept.items():
+        for at, action in program:
+            for op in inner(action):
+                name = op.get("group", "world")
+                if op["op"] in POINT_TO_POINT | COLLECTIVES and rank not in members_of(plan, name):
+                    raise ReplayError(
+                        f"ranks.{rank}.actions[{at}]: {op['op']} on group {name}, which does not "
+                        f"contain rank {rank}",
+                        hint="check the plan first: planguard check",
+                    )
 
 
 def creation_order(plan: Mapping[str, Any]) -> list[str]:

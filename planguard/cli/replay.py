@@ -1,0 +1,190 @@
+"""``planguard replay``: show a verdict on real torch.distributed processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from planguard.errors import ReplayError, UsageError, shorten
+from planguard.options import MODEL_NAMES
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from planguard.replay import ReplayResult
+    from planguard.verdict import Verdict, Witness
+
+COMPLETED, SEEN, DIFFERENT = 0, 1, 3
+
+_EPILOG = """\
+exit codes:
+  0 a plan judged SAFE ran to its end   1 a hang or mismatch was seen
+  2 usage, unreadable input             3 the prediction did not come true on this backend
+"""
+
+
+class Replay:
+    """The command; see ``planguard replay --help``."""
+
+    name = "replay"
+    help = "Run a plan, or the witness of a finding, with one gloo process per rank."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.epilog = _EPILOG
+        parser.add_argument("plan", metavar="PLAN", help="a plan file")
+        parser.add_argument(
+            "--schedule",
+            metavar="ID|SCHEDULE",
+            help="id of a witness, or RANK.ACTION items such as 5.1284/6.1283; default: the first",
+        )
+        parser.add_argument("--model", choices=MODEL_NAMES, help="execution model of the verdict")
+        parser.add_argument("--backend", choices=("gloo",), default="gloo")
+        parser.add_argument(
+            "--timeout",
+            type=float,
+            default=10.0,
+            metavar="SECONDS",
+            help="without progress of any rank (default 10)",
+        )
+        parser.add_argument(
+            "--delay-seed",
+            type=int,
+            metavar="N",
+            help="random delays before the actions: other timings of a safe plan",
+        )
+        parser.add_argument(
+            "--script", metavar="FILE", help="write the standalone script and run nothing"
+        )
+        parser.add_argument("--force", action="store_true", help="overwrite FILE")
+        parser.add_argument("--format", choices=("text", "json"), default="text")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Check the plan, play it, and compare.
+
+        Raises:
+            PlanError: The plan cannot be read.
+            ReplayError: The schedule does not fit the plan, or the processes do not start.
+            UsageError: A wrong option value.
+        """
+        from planguard import replay
+
+        if not 0.1 <= args.timeout <= 3600:
+            raise UsageError(f"--timeout {args.timeout}: choose 0.1 to 3600 seconds")
+        plan, verdict = _judge(args.plan, args.model)
+        witness = _witness(args.schedule, verdict, plan)
+        if args.script is not None:
+            _write(Path(args.script), replay.write_script(plan, witness).text, force=args.force)
+            return 0
+        print(_announce(verdict, witness), file=sys.stderr)
+        signal.signal(signal.SIGTERM, _leave)
+        result = replay.replay(
+            plan,
+            witness,
+            args.backend,
+            args.timeout,
+            args.delay_seed,
+            model=verdict.model,
+        )
+        code, conclusion = conclude(verdict, witness, result)
+        if args.format == "json":
+            print(json.dumps({**result.to_json(), "conclusion": conclusion}, sort_keys=True))
+        else:
+            print("\n".join(filter(None, (replay.transcript(result), conclusion))))
+        return code
+
+
+def conclude(verdict: Verdict, witness: Witness | None, result: ReplayResult) -> tuple[int, str]:
+    """Return the exit code and the last line: what the run says about the verdict.
+
+    Args:
+        verdict: The verdict on the plan.
+        witness: What was played; None for the whole plan.
+        result: What was seen.
+    """
+    took = f"in {result.seconds:.1f} s"
+    if not result.ranks:
+        return DIFFERENT, result.reason
+    if witness is not None and (witness.blocked or witness.end == "mismatch"):
+        return (SEEN if result.reproduced else DIFFERENT), result.reason
+    if witness is not None:
+        if result.reproduced:
+            return SEEN, result.reason
+        return DIFFERENT, f"the schedule finished {took}; it shows neither a hang nor wrong data"
+    if verdict.safe:
+        return _conclude_safe(verdict.model, result, took)
+    outcome = f"{verdict.outcome.value} under model {verdict.model}"
+    if result.reproduced:
+        return SEEN, f"{result.reason} ({outcome})"
+    return DIFFERENT, (
+        f"not reproducible on this backend: the plan is {outcome}, one run on gloo finished "
+        f"{took}; that does not refute the verdict"
+    )
+
+
+def _conclude_safe(model: str, result: ReplayResult, took: str) -> tuple[int, str]:
+    if result.completed:
+        return COMPLETED, f"finished {took}: every rank came to its end with the data it should get"
+    if model == "gloo":
+        return SEEN, (
+            f"{result.reason}; this CONTRADICTS the verdict SAFE under model gloo: "
+            "please report it with the plan"
+        )
+    return DIFFERENT, (
+        f"not reproducible on this backend: SAFE is about model {model}; on gloo {result.reason}. "
+        "`planguard check --model gloo` judges the plan for gloo"
+    )
+
+
+def _judge(file: str, model: str | None) -> tuple[dict[str, Any], Verdict]:
+    """Read and check the plan; return it flat, and the verdict."""
+    import planguard
+    from planguard.plan.format import flatten
+
+    plan = planguard.load(file)
+    options = {} if model is None else {"model": model}
+    return flatten(plan), planguard.check(plan, **options)
+
+
+def _witness(schedule: str | None, verdict: Verdict, plan: Mapping[str, Any]) -> Witness | None:
+    """Choose what to play: the schedule asked for, else the first witness of the verdict.
+
+    Raises:
+        ReplayError: No such witness, or a schedule that does not fit the plan.
+    """
+    from planguard.replay import decode_witness
+
+    known = [f.witness for f in verdict.findings if f.witness is not None]
+    if schedule is None:
+        return known[0] if known else None
+    for witness in known:
+        if schedule in (witness.id, witness.encoded):
+            return witness
+    if "." in schedule:
+        return decode_witness(schedule, plan)
+    ids = ", ".join(witness.id for witness in known)
+    raise ReplayError(
+        f"no witness {shorten(schedule)} in the verdict {verdict.outcome.value}",
+        hint=f"witnesses: {ids}" if ids else "this verdict has no witness; leave --schedule out",
+    )
+
+
+def _announce(verdict: Verdict, witness: Witness | None) -> str:
+    what = "the whole plan" if witness is None else f"witness {witness.id}"
+    return f"verdict {verdict.outcome.value} under model {verdict.model}; replaying {what} on gloo"
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists", hint="choose another name, or add --force")
+    path.write_text(text, encoding="utf-8")
+    print(f"wrote {path}; run it with: {Path(sys.executable).name} {path} --timeout 10")
+
+
+def _leave(number: int, _frame: object) -> NoReturn:
+    """Turn SIGTERM into an ordinary exit, so that every process is stopped first."""
+    raise SystemExit(128 + number)
