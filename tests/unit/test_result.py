@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -368,3 +369,21 @@ def test_fingerprint_of_every_rotation(classes: list[str]) -> None:
     ops = ["send"] * len(classes)
     prints = {fingerprint("PG001", classes[k:] + classes[:k], ops) for k in range(len(classes) + 1)}
     assert len(prints) == 1
+
+
+def test_reference_page_example() -> None:
+    """The example of the reference page validates and reads back."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "result.md"
+    text = page.read_text(encoding="utf-8").partition("```json\n")[2].partition("\n```")[0]
+    document = json.loads(text)
+
+    VALIDATOR.validate(document)
+    assert verdict_to_json(verdict_from_json(document)).keys() == document.keys()
+
+
+def test_reference_page_names_every_field() -> None:
+    """Every property of the schema is named on the reference page."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "result.md"
+    text = page.read_text(encoding="utf-8")
+    names = {name for shape in result_schema()["$defs"].values() for name in shape["properties"]}
+    assert {name for name in names if f"`{name}`" not in text} == set()
