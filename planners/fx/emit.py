@@ -1,0 +1,235 @@
+"""Drafts of all ranks to the plan: groups settled, labels assigned, ledger written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import PlanError
+
+from .groups import (
+    GroupKey,
+    Mesh,
+    PlanGroups,
+    alike,
+    flat,
+    follower_keys,
+    keys_of_rank,
+)
+from .labels import assign_labels
+from .translate import Draft, RankDraft, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+    from planguard.plan.program import ProgramBuilder
+
+    from .model import FxBundle
+
+
+def emit(
+    bundle: FxBundle,
+    builder_class: type[PlanBuilder],
+    *,
+    compute: str = "fold",
+    model: str | None = None,
+) -> Plan:
+    """Build the plan of a bundle.
+
+    Raises:
+        PlanError: If a graph is malformed or ranks cannot be substituted.
+    """
+    emitter = _Emitter(bundle, _new_builder(builder_class, bundle, model), compute, model)
+    emitter.run()
+    return emitter.builder.build()
+
+
+def _new_builder(
+    builder_class: type[PlanBuilder], bundle: FxBundle, model: str | None
+) -> PlanBuilder:
+    return builder_class(
+        bundle.world_size,
+        name=bundle.name,
+        mesh=list(bundle.mesh) or None,
+        model=model,
+        producer=bundle.producer,
+    )
+
+
+class _Emitter:
+    """Holds what all steps share: drafts and group keys per rank, names of groups."""
+
+    def __init__(
+        self, bundle: FxBundle, builder: PlanBuilder, compute: str, model: str | None
+    ) -> None:
+        self.bundle = bundle
+        self.model = model
+        self.builder = builder
+        self.drafts: dict[int, RankDraft] = {
+            rank: translate(program, compute=compute) for rank, program in bundle.programs.items()
+        }
+        self.keys: dict[int, dict[str, GroupKey]] = {}
+        self.groups = PlanGroups(bundle.world_size)
+        self.origin = {rank: bundle.like.get(rank, rank) for rank in range(bundle.world_size)}
+
+    def run(self) -> None:
+        for rank, draft in self.drafts.items():
+            table = self.bundle.programs[rank].groups
+            self.keys[rank] = keys_of_rank(rank, table, draft, self.bundle.world_size)
+        unlabeled = assign_labels(self.drafts, self.keys)
+        self._refuse_dependent()
+        families = self._families() if self.bundle.like else None
+        if families is not None:
+            self._templates(families)
+        else:
+            for rank, origin in sorted(self.bundle.like.items()):
+                self.keys[rank] = follower_keys(origin, rank, self.keys[origin], self.bundle)
+            self._declare_groups()
+            for rank in range(self.bundle.world_size):
+                self._program(self.builder.program(rank), rank)
+        self._ledger(unlabeled)
+
+    def _refuse_dependent(self) -> None:
+        for origin in set(self.bundle.like.values()):
+            rank = min(r for r, o in self.bundle.like.items() if o == origin)
+            for draft in flat(self.drafts[origin].drafts):
+                talk = draft.communication
+                if talk is not None and talk.rank_dependent:
+                    raise PlanError(
+                        f"node {talk.node!r} of rank {origin} cannot stand for rank {rank}: "
+                        f"{talk.rank_dependent}",
+                        path=f"rank {rank}",
+                        hint="capture that rank itself",
+                    )
+
+    def _families(self) -> dict[int, dict[str, tuple[str, ...]]] | None:
+        """Return the mesh dimensions of every group, None when one is no group of the mesh."""
+        mesh = Mesh(self.bundle.mesh or (("world", self.bundle.world_size),))
+        found: dict[int, dict[str, tuple[str, ...]]] = {}
+        for rank, keys in self.keys.items():
+            for name, key in keys.items():
+                varying = mesh.family(rank, key.ranks)
+                if not varying or (self._rooted(rank, name) and len(varying) < len(mesh.dims)):
+                    return None
+                dims = tuple(mesh.dims[place][0] for place in varying)
+                found.setdefault(rank, {})[name] = dims
+        return found
+
+    def _rooted(self, rank: int, name: str) -> bool:
+        talks = (draft.communication for draft in flat(self.drafts[rank].drafts))
+        return any(t is not None and t.group == name and t.root is not None for t in talks)
+
+    def _templates(self, families: Mapping[int, Mapping[str, tuple[str, ...]]]) -> None:
+        """Write one program per captured rank, with groups as families of the mesh."""
+        if not self.bundle.mesh:
+            self.builder = self._with_mesh((("world", self.bundle.world_size),))
+        declared: dict[tuple[tuple[str, ...], str, int], str] = {}
+        for rank, groups in families.items():
+            table = self.bundle.programs[rank].groups
+            for name, dims in groups.items():
+                group = table[name]
+                place = alike(table, group).index(name)
+                identity = (dims, group.desc, place)
+                if identity not in declared:
+                    declared[identity] = self._family(dims, group.desc, place)
+                self.groups.names[self.keys[rank][name]] = declared[identity]
+        for rank in self.drafts:
+            ranks = [r for r, origin in self.origin.items() if origin == rank]
+            self._program(self.builder.program(ranks), rank)
+
+    def _family(self, dims: tuple[str, ...], desc: str, place: int) -> str:
+        whole = len(dims) == max(len(self.bundle.mesh), 1)
+        if whole and (desc == "default_pg" or not desc) and place == 0:
+            return "world"
+        stem = "+".join(dims) if place == 0 else f"{'+'.join(dims)}#{place}"
+        name = stem if stem not in self.groups.taken else f"{stem} ({desc})"
+        self.groups.taken.add(name)
+        return self.builder.group(name, mesh_dims=list(dims))
+
+    def _with_mesh(self, mesh: tuple[tuple[str, int], ...]) -> PlanBuilder:
+        return _new_builder(type(self.builder), replace(self.bundle, mesh=mesh), self.model)
+
+    def _declare_groups(self) -> None:
+        for rank in range(self.bundle.world_size):
+            table = self.bundle.programs[self.origin[rank]].groups
+            for name, key in self.keys[rank].items():
+                if key not in self.groups.names:
+                    plan_name = self.groups.name(key, table[name].desc)
+                    if plan_name != "world":
+                        self.builder.group(plan_name, key.ranks)
+
+    def _program(self, program: ProgramBuilder, rank: int) -> None:
+        for draft in self.drafts[self.origin[rank]].drafts:
+            self._add(program, draft, rank)
+
+    def _add(self, program: ProgramBuilder, draft: Draft, rank: int) -> None:
+        fields = self._fields(draft, rank)
+        if not draft.branches:
+            program.add(**fields)
+            return
+        name, uniform = fields.pop("name"), fields.pop("uniform")
+        del fields["op"]
+        with program.choice(name, uniform=uniform, **fields):
+            for branch in draft.branches:
+                with program.branch():
+                    for inner in branch:
+                        self._add(program, inner, rank)
+
+    def _fields(self, draft: Draft, rank: int) -> dict[str, Any]:
+        talk = draft.communication
+        if talk is None:
+            return dict(draft.fields)
+        key = self.keys[rank][talk.group]
+        name = self.groups.names[key]
+        fields = {**draft.fields}
+        if fields["op"] == "batch":
+            fields["ops"] = [{**op, "group": name} for op in fields["ops"]]
+        else:
+            fields["group"] = name
+        if talk.root is not None:
+            fields["root"] = key.ranks[talk.root]
+        return fields
+
+    def _ledger(self, unlabeled: int) -> None:
+        for kind, message, direction in self.bundle.notes:
+            self.builder.approximate(kind, message, direction, scope="plan")
+        for (kind, message, direction), actions in self._notes().items():
+            plan_wide = direction == "under"
+            self.builder.approximate(
+                kind, message, direction, actions, scope="plan" if plan_wide else "actions"
+            )
+        if unlabeled:
+            message = (
+                f"{unlabeled} collectives have no label that all members share; their rounds are "
+                "told apart by position only"
+            )
+            self.builder.approximate("no-labels", message, "exact", scope="plan")
+        if self.bundle.like:
+            self.builder.approximate(
+                "spmd-substitution", self._substitution(), "exact", scope="plan"
+            )
+
+    def _notes(self) -> Mapping[tuple[str, str, str], list[tuple[int, int]]]:
+        found: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+        for rank, draft in self.drafts.items():
+            for note in draft.notes:
+                key = (note.kind, note.message, note.direction)
+                found.setdefault(key, []).append((rank, note.action))
+        return found
+
+    def _substitution(self) -> str:
+        seen = _listed(self.drafts)
+        return (
+            f"{len(self.drafts)} of {self.bundle.world_size} ranks were captured ({seen}); the "
+            "others are taken to run the same graphs on their own groups"
+        )
+
+
+def _listed(ranks: Iterable[int]) -> str:
+    found = sorted(ranks)
+    shown = ", ".join(map(str, found[:8]))
+    return (
+        f"rank {shown}" if len(found) == 1 else f"ranks {shown}{', ...' if len(found) > 8 else ''}"
+    )

@@ -1,0 +1,170 @@
+"""The graphs of one job as plain data: nodes, group tables, one program per rank. No torch here.
+
+Both ways in, live GraphModules and JSON dumps, end in these classes, so that everything behind them
+sees one form and a dump can be read where torch is not installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Ref:
+    """An argument that is the value of another node."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class Sym:
+    """A symbolic integer. ``hint`` is the value seen while tracing, None when there is none."""
+
+    expr: str
+    hint: int | None = None
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """An argument of another kind, kept as text only."""
+
+    text: str
+
+
+Arg: TypeAlias = "Ref | Sym | Opaque | int | float | str | tuple[Arg, ...] | None"
+
+
+@dataclass(frozen=True)
+class TensorMeta:
+    """Shape and torch dtype name (``float32``) of one tensor; dimensions may be symbolic."""
+
+    shape: tuple[int | Sym, ...]
+    dtype: str
+
+
+Val: TypeAlias = "TensorMeta | Sym | int | tuple[Val, ...] | None"
+
+
+@dataclass(frozen=True)
+class FxNode:
+    """One node of a graph.
+
+    Attributes:
+        name: Unique in its graph.
+        op: ``placeholder``, ``get_attr``, ``call_function``, ``call_method``, ``call_module`` or
+            ``output``.
+        target: Operator name such as ``_c10d_functional.all_reduce.default``.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        val: What the node returns: a tensor, a (symbolic) integer, or a tuple of such.
+        source: ``(file, line, function)`` in the user's code.
+        fqn: Parameter behind a placeholder or ``get_attr``.
+        fqns: On the output node: the parameter whose gradient each output is, or None.
+        view: Whether the result shares the storage of the first tensor argument.
+        mutates: Names of the nodes whose storage the node writes.
+    """
+
+    name: str
+    op: str
+    target: str = ""
+    args: tuple[Arg, ...] = ()
+    kwargs: Mapping[str, Arg] = field(default_factory=dict)
+    val: Val = None
+    source: tuple[str, int | None, str | None] | None = None
+    fqn: str | None = None
+    fqns: tuple[str | None, ...] = ()
+    view: bool = False
+    mutates: tuple[str, ...] = ()
+
+    def inputs(self) -> Iterator[str]:
+        """Yield the names of the nodes among the arguments, in order, with repetitions."""
+        yield from refs((self.args, tuple(self.kwargs.values())))
+
+
+@dataclass(frozen=True)
+class FxGraph:
+    """One graph in topological order, which is the order of issue."""
+
+    nodes: tuple[FxNode, ...]
+    phase: str = "forward"
+    subgraphs: Mapping[str, FxGraph] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FxGroup:
+    """One process group as one rank sees it.
+
+    Attributes:
+        ranks: Global ranks in group order.
+        name: The name of the group in that process; members must agree on it.
+        desc: What made it, for example ``mesh_tp``.
+    """
+
+    ranks: tuple[int, ...]
+    name: str
+    desc: str = ""
+
+
+@dataclass(frozen=True)
+class FxProgram:
+    """What one rank runs: its forward graphs, then its backward graphs, and its process groups.
+
+    Attributes:
+        forward: A GraphModule, an ExportedProgram, an ``FxGraph``, or a sequence of them in order.
+        backward: The same; None when there is no backward pass. Values are joined by name: a
+            placeholder of a later graph is the output of an earlier one with that name.
+        groups: Group table: name to global ranks in group order (``FxGroup`` also accepted).
+        inputs: Names of the graph inputs by position (parameters by their qualified name), for
+            graphs whose own metadata does not say.
+    """
+
+    forward: Any
+    backward: Any = None
+    groups: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Sequence[str | None] = ()
+
+
+@dataclass(frozen=True)
+class RankProgram:
+    """A program as plain data: graphs in the order they run, groups by the name the graphs use."""
+
+    graphs: tuple[FxGraph, ...]
+    groups: Mapping[str, FxGroup]
+
+
+@dataclass(frozen=True)
+class FxBundle:
+    """The graphs of a whole job.
+
+    Attributes:
+        world_size: Number of ranks.
+        programs: Program of every rank that was captured.
+        like: For a rank without a graph of its own: the rank whose program it runs (SPMD).
+        mesh: Device mesh as ``(name, size)`` pairs, last dimension fastest.
+        name: Name of the job.
+        producer: Tool and version that captured it.
+        notes: What the capture could not see, one sentence each as ``(kind, message, direction)``.
+        file: Name of the dump it came from.
+    """
+
+    world_size: int
+    programs: Mapping[int, RankProgram]
+    like: Mapping[int, int] = field(default_factory=dict)
+    mesh: tuple[tuple[str, int], ...] = ()
+    name: str | None = None
+    producer: tuple[str, str] | None = None
+    notes: tuple[tuple[str, str, str], ...] = ()
+    file: str | None = None
+
+
+def refs(value: Arg) -> Iterator[str]:
+    """Yield the node names inside an argument, in order."""
+    if isinstance(value, Ref):
+        yield value.node
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from refs(item)

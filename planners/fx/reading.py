@@ -1,0 +1,130 @@
+"""Checked access to JSON: every value knows its path, every defect is a PlanError naming it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+from planguard.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_BYTES = 512 * 2**20
+"""Largest dump that is read, after decompression."""
+
+
+class At:
+    """A JSON value together with where it stands, for reading without trusting it."""
+
+    __slots__ = ("file", "path", "value")
+
+    def __init__(self, value: Any, path: str = "$", file: str | None = None) -> None:
+        self.value = value
+        self.path = path
+        self.file = file
+
+    def fail(self, message: str, *, code: str = "PG901", hint: str = "") -> NoReturn:
+        """Raise a PlanError about this value."""
+        raise PlanError(
+            message, code=code, file=self.file, path=self.path, value=self.value, hint=hint
+        )
+
+    def fields(self, *allowed: str) -> dict[str, At]:
+        """Return the members of an object whose only names are ``allowed`` or start with ``x-``."""
+        found = {key: at for key, at in self.items() if not key.startswith("x-")}
+        for key, at in found.items():
+            if key not in allowed:
+                at.fail(f"unknown field {key!r}", code="PG906", hint=f"known: {', '.join(allowed)}")
+        return found
+
+    def items(self) -> Iterator[tuple[str, At]]:
+        """Yield the members of an object."""
+        if not isinstance(self.value, dict):
+            self.fail("expected an object")
+        for key, value in self.value.items():
+            yield key, At(value, f"{self.path}.{key}", self.file)
+
+    def each(self) -> Iterator[At]:
+        """Yield the elements of an array."""
+        if not isinstance(self.value, list):
+            self.fail("expected an array")
+        for place, value in enumerate(self.value):
+            yield At(value, f"{self.path}[{place}]", self.file)
+
+    def text(self, limit: int = 10_000) -> str:
+        """Return a string."""
+        if not isinstance(self.value, str) or len(self.value) > limit:
+            self.fail(f"expected a string of at most {limit} characters")
+        return self.value
+
+    def integer(self, low: int = 0, high: int = 2**63 - 1) -> int:
+        """Return an integer within bounds; booleans and floats are refused."""
+        value = self.value
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            self.fail(f"expected an integer from {low} to {high}")
+        return value
+
+    def flag(self) -> bool:
+        """Return a boolean."""
+        if not isinstance(self.value, bool):
+            self.fail("expected true or false")
+        return self.value
+
+
+def load_json(path: Path) -> At:
+    """Read one JSON document, gzipped or not, refusing duplicate keys and oversized input.
+
+    Raises:
+        PlanError: If the file cannot be read or is not such a document.
+    """
+    name = str(path)
+    try:
+        data = _bounded(path)
+        document = json.loads(data, object_pairs_hook=_unique, parse_constant=_refuse)
+    except (OSError, EOFError, zlib.error) as error:
+        raise PlanError(f"cannot be read: {error}", file=name) from error
+    except (ValueError, RecursionError) as error:
+        raise PlanError(f"is not valid JSON: {error}", file=name) from error
+    return At(document, file=name)
+
+
+def starts_with_schema(path: Path, schema: str) -> bool:
+    """Tell whether the head of a file, gzipped or not, names ``schema``; never raises."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(2)
+        with _opened(path, zipped=head == b"\x1f\x8b") as stream:
+            return f'"{schema}"'.encode() in stream.read(4096)
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
+def _opened(path: Path, *, zipped: bool) -> IO[bytes]:
+    return gzip.open(path, "rb") if zipped else path.open("rb")
+
+
+def _bounded(path: Path) -> bytes:
+    with path.open("rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+    with _opened(path, zipped=zipped) as stream:
+        data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise PlanError(f"is larger than {MAX_BYTES} bytes", file=str(path))
+    return data
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"duplicate key {key!r}")
+        found[key] = value
+    return found
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number of JSON")

@@ -1,0 +1,136 @@
+"""Which nodes share storage, and which collectives are still in flight on it.
+
+``wait_tensor`` finds its collective through the storage of its argument, so a view, an element of a
+list or an alias of the result waits for it just as well. torch keeps a list of pending works per
+storage and empties it at the wait: waiting twice, or on a tensor nothing is pending on, is a no-op
+(measured on gloo).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from .flatten import TUPLE
+from .model import Arg, FxNode, Ref, refs
+from .operations import IDENTITIES, base_name, is_wait
+
+Root: TypeAlias = "str | tuple[Root, ...]"
+
+GETITEM = "_operator.getitem"
+_VIEWS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "_unsafe_view",
+        "alias",
+        "as_strided",
+        "chunk",
+        "detach",
+        "expand",
+        "narrow",
+        "permute",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "transpose",
+        "unbind",
+        "unsqueeze",
+        "view",
+    )
+)
+
+
+def is_view(node: FxNode) -> bool:
+    """Tell whether the result shares the storage of the first tensor argument."""
+    base = base_name(node.target)
+    return node.view or base in _VIEWS or base in IDENTITIES or is_wait(node)
+
+
+def mutated(node: FxNode) -> tuple[str, ...]:
+    """Return the nodes whose storage a node writes; by its name where no schema was recorded."""
+    if node.mutates or node.op != "call_function":
+        return node.mutates
+    base = base_name(node.target)
+    if base.startswith("aten.") and base.endswith("_") and not base.endswith("__"):
+        return tuple(refs(node.args))[:1]
+    return ()
+
+
+class Storage:
+    """The storage root of every value, and the works pending on each root."""
+
+    def __init__(self) -> None:
+        self.roots: dict[str, Root] = {}
+        self.pending: dict[str, list[str]] = {}
+        self._waited: set[str] = set()
+
+    def root(self, name: str) -> Root:
+        """Return the root of a node; a node that was never bound is its own."""
+        return self.roots.get(name, name)
+
+    def of(self, arg: Arg) -> Root:
+        """Return the root of an argument (a tuple for lists), or an empty tuple for constants."""
+        if isinstance(arg, Ref):
+            return self.root(arg.node)
+        return tuple(self.of(item) for item in arg) if isinstance(arg, tuple) else ()
+
+    def bind(self, node: FxNode) -> None:
+        """Give a node that does not communicate its root."""
+        if node.name in self.roots:
+            return
+        written = mutated(node)
+        if node.target == TUPLE:
+            self.roots[node.name] = self.of(node.args[0]) if node.args else ()
+        elif node.target == GETITEM and node.args:
+            self.roots[node.name] = self._element(node)
+        elif written and not is_wait(node):
+            self.roots[node.name] = self.root(written[0])
+        elif is_view(node):
+            first = next(node.inputs(), None)
+            self.roots[node.name] = node.name if first is None else self.root(first)
+        else:
+            self.roots[node.name] = node.name
+
+    def _element(self, node: FxNode) -> Root:
+        whole = self.of(node.args[0])
+        index = node.args[1] if len(node.args) > 1 else None
+        if isinstance(whole, tuple):
+            if isinstance(index, int) and -len(whole) <= index < len(whole):
+                return whole[index]
+            return node.name
+        return whole  # one part of a split; parts of an unknown list stay together
+
+    def issue(self, work: str, roots: Root) -> None:
+        """Record that a work is pending on every leaf of ``roots``."""
+        for root in leaves(roots):
+            self.pending.setdefault(root, []).append(work)
+
+    def wait(self, roots: Root) -> list[str]:
+        """Take the works pending on ``roots`` that nobody has waited for, in issue order."""
+        found: list[str] = []
+        for root in leaves(roots):
+            for work in self.pending.pop(root, []):
+                if work not in self._waited:
+                    self._waited.add(work)
+                    found.append(work)
+        return found
+
+    def unwaited(self) -> list[str]:
+        """Return the works nobody has waited for."""
+        works = {work for pending in self.pending.values() for work in pending}
+        return sorted(works - self._waited)
+
+    def in_flight(self, roots: Root) -> list[str]:
+        """Return the roots among ``roots`` that a pending work still writes or reads."""
+        return [
+            root
+            for root in leaves(roots)
+            if any(work not in self._waited for work in self.pending.get(root, ()))
+        ]
+
+
+def leaves(root: Root) -> list[str]:
+    """Return the storages inside a root."""
+    return [root] if isinstance(root, str) else [leaf for item in root for leaf in leaves(item)]
