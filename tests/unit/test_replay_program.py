@@ -36,18 +36,22 @@ def plan(*programs, groups=None, **fields):
 
 
 def send(peer, count=1, **fields):
+    """A blocking send of f32 elements."""
     return {"op": "send", "peer": peer, "count": count, "dtype": "f32", **fields}
 
 
 def recv(peer, count=1, **fields):
+    """A blocking receive of f32 elements."""
     return {"op": "recv", "peer": peer, "count": count, "dtype": "f32", **fields}
 
 
 def all_reduce(count=1, **fields):
+    """A synchronous all_reduce of f32 elements, on world unless told otherwise."""
     return {"op": "all_reduce", "count": count, "dtype": "f32", **fields}
 
 
 def witness(*actions, blocked=(), **fields):
+    """A witness that keeps these (rank, action) pairs."""
     return Witness(
         "7f3a", encode_schedule(actions), True, actions=actions, blocked=blocked, **fields
     )
@@ -108,7 +112,7 @@ def test_every_name_in_a_script_is_defined(load):
         for function in vars(value).values()
         if inspect.isfunction(function)
     ]
-    ours = [function for function in functions if function.__module__ == "generated"]
+    ours = [f for f in functions if f.__code__.co_filename == module.__file__]
     assert len(ours) > 50
     assert set().union(*(global_names(function.__code__) for function in ours)) - known == set()
 
@@ -144,7 +148,7 @@ def test_names_of_a_plan_stay_data(text):
 
 
 def test_a_witness_plays_its_ranks_under_new_numbers():
-    """Only the ranks of a witness run; they are renumbered in order and keep their action numbers."""
+    """Only the ranks of a witness run, under new numbers in order; actions keep theirs."""
     idle = [{"op": "compute"}]
     big = plan(*[idle] * 5, [*idle, send(6), recv(6)], [*idle, send(5), recv(5)], *[idle] * 9)
     script = write_script(big, witness((5, 1), (6, 1), blocked=((5, 1), (6, 1))))
@@ -159,7 +163,7 @@ def test_a_witness_plays_its_ranks_under_new_numbers():
 
 
 def test_members_without_actions_are_idle_processes():
-    """A collective keeps all members of its group as processes, so that a missing one is missing."""
+    """A collective keeps all members of its group as processes: who is missing stays missing."""
     four = plan(*[[all_reduce(group="g")]] * 3, [], groups={"g": {"ranks": [3, 0, 1]}})
     selection = select(four, witness((0, 0), (1, 0)))
     assert selection.ranks == (0, 1, 3)
@@ -168,7 +172,7 @@ def test_members_without_actions_are_idle_processes():
 
 
 def test_many_silent_members_are_one():
-    """Beyond the limit of processes one silent member stands for all of them, and a note says so."""
+    """Beyond the limit one silent member stands for all of them, and a note says so."""
     wide = plan([all_reduce()], *[[]] * 511)
     selection = select(wide, witness((0, 0)), limit=4)
     assert selection.ranks == (0, 1)
@@ -219,7 +223,7 @@ def test_an_unordered_block_is_played_in_the_order_of_the_witness():
 
 
 def test_partners_are_found_by_position_and_by_label():
-    """The data that must arrive come from the same position, or from the same label if both have one."""
+    """Data must come from the same position, or from the same label if both sides have one."""
     plain = data_of(write_script(plan([send(1), send(1)], [recv(0), recv(0)])))["PROGRAMS"]
     assert [op["expect"] for op in plain[1]] == [op["serial"] for op in plain[0]]
     crossed = plan(
@@ -232,7 +236,7 @@ def test_partners_are_found_by_position_and_by_label():
 
 
 def test_after_any_source_the_position_says_nothing():
-    """Where a receive takes from anyone, an unlabeled receive on that channel accepts any message."""
+    """Where a receive takes from anyone, later ones on that channel accept any message."""
     program = plan([send(1), send(1)], [recv("any"), recv(0)], [])
     assert [op["expect"] for op in data_of(write_script(program))["PROGRAMS"][1]] == [None, None]
 
@@ -333,7 +337,7 @@ def test_a_malformed_schedule_names_the_item(text, item):
     ],
 )
 def test_an_impossible_schedule_lists_what_was_possible(text, message, hint):
-    """An item that does not exist in the plan is refused with the actions available at that step."""
+    """An item that the plan does not have is refused with the actions available at that step."""
     with pytest.raises(ReplayError) as caught:
         decode_witness(text, HEAD_TO_HEAD)
     assert message in caught.value.message
@@ -347,6 +351,7 @@ def test_a_witness_of_another_plan_is_refused():
 
 
 def stuck(rank, action, op="send"):
+    """The state of a rank that is stuck in an action."""
     return RankState(rank, "stuck", action, op, op)
 
 
