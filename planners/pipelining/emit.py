@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .actions import Kind
@@ -48,7 +49,9 @@ def emit(
     """Build the plan of one pipeline, replicated ``options.shards`` times."""
     ranks, shards = len(rows), options.shards
     mesh = [("pp", ranks), ("dp", shards)] if shards > 1 else None
-    plan = builder(ranks * shards, name=options.name or source, mesh=mesh, producer=producer)
+    plan = builder(
+        ranks * shards, name=options.name or Path(source).stem, mesh=mesh, producer=producer
+    )
     if mesh is None:
         plan.group("pp", ranks=list(range(ranks)))
     else:
@@ -169,7 +172,7 @@ class _Writer:
             "compute",
             op_name=step.kind,
             id=step.name,
-            deps=[dep for name in step.deps for dep in self._ids.get(name, ())],
+            deps=[dep for name in step.deps for dep in self._ids.get(name, ())] or None,
             stage=step.stage,
             mb=step.mb,
             phase="F" if step.kind == "F" else "B",

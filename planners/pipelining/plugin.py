@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -167,8 +166,12 @@ def _from_log(
                 f"option {name} of the pipelining adapter does not apply to a recorded run",
                 hint="it changes an order of actions; a recorded run has only calls",
             )
+    if options.shards > 1:
+        hooks = (
+            "FSDP gathers parameters in hooks of its own here, which the recording does not show"
+        )
+        notes += (Note("fsdp-hooks", hooks, "under"),)
     producer = _producer(version or _torch_version())
-    options = replace(options, name=options.name or log.source)
     return emit(
         log.rows,
         builder=builder,

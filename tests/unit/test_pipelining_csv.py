@@ -79,11 +79,13 @@ def test_a_cell_is_read_as_a_whole(action: Action, garbage: str) -> None:
 
 @pytest.mark.parametrize(
     "cell",
-    ["0F3junk", "0F3 1F0", "0F", "F3", "-1F0", "0X1", "0UNSHARD3", "0F3;1B0", "(0F3;1B0)", "0F3)",
-     "()OVERLAP_F_B", "(0SEND_F1)OVERLAP_F_B", "(0F1)OVERLAP_F_B2", "(0F1;)OVERLAP_F_B",
-     "((0F1)OVERLAP_F_B)OVERLAP_F_B", "0OVERLAP_F_B", "1234567890F0", "0F\u0663", "0f0", "0BW0", "0F00", "00F0",
-     "__import__('os').system('false')"],
-)  # fmt: skip
+    """0F3junk|0F3 1F0|0F|F3|-1F0|0X1|0UNSHARD3|0F3;1B0|(0F3;1B0)|0F3)|()OVERLAP_F_B|
+    (0SEND_F1)OVERLAP_F_B|(0F1)OVERLAP_F_B2|(0F1;)OVERLAP_F_B|((0F1)OVERLAP_F_B)OVERLAP_F_B|
+    0OVERLAP_F_B|1234567890F0|0F\u0663|0f0|0BW0|0F00|00F0|__import__('os').system('false')
+    """.replace("\n", "")
+    .replace("    ", "")
+    .split("|"),
+)
 def test_malformed_cell_is_refused_with_row_and_cell(cell: str) -> None:
     """A cell that torch reads by its prefix, or not at all, is an error that names row and cell."""
     error = refused(f'0F0,0B0\n1F0,1B0,"{cell}"\n')
