@@ -68,8 +68,9 @@ void Lowerer::quick(uint64_t at, uint32_t entry, size_t lane) {
 }
 
 bool Lowerer::is_eager(uint8_t kind, uint32_t sig) const {
-  if (kind == BSEND) return true;
-  return rules_.eager && kind != SSEND && kind != RECV && sigs_.bytes[sig] <= rules_.eager_bytes;
+  if (rules_.send_modes && kind == BSEND) return true;
+  if (rules_.send_modes && kind == SSEND) return false;
+  return rules_.eager && kind != RECV && sigs_.bytes[sig] <= rules_.eager_bytes;
 }
 
 void Lowerer::collect(uint64_t at, bool batched) {

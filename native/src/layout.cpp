@@ -9,6 +9,8 @@ Layout::Layout(const Columns& columns, const Rules& rules, Lanes& lanes)
   round_.assign(columns.slot_rank.size(), 0);
   number_comms();
   number_channels();
+  // Until its own `new_group` a rank uses the group as the plan made it.
+  if (columns_.has_new_group) slot_comm_ = columns_.slot_ginst;
   lanes_.ext_base = static_cast<uint32_t>(lanes_.need.size());
   find_probes();
 }
@@ -17,14 +19,19 @@ void Layout::number_comms() {
   size_t n = columns_.ginst_group.size();
   lanes_.comm_ginst.resize(n);
   for (uint32_t ginst = 0; ginst < n; ++ginst) lanes_.comm_ginst[ginst] = ginst;
-  if (columns_.has_new_group) premake_groups();
+  if (columns_.has_new_group) {
+    premake_groups();
+  } else {
+    rounds_.assign(n, 0);
+    for (uint32_t slot = 0; slot < columns_.slot_ginst.size(); ++slot) {
+      uint32_t& rounds = rounds_[columns_.slot_ginst[slot]];
+      rounds = std::max(rounds, columns_.slot_count[slot]);
+    }
+  }
   uint64_t total = 0;
   for (uint32_t comm = 0; comm < lanes_.comm_ginst.size(); ++comm) {
-    uint32_t ginst = lanes_.comm_ginst[comm], rounds = 0;
-    for (uint32_t slot = columns_.ginst_off[ginst]; slot < columns_.ginst_off[ginst + 1]; ++slot)
-      rounds = std::max(rounds, columns_.slot_count[slot]);
     lanes_.comm_base.push_back(static_cast<uint32_t>(total));
-    total += rounds;
+    total += rounds_[comm];
     if (total < (1u << 30)) lanes_.need.resize(total, comm_size(comm));
   }
   lanes_.overflow |= total >= (1u << 30);
@@ -107,8 +114,8 @@ uint32_t Layout::token(uint32_t rank, uint32_t entry) {
   return id;
 }
 
-// Names of groups come from a per-process counter (torch.distributed names groups by a per-process counter): two ranks share
-// a communicator when member list and counter agree, whatever the plan calls the group.
+// torch.distributed names groups by a per-process counter: two ranks share a communicator when
+// member list and counter agree, whatever the plan calls the group.
 uint32_t Layout::virtual_comm(uint32_t ginst, uint32_t counter) {
   std::vector<uint32_t> members(columns_.slot_rank.begin() + columns_.ginst_off[ginst],
                                 columns_.slot_rank.begin() + columns_.ginst_off[ginst + 1]);
@@ -121,23 +128,31 @@ uint32_t Layout::virtual_comm(uint32_t ginst, uint32_t counter) {
 }
 
 uint32_t Layout::slot_in_group(uint32_t group, uint32_t rank) const {
-  for (uint32_t ginst = 0; ginst < columns_.ginst_group.size(); ++ginst) {
-    if (columns_.ginst_group[ginst] != group) continue;
-    for (uint32_t slot = columns_.ginst_off[ginst]; slot < columns_.ginst_off[ginst + 1]; ++slot)
-      if (columns_.slot_rank[slot] == rank) return slot;
-  }
-  return NONE;
+  uint32_t slot = slots_.lookup({group, rank, 0, 0});
+  return slot < slots_.size() ? slot : NONE;
 }
 
+// Two ranks may use a created communicator under different group names, so its rounds are counted
+// per creation, not per group.
 void Layout::premake_groups() {
   slot_comm_ = columns_.slot_ginst;
-  for (uint32_t rank = 0; rank < columns_.world_size; ++rank) {
-    uint32_t counter = 0;
-    for (uint64_t at = columns_.rank_off[rank]; at < columns_.rank_off[rank + 1]; ++at) {
-      if ((columns_.op[at] & KIND_MASK) != NEW_GROUP) continue;
-      uint32_t slot = slot_in_group(columns_.arg[at], rank);
-      if (slot != NONE) slot_comm_[slot] = virtual_comm(columns_.slot_ginst[slot], counter);
-      ++counter;
+  for (uint32_t slot = 0; slot < columns_.slot_rank.size(); ++slot)
+    slots_.intern({columns_.ginst_group[columns_.slot_ginst[slot]], columns_.slot_rank[slot], 0, 0});
+  for (uint32_t rank = 0; rank < columns_.world_size; ++rank) replay_groups(rank);
+  rounds_.resize(lanes_.comm_ginst.size(), 0);
+  round_.assign(round_.size(), 0);
+}
+
+void Layout::replay_groups(uint32_t rank) {
+  uint32_t counter = 0;
+  for (uint64_t at = columns_.rank_off[rank]; at < columns_.rank_off[rank + 1]; ++at) {
+    uint8_t kind = columns_.op[at] & KIND_MASK;
+    if (kind == NEW_GROUP) {
+      create_group(rank, columns_.arg[at], counter++);
+    } else if (is_collective(kind)) {
+      uint32_t slot = columns_.arg[at], home = comm(slot);
+      if (rounds_.size() <= home) rounds_.resize(home + 1, 0);
+      rounds_[home] = std::max(rounds_[home], ++round_[slot]);
     }
   }
 }

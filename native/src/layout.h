@@ -48,8 +48,10 @@ class Layout {
   void number_channels();
   void find_probes();
   uint32_t virtual_comm(uint32_t ginst, uint32_t counter);
+  // Slot of `rank` in its instance of `group`, or NONE.
   uint32_t slot_in_group(uint32_t group, uint32_t rank) const;
   void premake_groups();
+  void replay_groups(uint32_t rank);
   uint32_t channel_class(uint32_t channel, bool send, bool batched) const {
     uint32_t cls = class_of_.empty() ? channel : (send ? class_of_ : recv_class_of_)[channel];
     return batched && rules_.pair_comm ? cls + n_classes_ : cls;
@@ -62,7 +64,8 @@ class Layout {
   std::vector<uint8_t> probed_;
   std::vector<uint64_t> sends_, recvs_;
   uint32_t n_classes_ = 0;
-  DenseMap names_;
+  std::vector<uint32_t> rounds_;  // per communicator, while numbering
+  DenseMap names_, slots_;
   std::vector<uint32_t> named_;
   std::map<std::vector<uint32_t>, uint32_t> canonical_;
   DenseMap virtual_;

@@ -43,6 +43,7 @@ Rules make_rules(nb::dict given) {
   rules.kind_slots = flag("kind_slots");
   rules.pre_barrier = flag("pre_barrier");
   rules.zero_alone = flag("zero_alone");
+  rules.send_modes = flag("send_modes");
   rules.eager = flag("eager");
   rules.poison_drops = flag("poison_drops");
   rules.exit_withdraws = flag("exit_withdraws");

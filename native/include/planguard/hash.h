@@ -27,6 +27,12 @@ class DenseMap {
     return table_[place] - 1;
   }
 
+  // Index of `key`, or size() when it was never inserted.
+  uint32_t lookup(const Key& key) const {
+    uint32_t found = table_[find(key)];
+    return found ? found - 1 : size();
+  }
+
   const std::vector<Key>& keys() const { return keys_; }
   uint32_t size() const { return static_cast<uint32_t>(keys_.size()); }
 

@@ -29,6 +29,7 @@ struct Rules {
   bool kind_slots = false;      // collectives of different kinds never meet
   bool pre_barrier = false;     // every collective first synchronizes its group on the host
   bool zero_alone = false;      // a zero-size all_reduce returns at once, alone
+  bool send_modes = false;      // MPI's buffered and synchronous sends are honored
   bool eager = false;           // sends of at most eager_bytes may finish before their receive
   bool poison_drops = false;    // a dropped point-to-point handle dies before its match
   bool exit_withdraws = false;  // `exit` takes the rank's unwaited actions with it

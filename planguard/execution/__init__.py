@@ -1,0 +1,29 @@
+"""One deterministic execution of a plan: columns, lanes, stuck states and their reasons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
+
+
+def stuck_actions(plan: Plan, model: str) -> dict[int, int]:
+    """Return the first action at which each stuck rank stands, for the most lenient execution.
+
+    Args:
+        plan: The plan.
+        model: Name of the execution model.
+
+    Returns:
+        Action index by global rank; empty when the plan completes.
+    """
+    from planguard.execution.executor import execute
+    from planguard.execution.expand import expand
+    from planguard.execution.stuck import stuck_by_rank
+    from planguard.semantics.model import find_model, lenient
+
+    columns = expand(plan)
+    found = find_model(model)
+    execution = execute(plan, columns, found, lenient(found, 4096), origins=True)
+    return {rank: place.action for rank, place in stuck_by_rank(execution).items()}

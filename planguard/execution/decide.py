@@ -1,0 +1,159 @@
+"""A fixed order decided exactly: the lenient and the strict end of a model's executions.
+
+SAFE iff the strict end completes and no match disagrees; DEADLOCK iff the lenient end is stuck for
+a reason of its own; POTENTIAL_DEADLOCK in between (PLAN_FORMAT, "What the operations mean";
+docs/explanation/theorems.md).
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from planguard.execution.classify import Cause, explain_cycle, explain_orphan
+from planguard.execution.executor import Execution, execute
+from planguard.execution.mismatch import (
+    candidates,
+    explain_mismatch,
+    find_mismatches,
+    rounds_of,
+)
+from planguard.execution.stuck import StuckState
+from planguard.semantics.model import ExecutionModel, Scenario, lenient, strict
+from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from planguard.options import CheckOptions
+    from planguard.plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the two ends of a model say of a fixed order.
+
+    Attributes:
+        outcome: The outcome.
+        causes: Root causes, mismatches first.
+        execution: The run that shows the causes (the strict one when the plan is safe).
+        runs: How many runs were made.
+        potential: The stuck causes hold only at the strict end.
+        implied: Codes of stuck states that a mismatch explains.
+    """
+
+    outcome: Outcome
+    execution: Execution
+    causes: tuple[Cause, ...] = ()
+    runs: int = 1
+    potential: bool = False
+    implied: tuple[str, ...] = ()
+
+
+@dataclass
+class Decider:
+    """Decides one plan under one model; runs are made on demand."""
+
+    plan: Plan
+    columns: Any
+    model: ExecutionModel
+    options: CheckOptions
+    implementation: Any = None
+    runs: int = field(default=0)
+
+    def run(
+        self, scenario: Scenario, *, origins: bool = False, forced: array[int] | None = None
+    ) -> Execution:
+        """Make one run."""
+        self.runs += 1
+        return execute(
+            self.plan,
+            self.columns,
+            self.model,
+            scenario,
+            origins=origins,
+            forced=array("I") if forced is None else forced,
+            implementation=self.implementation,
+        )
+
+    def decide(self) -> Decision:
+        """Return the decision."""
+        first = self.run(strict(self.model))
+        suspects = candidates(first)
+        if first.completes and not suspects:
+            return Decision(Outcome.SAFE, first, runs=self.runs)
+        weak = lenient(self.model, self.options.eager_bytes)
+        strong = strict(self.model)
+        at_best = self.run(weak, origins=True)
+        causes = [explain_mismatch(at_best, m) for m in find_mismatches(at_best, suspects)]
+        if at_best.completes:
+            return self._between(strong, at_best, causes, suspects)
+        return self._stuck(at_best, causes, suspects)
+
+    def _stuck(
+        self, execution: Execution, mismatches: list[Cause], suspects: list[int]
+    ) -> Decision:
+        """The lenient end is stuck: a cause of its own, or only what a mismatch implies?"""
+        own, implied = self._own_causes(execution, mismatches, suspects)
+        if own:
+            return Decision(
+                Outcome.DEADLOCK, execution, (*mismatches, *own), self.runs, implied=implied
+            )
+        return Decision(Outcome.MISMATCH, execution, tuple(mismatches), self.runs, implied=implied)
+
+    def _between(
+        self, scenario: Scenario, best: Execution, mismatches: list[Cause], suspects: list[int]
+    ) -> Decision:
+        """The lenient end completes; the strict end may still get stuck."""
+        worst = self.run(scenario, origins=True)
+        own: list[Cause] = []
+        implied: tuple[str, ...] = ()
+        if not worst.completes:
+            if not mismatches:
+                mismatches = [explain_mismatch(worst, m) for m in find_mismatches(worst, suspects)]
+            own, implied = self._own_causes(worst, mismatches, suspects)
+        own = [replace(cause, finding=replace(cause.finding, certainty="some-execution")) for cause in own]
+        shown = best if worst.completes else worst
+        if mismatches:
+            return Decision(
+                Outcome.MISMATCH, shown, (*mismatches, *own), self.runs, bool(own), implied
+            )
+        outcome = Outcome.POTENTIAL_DEADLOCK if own else Outcome.SAFE
+        return Decision(outcome, shown, tuple(own), self.runs, bool(own), implied)
+
+    def _own_causes(
+        self, execution: Execution, mismatches: list[Cause], suspects: list[int]
+    ) -> tuple[list[Cause], tuple[str, ...]]:
+        """Return the causes that remain when mismatched rounds complete as if they agreed."""
+        causes = stuck_causes(execution)
+        if not mismatches:
+            return causes, ()
+        forced = rounds_of(execution, suspects)
+        again = self.run(execution.scenario, origins=True, forced=forced)
+        own = [] if again.completes else stuck_causes(again)
+        numbers = sorted(n for cause in mismatches for n in cause.matches)
+        own = [cause for cause in own if not _follows(again, cause, numbers)]
+        kept = {cause.finding.code for cause in own}
+        return own, tuple(sorted({cause.finding.code for cause in causes} - kept))
+
+
+def stuck_causes(execution: Execution) -> list[Cause]:
+    """Return the root causes of a stuck execution: cycles first, then orphans."""
+    state = StuckState(execution)
+    causes = [explain_cycle(execution, cycle) for cycle in state.cycles()]
+    return causes + [explain_orphan(execution, orphan) for orphan in state.orphans()]
+
+
+def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
+    """Whether a cause stands at a later match of a communicator or channel with a mismatch."""
+    from planguard.execution.mismatch import _home
+
+    homes: dict[int, int] = {}
+    for number in mismatched:
+        home = _home(execution, number)
+        homes[home] = min(number, homes.get(home, number))
+    for number in cause.matches:
+        if number < execution.lanes.ext_base:
+            first = homes.get(_home(execution, number))
+            if first is not None and number >= first:
+                return True
+    return False

@@ -1,0 +1,194 @@
+"""Matches whose members disagree: the first per communicator or channel, and who is odd."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from planguard.execution.classify import Cause, make_finding
+from planguard.execution.locate import describe, group_name, locate
+from planguard.execution.members import NONE, Match, Member, describe_match, members_of
+from planguard.execution.stuck import Place, place_of
+from planguard.semantics.signature import Disagreement, Side, disagreement
+from planguard.words import name_ranks, size
+
+if TYPE_CHECKING:
+    from planguard.execution.executor import Execution
+
+ARRIVE = 1
+_RELATED = 8
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One match whose members disagree.
+
+    Attributes:
+        match: The round or pair.
+        found: What they disagree on.
+        members: Those that issue it.
+        later: Further mismatched matches of the same communicator or channel.
+    """
+
+    match: Match
+    found: Disagreement
+    members: tuple[Member, ...]
+    later: int = 0
+
+
+def rounds_of(execution: Execution, numbers: list[int]) -> array[int]:
+    """Return those match numbers that are rounds, as the executor takes them."""
+    return array("I", [number for number in numbers if number < execution.lanes.p2p_base])
+
+
+def candidates(execution: Execution) -> list[int]:
+    """Return the matches that may disagree, in order."""
+    lanes = execution.lanes
+    return sorted({*lanes.mismatched, *lanes.split_rounds})
+
+
+def find_mismatches(execution: Execution, numbers: list[int]) -> list[Mismatch]:
+    """Return the first mismatch of every communicator and channel that an execution forms.
+
+    A mismatch counts when at least two members that disagree are reached.
+
+    Args:
+        execution: A run with ``origins=True``.
+        numbers: Candidate match numbers.
+    """
+    first: dict[int, Mismatch] = {}
+    for number in numbers:
+        home = _home(execution, number)
+        known = first.get(home)
+        if known is not None:
+            first[home] = replace(known, later=known.later + 1)
+            continue
+        found = _inspect(execution, describe_match(execution, number))
+        if found is not None:
+            first[home] = found
+    return list(first.values())
+
+
+def _home(execution: Execution, number: int) -> int:
+    lanes = execution.lanes
+    if number < lanes.p2p_base:
+        return bisect_right(lanes.comm_base, number) - 1
+    return len(lanes.comm_base) + bisect_right(lanes.class_base, number) - 1
+
+
+def _inspect(execution: Execution, match: Match) -> Mismatch | None:
+    members = tuple(m for m in members_of(execution, match) if m.entry is not None)
+    order = {rank: place for place, rank in enumerate(match.ranks)}
+    reached = [m for m in members if is_reached(execution, m)]
+    sides = [_side(execution, member, order[member.rank]) for member in reached]
+    found = disagreement(sides, pair=match.type == "pair") if len(sides) > 1 else None
+    return None if found is None else Mismatch(match, found, tuple(reached))
+
+
+def _side(execution: Execution, member: Member, place: int) -> Side:
+    columns, code = execution.columns, execution.plan.code
+    at = columns.rank_off[member.rank] + (member.entry or 0)
+    label = columns.label[at] if len(columns.label) else 0
+    return Side(
+        rank=member.rank,
+        signature=code.signatures[columns.sig[at]],
+        label=code.label_names[label - 1] if label else None,
+        place=place,
+    )
+
+
+def is_reached(execution: Execution, member: Member) -> bool:
+    """Whether the run issued a member's action."""
+    lanes, state = execution.lanes, execution.state
+    entry = NONE if member.entry is None else member.entry
+    place = _batch_entry(execution, member.rank, entry)
+    first = bisect_right(lanes.lane_rank, member.rank - 1)
+    last = bisect_right(lanes.lane_rank, member.rank)
+    present = False
+    for lane in range(first, last):
+        for at in range(lanes.lane_off[lane], lanes.lane_off[lane + 1]):
+            if lanes.origin[at] == place and lanes.code[at] & ARRIVE:
+                present = True
+                if at <= state.pc[lane] and at < lanes.lane_off[lane + 1]:
+                    return True
+    return not present
+
+
+def _batch_entry(execution: Execution, rank: int, entry: int) -> int:
+    columns = execution.columns
+    start = columns.rank_off[rank]
+    while columns.op[start + entry] & 64:
+        entry -= 1
+    return entry
+
+
+def explain_mismatch(execution: Execution, mismatch: Mismatch) -> Cause:
+    """Return the finding of a mismatch; the minority of the members is to blame."""
+    odd = mismatch.found.odd
+    places = {
+        m.rank: place_of(execution, m.rank, m.entry or 0) for m in mismatch.members
+    }
+    blamed = [places[rank] for rank in odd if rank in places]
+    others = [place for rank, place in sorted(places.items()) if rank not in odd]
+    primary = locate(execution, blamed[0])
+    notes = []
+    if mismatch.later:
+        notes.append(f"{mismatch.later} later matches of the same communicator disagree as well")
+    finding = make_finding(
+        mismatch.found.code,
+        _message(execution, mismatch),
+        ranks=tuple(sorted(places)),
+        primary=primary,
+        related_actions=tuple(
+            locate(execution, place) for place in [*blamed[1:], *others][:_RELATED]
+        ),
+        notes=(*notes, f"what may happen: {execution.model.mismatch}"),
+    )
+    shape: list[object] = [mismatch.found.code]
+    for rank, place in sorted(places.items()):
+        shape.append((execution.plan.code.rank_program[rank], place.entry))
+    return Cause(
+        finding,
+        tuple(places[rank] for rank in sorted(places)),
+        (),
+        (mismatch.found.code, *sorted(set(shape[1:]))),  # type: ignore[type-var]
+        (mismatch.match.number,),
+    )
+
+
+def _message(execution: Execution, mismatch: Mismatch) -> str:
+    found, where = mismatch.found, describe(execution, mismatch.match)
+    if mismatch.match.type == "pair":
+        where += f" on {group_name(execution, mismatch.match.ginst)}"
+    (major, many), (minor, few) = found.values[0], found.values[1]
+    verb = "call" if len(many) > 1 else "calls"
+    if found.what == "kind":
+        return (
+            f"{name_ranks(few)} {'call' if len(few) > 1 else 'calls'} {minor} where "
+            f"{name_ranks(many)} {verb} {major} ({where})"
+        )
+    words = {
+        "bytes": "size",
+        "reduce_op": "reduce operation",
+        "layout": "layout of the coalesced tensors",
+        "splits": "split sizes",
+        "label": "data",
+    }
+    if found.what == "bytes":
+        major, minor = size(int(major)), size(int(minor))
+    what = words.get(found.what, found.what)
+    return (
+        f"{what} disagree in {where}: {name_ranks(few)} {_has(minor, found)}, "
+        f"{name_ranks(many)} {_has(major, found)}"
+    )
+
+
+def _has(value: str, found: Disagreement) -> str:
+    return value if found.what == "splits" else f"{'carry' if found.what == 'label' else 'have'} {value}"
+
+
+def as_place(execution: Execution, member: Member) -> Place:
+    """Return the place of a member's action."""
+    return place_of(execution, member.rank, member.entry or 0)

@@ -1,0 +1,39 @@
+"""gloo: pure rendezvous, wait blocks the host, collectives keyed by the slot of their kind.
+
+Measured on torch 2.13 over TCP; docs/explanation/semantics.md lists the programs.
+"""
+
+from __future__ import annotations
+
+from planguard.plan.actions import Kind
+from planguard.semantics.model import ROOTED_FLAT, Degree, ExecutionModel, Family, NewGroup
+
+GLOO = ExecutionModel(
+    name="gloo",
+    family=Family.HOST,
+    kind_slots=True,
+    zero_alone=True,
+    drops_kill=True,
+    exit_withdraws=True,
+    new_group=NewGroup.MEMBERS,
+    degree={**ROOTED_FLAT, Kind.BROADCAST: Degree.TREE},
+    mismatch=(
+        "gloo, measured: sent > received aborts the receiving process, sent < received is silent; "
+        "kinds or roots that disagree hang; swapped same-size collectives corrupt silently"
+    ),
+)
+
+GLOO_DETAIL = ExecutionModel(
+    name="gloo-detail",
+    family=Family.HOST,
+    pre_barrier=True,
+    drops_kill=True,
+    exit_withdraws=True,
+    new_group=NewGroup.MEMBERS,
+    mismatch=(
+        "TORCH_DISTRIBUTED_DEBUG=DETAIL, measured: an error for kind, shape and dtype; root, reduce "
+        "op and point-to-point sizes are not seen"
+    ),
+)
+
+MODELS = (GLOO, GLOO_DETAIL)

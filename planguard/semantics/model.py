@@ -1,0 +1,206 @@
+"""ExecutionModel: one small table per model, and the rules the kernels run under.
+
+Everything that depends on a model is read from these tables; ``docs/reference/models.md`` is
+rendered from them. Evidence for each row: docs/explanation/semantics.md.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from planguard.errors import PlanError
+from planguard.options import MODEL_NAMES
+from planguard.plan.actions import Kind
+
+UNLIMITED = (1 << 64) - 1
+"""Buffering without a limit, bytes; also the size of an action whose size is not known."""
+
+
+class Family(enum.IntEnum):
+    """Which queue an action occupies."""
+
+    HOST = 0
+    """Nothing queues: a wait blocks the host, asynchronous actions progress on their own."""
+    WORKER = 1
+    """One FIFO per process; a wait blocks the host."""
+    DEVICE = 2
+    """One FIFO per communicator on the device; a wait is a stream edge."""
+
+
+class Degree(enum.IntEnum):
+    """Who must have arrived before a member of a collective may leave (measured on gloo)."""
+
+    ALL = 0
+    FLAT = 1
+    """The root exchanges with every other member; the others need only the root."""
+    TREE = 2
+    """gloo's binomial broadcast: own parent and own children."""
+
+
+class NewGroup(enum.IntEnum):
+    """What creating a process group waits for."""
+
+    FREE = 0
+    MEMBERS = 1
+    WORLD = 2
+
+
+ROOTED_FLAT = {Kind.GATHER: Degree.FLAT, Kind.SCATTER: Degree.FLAT}
+ROOTED_EARLY = {**ROOTED_FLAT, Kind.BROADCAST: Degree.FLAT, Kind.REDUCE: Degree.FLAT}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionModel:
+    """Named rules that say when an action may start, match and complete.
+
+    Attributes:
+        name: One of ``MODEL_NAMES``.
+        family: Queue of an action and meaning of wait.
+        use_tags: Tags separate point-to-point channels.
+        serialized: Always one queue per device (K = 1).
+        free_launch: Launch order of several communicators is free: K anywhere in 1..inf.
+        eager: Sends of at most ``CheckOptions.eager_bytes`` may finish before their receive.
+        pair_comm: Unbatched point-to-point uses a communicator of the pair.
+        lazy_init: The first use of a communicator blocks the host of all its members.
+        kind_slots: Collectives of different kinds never meet (gloo's slot prefixes).
+        pre_barrier: Every collective first synchronizes its group on the host.
+        zero_alone: A zero-size all_reduce returns at once, alone.
+        send_modes: MPI send modes are honored.
+        drops_kill: A point-to-point handle that dies before its match poisons the pair.
+        exit_withdraws: ``exit`` takes the rank's unwaited actions with it.
+        new_group: What ``new_group`` waits for.
+        degree: Synchronization degree by kind where it is not ALL.
+        early_degree: The same in the executions in which rooted collectives finish early.
+        mismatch: What is known of a formed mismatch (never predicted).
+    """
+
+    name: str
+    family: Family
+    use_tags: bool = True
+    serialized: bool = False
+    free_launch: bool = False
+    eager: bool = False
+    pair_comm: bool = False
+    lazy_init: bool = False
+    kind_slots: bool = False
+    pre_barrier: bool = False
+    zero_alone: bool = False
+    send_modes: bool = False
+    drops_kill: bool = False
+    exit_withdraws: bool = False
+    new_group: NewGroup = NewGroup.FREE
+    degree: dict[Kind, Degree] = field(default_factory=dict)
+    early_degree: dict[Kind, Degree] | None = None
+    mismatch: str = "undefined: hang, abort or silent corruption"
+
+    @property
+    def blocks_host(self) -> bool:
+        """Whether a wait blocks the host instead of placing a stream edge."""
+        return self.family is not Family.DEVICE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One point of a model's range of executions.
+
+    Under every model progress grows from ``strict`` to ``lenient``, so the two ends decide a
+    fixed plan: SAFE iff the strict end completes, DEADLOCK iff the lenient end is stuck
+    (theorems 1 and 2; docs/explanation/theorems.md).
+    """
+
+    single_queue: bool = False
+    eager_bytes: int | None = None
+    poison_drops: bool = False
+    early: bool = False
+
+
+def strict(model: ExecutionModel) -> Scenario:
+    """Return the execution that makes the least progress."""
+    return Scenario(
+        single_queue=model.serialized or model.free_launch, poison_drops=model.drops_kill
+    )
+
+
+def lenient(model: ExecutionModel, eager_bytes: int) -> Scenario:
+    """Return the execution that makes the most progress.
+
+    Args:
+        model: The execution model.
+        eager_bytes: Message threshold of the eager models, bytes.
+    """
+    return Scenario(
+        single_queue=model.serialized,
+        eager_bytes=eager_bytes if model.eager else None,
+        early=model.eager,
+    )
+
+
+def buffered(scenario: Scenario, eager_bytes: int = UNLIMITED) -> Scenario:
+    """Return the scenario with sends of at most ``eager_bytes`` buffered."""
+    return replace(scenario, eager_bytes=eager_bytes)
+
+
+def rules_for(model: ExecutionModel, scenario: Scenario) -> dict[str, Any]:
+    """Return the rules of one scenario in the form the kernels take."""
+    degree = model.degree
+    if scenario.early and model.early_degree is not None:
+        degree = model.early_degree
+    return {
+        "family": int(model.family),
+        "single_queue": scenario.single_queue,
+        "use_tags": model.use_tags,
+        "pair_comm": model.pair_comm,
+        "lazy_init": model.lazy_init,
+        "kind_slots": model.kind_slots,
+        "pre_barrier": model.pre_barrier,
+        "zero_alone": model.zero_alone,
+        "send_modes": model.send_modes,
+        "eager": scenario.eager_bytes is not None,
+        "eager_bytes": scenario.eager_bytes or 0,
+        "poison_drops": scenario.poison_drops,
+        "exit_withdraws": model.exit_withdraws,
+        "new_group": int(model.new_group),
+        "degree": bytes(int(degree.get(kind, Degree.ALL)) for kind in _kinds()),
+        "slot_class": _SLOT_CLASS,
+    }
+
+
+def _kinds() -> list[Any]:
+    known = {int(kind): kind for kind in Kind}
+    return [known.get(number) for number in range(64)]
+
+
+def _slot_classes() -> bytes:
+    classes = list(range(64))
+    for kind in (Kind.REDUCE_SCATTER, Kind.REDUCE_SCATTER_TENSOR, Kind.COALESCED_ALL_REDUCE):
+        classes[kind] = Kind.ALL_REDUCE
+    classes[Kind.COALESCED_REDUCE_SCATTER] = Kind.ALL_REDUCE
+    for kind in (Kind.ALL_GATHER_INTO_TENSOR, Kind.COALESCED_ALL_GATHER):
+        classes[kind] = Kind.ALL_GATHER
+    return bytes(classes)
+
+
+_SLOT_CLASS = _slot_classes()
+"""gloo keys a collective by the slot of its kind; these kinds share one (measured)."""
+
+
+def find_model(name: str) -> ExecutionModel:
+    """Return the model called ``name``.
+
+    Raises:
+        PlanError: PG907, with the known names.
+    """
+    from planguard.semantics import gloo, mpi, nccl
+
+    for model in (*gloo.MODELS, *nccl.MODELS, *mpi.MODELS):
+        if model.name == name:
+            return model
+    raise PlanError(
+        "unknown execution model",
+        code="PG907",
+        path="$.model",
+        value=name,
+        hint="known models: " + ", ".join(MODEL_NAMES),
+    )

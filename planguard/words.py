@@ -1,0 +1,52 @@
+"""How numbers and names are written for people: rank sets, sizes, counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_NAMED = 6
+
+
+def rank_set(ranks: Iterable[int]) -> str:
+    """Write ranks in rank-set notation: ``[0-3,8-11]``, or ``[5]`` for one."""
+    ordered = sorted(set(ranks))
+    runs: list[tuple[int, int]] = []
+    for rank in ordered:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], rank)
+        else:
+            runs.append((rank, rank))
+    shown = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    if len(shown) > 2 * MAX_NAMED:
+        shown = [*shown[: 2 * MAX_NAMED - 1], "...", shown[-1]]
+    return "[" + ",".join(shown) + "]"
+
+
+def name_ranks(ranks: Iterable[int]) -> str:
+    """Write ranks for a sentence: ``rank 3``, ``ranks 5 and 6``, ``ranks [0-3]``."""
+    ordered = sorted(set(ranks))
+    if len(ordered) == 1:
+        return f"rank {ordered[0]}"
+    if len(ordered) == 2:  # noqa: PLR2004
+        return f"ranks {ordered[0]} and {ordered[1]}"
+    return f"ranks {rank_set(ordered)}"
+
+
+def size(count: int) -> str:
+    """Write a number of bytes in IEC units with two decimals: ``4.00 MiB``, ``512 B``."""
+    if count < 1024:  # noqa: PLR2004
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1024:  # noqa: PLR2004
+            return f"{value:.2f} {unit}"
+    return f"{value / 1024:.2f} PiB"
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun: ``1 rank``, ``80,000 actions``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
