@@ -1,0 +1,97 @@
+"""PlanGuard: reject deadlocking parallelization plans before they run.
+
+Five nouns:
+
+* a **Plan** is what every rank does, in which order, on which process groups;
+* an **Action** is one entry of a rank's sequence: send, receive, collective, wait, compute, ...;
+* a **Verdict** is SAFE, DEADLOCK, MISMATCH, POTENTIAL_DEADLOCK or UNKNOWN, with findings;
+* a **Witness** is a short schedule that ends in a stuck state or in a bad match, and replays;
+* a **Reporter** turns verdict and plan into text, JSON, SARIF or pictures.
+
+Two ranks that send to each other before either receives:
+
+>>> import planguard as pg
+>>> plan = pg.PlanBuilder(world_size=2)
+>>> for rank in (0, 1):
+...     program = plan.program([rank])
+...     _ = program.send(peer=1 - rank, bytes=4)
+...     _ = program.recv(peer=1 - rank, bytes=4)
+>>> verdict = pg.check(plan.build(), model="nccl")
+>>> verdict.outcome.value
+'DEADLOCK'
+>>> verdict.findings[0].message
+'point-to-point deadlock: ranks 0 and 1 wait in send() for each other'
+
+A sixth word belongs to the engine room: an **execution model** is the named set of rules that
+says when an action may start and complete (``nccl`` unless told otherwise).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planguard.api import check, load, require
+    from planguard.errors import PlanError, PlanGuardError, UnsafePlanError, UsageError
+    from planguard.options import CheckOptions
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.groups import ProcessGroup
+    from planguard.plan.plan import Plan
+    from planguard.verdict import Approximation, Finding, Outcome, Verdict, Witness
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Approximation": "planguard.verdict",
+    "CheckOptions": "planguard.options",
+    "Finding": "planguard.verdict",
+    "Outcome": "planguard.verdict",
+    "Plan": "planguard.plan.plan",
+    "PlanBuilder": "planguard.plan.builder",
+    "PlanError": "planguard.errors",
+    "PlanGuardError": "planguard.errors",
+    "ProcessGroup": "planguard.plan.groups",
+    "UnsafePlanError": "planguard.errors",
+    "UsageError": "planguard.errors",
+    "Verdict": "planguard.verdict",
+    "Witness": "planguard.verdict",
+    "check": "planguard.api",
+    "load": "planguard.api",
+    "require": "planguard.api",
+}
+
+__all__ = [
+    "Approximation",
+    "CheckOptions",
+    "Finding",
+    "Outcome",
+    "Plan",
+    "PlanBuilder",
+    "PlanError",
+    "PlanGuardError",
+    "ProcessGroup",
+    "UnsafePlanError",
+    "UsageError",
+    "Verdict",
+    "Witness",
+    "__version__",
+    "check",
+    "load",
+    "require",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use: ``import planguard`` itself loads almost nothing."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'planguard' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

@@ -1,0 +1,126 @@
+"""One plan in, one verdict out: the pipeline from symbolic plan to verdict."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from planguard import kernels
+from planguard.catalog import report_order
+from planguard.execution.advice import name_potential, safe_iff, with_help
+from planguard.execution.decide import Decider, Decision
+from planguard.execution.expand import expand
+from planguard.execution.fold import fold
+from planguard.execution.undecided import nothing_to_check, undecided
+from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
+from planguard.semantics.model import find_model
+from planguard.verdict import Evidence, Finding, Outcome, PlanInfo, Stats, Verdict
+
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
+
+PROVED = ("matching", "p2p-order", "collective-order", "no-send-buffering")
+ASSUMPTIONS = ("static-shapes", "static-control-flow", "no-link-faults")
+
+
+def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
+    """Decide a plan.
+
+    Args:
+        plan: A plan that passed the door.
+        options: What to check; the defaults if None.
+
+    Returns:
+        The verdict under the selected model. With ``model="all"`` the plan's own model (else
+        ``nccl``) is the selected one and ``Verdict.models`` holds every outcome.
+
+    Raises:
+        PlanError: If a rank uses a peer, root or group it cannot use, or the model is unknown.
+    """
+    started = time.perf_counter()
+    options = options or CheckOptions()
+    columns = expand(plan)
+    asked = options.model or plan.model or DEFAULT_MODEL
+    selected = (plan.model or DEFAULT_MODEL) if asked == "all" else asked
+    verdict = _decide(plan, columns, replace(options, model=selected))
+    if asked == "all":
+        verdict = _matrix(plan, columns, options, verdict)
+    stats = Stats(
+        ranks=plan.world_size,
+        actions=plan.actions,
+        groups=len(columns.ginst_group),
+        classes=len(plan.code.programs),
+        ms=(time.perf_counter() - started) * 1e3,
+    )
+    return replace(verdict, stats=stats, plan=_info(plan), native=kernels.IMPLEMENTATION == "native")
+
+
+def _info(plan: Plan) -> PlanInfo:
+    return PlanInfo(
+        file=plan.file,
+        name=plan.name,
+        sha256=plan.sha256 if plan.source else None,
+        planner=plan.planner,
+    )
+
+
+def _matrix(plan: Plan, columns: Any, options: CheckOptions, selected: Verdict) -> Verdict:
+    """Decide under every model; conditions found under any of them are stated."""
+    outcomes, codes = {}, {}
+    conditions = list(selected.safe_iff)
+    for name in MODEL_NAMES:
+        verdict = selected
+        if name != selected.model:
+            verdict = _decide(plan, columns, replace(options, model=name), brief=True)
+        outcomes[name] = verdict.outcome
+        codes[name] = tuple(sorted({f.code for f in verdict.findings if f.severity == "error"}))
+        conditions += [c for c in verdict.safe_iff if c not in conditions]
+    return replace(
+        selected, models=outcomes, model_codes=codes, safe_iff=tuple(conditions)
+    )
+
+
+def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
+    model = find_model(str(options.model))
+    open_points = undecided(plan, columns, options)
+    empty = nothing_to_check(plan, columns)
+    if open_points or empty is not None:
+        findings = [*open_points, *([empty] if empty else [])]
+        return Verdict(
+            Outcome.UNKNOWN,
+            model.name,
+            tuple(findings),
+            complete=False,
+            evidence=Evidence(schedules=0),
+            approximations=plan.approximations,
+            reasons=tuple(f.message for f in findings),
+        )
+    decider = Decider(plan, columns, model, options)
+    decision = name_potential(decider, decider.decide())
+    return _verdict(decider, decision, options, brief=brief)
+
+
+def _verdict(decider: Decider, decision: Decision, options: CheckOptions, *, brief: bool) -> Verdict:
+    causes = [with_help(cause) for cause in fold(decision.causes)]
+    findings = [_finish(cause.finding, decision) for cause in causes]
+    findings.sort(key=lambda f: report_order(f.severity, f.code))
+    conditions = safe_iff(decider, decision)
+    verdict = Verdict(
+        decision.outcome,
+        decider.model.name,
+        tuple(findings[: options.explain_limit]),
+        models={decider.model.name: decision.outcome},
+        safe_iff=conditions,
+        evidence=Evidence(schedules=decider.runs),
+        proved=PROVED if decision.outcome is Outcome.SAFE else (),
+        assumptions=ASSUMPTIONS,
+        approximations=decider.plan.approximations,
+    )
+    return verdict
+
+
+def _finish(finding: Finding, decision: Decision) -> Finding:
+    if finding.code.startswith("PG2") and decision.implied:
+        return replace(finding, consequences=decision.implied)
+    return finding

@@ -1,0 +1,86 @@
+"""Constructs that this route does not decide: each becomes UNKNOWN with its reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planguard.execution.classify import make_finding
+
+if TYPE_CHECKING:
+    from planguard.options import CheckOptions
+    from planguard.plan.plan import Plan
+    from planguard.verdict import Finding
+
+_MARKERS = {
+    49: "an `unordered` block (its items may be issued in several orders)",
+    53: "`threads` (host threads interleave freely)",
+    55: "a `choice` (a data-dependent branch)",
+}
+
+
+def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
+    """Return a finding for every construct that makes one execution inexact.
+
+    Args:
+        plan: The plan.
+        columns: Its columns.
+        options: Options of the check.
+    """
+    reasons: list[tuple[str, str]] = []
+    if columns.has_markers:
+        present = set(bytes(columns.op))
+        reasons += [("PG902", text) for kind, text in _MARKERS.items() if kind in present]
+    if plan.fusion:
+        names = ", ".join(buffer.id for buffer in plan.fusion)
+        reasons.append(("PG902", f"fused buffers ({names}): their flushes may be merged and reordered"))
+    if columns.has_any_source or columns.has_any_tag:
+        reasons.append(("PG904", "a receive from any source or with any tag: its sender is a choice"))
+    if columns.has_wait_choice:
+        reasons.append(("PG902", "a wait for any or some of several handles"))
+    if options.max_resident_kernels is not None:
+        reasons.append(("PG902", "a pinned number of co-resident kernels"))
+    if not options.strict_start_order:
+        reasons.append(("PG902", "kernels that a device starts in any order"))
+    return [
+        make_finding(code, f"not decided: {text}", severity="warning", certainty="some-execution")
+        for code, text in reasons
+    ]
+
+
+def nothing_to_check(plan: Plan, columns: Any) -> Finding | None:
+    """Return PG910 when nothing of a plan of several ranks could ever match anything."""
+    if plan.world_size == 1 or _matches_something(columns):
+        return None
+    if _only_small_groups(columns):
+        return None
+    actions = len(columns.op)
+    what = "the plan has no action" if not actions else "no action matches any other"
+    return make_finding(
+        "PG910",
+        f"nothing to check: {what} ({plan.world_size} ranks, {actions} actions)",
+        severity="warning",
+    )
+
+
+def _matches_something(columns: Any) -> bool:
+    if any(sent and received for sent, received in zip(columns.send_count, columns.recv_count, strict=True)):
+        return True
+    if columns.has_any_source or columns.has_any_tag:
+        return True
+    offsets, counts = columns.ginst_off, columns.slot_count
+    return any(
+        sum(1 for count in counts[start:end] if count) > 1
+        for start, end in zip(offsets[:-1], offsets[1:], strict=True)
+        if end - start > 1
+    )
+
+
+def _only_small_groups(columns: Any) -> bool:
+    """Whether the plan communicates, but only in groups of one rank (they are exempt)."""
+    offsets, counts = columns.ginst_off, columns.slot_count
+    used = [
+        end - start
+        for start, end in zip(offsets[:-1], offsets[1:], strict=True)
+        if any(counts[start:end])
+    ]
+    return bool(used) and all(size == 1 for size in used) and not len(columns.chan_src)
