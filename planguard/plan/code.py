@@ -61,8 +61,11 @@ class Program:
         actions: The list itself, as read.
         code: ``WORDS`` words per instruction, array ``I``.
         nodes: The action of every instruction, for messages.
+        length: Number of actions: loops unrolled, a batch counted once.
         n_slots: Number of handle, id and event slots.
         slot_names: Name of every slot, for messages.
+        ids: Action of every id.
+        origins: For a program that had to be unrolled, identity of a copied action to its origin.
     """
 
     name: str
@@ -70,8 +73,11 @@ class Program:
     actions: list[Action] = field(repr=False)
     code: array[int]
     nodes: list[Action] = field(repr=False)
+    length: int
     n_slots: int
     slot_names: tuple[str, ...]
+    ids: dict[str, Action] = field(default_factory=dict, repr=False)
+    origins: dict[int, Action] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.code) // WORDS

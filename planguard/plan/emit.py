@@ -22,6 +22,9 @@ from planguard.plan.actions import (
 from planguard.plan.code import WORDS, Program
 from planguard.plan.defects import Defect
 from planguard.plan.names import ProgramNames
+from planguard.plan.pointers import children
+from planguard.plan.layout import lay_out
+from planguard.plan.unroll import NeedsUnrollingError, Unroller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,12 +61,11 @@ class Tables:
 class Emitter:
     """Emits one program. Use ``emit_program``."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, *, is_unrolled: bool) -> None:
         self.tables = tables
         self.words: list[int] = []
         self.nodes: list[Any] = []
-        self.names = ProgramNames(tables.fused)
-        self.depth = 0
+        self.names = ProgramNames(tables.fused, is_unrolled=is_unrolled)
         self.times = 0
         self.in_batch = 0
         self._labels: dict[str, int] = {}
@@ -101,7 +103,7 @@ class Emitter:
         return stream
 
     def _bind(self, node: n.Node) -> None:
-        slot = self.names.define(node, node.id, self.times)
+        slot = self.names.define(node, node.id)
         if slot is not None and not self.in_batch:
             self.words += (Kind.BIND, slot, 0, 0, 0, 0)
             self.nodes.append(node)
@@ -195,7 +197,7 @@ class Emitter:
     def _compute(self, node: n.Compute, _: int) -> None:
         deps = NONE
         if node.deps is not UNSET and node.deps:
-            slots = [self.names.reference(node, "deps", text, self.times) for text in node.deps]
+            slots = [self.names.reference(node, text) for text in node.deps]
             deps = self.tables.aux.add(slots)
         self._word(node, Kind.COMPUTE, deps)
 
@@ -216,39 +218,31 @@ class Emitter:
 
     # --- blocks ------------------------------------------------------------------------------
 
-    def _enter(self, node: n.Node) -> None:
-        self.depth += 1
-        if self.depth > self.tables.limits.nesting:
-            limit = self.tables.limits.nesting
-            raise Defect(node, "", f"blocks nested deeper than {limit}", hint="raise Limits.nesting")
-
     def _repeat(self, node: n.Repeat, _: int) -> None:
-        self._enter(node)
         if node.times >= NONE:
             message = f"more than {NONE - 1} iterations"
             raise Defect(node, "times", message, value=node.times, hint="raise Limits.actions")
         start = len(self.words)
         self._word(node, Kind.REPEAT, node.times)
-        outer, self.times = (self.times, self._labels), node.times
-        self._labels = {}
+        outer = self.times, self._labels, self.names.enter_loop(node)
+        self.times, self._labels = node.times, {}
         self.block(node.body)
-        self.times, self._labels = outer
+        self.times, self._labels, loop = outer
+        self.names.leave_loop(loop)
         self.words[start + 2] = (len(self.words) - start) // WORDS - 1
-        self.depth -= 1
 
     def _unordered(self, node: n.Unordered, _: int) -> None:
-        self._enter(node)
         items = [item if isinstance(item, list) else [item] for item in node.body]
-        outer = self.names.open_block([action for item in items for action in item])
+        outer = self.names.open_block(items)
         self._word(node, Kind.UNORDERED_BEGIN, NONE)
         for item, actions in zip(node.body, items, strict=True):
-            if isinstance(item, list):
+            # A loop is one item whose iterations keep their order: a chain, once unrolled.
+            if isinstance(item, list | n.Repeat):
                 self._chain(node, actions)
             else:
                 self.block(actions)
         self._word(node, Kind.UNORDERED_END, NONE)
         self.names.close_block(outer)
-        self.depth -= 1
 
     def _chain(self, node: n.Node, actions: Sequence[n.Action]) -> None:
         self.words += (Kind.CHAIN_BEGIN, NONE, 0, 0, 0, 0)
@@ -258,32 +252,30 @@ class Emitter:
         self.nodes.append(node)
 
     def _threads(self, node: n.Threads, _: int) -> None:
-        self._enter(node)
-        outer = self.names.open_block([a for thread in node.threads for a in thread])
+        outer = self.names.open_block(node.threads)
         self._word(node, Kind.THREADS_BEGIN, self.tables.aux.add([len(node.threads)]))
         for thread in node.threads:
             self._chain(node, thread)
         self._word(node, Kind.THREADS_END, NONE)
         self.names.close_block(outer)
-        self.depth -= 1
 
     def _choice(self, node: n.Choice, _: int) -> None:
-        self._enter(node)
         details = [int(node.uniform is True), len(node.branches)]
         self._word(node, Kind.CHOICE_BEGIN, self.tables.aux.add(details))
+        block = self.names.enter_ordered()
         for branch in node.branches:
             self.words += (Kind.BRANCH_BEGIN, NONE, 0, 0, 0, 0)
             self.nodes.append(node)
             self.block(branch)
+        self.names.close_block(block)
         self._word(node, Kind.CHOICE_END, NONE)
-        self.depth -= 1
 
     def _after(self, node: n.Node) -> None:
         """Emit the order edges of an item of an undecided block.
 
         In an ordered list they say nothing that the list does not, and are only checked.
         """
-        slots = self.names.order(node, self.times)
+        slots = self.names.order(node)
         if slots:
             self.words += (Kind.AFTER, self.tables.aux.add(slots), 0, 0, 0, 0)
             self.nodes.append(node)
@@ -299,24 +291,76 @@ def _check_member(batch: n.Batch, member: Any, index: int) -> None:
         raise Defect(batch, f"ops[{index}].after", "a batch is one launch: its order is fixed")
 
 
+def check_nesting(actions: Sequence[Any], limit: int) -> None:
+    """Check the depth of blocks, before anything recursive looks at a program.
+
+    Raises:
+        Defect: Blocks nested deeper than the limit; it names the outermost one.
+    """
+    for outermost in actions:
+        stack = [(outermost, 0)]
+        while stack:
+            node, depth = stack.pop()
+            if depth > limit:
+                hint = "raise Limits.nesting"
+                raise Defect(outermost, "", f"blocks nested deeper than {limit}", hint=hint)
+            for _, inner in children(node):
+                for item in inner:
+                    items = item if isinstance(item, list) else (item,)
+                    stack += [(child, depth + 1) for child in items]
+
+
 def emit_program(tables: Tables, name: str, steps: Steps, actions: list[n.Action]) -> Program:
     """Return the program of a list of actions.
 
     Raises:
         Defect: An action that breaks a rule.
     """
-    emitter = Emitter(tables)
+    try:
+        return _emit(tables, name, steps, actions, actions, {})
+    except NeedsUnrollingError:
+        unrolled = Unroller(actions, tables.limits.unroll)
+        try:
+            return _emit(tables, name, steps, actions, unrolled.actions, unrolled.origins)
+        except Defect as defect:
+            defect.node = unrolled.origins.get(id(defect.node), defect.node)
+            raise
+
+
+def _emit(
+    tables: Tables,
+    name: str,
+    steps: Steps,
+    written: list[n.Action],
+    actions: list[n.Action],
+    origins: dict[int, n.Action],
+) -> Program:
+    check_nesting(actions, tables.limits.nesting)
+    emitter = Emitter(tables, is_unrolled=actions is not written)
     emitter.names.survey(actions)
     emitter.block(actions)
     return Program(
         name=name,
         steps=steps,
-        actions=actions,
+        actions=written,
         code=array("I", emitter.words),
         nodes=emitter.nodes,
+        length=_length(emitter.words),
         n_slots=len(emitter.names.slots),
         slot_names=tuple(emitter.names.slots),
+        ids=emitter.names.ids,
+        origins=origins,
     )
+
+
+def _length(words: list[int]) -> int:
+    """Return the number of actions, loops unrolled and batches counted once."""
+    ops = words[::WORDS]
+    kinds = set(ops)
+    if Kind.REPEAT in kinds:
+        return lay_out(words, 0, len(ops), {})[2]
+    uncounted = sum(ops.count(op) for op in kinds if op & MEMBER or op == Kind.BIND)
+    return len(ops) - uncounted
 
 
 _NONBLOCKING = frozenset({n.Isend, n.Irecv})

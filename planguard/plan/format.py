@@ -14,6 +14,7 @@ from planguard.plan.compile import compile_document
 from planguard.plan.document import Document
 from planguard.plan.limits import DEFAULT_LIMITS
 from planguard.plan.plan import Plan
+from planguard.plan.wellformed import check
 
 if TYPE_CHECKING:
     from planguard.plan.limits import Limits
@@ -43,9 +44,7 @@ def read(
     else:
         file = os.fspath(source) if file is None else file
         raw = _load(source, file, limits)
-    document = parse(decompress(raw, file, limits), file)
-    compiled = compile_document(document, limits, file)
-    return Plan(document, compiled, file, raw)
+    return _plan(parse(decompress(raw, file, limits), file), limits, file, raw)
 
 
 def read_trusted(data: bytes, limits: Limits) -> Plan:
@@ -54,8 +53,16 @@ def read_trusted(data: bytes, limits: Limits) -> Plan:
     Raises:
         PlanError: Anything else that is wrong with it.
     """
-    document = _decode(data, None)
-    return Plan(document, compile_document(document, limits, None), None, data)
+    return _plan(_decode(data, None), limits, None, data)
+
+
+def _plan(document: Document, limits: Limits, file: str | None, raw: bytes) -> Plan:
+    try:
+        compiled = compile_document(document, limits, file)
+        check(document, compiled, limits, file)
+    except RecursionError:
+        raise PlanError("nested too deep", file=file, hint="lower the nesting") from None
+    return Plan(document, compiled, file, raw)
 
 
 @cache
@@ -89,7 +96,10 @@ def _decode(data: bytes, file: str | None) -> Document:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         from planguard.plan.strict import parse_slowly
 
+    try:
         return parse_slowly(data, file)
+    except RecursionError:
+        raise PlanError("nested too deep", file=file, hint="lower the nesting") from None
 
 
 def _encode(plan: dict[str, Any], file: str | None) -> bytes:

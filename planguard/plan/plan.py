@@ -12,9 +12,10 @@ from planguard.errors import PlanError
 from planguard.plan.actions import MEMBER, Kind
 from planguard.plan.code import WORDS
 from planguard.plan.describe import describe
+from planguard.plan.layout import Layout
 from planguard.plan.nodes import op_name
 from planguard.plan.pointers import find_node, line_of, render
-from planguard.plan.views import ActionView, Layout
+from planguard.plan.views import ActionView
 from planguard.verdict import Approximation, Location, Source
 
 if TYPE_CHECKING:
@@ -114,14 +115,14 @@ class Plan:
 
     def length(self, rank: int) -> int:
         """Return the number of actions of a rank, ``repeat`` unrolled and a batch counted once."""
-        return self._layout(rank).length
+        return self.program(rank).length
 
     @cached_property
     def actions(self) -> int:
         """Number of actions of all ranks."""
         counts = self.code.rank_program
         return sum(
-            Layout(program).length * counts.count(index)
+            program.length * counts.count(index)
             for index, program in enumerate(self.code.programs)
         )
 
@@ -141,7 +142,7 @@ class Plan:
         if member is not None:
             instruction = layout.members(instruction)[member]
         node = program.nodes[instruction]
-        steps = program.steps + find_node(program.actions, node)
+        steps = program.steps + find_node(program.actions, program.origins.get(id(node), node))
         return ActionView(
             rank=rank,
             index=index,

@@ -1,0 +1,251 @@
+"""Lives of handles and groups along one program: started, waited for once, not used afterwards.
+
+Programs are walked once, loops included. What an event leaves behind does not depend on what was
+there before, so the second iteration of a loop can differ from the first only in the events of each
+name up to the first one that decides its state; those are replayed from the state at the loop's end.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planguard.plan.actions import MEMBER, Kind, is_collective, is_point_to_point
+from planguard.plan.code import REF_WORDS, WORDS
+from planguard.plan.defects import Defect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from planguard.plan.code import Program
+
+Event = tuple[int, str]
+"""Slot or group index, and what happens to it."""
+
+Problem = tuple[str, str, str]
+"""Code, message, hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A small automaton.
+
+    Attributes:
+        after: Event to the state it leaves; an event that is not here leaves the state alone.
+        problems: ``(state, event)`` to what is wrong with it. Every name starts in ``new``.
+    """
+
+    after: Mapping[str, str]
+    problems: Mapping[tuple[str, str], Problem]
+
+
+_STARTED_NEVER: Problem = (
+    "PG302",
+    "the handle was never started",
+    "name the work of an earlier isend, irecv, batch or async collective",
+)
+_WAITED: Problem = ("PG303", "the handle was waited for before", "wait for every handle once")
+_DROPPED: Problem = ("PG303", "the handle was dropped before", "wait for it instead of dropping it")
+_REBOUND: Problem = (
+    "PG308",
+    "the handle is bound again before it is waited for",
+    "wait for the earlier action first, use another name, or drop it explicitly",
+)
+
+HANDLES = Rules(
+    after={
+        "bind": "active",
+        "wait": "waited",
+        "wait-any": "maybe",
+        "drop": "dropped",
+    },
+    problems={
+        ("new", "wait"): _STARTED_NEVER,
+        ("new", "wait-any"): _STARTED_NEVER,
+        ("new", "test"): _STARTED_NEVER,
+        ("new", "drop"): _STARTED_NEVER,
+        ("waited", "wait"): _WAITED,
+        ("waited", "wait-any"): _WAITED,
+        ("waited", "drop"): _WAITED,
+        ("dropped", "wait"): _DROPPED,
+        ("dropped", "wait-any"): _DROPPED,
+        ("dropped", "test"): _DROPPED,
+        ("dropped", "drop"): _DROPPED,
+        ("active", "bind"): _REBOUND,
+    },
+)
+
+_DESTROYED: Problem = ("PG407", "the group was destroyed before", "destroy it after its last use")
+_LATE: Problem = ("PG408", "the group was used before its new_group", "create it before its first use")
+
+GROUPS = Rules(
+    after={"use": "used", "create": "created", "destroy": "destroyed"},
+    problems={
+        ("destroyed", "use"): _DESTROYED,
+        ("destroyed", "destroy"): _DESTROYED,
+        ("destroyed", "touch"): _DESTROYED,
+        ("used", "create"): _LATE,
+    },
+)
+
+
+@dataclass
+class _Walk:
+    """State of one walk over a program."""
+
+    program: Program
+    rules: Rules
+    events: Callable[[int], Iterable[Event]]
+    exempt: frozenset[int]
+    state: dict[int, str] = field(default_factory=dict)
+
+    def block(self, start: int, end: int) -> dict[int, list[tuple[str, int]]]:
+        """Walk a block; return, per name, its events up to the first that decides its state."""
+        opening: dict[int, list[tuple[str, int]]] = {}
+        decided: set[int] = set()
+        words, place = self.program.code, start
+        while place < end:
+            op = words[place * WORDS]
+            if op == Kind.REPEAT:
+                body = words[place * WORDS + 2]
+                inner = self.block(place + 1, place + 1 + body)
+                if words[place * WORDS + 1] > 1:
+                    self._replay(inner)
+                for name, happened in inner.items():
+                    self._note(opening, decided, name, happened)
+                place += body
+            else:
+                for name, event in self.events(place):
+                    if name not in self.exempt:
+                        self._happen(name, event, place)
+                        self._note(opening, decided, name, [(event, place)])
+            place += 1
+        return opening
+
+    def _note(
+        self,
+        opening: dict[int, list[tuple[str, int]]],
+        decided: set[int],
+        name: int,
+        happened: list[tuple[str, int]],
+    ) -> None:
+        if name not in decided:
+            opening.setdefault(name, []).extend(happened)
+            if happened[-1][0] in self.rules.after:
+                decided.add(name)
+
+    def _replay(self, opening: dict[int, list[tuple[str, int]]]) -> None:
+        end = dict(self.state)
+        for name, happened in opening.items():
+            for event, place in happened:
+                self._happen(name, event, place)
+        self.state = end
+
+    def _happen(self, name: int, event: str, place: int) -> None:
+        state = self.state.get(name, "new")
+        problem = self.rules.problems.get((state, event))
+        if problem is not None:
+            code, message, hint = problem
+            node = self.program.nodes[place]
+            raise Defect(node, _field(node, event), message, code=code, value=_name(node), hint=hint)
+        if event in self.rules.after:
+            self.state[name] = self.rules.after[event]
+
+
+def _field(node: object, event: str) -> str:
+    return "group" if event in {"use", "create", "destroy", "touch"} else "work"
+
+
+def _name(node: object) -> object:
+    return getattr(node, "work", None) or getattr(node, "group", None)
+
+
+def check_handles(program: Program, aux: array[int]) -> None:
+    """Check that handles are started before they are waited for, once, and not lost.
+
+    Names that appear inside a block of undecided order are only required to be started somewhere.
+
+    Raises:
+        Defect: PG302, PG303 or PG308.
+    """
+    if not any(name.startswith("work:") for name in program.slot_names):
+        return
+    words = program.code
+
+    def events(place: int) -> Iterable[Event]:
+        op, a, b = words[place * WORDS : place * WORDS + 3]
+        kind = op & (MEMBER - 1)
+        if kind == Kind.WAIT:
+            return ((a, "wait"),)
+        if kind == Kind.WAIT_MANY:
+            event = "wait-any" if b else "wait"
+            return [(slot, event) for slot in aux[a + 1 : a + 1 + aux[a]]]
+        if kind == Kind.TEST:
+            return ((a, "test"),)
+        if kind == Kind.DROP:
+            return ((a, "drop"),)
+        if b and (kind == Kind.BATCH or is_point_to_point(kind) or is_collective(kind)):
+            return ((b - 1, "bind"),)
+        return ()
+
+    _check(program, HANDLES, events)
+
+
+def check_groups(program: Program, refs: array[int]) -> None:
+    """Check that groups are not used before their creation in this program or after their end.
+
+    Raises:
+        Defect: PG407 or PG408.
+    """
+    words = program.code
+    kinds = {op & (MEMBER - 1) for op in set(words[::WORDS])}
+    if not kinds & {Kind.NEW_GROUP, Kind.DESTROY}:
+        return
+
+    def events(place: int) -> Iterable[Event]:
+        op, a = words[place * WORDS : place * WORDS + 2]
+        kind = op & (MEMBER - 1)
+        if kind == Kind.NEW_GROUP:
+            return ((a, "create"),)
+        if kind == Kind.DESTROY:
+            return ((a, "destroy"),)
+        if kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
+            group = refs[a * REF_WORDS + 1]
+            # The end of world is the end of every group.
+            return ((group, "use"),) if group == 0 else ((group, "use"), (0, "touch"))
+        return ()
+
+    _check(program, GROUPS, events)
+
+
+def _check(program: Program, rules: Rules, events: Callable[[int], Iterable[Event]]) -> None:
+    exempt = _undecided(program, events)
+    _Walk(program, rules, events, frozenset(exempt)).block(0, len(program))
+    if rules is HANDLES and exempt:
+        happened = [event for place in range(len(program)) for event in events(place)]
+        bound = {name for name, event in happened if event == "bind"}
+        for name, place in exempt.items():
+            if name not in bound:
+                code, message, hint = _STARTED_NEVER
+                node = program.nodes[place]
+                raise Defect(node, "work", message, code=code, value=_name(node), hint=hint)
+
+
+def _undecided(program: Program, events: Callable[[int], Iterable[Event]]) -> dict[int, int]:
+    """Return the names touched inside blocks of undecided order, with the place of the first."""
+    found: dict[int, int] = {}
+    if not set(program.code[::WORDS]) & _BEGIN:
+        return found
+    depth = 0
+    for place in range(len(program)):
+        op = program.code[place * WORDS]
+        depth += (op in _BEGIN) - (op in _END)
+        if depth:
+            for name, _ in events(place):
+                found.setdefault(name, place)
+    return found
+
+
+_BEGIN = {Kind.UNORDERED_BEGIN, Kind.THREADS_BEGIN, Kind.CHOICE_BEGIN}
+_END = {Kind.UNORDERED_END, Kind.THREADS_END, Kind.CHOICE_END}
