@@ -65,6 +65,16 @@ def sender(serial: int) -> tuple[int, Op] | None:
     return (process, op) if serial < first + width else None
 
 
+def place_of(serial: int) -> str:
+    """Name the action whose data carry this serial number, and which part of them."""
+    found = sender(serial)
+    if found is None:
+        return "no action of the plan"
+    process, op = found
+    part = f" part {serial - op['serial']}" if op.get("width", 1) > 1 else ""
+    return f"{place(process, op)}{part}"
+
+
 def unit(nbytes: int) -> int:
     """Say how many bytes of the serial number fit into a message of this size."""
     return 4 if nbytes >= 4 else 2 if nbytes >= 2 else 1
@@ -139,16 +149,14 @@ def check_message(me: int, op: Op, data: torch.Tensor, expect: int | None) -> st
     serial = origin(data[:got], expect) if got else None
     if serial is None:
         return f"{place(me, op)}: {'unknown data' if got else 'no data'} in a buffer of {meant} B"
-    process, source = sender(serial) or (me, op)
     if expect is not None and serial != expect:
-        wanted = sender(expect)
-        should = place(*wanted) if wanted else "no action of the plan"
-        return f"{place(me, op)}: got data of {place(process, source)}, meant is {should}"
-    unlike = differences(op, source)
+        return f"{place(me, op)}: got data of {place_of(serial)}, meant is {place_of(expect)}"
+    found = sender(serial)
+    unlike = differences(op, found[1]) if found is not None else ""
     if unlike:
-        return f"{place(me, op)}: data of {place(process, source)} do not fit: {unlike}"
+        return f"{place(me, op)}: data of {place_of(serial)} do not fit: {unlike}"
     if got != meant:
-        return f"{place(me, op)}: {got} of {meant} B arrived from {place(process, source)}"
+        return f"{place(me, op)}: {got} of {meant} B arrived from {place_of(serial)}"
     return None
 
 
