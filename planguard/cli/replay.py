@@ -71,18 +71,18 @@ class Replay:
             ReplayError: The schedule does not fit the plan, or the processes do not start.
             UsageError: A wrong option value.
         """
-        from planguard import replay
+        from planguard.replay import replay, transcript, write_script
 
         if not 0.1 <= args.timeout <= 3600:
             raise UsageError(f"--timeout {args.timeout}: choose 0.1 to 3600 seconds")
         plan, verdict = _judge(args.plan, args.model)
         witness = _witness(args.schedule, verdict, plan)
         if args.script is not None:
-            _write(Path(args.script), replay.write_script(plan, witness).text, force=args.force)
+            _write(Path(args.script), write_script(plan, witness).text, force=args.force)
             return 0
         print(_announce(verdict, witness), file=sys.stderr)
         signal.signal(signal.SIGTERM, _leave)
-        result = replay.replay(
+        result = replay(
             plan,
             witness,
             args.backend,
@@ -94,7 +94,7 @@ class Replay:
         if args.format == "json":
             print(json.dumps({**result.to_json(), "conclusion": conclusion}, sort_keys=True))
         else:
-            print("\n".join(filter(None, (replay.transcript(result), conclusion))))
+            print("\n".join(filter(None, (transcript(result), conclusion))))
         return code
 
 
