@@ -11,10 +11,16 @@ void Lowerer::wait(size_t lane, uint32_t target, uint32_t entry, Why why) {
   }
 }
 
+// Waiting for the barrier of the nccl family blocks the host as calling it does.
+void Lowerer::wait_handle(size_t lane, uint32_t target, uint32_t entry) {
+  wait(lane, target, entry, Why::wait_handle);
+  if (host_lane_allowed_ && device() && kind_at(begin_ + target) == BARRIER) block_barrier(target);
+}
+
 void Lowerer::wait_list(uint64_t at, uint32_t entry) {
   uint32_t offset = c_.arg[at];
   for (uint32_t index = 0; index < c_.aux[offset]; ++index)
-    wait(lane_of(at), c_.aux[offset + 1 + index], entry, Why::wait_handle);
+    wait_handle(lane_of(at), c_.aux[offset + 1 + index], entry);
 }
 
 void Lowerer::depend(uint64_t at, uint32_t entry) {
@@ -77,8 +83,9 @@ void Lowerer::wait_event(uint64_t at, uint32_t entry) {
 void Lowerer::block_on(uint32_t match, uint32_t entry, Why why) {
   if (rules_.family == Family::host) return put(0, match, ARRIVE | AWAIT, entry, why);
   size_t host = host_lane();
-  if (worker() && last_block_ != NONE)
-    each_await(last_block_, [&](uint32_t m) { put(host, m, AWAIT, entry, Why::wait_handle); });
+  if (worker() && last_block_ != NONE && solid_[last_block_] != NONE)
+    each_await(solid_[last_block_],
+               [&](uint32_t m) { put(host, m, AWAIT, entry, Why::wait_handle); });
   put(host, match, ARRIVE | AWAIT, entry, why);
   close_gate();
 }
@@ -134,8 +141,12 @@ void Lowerer::leave() {
   if (!has_exit_) return;
   // The message is lost when its process leaves: the arrival becomes one that nobody shares.
   uint32_t dead = layout_.ext({static_cast<uint32_t>(Ext::dead) << 24, rank_, 0, 0}, NONE);
-  for (uint32_t entry : pending_)
-    if (!done_[entry] && arrived_at_[entry] != NONE) out_.code[arrived_at_[entry]] = dead << 2 | ARRIVE;
+  for (uint32_t entry : pending_) {
+    if (done_[entry]) continue;
+    auto [begin, end] = arrived_at_[entry];
+    for (uint64_t at = begin; at < end; ++at)
+      if (!(out_.code[at] & AWAIT)) out_.code[at] = dead << 2 | ARRIVE;
+  }
 }
 
 }  // namespace planguard

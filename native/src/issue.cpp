@@ -28,13 +28,38 @@ void Lowerer::communicate(uint64_t at, uint64_t end) {
                (is_p2p(kind) || rules_.degree[kind] == Degree::all);
   if (plain) {
     quick(at, entry, lane);
+  } else if (batch && !device()) {
+    one_by_one(at, end, entry);
   } else {
     now_.clear();
     if (!batch) collect(at, false);
     for (uint64_t member = at + 1; batch && member < end; ++member) collect(member, true);
+    // A batch may hold point-to-point, which waits for its turn in the queue.
+    if (batch) now_.direct = false;
     launch(entry, lane, async, batch ? Why::queue : why_of(kind));
   }
   if (kind == BARRIER && !async && device() && host_lane_allowed_) block_barrier(entry);
+}
+
+// Without a device a batch is a loop of single calls (gloo and MPI do not fuse).
+void Lowerer::one_by_one(uint64_t at, uint64_t end, uint32_t entry) {
+  bool async = c_.op[at] & ASYNC;
+  uint64_t begin = out_.code.size();
+  size_t kept = pending_.size();
+  std::vector<uint32_t> all;
+  await_[entry] = NONE;
+  for (uint64_t member = at + 1; member < end; ++member) {
+    now_.clear();
+    collect(member, true);
+    launch(entry, 0, true, why_of(kind_at(member)));
+    each_await(entry, [&](uint32_t match) { all.push_back(match); });
+  }
+  pending_.resize(kept);
+  done_[entry] = 0;
+  set_await(entry, all);
+  if (worker()) note_fifo(entry, async);
+  else if (!async) await_entry(0, entry, entry, Why::queue);
+  else if (has_exit_) keep_for_exit(entry, begin);
 }
 
 // The common case, one match: no lists, no edges.
@@ -57,14 +82,9 @@ void Lowerer::quick(uint64_t at, uint32_t entry, size_t lane) {
   uint32_t flags = eager || (async && !single) ? ARRIVE : ARRIVE | AWAIT;
   await_[entry] = eager ? NONE : match;
   done_[entry] = 0;
-  if (has_exit_ && async) {
-    arrived_at_[entry] = static_cast<uint32_t>(out_.code.size());
-    pending_.push_back(entry);
-  }
   put(0, match, flags, entry, why_of(kind));
-  if (!worker()) return;
-  code_end_[entry] = out_.code.size();
-  if (!async) block_host(entry);
+  if (has_exit_ && async) keep_for_exit(entry, out_.code.size() - 1);
+  if (worker()) note_fifo(entry, async);
 }
 
 bool Lowerer::is_eager(uint8_t kind, uint32_t sig) const {

@@ -28,24 +28,26 @@ void Lowerer::emit_launch(size_t lane, uint32_t entry, bool await, Why why) {
 // Wait blocks the host: one lane, except that an asynchronous tree broadcast forwards by itself.
 void Lowerer::launch_host(uint32_t entry, bool async, Why why) {
   done_[entry] = 0;
-  if (!async || rules_.pre_barrier) {
-    bool barrier = rules_.pre_barrier && why == Why::collective;
-    set_await(entry, now_.await);
-    emit_launch(0, entry, !async || barrier, why);
-    if (barrier) await_[entry] = NONE;
-    return;
-  }
-  if (now_.pre == NONE) {
-    set_await(entry, now_.await);
-    if (has_exit_ && now_.arrive.size() == 1) {
-      arrived_at_[entry] = static_cast<uint32_t>(out_.code.size());
-      pending_.push_back(entry);
-    }
-    return emit_launch(0, entry, false, why);
-  }
+  if (async && now_.pre != NONE) return forward_alone(entry, why);
+  bool barrier = rules_.pre_barrier && why == Why::collective;
+  uint64_t begin = out_.code.size();
+  set_await(entry, now_.await);
+  emit_launch(0, entry, !async || barrier, why);
+  if (barrier) await_[entry] = NONE;
+  else if (async && has_exit_) keep_for_exit(entry, begin);
+}
+
+// Remember what the launch put on the host's lane since `begin`: it leaves with its process.
+void Lowerer::keep_for_exit(uint32_t entry, uint64_t begin) {
+  arrived_at_[entry] = {begin, out_.code.size()};
+  pending_.push_back(entry);
+}
+
+void Lowerer::forward_alone(uint32_t entry, Why why) {
   size_t helper = add_lane(QUEUE);
   uint32_t issued = layout_.token(rank_, entry), done = layout_.token(rank_, entry);
   put(0, issued, ARRIVE, entry, Why::stream_edge);
+  if (has_exit_) keep_for_exit(entry, out_.code.size() - 1);
   put(helper, issued, AWAIT, entry, Why::stream_edge);
   emit_launch(helper, entry, true, why);
   put(helper, done, ARRIVE, entry, why);
@@ -57,8 +59,14 @@ void Lowerer::launch_single(uint32_t entry, bool async, Why why) {
   done_[entry] = 0;
   set_await(entry, now_.await);
   emit_launch(0, entry, true, why);
-  if (!worker()) return;
+  if (worker()) note_fifo(entry, async);
+}
+
+// Where the FIFO stands once the launch is over; a synchronous one blocks the host until then.
+void Lowerer::note_fifo(uint32_t entry, bool async) {
   code_end_[entry] = out_.code.size();
+  if (await_[entry] != NONE) last_solid_ = entry;
+  solid_[entry] = last_solid_;
   if (!async) block_host(entry);
 }
 
@@ -86,12 +94,18 @@ void Lowerer::launch_parallel(uint32_t entry, size_t lane, bool async, Why why) 
   for (Queue* queue : now_.queues) *queue = {entry, static_cast<uint32_t>(lane), -1, direct};
 }
 
+// A batch over several groups puts several queues on one lane. Only the queue that used the lane
+// last may go on there: another one would wait for launches that are none of its own.
+size_t Lowerer::helper_of(const std::vector<Queue*>& busy) {
+  for (Queue* queue : busy)
+    if (queue->helper >= 0 && tail_[static_cast<size_t>(queue->helper)] == queue->last)
+      return static_cast<size_t>(queue->helper);
+  return add_lane(QUEUE);
+}
+
 // The queue is busy: the launch goes to the queue's own lane, after what is in flight there.
 void Lowerer::launch_behind(uint32_t entry, size_t lane, const std::vector<Queue*>& busy, Why why) {
-  size_t helper = 0;
-  for (Queue* queue : busy)
-    if (queue->helper >= 0) helper = static_cast<size_t>(queue->helper);
-  if (!helper) helper = add_lane(QUEUE);
+  size_t helper = helper_of(busy);
   uint32_t issued = layout_.token(rank_, entry);
   put(lane, issued, ARRIVE, entry, Why::stream_edge);
   put(helper, issued, AWAIT, entry, Why::stream_edge);
@@ -106,6 +120,7 @@ void Lowerer::launch_behind(uint32_t entry, size_t lane, const std::vector<Queue
     await_[entry] = done;
   }
   pending_.push_back(entry);
+  tail_[helper] = entry;
   for (Queue* queue : now_.queues)
     *queue = {entry, static_cast<uint32_t>(lane), static_cast<int32_t>(helper), false};
 }

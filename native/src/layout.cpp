@@ -117,11 +117,14 @@ uint32_t Layout::token(uint32_t rank, uint32_t entry) {
 // torch.distributed names groups by a per-process counter: two ranks share a communicator when
 // member list and counter agree, whatever the plan calls the group.
 uint32_t Layout::virtual_comm(uint32_t ginst, uint32_t counter) {
-  std::vector<uint32_t> members(columns_.slot_rank.begin() + columns_.ginst_off[ginst],
-                                columns_.slot_rank.begin() + columns_.ginst_off[ginst + 1]);
-  uint32_t fresh = static_cast<uint32_t>(canonical_.size());
-  uint32_t canonical = canonical_.emplace(std::move(members), fresh).first->second;
-  uint32_t index = virtual_.intern({canonical, counter, 0, 0});
+  if (same_members_.empty()) same_members_.assign(columns_.ginst_group.size(), NONE);
+  if (same_members_[ginst] == NONE) {
+    std::vector<uint32_t> members(columns_.slot_rank.begin() + columns_.ginst_off[ginst],
+                                  columns_.slot_rank.begin() + columns_.ginst_off[ginst + 1]);
+    uint32_t fresh = static_cast<uint32_t>(canonical_.size());
+    same_members_[ginst] = canonical_.emplace(std::move(members), fresh).first->second;
+  }
+  uint32_t index = virtual_.intern({same_members_[ginst], counter, 0, 0});
   uint32_t comm = static_cast<uint32_t>(columns_.ginst_group.size()) + index;
   if (comm == lanes_.comm_ginst.size()) lanes_.comm_ginst.push_back(ginst);
   return comm;

@@ -64,7 +64,8 @@ class Layout {
   std::vector<uint8_t> probed_;
   std::vector<uint64_t> sends_, recvs_;
   uint32_t n_classes_ = 0;
-  std::vector<uint32_t> rounds_;  // per communicator, while numbering
+  std::vector<uint32_t> rounds_;        // per communicator, while numbering
+  std::vector<uint32_t> same_members_;  // per group instance: one number per member list
   DenseMap names_, slots_;
   std::vector<uint32_t> named_;
   std::map<std::vector<uint32_t>, uint32_t> canonical_;

@@ -28,8 +28,10 @@ void Lowerer::prepare() {
     longest = std::max(longest, c_.rank_off[rank + 1] - c_.rank_off[rank]);
   await_.assign(longest, NONE);
   done_.assign(longest, 0);
-  if (rules_.exit_withdraws) arrived_at_.assign(longest, NONE);
-  if (worker()) code_end_.assign(longest, 0);
+  if (worker()) {
+    code_end_.assign(longest, 0);
+    solid_.assign(longest, NONE);
+  }
   if (parallel()) queues_.resize(c_.slot_rank.size());
   inited_.assign(c_.slot_rank.size(), 0);
   out_.code.reserve(c_.op.size() + c_.op.size() / 16 + 64);
@@ -41,7 +43,8 @@ void Lowerer::prepare() {
     has_exit |= kind_at(at) == EXIT;
   }
   blocks = blocks || has_init;
-  has_exit_ = rules_.exit_withdraws && has_exit;
+  has_exit_ = rules_.exit_withdraws && has_exit && rules_.family == Family::host;
+  if (has_exit_) arrived_at_.assign(longest, {0, 0});
   host_lane_allowed_ = blocks && rules_.family != Family::host;
 }
 
@@ -59,6 +62,8 @@ size_t Lowerer::add_lane(LaneKind kind) {
   fresh.origin.clear();
   fresh.why.clear();
   fresh.kind = kind;
+  if (tail_.size() <= lane) tail_.resize(lane + 1);
+  tail_[lane] = NONE;
   return lane;
 }
 
@@ -72,7 +77,7 @@ void Lowerer::lower_rank() {
   poison_.clear();
   event_token_.clear();
   host_ = 0;
-  gate_ = last_block_ = NONE;
+  gate_ = last_block_ = last_solid_ = NONE;
   created_ = 0;
   ended_ = false;
   if (rules_.poison_drops && c_.has_drop) {
@@ -95,6 +100,8 @@ void Lowerer::finish() {
   // ProcessGroupMPI: the worker may stay stuck at what its host never waits for.
   if (worker())
     out_.lane_soft.push_back(last_block_ == NONE ? out_.lane_off.back() : code_end_[last_block_]);
+  else if (!device())
+    out_.lane_soft.push_back(out_.code.size());
   for (size_t lane = 1; lane < sinks_.size(); ++lane) {
     Scratch& own = scratch_[lane - 1];
     out_.lane_off.push_back(out_.code.size());
@@ -103,7 +110,9 @@ void Lowerer::finish() {
     out_.code.insert(out_.code.end(), own.code.begin(), own.code.end());
     out_.origin.insert(out_.origin.end(), own.origin.begin(), own.origin.end());
     out_.why.insert(out_.why.end(), own.why.begin(), own.why.end());
-    if (worker()) out_.lane_soft.push_back(out_.code.size());
+    // A broadcast that forwards by itself and that nobody waits for is not a stuck host.
+    if (!device())
+      out_.lane_soft.push_back(worker() ? out_.code.size() : out_.lane_off.back());
   }
 }
 
@@ -158,7 +167,7 @@ uint64_t Lowerer::step(uint64_t at) {
       communicate(at, at + 1 + c_.arg[at]);
       return at + 1 + c_.arg[at];
     case WAIT:
-      wait(lane_of(at), c_.arg[at], entry, Why::wait_handle);
+      wait_handle(lane_of(at), c_.arg[at], entry);
       break;
     case WAIT_MANY:
       wait_list(at, entry);

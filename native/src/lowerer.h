@@ -13,7 +13,7 @@ struct Queue {
   uint32_t last = NONE;  // last entry issued on it
   uint32_t lane = 0;     // lane it was issued from
   int32_t helper = -1;   // lane of the queue itself, while in use
-  bool direct = false;   // a barrier-like collective whose arrival is made on `lane`
+  bool direct = false;   // one barrier-like round whose arrival is made on `lane`
 };
 
 struct Sink {
@@ -101,6 +101,7 @@ class Lowerer {
   // issue.cpp: communication.
   void communicate(uint64_t at, uint64_t end);
   void quick(uint64_t at, uint32_t entry, size_t lane);
+  void one_by_one(uint64_t at, uint64_t end, uint32_t entry);
   void collect(uint64_t at, bool batched);
   void collect_pair(uint64_t at, bool batched);
   void collect_round(uint64_t at);
@@ -114,9 +115,12 @@ class Lowerer {
   bool is_eager(uint8_t kind, uint32_t sig) const;
   void launch(uint32_t entry, size_t lane, bool async, Why why);
   void launch_host(uint32_t entry, bool async, Why why);
+  void forward_alone(uint32_t entry, Why why);
+  void keep_for_exit(uint32_t entry, uint64_t begin);
   void launch_single(uint32_t entry, bool async, Why why);
   void launch_parallel(uint32_t entry, size_t lane, bool async, Why why);
   void launch_behind(uint32_t entry, size_t lane, const std::vector<Queue*>& busy, Why why);
+  size_t helper_of(const std::vector<Queue*>& busy);
   bool behind(const Queue& queue, size_t lane) const;
   void emit_launch(size_t lane, uint32_t entry, bool await, Why why);
   void block_barrier(uint32_t entry);
@@ -126,6 +130,7 @@ class Lowerer {
 
   // host.cpp: what blocks or orders the host.
   void wait(size_t lane, uint32_t target, uint32_t entry, Why why);
+  void wait_handle(size_t lane, uint32_t target, uint32_t entry);
   void wait_list(uint64_t at, uint32_t entry);
   void depend(uint64_t at, uint32_t entry);
   void host_sync(uint64_t at, uint32_t entry);
@@ -137,6 +142,7 @@ class Lowerer {
   void first_use(uint64_t at, uint64_t end, uint32_t entry);
   void new_group(uint64_t at, uint32_t entry);
   void leave();
+  void note_fifo(uint32_t entry, bool async);
   void block_host(uint32_t target) {
     if (last_block_ == NONE || target > last_block_) last_block_ = target;
   }
@@ -151,7 +157,11 @@ class Lowerer {
   Launch now_;
   std::vector<Queue*> busy_;
   std::vector<uint8_t> forced_, inited_, dropped_;
-  std::vector<uint32_t> await_, done_, multi_, pending_, arrived_at_, code_end_, event_token_;
+  std::vector<uint32_t> await_, done_, multi_, pending_, event_token_;
+  std::vector<uint64_t> code_end_;  // per entry: its end in the FIFO of the process
+  std::vector<uint32_t> solid_;     // per entry: the last one up to it that awaits anything
+  std::vector<std::pair<uint64_t, uint64_t>> arrived_at_;  // code that `exit` takes back
+  std::vector<uint32_t> tail_;                             // per lane: last entry launched there
   std::vector<Key> poison_;
   std::vector<Queue> queues_;
   std::deque<Queue> pair_queue_;  // addresses stay valid
@@ -161,7 +171,7 @@ class Lowerer {
   std::vector<int64_t> stream_lane_;
   uint64_t begin_ = 0;
   size_t host_ = 0;
-  uint32_t rank_ = 0, gate_ = NONE, created_ = 0, last_block_ = NONE;
+  uint32_t rank_ = 0, gate_ = NONE, created_ = 0, last_block_ = NONE, last_solid_ = NONE;
   bool ended_ = false, host_lane_allowed_ = false, has_exit_ = false;
 };
 
