@@ -169,19 +169,18 @@ def _plug_ins() -> Iterator[Line]:
     broken = {problem.entry: problem.reason for problem in registry.problems()}
     for entry in registry.entries():
         yield _plug_in("planners", entry.name, entry.target, broken.pop(entry, None))
-    for entry, reason in broken.items():  # what a second one of the same name would have been
-        yield _plug_in("planners", entry.name, entry.target, reason)
+    for entry, why in broken.items():  # what a second one of the same name would have been
+        yield _plug_in("planners", entry.name, entry.target, why)
     if os.environ.get(registry.NO_PLUGINS, "") not in {"", "0"}:
         yield Line("plug-ins", "third parties", "note", f"turned off by {registry.NO_PLUGINS}")
         return
     for group in OTHER_GROUPS:
         for point in sorted(importlib.metadata.entry_points(group=group), key=lambda p: p.name):
+            reason: str | None = None
             try:
                 point.load()
             except Exception as error:  # noqa: BLE001 - a plug-in may fail in any way
                 reason = f"{type(error).__name__}: {error}"
-            else:
-                reason = None
             yield _plug_in(group.rpartition(".")[2], point.name, point.value, reason)
 
 
