@@ -84,21 +84,29 @@ def _matrix(plan: Plan, columns: Any, options: CheckOptions, selected: Verdict) 
 def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
     model = find_model(str(options.model))
     open_points = undecided(plan, columns, options)
-    empty = nothing_to_check(plan, columns)
-    if open_points or empty is not None:
-        findings = [*open_points, *([empty] if empty else [])]
-        return Verdict(
-            Outcome.UNKNOWN,
-            model.name,
-            tuple(findings),
-            complete=False,
-            evidence=Evidence(schedules=0),
-            approximations=plan.approximations,
-            reasons=tuple(f.message for f in findings),
-        )
+    if open_points:
+        return _open(plan, model.name, open_points)
     decider = Decider(plan, columns, model, options)
     decision = name_potential(decider, decider.decide())
+    if decision.outcome is Outcome.SAFE:
+        empty = nothing_to_check(plan, columns)
+        if empty is not None:
+            return _open(plan, model.name, [empty])
     return _verdict(decider, decision, options, brief=brief)
+
+
+def _open(plan: Plan, model: str, findings: list[Finding]) -> Verdict:
+    """Return UNKNOWN with its reasons."""
+    return Verdict(
+        Outcome.UNKNOWN,
+        model,
+        tuple(findings),
+        complete=False,
+        models={model: Outcome.UNKNOWN},
+        evidence=Evidence(schedules=0),
+        approximations=plan.approximations,
+        reasons=tuple(f.message for f in findings),
+    )
 
 
 def _verdict(decider: Decider, decision: Decision, options: CheckOptions, *, brief: bool) -> Verdict:
