@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from planguard.catalog import CATALOG
 from planguard.explain.codes import headings, page
+from planguard.result import dumps, result_schema, verdict_from_json
+from planguard.verdict import Verdict
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "codes"
+RESULTS = jsonschema.Draft202012Validator(result_schema())
 CODES = pytest.mark.parametrize("number", list(CATALOG))
 
 
@@ -37,6 +43,14 @@ def asserts(source: str, number: str) -> bool:
         if isinstance(node, ast.Assert)
         for part in ast.walk(node)
     )
+
+
+def run_example(number: str) -> dict[str, object]:
+    """Run the example of a page and return its names."""
+    namespace: dict[str, object] = {"__name__": f"example_{number}"}
+    code = compile(page(number).example.source, f"{number}.md", "exec")
+    exec(code, namespace)  # noqa: S102 - the pages are our own
+    return namespace
 
 
 @CODES
@@ -100,10 +114,13 @@ def test_example_asserts_its_code(number: str) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", example_params())
 def test_example(number: str) -> None:
-    """Running the example of a page finds what the page says."""
-    source = page(number).example.source
-    code = compile(source, f"{number}.md", "exec")
-    exec(code, {"__name__": f"example_{number}"})  # noqa: S102 - the pages are our own
+    """The example of a page finds what it says; its result file validates and reads back."""
+    namespace = run_example(number)
+    verdict = namespace.get("verdict")
+    if isinstance(verdict, Verdict):
+        document = json.loads(dumps(verdict.to_json()))
+        RESULTS.validate(document)
+        assert verdict_from_json(document) == replace(verdict, certificate=None)
 
 
 def test_pages_and_catalog_agree() -> None:
