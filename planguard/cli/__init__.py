@@ -198,7 +198,8 @@ def _report_internal(error: Exception, arguments: list[str]) -> None:
     from planguard import __version__
 
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    own = [frame for frame in frames if {"planguard", "planners"} & set(Path(frame.filename).parts)]
+    where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
     message = error.message if isinstance(error, PlanGuardError) else str(error)
     versions = f"planguard {__version__}, Python {platform.python_version()}, {sys.platform}"
     print(
