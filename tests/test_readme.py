@@ -9,6 +9,7 @@ to run in, with ``examples/`` in it.
 from __future__ import annotations
 
 import doctest
+import importlib
 import os
 import re
 import subprocess
@@ -19,6 +20,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+import planguard
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     path
@@ -26,10 +29,16 @@ PAGES = [
     # The pages of the codes are installed with the package and have their own test.
     if "codes" not in path.relative_to(ROOT).parts
 ]
+EXAMPLES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((ROOT / "planguard").rglob("*.py"))
+    if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
+]
 FENCE = re.compile(
     r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+NAME = re.compile(r"`(\w+)").findall
 SECONDS = 120
 ECHO_CODE = "echo $?"
 
@@ -135,6 +144,14 @@ def test_every_interactive_example_is_true(page, tmp_path, monkeypatch):
             names = test.globs
 
 
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_every_docstring_example_is_true(module):
+    """Each interactive example in the docstrings of a module prints what it says."""
+    tried = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
+    assert tried.attempted > 0
+    assert tried.failed == 0
+
+
 def test_every_transcript_marker_has_its_transcript():
     """A marker <!-- transcript:NAME --> is followed at once by a transcript of the command line."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -163,6 +180,13 @@ def test_no_link_inside_the_documentation_is_broken():
     assert broken == []
 
 
+def test_the_reference_names_what_is_public():
+    """docs/reference/library.md has a heading for each public name of the package, and no other."""
+    text = (ROOT / "docs" / "reference" / "library.md").read_text(encoding="utf-8")
+    listed = {name for line in re.findall(r"^### (.*)$", text, re.MULTILINE) for name in NAME(line)}
+    assert listed == set(planguard.__all__)
+
+
 def test_a_wrong_transcript_is_noticed(tmp_path):
     """A transcript whose output differs from the real one is not equal to its replay."""
     body = "$ planguard --version\nplanguard 99.0\n$ echo $?\n0\n"
@@ -184,6 +208,8 @@ def update() -> None:
                     (folder / block.file).write_text(block.body, encoding="utf-8")
                 if is_transcript(block):
                     new = replay(block.body, folder)
+                    if "internal error" in new:
+                        raise SystemExit(f"{name_of(page)}: not written, a command fails\n{new}")
                     if normalize(new) != normalize(block.body):
                         pieces += [text[end : block.span[0]], new]
                         end = block.span[1]
