@@ -169,6 +169,7 @@ class _Programs:
             group_ids=group_ids,
             limits=limits,
             fused=frozenset(member for buffer in fusion for member in buffer.members),
+            memo={},
         )
         self.programs: list[Program] = []
         self.ranges: list[list[range]] = []

@@ -56,6 +56,7 @@ class Tables:
     group_ids: dict[str, int]
     limits: Limits
     fused: frozenset[str]
+    memo: dict[tuple[object, ...], tuple[int, int]]
 
 
 class Emitter:
@@ -68,11 +69,19 @@ class Emitter:
         self.names = ProgramNames(tables.fused, is_unrolled=is_unrolled)
         self.times = 0
         self.in_batch = 0
-        self._labels: dict[str, int] = {}
+        # Outside loops a label word is the label's id, which all programs share.
+        self._labels = tables.labels.ids
+        self._memo = tables.memo
 
     def block(self, actions: Sequence[n.Action]) -> None:
         """Emit a list of actions in order."""
         table = _HANDLERS
+        if self.names.is_unreferenced:
+            self.names.define_all(actions)
+            for node in actions:
+                handler, kind = table[node.__class__]
+                handler(self, node, kind)
+            return
         for node in actions:
             handler, kind = table[node.__class__]
             if node.after is not UNSET:
@@ -109,38 +118,69 @@ class Emitter:
             self.nodes.append(node)
 
     # --- communication -----------------------------------------------------------------------
+    #
+    # Explicit plans hold one of these per action, so both look up one memo by the compared fields
+    # and leave everything else to the slower path behind it.
+
+    def _send(self, node: Any, kind: int) -> None:
+        if node.mode is not UNSET:
+            kind = kind & ASYNC | SEND_KIND[node.mode]
+        self._point_to_point(node, kind)
 
     def _point_to_point(self, node: Any, kind: int) -> None:
-        tables = self.tables
-        ref = tables.refs.point_to_point(node, RefType.SEND if kind == Kind.SEND else RefType.RECV)
-        if kind == Kind.SEND and node.mode is not UNSET:
-            kind = SEND_KIND[node.mode]
-        sig = tables.signing.point_to_point(node)
-        handle = 0
-        if kind != Kind.PROBE and node.work is not UNSET:
-            handle = self._handle(node, node.__class__ in _NONBLOCKING)
+        key = (kind, node.peer, node.group, node.tag, node.bytes, node.count, node.dtype, node.tensor)
+        try:
+            ref, sig = self._memo[key]
+            if node.shape is not UNSET:
+                ref, sig = self._transfer(node, kind)
+        except (KeyError, TypeError):  # TypeError: a relative peer is a dictionary
+            ref, sig = self._transfer(node, kind)
+            if node.shape is UNSET and node.peer.__class__ is not dict:
+                self._memo[key] = ref, sig
+        handle = 0 if node.work is UNSET else self._handle(node, kind & ASYNC)
         if self.in_batch:
-            kind |= MEMBER
-        elif node.__class__ in _NONBLOCKING:
-            kind |= ASYNC
-        self.words += (kind, ref, handle, sig, self._label(node), self._stream(node))
+            kind = kind & ~ASYNC | MEMBER
+        text, stream = node.label, node.stream
+        label = 0 if text is UNSET else self._labels.get(text) or self._label(node)
+        stream = 0 if stream is UNSET else self._stream(node)
+        self.words += (kind, ref, handle, sig, label, stream)
         self.nodes.append(node)
 
+    def _transfer(self, node: Any, kind: int) -> tuple[int, int]:
+        side = RefType.RECV if kind & (MEMBER - 1) in _RECEIVING else RefType.SEND
+        refs, signing = self.tables.refs, self.tables.signing
+        return refs.point_to_point(node, side), signing.point_to_point(node)
+
+    def _probe(self, node: n.Probe, kind: int) -> None:
+        ref, sig = self._transfer(node, kind)
+        self._word(node, kind, ref)
+        self.words[-3] = sig
+
     def _collective(self, node: Any, kind: int) -> None:
-        tables = self.tables
-        ref = tables.refs.group(node)
-        sig = tables.signing.collective(node, kind)
-        handle = 0
-        if node.work is not UNSET:
-            handle = self._handle(node, node.async_ is True)
+        key = (
+            kind, node.group, node.bytes, node.count, node.dtype, node.tensor, node.root,
+            node.reduce_op,
+        )  # fmt: skip
+        found = self._memo.get(key)
+        if found is None or not _is_plain(node):
+            found = self.tables.refs.group(node), self.tables.signing.collective(node, kind)
+            if _is_plain(node):
+                self._memo[key] = found
+        self._launch(node, kind, *found)
+
+    def _launch(self, node: Any, kind: int, ref: int, sig: int) -> None:
+        handle = 0 if node.work is UNSET else self._handle(node, node.async_ is True)
         if self.in_batch:
             kind |= MEMBER
         elif node.async_ is True:
             kind |= ASYNC
-        self.words += (kind, ref, handle, sig, self._label(node), self._stream(node))
+        text, stream = node.label, node.stream
+        label = 0 if text is UNSET else self._labels.get(text) or self._label(node)
+        stream = 0 if stream is UNSET else self._stream(node)
+        self.words += (kind, ref, handle, sig, label, stream)
         self.nodes.append(node)
 
-    def _handle(self, node: Any, nonblocking: bool) -> int:
+    def _handle(self, node: Any, nonblocking: int) -> int:
         if not nonblocking:
             hint = 'use isend or irecv, or add "async": true to a collective'
             raise Defect(node, "work", "a blocking action has no handle", value=node.work, hint=hint)
@@ -153,7 +193,9 @@ class Emitter:
             if part.op is not UNSET and part.op != node.kind:
                 message = f"every part of this coalesced collective is {node.kind}"
                 raise Defect(node, "ops", message, value=part.op, hint="leave op out")
-        self._collective(node, COALESCED_KIND[node.kind])
+        kind = COALESCED_KIND[node.kind]
+        ref, sig = self.tables.refs.group(node), self.tables.signing.coalesced(node, kind)
+        self._launch(node, kind, ref, sig)
 
     def _batch(self, node: n.Batch, _: int) -> None:
         if not node.ops:
@@ -297,6 +339,8 @@ def check_nesting(actions: Sequence[Any], limit: int) -> None:
     Raises:
         Defect: Blocks nested deeper than the limit; it names the outermost one.
     """
+    if not _BLOCKS & set(map(type, actions)):
+        return
     for outermost in actions:
         stack = [(outermost, 0)]
         while stack:
@@ -353,6 +397,11 @@ def _emit(
     )
 
 
+def _is_plain(node: Any) -> bool:
+    """Return whether the memo key of a collective says everything about it."""
+    return node.shape is UNSET and node.in_splits is UNSET and node.out_splits is UNSET
+
+
 def _length(words: list[int]) -> int:
     """Return the number of actions, loops unrolled and batches counted once."""
     ops = words[::WORDS]
@@ -363,13 +412,14 @@ def _length(words: list[int]) -> int:
     return len(ops) - uncounted
 
 
-_NONBLOCKING = frozenset({n.Isend, n.Irecv})
+_BLOCKS: frozenset[type] = frozenset({n.Repeat, n.Unordered, n.Threads, n.Choice})
+_RECEIVING = frozenset({Kind.RECV, Kind.PROBE})
 _HANDLERS: dict[type, tuple[Callable[[Emitter, Any, int], None], int]] = {
-    n.Send: (Emitter._point_to_point, Kind.SEND),
-    n.Isend: (Emitter._point_to_point, Kind.SEND),
+    n.Send: (Emitter._send, Kind.SEND),
+    n.Isend: (Emitter._send, Kind.SEND | ASYNC),
     n.Recv: (Emitter._point_to_point, Kind.RECV),
-    n.Irecv: (Emitter._point_to_point, Kind.RECV),
-    n.Probe: (Emitter._point_to_point, Kind.PROBE),
+    n.Irecv: (Emitter._point_to_point, Kind.RECV | ASYNC),
+    n.Probe: (Emitter._probe, Kind.PROBE),
     n.Coalesced: (Emitter._coalesced, 0),
     n.Wait: (Emitter._wait, 0),
     n.Test: (Emitter._on_handle, Kind.TEST),

@@ -47,6 +47,13 @@ def read(
     return _plan(parse(decompress(raw, file, limits), file), limits, file, raw)
 
 
+def write(plan: Plan) -> bytes:
+    """Return the text of a plan file, one action per line; ``x-`` names are not kept."""
+    from planguard.plan.writer import document_text
+
+    return document_text(plan.document)
+
+
 def read_trusted(data: bytes, limits: Limits) -> Plan:
     """Read a plan that was encoded by this package, so that no key can occur twice.
 

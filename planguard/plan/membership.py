@@ -177,15 +177,11 @@ def _self_message(node: object, rank: int) -> Defect:
 def _distinct(program: Program) -> Iterator[tuple[int, int, int]]:
     """Yield each distinct ``(reference, signature, first instruction)`` of a program."""
     words = program.code
-    seen: dict[tuple[int, int, int], int] = {}
-    triples = zip(words[::WORDS], words[1::WORDS], words[3::WORDS], strict=True)
-    for place, triple in enumerate(triples):
-        if triple not in seen:
-            seen[triple] = place
-    for (op, ref, sig), place in seen.items():
+    triples = list(zip(words[::WORDS], words[1::WORDS], words[3::WORDS], strict=True))
+    for op, ref, sig in sorted(set(triples)):
         kind = op & (MEMBER - 1)
         if kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
-            yield ref, sig, place
+            yield ref, sig, triples.index((op, ref, sig))
 
 
 def _some(ranks: Sequence[int]) -> str:

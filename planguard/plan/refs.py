@@ -24,7 +24,6 @@ class Refs:
     def __init__(self, world_size: int, group_ids: dict[str, int], mesh: Mesh | None) -> None:
         self.words = array("i")
         self._ids: dict[tuple[int, ...], int] = {}
-        self._memo: dict[tuple[object, ...], int] = {}
         self._groups = group_ids
         self._mesh = mesh
         self._world_size = world_size
@@ -44,11 +43,7 @@ class Refs:
 
     def group(self, node: Any) -> int:
         """Return the reference of a collective's group."""
-        found = self._memo.get((node.group,))
-        if found is None:
-            words = (RefType.GROUP, self.group_index(node), 0, 0, 0, 0)
-            found = self._memo[(node.group,)] = self._intern(words)
-        return found
+        return self._intern((RefType.GROUP, self.group_index(node), 0, 0, 0, 0))
 
     def point_to_point(self, node: PointToPoint, side: int) -> int:
         """Return the reference of a send, receive or probe.
@@ -56,17 +51,6 @@ class Refs:
         Raises:
             Defect: Unknown group, peer out of range, or a wildcard where none is allowed.
         """
-        peer = node.peer
-        if peer.__class__ is dict:
-            # Not memoized: True == 1 as a dictionary key, and only one of them is a step.
-            return self._new(node, side)
-        key = (side, node.group, peer, node.tag)
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = self._new(node, side)
-        return found
-
-    def _new(self, node: PointToPoint, side: int) -> int:
         group = self.group_index(node)
         mode, peer_a, peer_b = self._peer(node, side)
         return self._intern((side, group, mode, peer_a, peer_b, _tag(node, side)))

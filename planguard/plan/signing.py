@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -15,52 +15,26 @@ if TYPE_CHECKING:
     from planguard.plan.nodes import Coalesced, Collective, Sized
     from planguard.plan.tables import Signatures, Sizes
 
-_COALESCED_FIRST = Kind.COALESCED_ALL_REDUCE
-
 
 class Signing:
-    """Memoizes the signature of every distinct combination of compared fields."""
+    """Makes signatures from the fields that members of a match compare."""
 
     def __init__(self, sizes: Sizes, signatures: Signatures, world_size: int) -> None:
         self.sizes = sizes
         self.signatures = signatures
         self._world_size = world_size
-        self._transfers: dict[tuple[object, ...], int] = {}
-        self._collectives: dict[tuple[object, ...], int] = {}
 
     def point_to_point(self, node: Sized) -> int:
         """Return the signature id of a send, receive or probe."""
-        if node.shape is not UNSET:
-            return self._transfer(node)
-        key = (node.bytes, node.count, node.dtype, node.tensor)
-        found = self._transfers.get(key)
-        if found is None:
-            found = self._transfers[key] = self._transfer(node)
-        return found
-
-    def _transfer(self, node: Sized) -> int:
         size, count, dtype = self.sizes.of(node)
         return self.signatures.intern(Signature(bytes=size, count=count, dtype=dtype))
 
-    def collective(self, node: Any, kind: int) -> int:
-        """Return the signature id of a collective, coalesced or not.
+    def collective(self, node: Collective, kind: int) -> int:
+        """Return the signature id of a collective that is not coalesced.
 
         Raises:
-            Defect: Missing or misplaced root, reduce operation or splits; a bad size.
+            Defect: Missing or misplaced root or reduce operation; a bad size.
         """
-        if kind >= _COALESCED_FIRST:
-            return self._coalesced(node, kind)
-        if node.shape is not UNSET or node.in_splits is not UNSET or node.out_splits is not UNSET:
-            return self._collective(node, kind)
-        key = (
-            kind, node.bytes, node.count, node.dtype, node.tensor, node.root, node.reduce_op
-        )  # fmt: skip
-        found = self._collectives.get(key)
-        if found is None:
-            found = self._collectives[key] = self._collective(node, kind)
-        return found
-
-    def _collective(self, node: Collective, kind: int) -> int:
         size, count, dtype = self.sizes.of(node)
         signature = Signature(
             kind=kind,
@@ -73,7 +47,8 @@ class Signing:
         )
         return self.signatures.intern(signature)
 
-    def _coalesced(self, node: Coalesced, kind: int) -> int:
+    def coalesced(self, node: Coalesced, kind: int) -> int:
+        """Return the signature id of a coalesced collective."""
         signature = coalesced_signature(node, kind, self.sizes, _reduce_op(node, kind))
         return self.signatures.intern(signature)
 

@@ -171,7 +171,7 @@ class Labels:
     def __init__(self, limit: int) -> None:
         self.names: list[str] = []
         self.pool = array("I")
-        self._ids: dict[str, int] = {}
+        self.ids: dict[str, int] = {}
         self._pooled: dict[tuple[str, int], int] = {}
         self._limit = limit
 
@@ -192,10 +192,10 @@ class Labels:
         return word
 
     def _id(self, text: str) -> int:
-        found = self._ids.get(text)
+        found = self.ids.get(text)
         if found is None:
             self.names.append(text)
-            found = self._ids[text] = len(self.names)
+            found = self.ids[text] = len(self.names)
         return found
 
 

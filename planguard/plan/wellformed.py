@@ -103,6 +103,8 @@ def _check_created(document: Document, file: str | None) -> None:
 def _check_creation_order(program: Program, compiled: Compiled) -> None:
     """Check that a program calls ``new_group`` in the order that ``created`` states."""
     words = program.code
+    if Kind.NEW_GROUP not in set(words[::WORDS]):
+        return
     last: tuple[int, str] | None = None
     for place, op in enumerate(words[::WORDS]):
         if op & (MEMBER - 1) != Kind.NEW_GROUP:

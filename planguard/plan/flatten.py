@@ -1,0 +1,149 @@
+"""The flat form: one explicit program per rank, and nothing else to know.
+
+No templates, families, relative peers or loops; sizes are ``count`` and ``dtype``, or ``bytes``;
+``{i}`` is substituted. The certificate checker reads only this form, so this expansion is the one
+step it trusts; it is tested against the expansion of the kernels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from planguard.errors import PlanError
+from planguard.plan.unrolled import Unrolled
+from planguard.plan.writer import plan_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.plan.groups import ProcessGroup
+    from planguard.plan.plan import Plan
+
+MAX_FLAT_ACTIONS = 5_000_000
+"""Actions beyond which a flat form is refused: it would take gigabytes."""
+
+
+def flatten(plan: Plan) -> dict[str, Any]:
+    """Return the flat form of a plan as a ``planguard.plan/1`` object.
+
+    Raises:
+        PlanError: More than ``MAX_FLAT_ACTIONS`` actions.
+    """
+    flattener = _Flattener(plan)
+    ranks = {str(rank): {"actions": flattener.program(rank)} for rank in range(plan.world_size)}
+    return {**flattener.head(), "ranks": ranks}
+
+
+def flat_lines(plan: Plan) -> Iterator[bytes]:
+    """Yield the text of the flat form, one action per line, rank by rank.
+
+    Raises:
+        PlanError: More than ``MAX_FLAT_ACTIONS`` actions.
+    """
+    flattener = _Flattener(plan)
+    ranks = ((str(rank), flattener.program(rank)) for rank in range(plan.world_size))
+    return plan_lines(flattener.head(), {}, ranks)
+
+
+class _Flattener:
+    """Flattens the ranks of one plan; the loops of a program are unrolled once."""
+
+    def __init__(self, plan: Plan) -> None:
+        if plan.actions > MAX_FLAT_ACTIONS:
+            raise PlanError(
+                f"the flat form has {plan.actions} actions, more than {MAX_FLAT_ACTIONS}",
+                file=plan.file,
+                value=plan.actions,
+                hint="flatten a smaller plan: fewer ranks or fewer iterations",
+            )
+        self._plan = plan
+        tensors = {} if plan.document.tensors is UNSET else plan.document.tensors
+        self._unrolled = [Unrolled(program.actions, tensors) for program in plan.code.programs]
+        self._families = {group.name for group in plan.groups if group.is_family}
+
+    def program(self, rank: int) -> list[Any]:
+        """Return the actions of a rank."""
+        return self._resolve(self._unrolled[self._plan.code.rank_program[rank]].actions, rank)
+
+    def _resolve(self, actions: list[Any], rank: int) -> list[Any]:
+        return [self._resolve_one(action, rank) for action in actions]
+
+    def _resolve_one(self, action: Any, rank: int) -> Any:
+        """Return an action with group and peer of one rank; shared when nothing depends on it."""
+        if isinstance(action, list):
+            return self._resolve(action, rank)
+        changes: dict[str, Any] = {}
+        group, peer = action.get("group"), action.get("peer")
+        if group in self._families:
+            changes["group"] = self._instance(group, 0 if action["op"] == "new_group" else rank)
+        if isinstance(peer, dict):
+            changes["peer"] = self._peer(peer, rank)
+        for field in ("body", "threads", "branches"):
+            if field in action:
+                changes[field] = self._resolve(action[field], rank)
+        if action["op"] == "batch":
+            changes["ops"] = self._resolve(action["ops"], rank)
+        return action | changes if changes else action
+
+    def _instance(self, family: str, rank: int) -> str:
+        return self._plan.group_name(family, rank)
+
+    def _peer(self, peer: dict[str, Any], rank: int) -> int:
+        mesh = self._plan.mesh
+        wrap = bool(peer.get("wrap", False))
+        for name, delta in peer.items():
+            if name != "wrap" and mesh is not None:
+                moved = mesh.shift(rank, mesh.names.index(name), delta, wrap=wrap)
+                rank = -1 if moved is None else moved
+        return rank
+
+    def head(self) -> dict[str, Any]:
+        """Return every top-level field but the programs."""
+        plan = self._plan
+        bare = msgspec.structs.replace(plan.document, templates=UNSET, ranks={})
+        head: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(bare))
+        for field in ("templates", "ranks", "groups", "fusion"):
+            head.pop(field, None)
+        groups: dict[str, Any] = {}
+        for group in plan.groups:
+            groups |= self._instances(group)
+        declared = {} if plan.document.groups is UNSET else plan.document.groups
+        if "world" not in declared:
+            groups.pop("world")
+        if groups:
+            head["groups"] = groups
+        if plan.fusion:
+            head["fusion"] = [entry for buffer in plan.fusion for entry in self._fused(buffer)]
+        return head
+
+    def _instances(self, group: ProcessGroup) -> dict[str, Any]:
+        """Return the explicit groups that a group stands for."""
+        plan = self._plan
+        extra = {"backend": group.backend} if group.backend else {}
+        if plan.mesh is None or not group.is_family:
+            created = {} if group.created is None else {"created": group.created}
+            return {group.name: {"ranks": list(group.ranks), **extra, **created}}
+        offsets = plan.mesh.family_offsets(group.mesh_dims)
+        instances = {}
+        for base in range(plan.world_size):
+            if plan.mesh.family_base(base, group.mesh_dims) == base:
+                ranks = [base + offset for offset in offsets]
+                instances[self._instance(group.name, base)] = {"ranks": ranks, **extra}
+        return instances
+
+    def _fused(self, buffer: Any) -> Iterator[dict[str, Any]]:
+        """Yield a fused buffer for every instance of its group, with the unrolled members."""
+        plain: dict[str, Any] = msgspec.to_builtins(buffer)
+        members: dict[str, None] = {}
+        for unrolled in self._unrolled:
+            for member in buffer.members:
+                members |= dict.fromkeys(unrolled.flat_ids.get(member, ()))
+        plain["members"] = list(members)
+        if buffer.group is UNSET or buffer.group not in self._families:
+            yield plain
+            return
+        for name in self._instances(self._plan.group(buffer.group)):
+            yield {**plain, "id": f"{buffer.id}@{name}", "group": name}
