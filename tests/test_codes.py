@@ -96,7 +96,7 @@ def test_page_is_readable_in_a_terminal(number: str) -> None:
 
 @CODES
 def test_example_asserts_its_code(number: str) -> None:
-    """An example that runs ends in the claim that its plan yields the code, by the public API."""
+    """An example that runs claims, by the public API alone, that its plan yields the code."""
     example = page(number).example
     imported = {
         name.name
@@ -105,7 +105,6 @@ def test_example_asserts_its_code(number: str) -> None:
         for name in node.names
     }
 
-    assert "planguard" in imported or number in ("PG905", "PG405")
     if example.status == "run":
         assert imported == {"planguard"}
         assert asserts(example.source, number)
