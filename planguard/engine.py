@@ -12,12 +12,14 @@ from planguard.execution.advice import name_potential, safe_iff, with_help
 from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
 from planguard.execution.fold import fold
+from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.execution.undecided import nothing_to_check, undecided
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 from planguard.semantics.model import find_model
 from planguard.verdict import Evidence, Finding, Outcome, PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
+    from planguard.execution.classify import Cause
     from planguard.plan.plan import Plan
 
 PROVED = ("matching", "p2p-order", "collective-order", "no-send-buffering")
@@ -111,7 +113,9 @@ def _open(plan: Plan, model: str, findings: list[Finding]) -> Verdict:
 
 def _verdict(decider: Decider, decision: Decision, options: CheckOptions, *, brief: bool) -> Verdict:
     causes = [with_help(cause) for cause in fold(decision.causes)]
-    findings = [_finish(cause.finding, decision) for cause in causes]
+    if not brief:
+        causes = causes[: options.explain_limit]
+    findings = [_finish(cause, decision, brief=brief) for cause in causes]
     findings.sort(key=lambda f: report_order(f.severity, f.code))
     conditions = safe_iff(decider, decision)
     verdict = Verdict(
@@ -128,7 +132,28 @@ def _verdict(decider: Decider, decision: Decision, options: CheckOptions, *, bri
     return verdict
 
 
-def _finish(finding: Finding, decision: Decision) -> Finding:
-    if finding.code.startswith("PG2") and decision.implied:
-        return replace(finding, consequences=decision.implied)
-    return finding
+def _finish(cause: Cause, decision: Decision, *, brief: bool) -> Finding:
+    """Add the witness, the consequences and the fingerprint."""
+    finding = cause.finding
+    implied = decision.implied if finding.code.startswith("PG2") else ()
+    if brief:
+        return replace(finding, consequences=implied)
+    stuck = finding.subkind is not None
+    make = make_witness if stuck else mismatch_witness
+    return replace(
+        finding,
+        consequences=implied,
+        witness=make(decision.execution, cause) if cause.blocked else None,
+        fingerprint=_fingerprint(decision, cause),
+    )
+
+
+def _fingerprint(decision: Decision, cause: Cause) -> str:
+    from planguard.result.fingerprint import fingerprint
+
+    code = decision.execution.plan.code
+    names = [code.programs[code.rank_program[place.rank]].name for place in cause.blocked]
+    ops = [
+        decision.execution.plan.action_at(place.rank, place.action).op for place in cause.blocked
+    ]
+    return fingerprint(cause.finding.code, names, ops)

@@ -159,19 +159,27 @@ class StuckState:
         )
 
     def orphans(self) -> list[Orphan]:
-        """Return the matches that lack an arrival nobody owes, with who waits there."""
+        """Return the matches that lack an arrival nobody owes, with who waits there.
+
+        The edges of one rooted collective are one orphan.
+        """
         waiting: dict[int, list[int]] = {}
         for lane, match in self.match_of.items():
             waiting.setdefault(match, []).append(lane)
-        found = []
+        found: dict[int, Orphan] = {}
         for match, lanes in sorted(waiting.items()):
             if len(self.owed.get(match, ())) >= self.execution.state.need[match]:
                 continue
-            places = [place for lane in lanes if (place := self.place(lane)) is not None]
-            if places:
-                described = describe_match(self.execution, match)
-                found.append(Orphan(described, tuple(places), self.why(lanes[0])))
-        return found
+            places = tuple(place for lane in lanes if (place := self.place(lane)) is not None)
+            if not places:
+                continue
+            described = describe_match(self.execution, match)
+            known = found.get(described.number)
+            before = known.waiting if known else ()
+            found[described.number] = Orphan(
+                described, before + tuple(p for p in places if p not in before), self.why(lanes[0])
+            )
+        return list(found.values())
 
 
 def _across_ranks(steps: list[Step]) -> list[Step]:
