@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from planguard.catalog import CATALOG, find, lookup
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.explain.codes import code_json, list_text, page
-from planguard.result import verdict_from_json
 
 if TYPE_CHECKING:
     import argparse
@@ -83,6 +82,8 @@ def _read_documents(path: str) -> list[dict[str, Any]]:
 
 
 def _explain_all(documents: list[dict[str, Any]]) -> str:
+    from planguard.result import verdict_from_json  # only a saved result needs msgspec
+
     blocks = []
     for document in documents:
         try:
