@@ -31,6 +31,14 @@ _UNKNOWN_FIELD = re.compile(r"unknown field `(.*)`")
 _PLACE = re.compile(r"^(.*?)(?: - at `(?:key in )?(\$.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
+_MAPS: dict[str, Any] = {
+    "templates": list[Action],
+    "groups": GroupSpec,
+    "tensors": TensorSpec,
+    "ranks": Use,
+}
+"""Fields that are maps from names, with the type of their entries."""
+
 
 def parse_slowly(data: bytes, file: str | None) -> Document:
     """Return the document after dropping ``x-`` names, or raise with the exact place.
@@ -110,12 +118,23 @@ def _objects(value: Any, path: str = "$") -> Iterator[tuple[str, Any]]:
 
 
 def _without_extensions(value: Any) -> Any:
-    """Return the value without the fields whose names start with ``x-``."""
-    if isinstance(value, dict):
-        return {k: _without_extensions(v) for k, v in value.items() if not k.startswith("x-")}
+    """Return a record without the fields whose names start with ``x-``.
+
+    Only fields: the names of groups, templates, tensors and mesh dimensions are the plan's own.
+    """
     if isinstance(value, list):
         return [_without_extensions(inner) for inner in value]
-    return value
+    if not isinstance(value, dict):
+        return value
+    plain = {}
+    for key, inner in value.items():
+        if key in _MAPS and isinstance(inner, dict):
+            plain[key] = {name: _without_extensions(entry) for name, entry in inner.items()}
+        elif key == "peer":
+            plain[key] = inner
+        elif not key.startswith("x-"):
+            plain[key] = _without_extensions(inner)
+    return plain
 
 
 def _syntax_error(data: bytes, message: str, file: str | None) -> PlanError:
@@ -144,14 +163,6 @@ def _split(error: Exception) -> tuple[str, str]:
     if match is None:
         return str(error), "$"
     return match[1], match[2] or "$"
-
-
-_MAPS: dict[str, Any] = {
-    "templates": list[Action],
-    "groups": GroupSpec,
-    "tensors": TensorSpec,
-    "ranks": Use,
-}
 
 
 def _schema_error(plan: Any, error: Exception, file: str | None) -> PlanError:

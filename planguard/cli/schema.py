@@ -1,0 +1,33 @@
+"""``planguard schema``: the JSON Schema of a plan or of a result."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Schema:
+    """The command; see ``planguard schema --help``."""
+
+    name = "schema"
+    help = "Print the JSON Schema (draft 2020-12) of a plan file or of a result."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("what", choices=("plan", "result"), help="which file format")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Print the schema."""
+        if args.what == "plan":
+            from planguard.plan.schema import plan_schema
+
+            schema = plan_schema()
+        else:
+            from planguard.result.document import result_schema
+
+            schema = result_schema()
+        print(json.dumps(schema, indent=1))
+        return 0
