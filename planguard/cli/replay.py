@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,7 +15,7 @@ from planguard.options import MODEL_NAMES
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from planguard.replay import ReplayResult
     from planguard.verdict import Verdict, Witness
@@ -81,15 +83,15 @@ class Replay:
             _write(Path(args.script), write_script(plan, witness).text, force=args.force)
             return 0
         print(_announce(verdict, witness), file=sys.stderr)
-        signal.signal(signal.SIGTERM, _leave)
-        result = replay(
-            plan,
-            witness,
-            args.backend,
-            args.timeout,
-            args.delay_seed,
-            model=verdict.model,
-        )
+        with _sigterm_exits():
+            result = replay(
+                plan,
+                witness,
+                args.backend,
+                args.timeout,
+                args.delay_seed,
+                model=verdict.model,
+            )
         code, conclusion = conclude(verdict, witness, result)
         if args.format == "json":
             print(json.dumps({**result.to_json(), "conclusion": conclusion}, sort_keys=True))
@@ -143,7 +145,7 @@ def _conclude_safe(model: str, result: ReplayResult, took: str) -> tuple[int, st
 def _judge(file: str, model: str | None) -> tuple[dict[str, Any], Verdict]:
     """Read and check the plan; return it flat, and the verdict."""
     import planguard
-    from planguard.plan.format import flatten
+    from planguard.plan.flatten import flatten
 
     plan = planguard.load(file)
     options = {} if model is None else {"model": model}
@@ -185,6 +187,18 @@ def _write(path: Path, text: str, *, force: bool) -> None:
     print(f"wrote {path}; run it with: {Path(sys.executable).name} {path} --timeout 10")
 
 
-def _leave(number: int, _frame: object) -> NoReturn:
+@contextlib.contextmanager
+def _sigterm_exits() -> Iterator[None]:
     """Turn SIGTERM into an ordinary exit, so that every process is stopped first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave(number: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + number)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -347,6 +348,60 @@ def test_a_script_that_fails_is_an_error():
         launch.run_script("raise SystemExit('boom')", timeout=1.0)
 
 
+LITMUS = Path(__file__).parents[1] / "corpus" / "litmus"
+# Programs whose measured run is not repeatable, or that hold something a plan cannot say.
+UNLIKE = {
+    "anysource_posted_order_rep0": "the pick of a receive from anyone depends on timing",
+    "anysource_posted_order_rep2": "the pick of a receive from anyone depends on timing",
+    "anysource_after_arrival_rep1": "the pick of a receive from anyone depends on timing",
+    "p2p_anysource_steals": "the pick of a receive from anyone depends on timing",
+    "isend_then_exit_immediately": "whether the message leaves before the process is a race",
+    "size_agit_mismatch": "whether the other rank sees the abort is a race",
+    "batch_mixed_groups_rejected": "torch refuses the call; the plan is refused at the door",
+    "zero_len_batch": "torch refuses the call; the plan is refused at the door",
+    "groups_nonmember_call": "torch ignores the call; the plan is refused at the door",
+    "monitored_barrier_missing": "a plan has no monitored barrier",
+    "monitored_barrier_vs_allreduce": "a plan has no monitored barrier",
+    "wait_timeout_arg": "a plan has no timeouts",
+}
+QUICK = {
+    "p2p_isend_never_waited_no_recv",
+    "coll_missing_rank_exits",
+    "order_swap_ar_bc_same_group_async",
+    "groups_cross_order_sync",
+}
+
+
+def litmus(name):
+    """Mark the programs that only the long run plays."""
+    return name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        litmus(name)
+        for name in sorted(path.name.removesuffix(".plan.json") for path in LITMUS.glob("*.json"))
+        if (LITMUS / f"{name}.plan.json").exists() and name not in UNLIKE
+    ],
+)
+def test_litmus_programs_replay_as_measured(name):
+    """Every measured program ends on replay as measured, stuck ranks at the same actions."""
+    program = json.loads((LITMUS / f"{name}.plan.json").read_text(encoding="utf-8"))
+    observed = program["x-observed"]["gloo"]
+    measured = {}
+    for rank in observed["ranks"]:
+        state = {"exit 0": "exited", "signal 6": "signal"}.get(rank["state"], rank["state"])
+        at, name = rank.get("stuck_at", (None, None))
+        # A rank in its long sleep takes no part any more; a plan says so by its end.
+        measured[rank["rank"]] = ("done", None) if name == "sleep" else (state, at)
+    result = replay(program, timeout=PATIENCE)
+    assert places(result) == measured, transcript(result)
+    mismatches = any(state.mismatches for state in result.ranks)
+    assert mismatches or observed["verdict"] != "corrupt"
+    assert not mismatches or observed["verdict"] != "ok"
+
+
 DRIVER = """
 import json, sys
 from planguard.replay import replay
@@ -405,3 +460,108 @@ def gone(processes, seconds):
     """Return those that still run after so many seconds; the unreaped dead do not count."""
     _, alive = psutil.wait_procs(processes, timeout=seconds)
     return [p for p in alive if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Run the command line on a plan; returns the finished process."""
+
+    def command(plan, *options):
+        path = tmp_path / "some.plan.json"
+        path.write_text(json.dumps(plan), encoding="utf-8")
+        line = [sys.executable, "-m", "planguard", "replay", str(path), "--model", "gloo", *options]
+        return subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
+
+    return command
+
+
+SAFE = plan([op("send", peer=1), op("recv", peer=1)], [op("recv", peer=0), op("send", peer=0)])
+
+
+def test_the_command_reproduces_a_deadlock(command):
+    """`planguard replay` judges the plan, plays its witness, and exits with 1 for a hang seen."""
+    done = command(HEAD_TO_HEAD, "--timeout", "2")
+    assert done.returncode == 1, done.stderr
+    last = "reproduced: both ranks in the predicted actions (r0#0, r1#0)"
+    assert done.stdout.splitlines()[-1] == last
+    assert "verdict DEADLOCK under model gloo" in done.stderr
+
+
+def test_the_command_lets_a_safe_plan_finish(command):
+    """A safe plan finishes with exit code 0, with random delays too, as JSON on request."""
+    done = command(SAFE, "--delay-seed", "3", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert [rank["state"] for rank in json.loads(done.stdout)["ranks"]] == ["done", "done"]
+
+
+def test_the_command_reports_a_silent_mismatch(command):
+    """A size mismatch that gloo swallows is shown with exit code 1."""
+    done = command(plan([op("send", 2, peer=1)], [op("recv", 4, peer=0)]), "--timeout", "2")
+    assert done.returncode == 1, done.stderr
+    assert "MISMATCH r1#0" in done.stdout
+
+
+def test_the_command_says_what_the_backend_cannot_show(command):
+    """A deadlock of NCCL's queue that gloo completes gives exit code 3, with the reason."""
+    sides = [
+        [op("isend", peer=peer, work="w"), op("recv", peer=peer), wait("w")] for peer in (1, 0)
+    ]
+    done = command(plan(*sides), "--model", "nccl", "--timeout", "2")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "not reproducible on this backend" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--schedule", "0.0/1.7"], "1.7, does not exist"),
+        (["--schedule", "zzzz"], "no witness zzzz"),
+        (["--timeout", "0"], "--timeout"),
+    ],
+)
+def test_the_command_refuses_what_does_not_fit(command, options, words):
+    """A schedule that does not fit, or a wrong option, ends with exit code 2 and starts nothing."""
+    done = command(HEAD_TO_HEAD, *options)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_the_command_plays_an_encoded_schedule(command):
+    """A schedule given in full is played, and its ranks are seen stuck in it."""
+    done = command(HEAD_TO_HEAD, "--schedule", "0.0/1.0", "--timeout", "2")
+    assert done.returncode == 1, done.stderr
+    assert "stuck" in done.stdout
+
+
+def test_the_command_writes_the_script_only(command, tmp_path):
+    """--script writes the script, runs nothing, and does not overwrite without --force."""
+    path = tmp_path / "hang.py"
+    done = command(HEAD_TO_HEAD, "--script", str(path))
+    assert done.returncode == 0, done.stderr
+    assert f"python {path}" in done.stdout.replace("python3", "python")
+    assert path.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3")
+    assert command(HEAD_TO_HEAD, "--script", str(path)).returncode == 2
+    assert command(HEAD_TO_HEAD, "--script", str(path), "--force").returncode == 0
+
+
+def test_an_interrupted_command_leaves_nothing(tmp_path):
+    """Ctrl-C during a replay ends the command with 130 and every process and file it made."""
+    path = tmp_path / "some.plan.json"
+    path.write_text(json.dumps(HEAD_TO_HEAD), encoding="utf-8")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "planguard", "replay", str(path), "--timeout", "60"],
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        started = descendants(running.pid, 3)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=20) == 130
+        assert gone(started, 5) == []
+        assert list(folder.iterdir()) == []
+    finally:
+        running.kill()
+        running.wait()
