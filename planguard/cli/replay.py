@@ -148,8 +148,7 @@ def _judge(file: str, model: str | None) -> tuple[dict[str, Any], Verdict]:
     from planguard.plan.flatten import flatten
 
     plan = planguard.load(file)
-    options = {} if model is None else {"model": model}
-    return flatten(plan), planguard.check(plan, **options)
+    return flatten(plan), planguard.check(plan, model=model)
 
 
 def _witness(schedule: str | None, verdict: Verdict, plan: Mapping[str, Any]) -> Witness | None:
