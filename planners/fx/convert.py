@@ -124,6 +124,7 @@ class _Converter:
         self.signature = signature
         self.constants: dict[str, str] = {}
         self.subgraphs: dict[str, FxGraph] = {}
+        self.positional = 0  # placeholders without a descriptor so far
 
     def run(self) -> FxGraph:
         known: set[str] = set()
@@ -173,6 +174,9 @@ class _Converter:
             guard = node.meta.get("grapharg")
             source = getattr(guard, "source", None)
             named = _attribute_path(str(getattr(source, "name", "") or ""))
+            if named is None and self.positional < len(self.inputs):
+                named = self.inputs[self.positional]
+            self.positional += 1
         return named
 
     def _grad_name(self, desc: Any) -> str | None:

@@ -39,8 +39,9 @@ def read_bundle(source: str | Path | Mapping[str, Any], *, name: str | None = No
     Raises:
         PlanError: If it is not a well-formed dump; the message names the node or field.
     """
-    parsed = isinstance(source, Mapping)
-    return _bundle(At(dict(source), file=name) if parsed else load_json(Path(source)))
+    if isinstance(source, Mapping):
+        return _bundle(At(dict(source), file=name))
+    return _bundle(load_json(Path(source)))
 
 
 def write_bundle(bundle: FxBundle, path: str | Path) -> None:

@@ -191,6 +191,6 @@ class PlanGroups:
 def _interval(ranks: tuple[int, ...]) -> str:
     first, last = ranks[0], ranks[-1]
     step = ranks[1] - first if len(ranks) > 1 else 1
-    if step > 0 and ranks == tuple(range(first, last + 1, step)) and len(ranks) > 1:
+    if step > 0 and len(ranks) > 2 and ranks == tuple(range(first, last + 1, step)):
         return f"[{first}-{last}]" if step == 1 else f"[{first}-{last}:{step}]"
     return f"[{','.join(map(str, ranks))}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 from planguard.errors import PlanError
 
@@ -104,7 +104,7 @@ def starts_with_schema(path: Path, schema: str) -> bool:
 
 
 def _opened(path: Path, *, zipped: bool) -> IO[bytes]:
-    return gzip.open(path, "rb") if zipped else path.open("rb")
+    return cast("IO[bytes]", gzip.open(path, "rb")) if zipped else path.open("rb")
 
 
 def _bounded(path: Path) -> bytes:

@@ -1,0 +1,10 @@
+"""What a program will communicate, captured before it runs and without its devices.
+
+``fx`` traces a module for every rank on torch's fake process group, ``precheck`` records ordinary
+``torch.distributed`` code, ``validate_pass`` compares a graph before and after a compiler pass, and
+``inductor_guard`` does so for every pass of Inductor that touches communication.
+"""
+
+from planguard.capture.fx import FxCapture, fx
+
+__all__ = ["FxCapture", "fx"]

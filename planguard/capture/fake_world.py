@@ -1,0 +1,96 @@
+"""One process that plays one rank: the fake process group of torch, which communicates nothing.
+
+The fake group is global to its process, and torch caches what it learns of groups, so a process
+plays one rank only once.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Mesh = tuple[tuple[str, int], ...]
+"""Names and sizes of mesh dimensions, outermost first."""
+
+
+def read_mesh(mesh: Mapping[str, int] | Sequence[tuple[str, int]] | None, world_size: int) -> Mesh:
+    """Check a mesh given as ``{"dp": 2, "tp": 4}`` or as pairs.
+
+    Raises:
+        UsageError: If it does not tile the world.
+    """
+    if mesh is None:
+        return ()
+    pairs = mesh.items() if hasattr(mesh, "items") else mesh
+    dims = tuple((str(name), int(size)) for name, size in pairs)
+    total = 1
+    for _, size in dims:
+        total *= size
+    if total != world_size:
+        raise UsageError(
+            f"the mesh {dict(dims)} has {total} ranks, the world has {world_size}",
+            hint="the product of the mesh dimensions is the world size",
+        )
+    return dims
+
+
+def refuse_real_group() -> None:
+    """Refuse to work where a process group exists already.
+
+    Raises:
+        UsageError: If ``torch.distributed`` is initialized in this process.
+    """
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        raise UsageError(
+            f"torch.distributed is already initialized (backend {dist.get_backend()})",
+            hint="capture before init_process_group: a capture brings its own fake process group",
+        )
+
+
+@contextmanager
+def environment(rank: int, world_size: int) -> Iterator[None]:
+    """Set the variables that torchrun sets, and restore them."""
+    wanted = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def make_mesh(dims: Mesh) -> Any:
+    """Build the DeviceMesh of this process, None without dimensions."""
+    if not dims:
+        return None
+    from torch.distributed.device_mesh import init_device_mesh
+
+    sizes = tuple(size for _, size in dims)
+    return init_device_mesh("cpu", sizes, mesh_dim_names=tuple(name for name, _ in dims))
+
+
+@contextmanager
+def fake_world(rank: int, world_size: int) -> Iterator[None]:
+    """Play one rank: initialize the fake process group, and destroy it at the end."""
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    refuse_real_group()
+    with environment(rank, world_size):
+        dist.init_process_group("fake", rank=rank, world_size=world_size, store=FakeStore())
+        try:
+            yield
+        finally:
+            dist.destroy_process_group()

@@ -1,0 +1,154 @@
+"""Runs one short-lived process per rank, because a process plays one rank only once."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+@dataclass(frozen=True)
+class RankFailure:
+    """A rank whose process raised, died or ran out of time."""
+
+    rank: int
+    message: str
+    trace: str = ""
+
+
+@dataclass
+class _Running:
+    rank: int
+    process: Any
+    pipe: Connection
+    deadline: float = field(default=0.0)
+
+
+def run_ranks(
+    ranks: Sequence[int],
+    task: Callable[[int], bytes],
+    *,
+    timeout: float,
+    start: str = "fork",
+    jobs: int | None = None,
+) -> dict[int, bytes]:
+    """Run ``task(rank)`` in a process of its own for every rank and return what each returns.
+
+    Args:
+        ranks: Ranks to run.
+        task: What a process does; it must be picklable with ``start="spawn"``.
+        timeout: Seconds per rank.
+        start: ``fork`` runs closures and lambdas; ``spawn`` works after CUDA was used.
+        jobs: Processes at a time; by default one per CPU.
+
+    Raises:
+        UsageError: If a rank fails; the message is the rank's own, with its last frames.
+    """
+    context = _context(start)
+    limit = jobs or max(1, len(os.sched_getaffinity(0)))
+    todo, running, done = list(ranks), [], {}  # type: list[int], list[_Running], dict[int, bytes]
+    try:
+        while todo or running:
+            while todo and len(running) < limit:
+                running.append(_launch(context, todo.pop(0), task, timeout))
+            for entry in _ready(running):
+                running.remove(entry)
+                done[entry.rank] = _collect(entry, timeout)
+    finally:
+        for entry in running:
+            _stop(entry)
+    return done
+
+
+def warm(*modules: str) -> None:
+    """Import modules that every rank needs, so that forked processes find them imported."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # importing torch's parts warns about other parts
+        for module in modules:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module)
+
+
+def _context(start: str) -> Any:
+    if start not in multiprocessing.get_all_start_methods() or start == "forkserver":
+        raise UsageError(f"cannot start processes by {start!r}", hint="use 'fork' or 'spawn'")
+    return multiprocessing.get_context(start)
+
+
+def _launch(context: Any, rank: int, task: Callable[[int], bytes], timeout: float) -> _Running:
+    parent, child = context.Pipe(duplex=False)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = context.Process(target=_child, args=(child, task, rank), daemon=True)
+    with warnings.catch_warnings():
+        # Python 3.12 warns about threads in the parent. The child runs one task and leaves by
+        # os._exit; it uses no lock that a thread of the parent could hold, and one torch thread.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
+    child.close()
+    return _Running(rank, process, parent, time.monotonic() + timeout)
+
+
+def _child(pipe: Connection, task: Callable[[int], bytes], rank: int) -> None:
+    try:
+        pipe.send_bytes(b"+" + task(rank))
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the parent reports it
+        frames = "".join(traceback.format_exception(error))[-4000:]
+        pipe.send_bytes(b"-" + f"{type(error).__name__}: {error}\0{frames}".encode())
+    finally:
+        pipe.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _ready(running: list[_Running]) -> list[_Running]:
+    pause = max(0.0, min(entry.deadline for entry in running) - time.monotonic())
+    ready = wait([entry.pipe for entry in running], timeout=pause)
+    now = time.monotonic()
+    return [entry for entry in running if entry.pipe in ready or entry.deadline <= now]
+
+
+def _collect(entry: _Running, timeout: float) -> bytes:
+    try:
+        if not entry.pipe.poll(0):
+            raise _failed(RankFailure(entry.rank, f"did not finish within {timeout:g} s"))
+        answer = entry.pipe.recv_bytes()
+    except EOFError:
+        entry.process.join(5)
+        message = f"its process ended with code {entry.process.exitcode} and no answer"
+        raise _failed(RankFailure(entry.rank, message)) from None
+    finally:
+        _stop(entry)
+    if answer[:1] == b"+":
+        return answer[1:]
+    message, _, trace = answer[1:].decode(errors="replace").partition("\0")
+    raise _failed(RankFailure(entry.rank, message, trace))
+
+
+def _failed(failure: RankFailure) -> UsageError:
+    return UsageError(
+        f"rank {failure.rank} could not be captured: {failure.message}",
+        hint=failure.trace.strip() or "run the body on its own first",
+    )
+
+
+def _stop(entry: _Running) -> None:
+    entry.pipe.close()
+    entry.process.join(1)
+    if entry.process.is_alive():
+        entry.process.kill()
+        entry.process.join(5)
