@@ -12,6 +12,13 @@ from planguard.execution.advice import name_potential, safe_iff, with_help
 from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
 from planguard.execution.fold import fold
+from planguard.execution.notes import (
+    creation_findings,
+    hazard_findings,
+    leftover_findings,
+    mixed_findings,
+    small_group_findings,
+)
 from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.execution.undecided import nothing_to_check, undecided
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
@@ -116,6 +123,8 @@ def _verdict(decider: Decider, decision: Decision, options: CheckOptions, *, bri
     if not brief:
         causes = causes[: options.explain_limit]
     findings = [_finish(cause, decision, brief=brief) for cause in causes]
+    if not brief:
+        findings = _beside(decider, decision, findings)
     findings.sort(key=lambda f: report_order(f.severity, f.code))
     conditions = safe_iff(decider, decision)
     verdict = Verdict(
@@ -130,6 +139,26 @@ def _verdict(decider: Decider, decision: Decision, options: CheckOptions, *, bri
         approximations=decider.plan.approximations,
     )
     return verdict
+
+
+def _beside(decider: Decider, decision: Decision, findings: list[Finding]) -> list[Finding]:
+    """Add what does not decide the outcome; a wrong creation order hides the hang it implies."""
+    plan, columns = decider.plan, decider.columns
+    wrong_order = creation_findings(plan, columns)
+    if wrong_order and decision.outcome is not Outcome.SAFE:
+        implied = tuple(sorted({f.code for f in findings if f.code.startswith("PG0")}))
+        findings = [f for f in findings if f.code not in implied]
+        wrong_order = [replace(f, consequences=implied) for f in wrong_order]
+    extra = [
+        *wrong_order,
+        *hazard_findings(plan, decider.model.name),
+        *mixed_findings(decision.execution),
+        *small_group_findings(plan, columns),
+    ]
+    if decision.execution.completes:
+        extra += leftover_findings(decision.execution)
+    known = {(f.code, f.primary) for f in findings}
+    return findings + [f for f in extra if (f.code, f.primary) not in known]
 
 
 def _finish(cause: Cause, decision: Decision, *, brief: bool) -> Finding:

@@ -64,6 +64,9 @@ def name_potential(decider: Decider, decision: Decision) -> Decision:
 
 def _dependent(decider: Decider, decision: Decision, cause: Cause) -> list[Cause]:
     finding = cause.finding
+    if finding.certainty == "some-execution" and decider.model.drops_kill:
+        # Only dropped handles tell the two ends of these models apart.
+        return [_dropped(cause)]
     if finding.certainty != "some-execution" or not finding.cycle or finding.subkind != "cycle":
         return [cause]
     if decider.model.family is Family.DEVICE:
@@ -71,6 +74,19 @@ def _dependent(decider: Decider, decision: Decision, cause: Cause) -> list[Cause
     if decider.model.eager and finding.code in {"PG001", "PG008", "PG011", "PG012"}:
         return [_buffering(cause)]
     return [cause]
+
+
+def _dropped(cause: Cause) -> Cause:
+    entry = make_finding("PG308", "", severity="error", certainty="some-execution")
+    finding = replace(
+        cause.finding,
+        code=entry.code,
+        name=entry.name,
+        severity="error",
+        message=f"{name_ranks(cause.finding.ranks)} hang when a dropped work handle dies before its match",
+        related=(cause.finding.code,),
+    )
+    return replace(cause, finding=finding, shape=("PG308", *cause.shape[1:]))
 
 
 def _buffering(cause: Cause) -> Cause:

@@ -83,7 +83,11 @@ def _inspect(execution: Execution, match: Match) -> Mismatch | None:
     order = {rank: place for place, rank in enumerate(match.ranks)}
     reached = [m for m in members if is_reached(execution, m)]
     sides = [_side(execution, member, order[member.rank]) for member in reached]
-    found = disagreement(sides, pair=match.type == "pair") if len(sides) > 1 else None
+    found = None
+    if len(sides) > 1:
+        found = disagreement(
+            sides, pair=match.type == "pair", short_ok=execution.model.short_ok
+        )
     return None if found is None else Mismatch(match, found, tuple(reached))
 
 

@@ -17,6 +17,8 @@ _MARKERS = {
     55: "a `choice` (a data-dependent branch)",
 }
 
+_MPI_ONLY = {5: "probe", 20: "scan", 21: "exscan"}
+
 
 def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
     """Return a finding for every construct that makes one execution inexact.
@@ -30,6 +32,13 @@ def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
     if columns.has_markers:
         present = set(bytes(columns.op))
         reasons += [("PG902", text) for kind, text in _MARKERS.items() if kind in present]
+    if not str(options.model).startswith("mpi"):
+        present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
+        reasons += [
+            ("PG902", f"`{name}`, which only the mpi models define")
+            for kind, name in _MPI_ONLY.items()
+            if kind in present
+        ]
     if plan.fusion:
         names = ", ".join(buffer.id for buffer in plan.fusion)
         reasons.append(("PG902", f"fused buffers ({names}): their flushes may be merged and reordered"))

@@ -73,6 +73,7 @@ class ExecutionModel:
         new_group: What ``new_group`` waits for.
         degree: Synchronization degree by kind where it is not ALL.
         early_degree: The same in the executions in which rooted collectives finish early.
+        short_ok: A receive larger than its send is accepted.
         mismatch: What is known of a formed mismatch (never predicted).
     """
 
@@ -93,6 +94,7 @@ class ExecutionModel:
     new_group: NewGroup = NewGroup.FREE
     degree: dict[Kind, Degree] = field(default_factory=dict)
     early_degree: dict[Kind, Degree] | None = None
+    short_ok: bool = False
     mismatch: str = "undefined: hang, abort or silent corruption"
 
     @property

@@ -16,6 +16,7 @@ MPI_EAGER = ExecutionModel(
     family=Family.HOST,
     eager=True,
     send_modes=True,
+    short_ok=True,
     degree=dict(ROOTED_FLAT),
     early_degree=dict(ROOTED_EARLY),
     mismatch=_MISMATCH,
@@ -24,6 +25,7 @@ MPI_SYNC = ExecutionModel(
     name="mpi-sync",
     family=Family.HOST,
     send_modes=True,
+    short_ok=True,
     degree=dict(ROOTED_FLAT),
     mismatch=_MISMATCH,
 )

@@ -58,12 +58,15 @@ def canonical_kind(kind: int) -> int:
     return int(_SAME.get(Kind(kind), kind))
 
 
-def disagreement(sides: list[Side], *, pair: bool) -> Disagreement | None:
+def disagreement(
+    sides: list[Side], *, pair: bool, short_ok: bool = False
+) -> Disagreement | None:
     """Return the first disagreement among the members of a match, or None.
 
     Args:
         sides: The members that take part.
-        pair: Point-to-point (sizes are directed, kinds play no part).
+        pair: Point-to-point: the sender comes first, kinds play no part.
+        short_ok: A receive may be larger than its send (MPI).
     """
     checks = [
         ("PG201", "kind", lambda s: _kind_name(s.signature.kind)),
@@ -78,6 +81,8 @@ def disagreement(sides: list[Side], *, pair: bool) -> Disagreement | None:
     for code, what, value in checks:
         if pair and what in {"kind", "root", "layout", "reduce_op"}:
             continue
+        if pair and short_ok and what == "bytes" and _is_short(sides):
+            continue
         groups = _group(sides, value, skip_none=what in optional)
         if len(groups) > 1:
             return Disagreement(code, what, groups)
@@ -90,6 +95,11 @@ def disagreement(sides: list[Side], *, pair: bool) -> Disagreement | None:
 
 def _size(side: Side) -> int | None:
     return None if side.signature.splits else side.signature.bytes
+
+
+def _is_short(sides: list[Side]) -> bool:
+    sent, received = (side.signature.bytes for side in sides)
+    return sent is not None and received is not None and sent < received
 
 
 def _kind_name(kind: int) -> str:

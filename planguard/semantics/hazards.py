@@ -1,0 +1,196 @@
+"""Handles and buffers along one program: what is never waited for, what is touched too early.
+
+A program is walked symbolically, every loop body twice, so that what one iteration leaves in
+flight meets the next. Findings of this module never change an outcome (PG3xx).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from planguard.plan.actions import Kind, is_collective, is_point_to_point
+from planguard.plan.code import WORDS
+
+if TYPE_CHECKING:
+    from planguard.plan.code import CompiledPlan, Program
+
+KIND_MASK, MEMBER, ASYNC = 63, 64, 128
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """One hazard of one program.
+
+    Attributes:
+        code: PG301, PG304, PG305, PG306, PG309 or PG310.
+        severity: error or warning.
+        message: What happens, without the rank.
+        program: Index of the program.
+        action: Action index at which it happens (in the first iteration that shows it).
+        other: Action index of the action in flight, or None.
+    """
+
+    code: str
+    severity: str
+    message: str
+    program: int
+    action: int
+    other: int | None = None
+
+
+@dataclass
+class _InFlight:
+    action: int
+    node: Any
+    group: str
+    reads: frozenset[str]
+    writes: frozenset[str]
+
+
+@dataclass
+class _Walk:
+    code: CompiledPlan
+    program: Program
+    index: int
+    flying: dict[int, _InFlight] = field(default_factory=dict)
+    loose: list[_InFlight] = field(default_factory=list)
+    recorded: set[int] = field(default_factory=set)
+    found: dict[tuple[str, int], Hazard] = field(default_factory=dict)
+
+    def block(self, start: int, end: int, action: int) -> int:
+        """Walk instructions; return the number of actions they stand for."""
+        words, place, first = self.program.code, start, action
+        while place < end:
+            kind = words[place * WORDS] & KIND_MASK
+            if kind == Kind.REPEAT:
+                times, body = words[place * WORDS + 1], words[place * WORDS + 2]
+                action += self._loop(place + 1, place + 1 + body, action, times)
+                place += body
+            elif kind != Kind.BIND:
+                member = words[place * WORDS] & MEMBER
+                self._step(place, kind, action - 1 if member else action)
+                action += not member
+            place += 1
+        return action - first
+
+    def _loop(self, start: int, end: int, action: int, times: int) -> int:
+        length = self.block(start, end, action) if times else 0
+        if times > 1:
+            self.block(start, end, action + length)
+        return length * times
+
+    def _step(self, place: int, kind: int, action: int) -> None:
+        op, a, b = self.program.code[place * WORDS : place * WORDS + 3]
+        node = self.program.nodes[place]
+        if kind == Kind.WAIT:
+            self.flying.pop(a, None)
+        elif kind == Kind.WAIT_MANY and b == 0:
+            for slot in self.code.aux[a + 1 : a + 1 + self.code.aux[a]]:
+                self.flying.pop(slot, None)
+        elif kind == Kind.DROP:
+            self._drop(a, action)
+        elif kind == Kind.EVENT_RECORD:
+            self.recorded.add(a)
+        elif kind == Kind.EVENT_WAIT and a not in self.recorded:
+            self._note("PG309", "error", f"event {node.event!r} is waited for but never recorded", action)
+        elif kind == Kind.DESTROY:
+            self._destroy(node.group, action)
+        started = is_point_to_point(kind) or is_collective(kind) or kind == Kind.BATCH
+        self._touch(node, action, flies=started and bool(op & ASYNC))
+        if started and op & ASYNC and not op & MEMBER:
+            self._start(node, action, b)
+
+    def _start(self, node: Any, action: int, handle: int) -> None:
+        group = getattr(node, "group", UNSET)
+        flight = _InFlight(
+            action, node, "world" if group is UNSET else group, _names(node.reads), _names(node.writes)
+        )
+        if handle:
+            self.flying[handle - 1] = flight
+        else:
+            self.loose.append(flight)
+
+    def _drop(self, slot: int, action: int) -> None:
+        flight = self.flying.pop(slot, None)
+        if flight is not None:
+            message = f"the handle of {flight.node.__struct_config__.tag} is dropped before its wait"
+            self._note("PG308", "warning", message, action, flight.action)
+
+    def _destroy(self, group: str, action: int) -> None:
+        for flight in [*self.flying.values(), *self.loose]:
+            if flight.group == group:
+                message = f"group {group} is destroyed while one of its actions is pending"
+                self._note("PG310", "error", message, action, flight.action)
+
+    def _touch(self, node: Any, action: int, *, flies: bool) -> None:
+        reads, writes = _names(node.reads), _names(node.writes)
+        if not reads and not writes:
+            return
+        for flight in [*self.flying.values(), *self.loose]:
+            shared = sorted((reads | writes) & (flight.reads | flight.writes))
+            if not shared:
+                continue
+            name = shared[0]
+            if flies:
+                writing = bool({*shared} & (writes | flight.writes))
+                self._note(
+                    "PG306",
+                    "error" if writing else "warning",
+                    f"two actions in flight use {name}",
+                    action,
+                    flight.action,
+                )
+            elif set(shared) & writes:
+                message = f"{name} is written while an action in flight uses it"
+                self._note("PG305", "error", message, action, flight.action)
+            elif set(shared) & reads & flight.writes:
+                message = f"{name} is read before the wait of the action that fills it"
+                self._note("PG304", "error", message, action, flight.action)
+
+    def finish(self) -> list[Hazard]:
+        """Return what was found, with the handles that are never waited for."""
+        for flight in self.flying.values():
+            message = f"work handle {_work(flight.node)!r} is never waited for"
+            self._note("PG301", "error", message, flight.action)
+        return list(self.found.values())
+
+    def _note(
+        self, code: str, severity: str, message: str, action: int, other: int | None = None
+    ) -> None:
+        key = (code, action)
+        self.found.setdefault(key, Hazard(code, severity, message, self.index, action, other))
+
+
+def _names(names: Any) -> frozenset[str]:
+    return frozenset() if names is UNSET else frozenset(names)
+
+
+def _work(node: Any) -> str:
+    work = getattr(node, "work", UNSET)
+    return "" if work is UNSET else str(work)
+
+
+_INTERESTING = {int(Kind.EVENT_WAIT), int(Kind.DESTROY), int(Kind.DROP)}
+
+
+def find_hazards(code: CompiledPlan) -> list[Hazard]:
+    """Return the hazards of every program, in program order.
+
+    Args:
+        code: The compiled plan. Programs with blocks of undecided order are left out.
+    """
+    found: list[Hazard] = []
+    for index, program in enumerate(code.programs):
+        ops = set(program.code[::WORDS])
+        plain = {op & KIND_MASK for op in ops}
+        if not any(op & ASYNC for op in ops) and not plain & _INTERESTING:
+            continue
+        if any(Kind.UNORDERED_BEGIN <= kind < Kind.BIND for kind in plain):
+            continue
+        walk = _Walk(code, program, index)
+        walk.block(0, len(program), 0)
+        found.extend(walk.finish())
+    return found
