@@ -59,7 +59,10 @@ class Convert:
             return 0
         _write(Path(args.output), _text(plan, flat=args.flat), force=args.force)
         size = f"{plural(plan.world_size, 'rank')}, {plural(plan.actions, 'action')}"
-        print(f"wrote {args.output} ({size}); check it: planguard check {args.output}", file=sys.stderr)
+        print(
+            f"wrote {args.output} ({size}); check it: planguard check {args.output}",
+            file=sys.stderr,
+        )
         return 0
 
 

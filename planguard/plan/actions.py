@@ -1,4 +1,4 @@
-"""The vocabulary of a plan: instruction kinds, element types, reduce operations, operation names."""
+"""The vocabulary of a plan: instruction kinds, element types, reduce operations."""
 
 from __future__ import annotations
 

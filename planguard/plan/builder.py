@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import msgspec
 from msgspec import UNSET
 
 from planguard.errors import PlanError
 from planguard.plan import document as d
-from planguard.plan.pointers import step
 from planguard.plan.format import read_trusted
 from planguard.plan.limits import DEFAULT_LIMITS
+from planguard.plan.pointers import step
 from planguard.plan.program import ProgramBuilder
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class PlanBuilder:
         )
         return name
 
-    def fusion(self, id: str, members: Iterable[str], **fields: Any) -> None:  # noqa: A002
+    def fusion(self, id: str, members: Iterable[str], **fields: Any) -> None:
         """Declare a fused buffer over the actions with the ids ``members``."""
         given = {name: value for name, value in fields.items() if value is not None}
         self._fusion.append(d.FusionSpec(id=id, members=list(members), **given))
@@ -199,7 +199,7 @@ def _encode(plan: dict[str, Any]) -> bytes:
 
 def _plain(value: Any) -> Any:
     """Turn integers and floats of other libraries into Python's own."""
-    if hasattr(value, "__index__"):
+    if isinstance(value, SupportsIndex):
         return operator.index(value)
     if hasattr(value, "tolist"):
         return value.tolist()
@@ -209,7 +209,7 @@ def _plain(value: Any) -> Any:
 def _selector(ranks: int | str | Iterable[int]) -> str:
     if isinstance(ranks, str):
         return ranks
-    if hasattr(ranks, "__index__"):
+    if isinstance(ranks, SupportsIndex):
         return str(operator.index(ranks))
     return ",".join(_intervals(sorted(operator.index(rank) for rank in ranks)))
 

@@ -6,14 +6,12 @@ of repetitions: groups stay families, loops stay loops.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from array import array
 
-if TYPE_CHECKING:
-    from array import array
+from msgspec import Struct, field
 
-    from planguard.plan.nodes import Action
-    from planguard.plan.pointers import Steps
+from planguard.plan.nodes import Action
+from planguard.plan.pointers import Steps
 
 WORDS = 6
 """Words per instruction: op, a, b, sig, label, stream."""
@@ -25,8 +23,7 @@ POOLED = 0x80000000
 """Set in a label word whose label depends on the iteration of the innermost enclosing repeat."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """What the members of one match must agree on.
 
     Attributes:
@@ -51,8 +48,7 @@ class Signature:
     splits: tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """The instructions of one template, or of one explicit rank program.
 
     Attributes:
@@ -70,21 +66,23 @@ class Program:
 
     name: str
     steps: Steps
-    actions: list[Action] = field(repr=False)
+    actions: list[Action]
     code: array[int]
-    nodes: list[Action] = field(repr=False)
+    nodes: list[Action]
     length: int
     n_slots: int
     slot_names: tuple[str, ...]
-    ids: dict[str, Action] = field(default_factory=dict, repr=False)
-    origins: dict[int, Action] = field(default_factory=dict, repr=False)
+    ids: dict[str, Action] = field(default_factory=dict)
+    origins: dict[int, Action] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.code) // WORDS
 
+    def __repr__(self) -> str:
+        return f"Program({self.name!r}, {len(self)} instructions)"
 
-@dataclass(frozen=True, slots=True)
-class CompiledPlan:
+
+class CompiledPlan(Struct, frozen=True):
     """A plan as words; ``docs/explanation/symbolic-plan.md`` describes every table.
 
     Attributes:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from planguard.errors import PlanError
 from planguard.plan.actions import NONE
 from planguard.plan.code import CompiledPlan
 from planguard.plan.defects import Defect, nearest
-from planguard.plan.emit import Tables, emit_program
+from planguard.plan.emit import emit_program
+from planguard.plan.emitter import Tables
 from planguard.plan.groups import WORLD, Mesh, ProcessGroup
 from planguard.plan.pointers import find_node, step
 from planguard.plan.refs import Refs
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from planguard.plan.pointers import Steps
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """A compiled document and what its checks need besides the words.
 
     Attributes:
@@ -78,7 +77,7 @@ def _mesh(document: Document, file: str | None) -> Mesh | None:
         message = f"the mesh has {size if dims else 0} ranks, the world {document.world_size}"
     elif len(set(names)) < len(names):
         message = "a mesh dimension is named twice"
-    elif len(names) > 31:  # noqa: PLR2004 - families are masks of 32 bits
+    elif len(names) > 31:
         message = "more than 31 mesh dimensions"
     elif "wrap" in names or any(set("=,") & set(name) for name in names):
         message = "a mesh dimension cannot be named wrap, nor hold = or ,"
@@ -94,9 +93,7 @@ def _mesh(document: Document, file: str | None) -> Mesh | None:
     return Mesh.of(dims)
 
 
-def _groups(
-    document: Document, mesh: Mesh | None, file: str | None
-) -> tuple[ProcessGroup, ...]:
+def _groups(document: Document, mesh: Mesh | None, file: str | None) -> tuple[ProcessGroup, ...]:
     world = ProcessGroup(WORLD, range(document.world_size))
     groups = {WORLD: world}
     for name, spec in ({} if document.groups is UNSET else document.groups).items():

@@ -63,8 +63,10 @@ def _works(node: Any) -> str:
     if isinstance(node.work, str):
         return shorten(node.work, 40)
     mode = "" if node.mode is UNSET or node.mode == "all" else f"{node.mode} of "
-    return mode + ", ".join(shorten(work, 20) for work in node.work[:SHOWN_MEMBERS]) + (
-        ", ..." if len(node.work) > SHOWN_MEMBERS else ""
+    return (
+        mode
+        + ", ".join(shorten(work, 20) for work in node.work[:SHOWN_MEMBERS])
+        + (", ..." if len(node.work) > SHOWN_MEMBERS else "")
     )
 
 

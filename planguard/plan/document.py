@@ -1,7 +1,5 @@
 """The top level of ``planguard.plan/1`` as typed records."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -37,13 +35,13 @@ class Record(
     """Base of every record that is not an action."""
 
 
-class MeshSpec(Record, kw_only=True):
+class MeshSpec(Record, kw_only=True, frozen=True):
     """A device mesh; the last dimension varies fastest."""
 
     dims: list[tuple[Name, Positive]]
 
 
-class GroupSpec(Record, kw_only=True):
+class GroupSpec(Record, kw_only=True, frozen=True):
     """A process group: explicit ``ranks``, or a family over ``mesh_dims``."""
 
     ranks: list[Unsigned] | UnsetType = UNSET
@@ -52,14 +50,14 @@ class GroupSpec(Record, kw_only=True):
     created: OptUnsigned = UNSET
 
 
-class Use(Record, kw_only=True):
+class Use(Record, kw_only=True, frozen=True):
     """What the ranks of one selector run."""
 
     template: OptName = UNSET
     actions: list[Action] | UnsetType = UNSET
 
 
-class FusionSpec(Record, kw_only=True):
+class FusionSpec(Record, kw_only=True, frozen=True):
     """A fused buffer: members that become ready in any order and leave in merged collectives."""
 
     id: Name
@@ -73,7 +71,7 @@ class FusionSpec(Record, kw_only=True):
     members: list[Name]
 
 
-class TensorSpec(Record, kw_only=True):
+class TensorSpec(Record, kw_only=True, frozen=True):
     """A tensor that actions may name instead of a size."""
 
     shape: list[Unsigned]
@@ -81,7 +79,7 @@ class TensorSpec(Record, kw_only=True):
     strategy: list[Index] | UnsetType = UNSET
 
 
-class RankPlace(Record, kw_only=True):
+class RankPlace(Record, kw_only=True, frozen=True):
     """Where a rank runs."""
 
     rank: Unsigned
@@ -90,7 +88,7 @@ class RankPlace(Record, kw_only=True):
     nic: OptUnsigned = UNSET
 
 
-class Link(Record, kw_only=True):
+class Link(Record, kw_only=True, frozen=True):
     """A link between the devices of two ranks, for pictures and cost models."""
 
     src: Unsigned
@@ -101,21 +99,21 @@ class Link(Record, kw_only=True):
     duplex: OptBool = UNSET
 
 
-class TopologySpec(Record, kw_only=True):
+class TopologySpec(Record, kw_only=True, frozen=True):
     """Places of the ranks and links between them."""
 
     ranks: list[RankPlace] | UnsetType = UNSET
     links: list[Link] | UnsetType = UNSET
 
 
-class ProducerSpec(Record, kw_only=True):
+class ProducerSpec(Record, kw_only=True, frozen=True):
     """The tool that wrote the plan."""
 
     tool: str
     version: OptText = UNSET
 
 
-class ApproximationSpec(Record, kw_only=True):
+class ApproximationSpec(Record, kw_only=True, frozen=True):
     """One entry of the approximation ledger of the tool that wrote the plan."""
 
     kind: Name
@@ -125,7 +123,7 @@ class ApproximationSpec(Record, kw_only=True):
     actions: list[tuple[Unsigned, Unsigned]] | UnsetType = UNSET
 
 
-class Document(Record, kw_only=True):
+class Document(Record, kw_only=True, frozen=True):
     """A plan file."""
 
     schema: Literal["planguard.plan/1"]

@@ -30,7 +30,7 @@ def read(
     """Read and check a plan.
 
     Args:
-        source: Path of a ``.plan.json`` or ``.plan.json.gz`` file, its bytes, or the decoded object.
+        source: Path of a ``.plan.json`` or ``.plan.json.gz`` file, its bytes, or the object in it.
         file: Name for messages, when ``source`` is not a path.
         limits: What the plan may cost.
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from msgspec import Struct
 
 WORLD = "world"
 
 
-@dataclass(frozen=True, slots=True)
-class Mesh:
+class Mesh(Struct, frozen=True):
     """A device mesh in row-major order: the last dimension varies fastest.
 
     Attributes:
@@ -70,8 +67,7 @@ class Mesh:
         return index
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessGroup:
+class ProcessGroup(Struct, frozen=True):
     """An ordered set of ranks, or a family of such sets over a mesh.
 
     Attributes:

@@ -1,24 +1,23 @@
-"""Lives of handles and groups along one program: started, waited for once, not used afterwards.
+"""Lives of handles and groups along a program: started, waited for once, not used afterwards.
 
 Programs are walked once, loops included. What an event leaves behind does not depend on what was
-there before, so the second iteration of a loop can differ from the first only in the events of each
-name up to the first one that decides its state; those are replayed from the state at the loop's end.
+there before, so the second iteration of a loop can differ from the first only in the events of
+each name up to the first that decides its state. Those are replayed from the end of the loop.
 """
 
 from __future__ import annotations
 
-from array import array
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from planguard.plan.actions import MEMBER, Kind, is_collective, is_point_to_point
-from planguard.plan.code import REF_WORDS, WORDS
+from planguard.plan.code import REF_WORDS, WORDS, Program
 from planguard.plan.defects import Defect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from planguard.plan.code import Program
+    from array import array
 
 Event = tuple[int, str]
 """Slot or group index, and what happens to it."""
@@ -27,8 +26,7 @@ Problem = tuple[str, str, str]
 """Code, message, hint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """A small automaton.
 
     Attributes:
@@ -77,7 +75,11 @@ HANDLES = Rules(
 )
 
 _DESTROYED: Problem = ("PG407", "the group was destroyed before", "destroy it after its last use")
-_LATE: Problem = ("PG408", "the group was used before its new_group", "create it before its first use")
+_LATE: Problem = (
+    "PG408",
+    "the group was used before its new_group",
+    "create it before its first use",
+)
 
 GROUPS = Rules(
     after={"use": "used", "create": "created", "destroy": "destroyed"},
@@ -90,8 +92,7 @@ GROUPS = Rules(
 )
 
 
-@dataclass
-class _Walk:
+class _Walk(Struct):
     """State of one walk over a program."""
 
     program: Program
@@ -148,12 +149,12 @@ class _Walk:
         if problem is not None:
             code, message, hint = problem
             node = self.program.nodes[place]
-            raise Defect(node, _field(node, event), message, code=code, value=_name(node), hint=hint)
+            raise Defect(node, _field(event), message, code=code, value=_name(node), hint=hint)
         if event in self.rules.after:
             self.state[name] = self.rules.after[event]
 
 
-def _field(node: object, event: str) -> str:
+def _field(event: str) -> str:
     return "group" if event in {"use", "create", "destroy", "touch"} else "work"
 
 

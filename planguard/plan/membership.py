@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from planguard.plan.code import CompiledPlan, Program
     from planguard.plan.groups import Mesh, ProcessGroup
+    from planguard.plan.nodes import Node
 
 
 class Membership:
@@ -55,7 +56,7 @@ class Membership:
             self._members[group] = frozenset(self._groups[group].ranks)
         return self._members[group]
 
-    def _check_members(self, node: object, group: int, ranges: Sequence[range]) -> None:
+    def _check_members(self, node: Node, group: int, ranges: Sequence[range]) -> None:
         if group == 0 or self._groups[group].is_family:
             return
         members = self._members_of(group)
@@ -80,7 +81,7 @@ class Membership:
         )
 
     def _check_absolute(
-        self, node: object, group: int, peer: int, index: int, ranges: Sequence[range]
+        self, node: Node, group: int, peer: int, index: int, ranges: Sequence[range]
     ) -> None:
         if self._code.rank_program[peer] == index:
             raise _self_message(node, peer)
@@ -88,7 +89,7 @@ class Membership:
         if rank is not None:
             raise self._peer_outside(node, group, rank, peer)
 
-    def _peer_outside(self, node: object, group: int, rank: int, peer: int) -> Defect:
+    def _peer_outside(self, node: Node, group: int, rank: int, peer: int) -> Defect:
         name = self._groups[group].name
         members = self._groups[group].members(rank, self._mesh)
         message = f"peer {peer} of rank {rank} is not in its group {name}"
@@ -96,7 +97,7 @@ class Membership:
         return Defect(node, "peer", message, code="PG403", value=peer, hint=hint)
 
     def _check_relative(
-        self, node: object, group: int, dim: int, step: int, ranges: Sequence[range]
+        self, node: Node, group: int, dim: int, step: int, ranges: Sequence[range]
     ) -> None:
         mesh = self._mesh
         assert mesh is not None  # noqa: S101 - refs.py refuses relative peers without a mesh
@@ -114,7 +115,7 @@ class Membership:
                 raise Defect(node, "peer", message, code="PG402", value=delta, hint=hint)
         if delta % size == 0 if wrap else delta == 0:
             raise _self_message(node, rank)
-        self._check_relative_members(node, group, dim, delta, wrap, ranges)
+        self._check_relative_members(node, group, dim, step, ranges)
 
     def _off_mesh(self, dim: int, delta: int, ranges: Sequence[range]) -> int | None:
         mesh = self._mesh
@@ -131,9 +132,10 @@ class Membership:
         return None
 
     def _check_relative_members(
-        self, node: object, group: int, dim: int, delta: int, wrap: bool, ranges: Sequence[range]
+        self, node: Node, group: int, dim: int, step: int, ranges: Sequence[range]
     ) -> None:
         spec, mesh = self._groups[group], self._mesh
+        delta, wrap = step >> 1, bool(step & 1)
         if group == 0 or mesh is None or (spec.is_family and dim in spec.mesh_dims):
             return
         members = frozenset() if spec.is_family else self._members_of(group)
@@ -143,9 +145,7 @@ class Membership:
                 if peer is not None and peer not in members:
                     raise self._peer_outside(node, group, rank, peer)
 
-    def _check_signature(
-        self, node: object, group: int, sig: int, ranges: Sequence[range]
-    ) -> None:
+    def _check_signature(self, node: Node, group: int, sig: int, ranges: Sequence[range]) -> None:
         signature = self._code.signatures[sig]
         if signature.root is not None and self._code.sig_root[sig] != NONE:
             rank = self._outside(group, signature.root, ranges)
@@ -154,9 +154,7 @@ class Membership:
                 members = self._groups[group].members(rank, self._mesh)
                 message = f"root {signature.root} is not in group {name} of rank {rank}"
                 hint = f"roots are global ranks; the group has the ranks {_some(members)}"
-                raise Defect(
-                    node, "root", message, code="PG404", value=signature.root, hint=hint
-                )
+                raise Defect(node, "root", message, code="PG404", value=signature.root, hint=hint)
         if signature.splits is None:
             return
         size = self._groups[group].size(self._mesh)
@@ -167,11 +165,9 @@ class Membership:
                 raise Defect(node, field, message, value=split, hint=hint)
 
 
-def _self_message(node: object, rank: int) -> Defect:
+def _self_message(node: Node, rank: int) -> Defect:
     message = f"rank {rank} would exchange a message with itself"
-    return Defect(
-        node, "peer", message, code="PG010", value=rank, hint="copy locally instead"
-    )
+    return Defect(node, "peer", message, code="PG010", value=rank, hint="copy locally instead")
 
 
 def _distinct(program: Program) -> Iterator[tuple[int, int, int]]:

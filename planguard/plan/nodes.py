@@ -2,11 +2,12 @@
 
 Absent fields are UNSET and are not written back, so that a document can be written exactly as it
 was read. Nothing here is checked beyond types and ranges; ``compile`` and ``wellformed`` do that.
+
+Annotations are evaluated here, not postponed: the decoder would evaluate each of them again for
+every class that inherits it, which is most of its cost.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -68,7 +69,7 @@ class Node(
     phase: OptText = UNSET
 
 
-class Sized(Node, kw_only=True):
+class Sized(Node, kw_only=True, frozen=True):
     """An action that moves data: ``bytes``, or ``count`` and ``dtype``, or a tensor or shape."""
 
     bytes: OptUnsigned = UNSET
@@ -78,7 +79,7 @@ class Sized(Node, kw_only=True):
     shape: list[Unsigned] | UnsetType = UNSET
 
 
-class PointToPoint(Sized, kw_only=True):
+class PointToPoint(Sized, kw_only=True, frozen=True):
     """A send, a receive or a probe."""
 
     peer: Unsigned | Literal["any"] | dict[str, Offset | bool]
@@ -86,40 +87,40 @@ class PointToPoint(Sized, kw_only=True):
     group: OptName = UNSET
 
 
-class AnySend(PointToPoint, kw_only=True):
+class AnySend(PointToPoint, kw_only=True, frozen=True):
     """A send, blocking or not."""
 
     work: OptName = UNSET
     mode: Literal["standard", "synchronous", "buffered", "ready"] | UnsetType = UNSET
 
 
-class AnyRecv(PointToPoint, kw_only=True):
+class AnyRecv(PointToPoint, kw_only=True, frozen=True):
     """A receive, blocking or not."""
 
     work: OptName = UNSET
 
 
-class Send(AnySend, tag="send"):
+class Send(AnySend, tag="send", frozen=True):
     """Blocking send."""
 
 
-class Isend(AnySend, tag="isend"):
+class Isend(AnySend, tag="isend", frozen=True):
     """Send that returns a work handle."""
 
 
-class Recv(AnyRecv, tag="recv"):
+class Recv(AnyRecv, tag="recv", frozen=True):
     """Blocking receive."""
 
 
-class Irecv(AnyRecv, tag="irecv"):
+class Irecv(AnyRecv, tag="irecv", frozen=True):
     """Receive that returns a work handle."""
 
 
-class Probe(PointToPoint, tag="probe"):
+class Probe(PointToPoint, tag="probe", frozen=True):
     """MPI probe: waits for a message and leaves it there."""
 
 
-class Collective(Sized, rename={"async_": "async"}, kw_only=True):
+class Collective(Sized, rename={"async_": "async"}, kw_only=True, frozen=True):
     """A call that every member of the group makes."""
 
     group: OptName = UNSET
@@ -131,59 +132,59 @@ class Collective(Sized, rename={"async_": "async"}, kw_only=True):
     work: OptName = UNSET
 
 
-class AllReduce(Collective, tag="all_reduce"):
+class AllReduce(Collective, tag="all_reduce", frozen=True):
     """Sum (or another reduction) to every rank."""
 
 
-class AllGather(Collective, tag="all_gather"):
+class AllGather(Collective, tag="all_gather", frozen=True):
     """Every rank's tensor to every rank, as a list."""
 
 
-class AllGatherIntoTensor(Collective, tag="all_gather_into_tensor"):
+class AllGatherIntoTensor(Collective, tag="all_gather_into_tensor", frozen=True):
     """Every rank's tensor to every rank, as one tensor."""
 
 
-class ReduceScatter(Collective, tag="reduce_scatter"):
+class ReduceScatter(Collective, tag="reduce_scatter", frozen=True):
     """Reduce a list of tensors and keep the own one."""
 
 
-class ReduceScatterTensor(Collective, tag="reduce_scatter_tensor"):
+class ReduceScatterTensor(Collective, tag="reduce_scatter_tensor", frozen=True):
     """Reduce one tensor and keep the own part."""
 
 
-class Broadcast(Collective, tag="broadcast"):
+class Broadcast(Collective, tag="broadcast", frozen=True):
     """The root's tensor to every rank."""
 
 
-class Reduce(Collective, tag="reduce"):
+class Reduce(Collective, tag="reduce", frozen=True):
     """Reduction to the root."""
 
 
-class Gather(Collective, tag="gather"):
+class Gather(Collective, tag="gather", frozen=True):
     """Every rank's tensor to the root."""
 
 
-class Scatter(Collective, tag="scatter"):
+class Scatter(Collective, tag="scatter", frozen=True):
     """One part of the root's tensor to each rank."""
 
 
-class AllToAll(Collective, tag="all_to_all"):
+class AllToAll(Collective, tag="all_to_all", frozen=True):
     """One tensor from every rank to every rank."""
 
 
-class AllToAllSingle(Collective, tag="all_to_all_single"):
+class AllToAllSingle(Collective, tag="all_to_all_single", frozen=True):
     """One part of a tensor from every rank to every rank."""
 
 
-class Barrier(Collective, tag="barrier"):
+class Barrier(Collective, tag="barrier", frozen=True):
     """Wait for every member."""
 
 
-class Scan(Collective, tag="scan"):
+class Scan(Collective, tag="scan", frozen=True):
     """MPI inclusive prefix reduction."""
 
 
-class Exscan(Collective, tag="exscan"):
+class Exscan(Collective, tag="exscan", frozen=True):
     """MPI exclusive prefix reduction."""
 
 
@@ -201,7 +202,7 @@ class Part(Struct, forbid_unknown_fields=True, kw_only=True, frozen=True, gc=Fal
     shape: list[Unsigned] | UnsetType = UNSET
 
 
-class Coalesced(Node, tag="coalesced", rename={"async_": "async"}, kw_only=True):
+class Coalesced(Node, tag="coalesced", rename={"async_": "async"}, kw_only=True, frozen=True):
     """Several collectives of one kind merged into one launch; the lists must agree."""
 
     kind: CoalescedName
@@ -212,33 +213,33 @@ class Coalesced(Node, tag="coalesced", rename={"async_": "async"}, kw_only=True)
     work: OptName = UNSET
 
 
-class Wait(Node, tag="wait", kw_only=True):
+class Wait(Node, tag="wait", kw_only=True, frozen=True):
     """Completes when its handles do."""
 
     work: Name | list[Name]
     mode: Literal["all", "any", "some"] | UnsetType = UNSET
 
 
-class Test(Node, tag="test", kw_only=True):
+class Test(Node, tag="test", kw_only=True, frozen=True):
     """Polls a handle and never blocks."""
 
     work: Name
 
 
-class Drop(Node, tag="drop", kw_only=True):
+class Drop(Node, tag="drop", kw_only=True, frozen=True):
     """The handle dies unwaited."""
 
     work: Name
 
 
-class Batch(Node, tag="batch", kw_only=True):
+class Batch(Node, tag="batch", kw_only=True, frozen=True):
     """One launch of several operations: ``ncclGroup`` or ``batch_isend_irecv``."""
 
-    ops: list[Member]
+    ops: "list[Member]"
     work: OptName = UNSET
 
 
-class Compute(Node, tag="compute", kw_only=True):
+class Compute(Node, tag="compute", kw_only=True, frozen=True):
     """Computation: blocks its stream and carries data dependencies."""
 
     op_name: OptText = UNSET
@@ -248,89 +249,89 @@ class Compute(Node, tag="compute", kw_only=True):
     bytes: OptUnsigned = UNSET
 
 
-class HostSync(Node, tag="host_sync"):
+class HostSync(Node, tag="host_sync", frozen=True):
     """The host waits for everything queued, or for one stream."""
 
 
-class EventRecord(Node, tag="event_record", kw_only=True):
+class EventRecord(Node, tag="event_record", kw_only=True, frozen=True):
     """Marks a point of a stream."""
 
     event: Name
 
 
-class EventWait(Node, tag="event_wait", kw_only=True):
+class EventWait(Node, tag="event_wait", kw_only=True, frozen=True):
     """A stream waits for a recorded event."""
 
     event: Name
 
 
-class Init(Node, tag="init", kw_only=True):
+class Init(Node, tag="init", kw_only=True, frozen=True):
     """Creation of a communicator: collective over its members."""
 
     group: OptName = UNSET
 
 
-class NewGroup(Node, tag="new_group", kw_only=True):
+class NewGroup(Node, tag="new_group", kw_only=True, frozen=True):
     """The torch call; the creation counter of this rank advances."""
 
     group: Name
 
 
-class Destroy(Node, tag="destroy", kw_only=True):
+class Destroy(Node, tag="destroy", kw_only=True, frozen=True):
     """The group ends on this rank."""
 
     group: OptName = UNSET
 
 
-class Unordered(Node, tag="unordered", kw_only=True):
+class Unordered(Node, tag="unordered", kw_only=True, frozen=True):
     """Items that may be issued in any order that ``after`` allows; a list is a chain."""
 
-    body: list[Action | list[Action]]
+    body: "list[Action | list[Action]]"
 
 
-class Threads(Node, tag="threads", kw_only=True):
+class Threads(Node, tag="threads", kw_only=True, frozen=True):
     """Host threads: each keeps its own order and blocks alone; the end joins all."""
 
-    threads: list[list[Action]]
+    threads: "list[list[Action]]"
 
 
-class Choice(Node, tag="choice", kw_only=True):
+class Choice(Node, tag="choice", kw_only=True, frozen=True):
     """A data-dependent branch; ``uniform`` means that every rank takes the same one."""
 
     name: OptText = UNSET
     uniform: OptBool = UNSET
-    branches: list[list[Action]]
+    branches: "list[list[Action]]"
 
 
-class Repeat(Node, tag="repeat", kw_only=True):
+class Repeat(Node, tag="repeat", kw_only=True, frozen=True):
     """A loop, kept symbolic."""
 
     times: Annotated[int, Meta(ge=1, le=MAX_INT)]
-    body: list[Action]
+    body: "list[Action]"
 
 
-class Copy(Sized, kw_only=True):
+class Copy(Sized, kw_only=True, frozen=True):
     """A copy between host and device memory, for pictures."""
 
     path: Literal["peer", "via_host", "nic", "local"] | UnsetType = UNSET
     memory: Literal["explicit", "unified", "zero-copy"] | UnsetType = UNSET
 
 
-class HostToDevice(Copy, tag="h2d"):
+class HostToDevice(Copy, tag="h2d", frozen=True):
     """Copy from the host to this rank's device."""
 
 
-class DeviceToHost(Copy, tag="d2h"):
+class DeviceToHost(Copy, tag="d2h", frozen=True):
     """Copy from this rank's device to the host."""
 
 
-class DeviceToDevice(Copy, tag="d2d", kw_only=True):
+class DeviceToDevice(Copy, tag="d2d", kw_only=True, frozen=True):
     """Copy to the device of another rank."""
 
     peer: Unsigned | UnsetType = UNSET
 
 
-class Exit(Node, tag="exit"):
+class Exit(Node, tag="exit", frozen=True):
     """The rank ends here."""
 
 
@@ -350,8 +351,7 @@ Action: TypeAlias = (
 """Any action of a plan."""
 
 OP_CLASSES: dict[str, type[Node]] = {
-    cls.__struct_config__.tag: cls  # type: ignore[misc]
-    for cls in Action.__args__  # type: ignore[attr-defined]
+    str(cls.__struct_config__.tag): cls for cls in get_args(Action)
 }
 """Operation name to its class."""
 

@@ -122,8 +122,7 @@ class Plan:
         """Number of actions of all ranks."""
         counts = self.code.rank_program
         return sum(
-            program.length * counts.count(index)
-            for index, program in enumerate(self.code.programs)
+            program.length * counts.count(index) for index, program in enumerate(self.code.programs)
         )
 
     def action_at(self, rank: int, index: int, member: int | None = None) -> ActionView:
@@ -154,7 +153,9 @@ class Plan:
             iterations=iterations,
             id=_substitute(node.id, iterations),
             label=_substitute(node.label, iterations),
-            src=None if node.src is UNSET else Source(node.src.file, node.src.line, node.src.function),
+            src=None
+            if node.src is UNSET
+            else Source(node.src.file, node.src.line, node.src.function),
             steps=steps,
             pointer=render(steps),
         )

@@ -70,7 +70,7 @@ def line_of(data: bytes, steps: Sequence[Step]) -> int | None:
     from json import JSONDecoder
     from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 
-    skip = JSONDecoder().scan_once
+    skip = JSONDecoder().scan_once  # type: ignore[attr-defined]
     blank = WHITESPACE.match
     text = data.decode()
     place = blank(text, 0).end()

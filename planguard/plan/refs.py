@@ -90,7 +90,7 @@ class Refs:
         dim = self._mesh.names.index(name) if self._mesh else 0
         return PeerMode.RELATIVE, dim, delta * 2 + wrap
 
-    def _check_step(self, node: Node, name: str, delta: int | bool) -> None:
+    def _check_step(self, node: Node, name: str, delta: object) -> None:
         if self._mesh is None:
             hint = 'declare "mesh", or name a global rank'
             raise Defect(node, "peer", "a relative peer needs a mesh", code="PG411", hint=hint)

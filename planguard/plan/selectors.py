@@ -75,7 +75,9 @@ def _box(chosen: dict[int, range], mesh: Mesh) -> list[range]:
             ranges = [range(start, stop, _period(only, block))]
         else:
             ranges = [
-                range(k * block + r.start, k * block + r.stop, r.step) for k in places for r in ranges
+                range(k * block + r.start, k * block + r.stop, r.step)
+                for k in places
+                for r in ranges
             ]
         block *= mesh.sizes[dim]
     return ranges

@@ -1,4 +1,4 @@
-"""What the fast path of the reader leaves open: ``x-`` names, duplicate keys, exact error places."""
+"""What the fast path of the reader leaves open: ``x-`` names, repeated keys, places of errors."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(plain) == len(pairs):
         return plain
     marked = _Repeated(plain)
-    seen: set[str] = set()
-    marked.key = next(key for key, _ in pairs if key in seen or seen.add(key))
+    keys = [key for key, _ in pairs]
+    marked.key = next(key for place, key in enumerate(keys) if key in keys[:place])
     return marked
 
 

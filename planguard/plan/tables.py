@@ -1,9 +1,9 @@
-"""Interning tables of a compilation: sizes and signatures, labels, streams, variable-length lists."""
+"""Interning tables of a compilation: sizes, signatures, labels, streams, lists."""
 
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
@@ -135,7 +135,7 @@ class Signatures:
         self.layout.append(0 if s.layout is None else self._list("layout", s.layout, layouts))
         self.split.append(0 if s.splits is None else self._list("splits", s.splits, splits))
 
-    def _list(self, what: str, value: object, pool: list[object]) -> int:
+    def _list(self, what: str, value: object, pool: list[Any]) -> int:
         found = self._lists.get((what, value))
         if found is None:
             found = self._lists[what, value] = len(pool)

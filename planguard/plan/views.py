@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from planguard.plan.actions import Kind
-    from planguard.plan.nodes import Action
-    from planguard.plan.pointers import Steps
-    from planguard.verdict import Source
+from msgspec import Struct, to_builtins
+
+from planguard.plan.actions import Kind
+from planguard.plan.nodes import Action
+from planguard.plan.pointers import Steps
+from planguard.verdict import Source
 
 
-@dataclass(frozen=True, slots=True)
-class ActionView:
+class ActionView(Struct, frozen=True):
     """One action of one rank, with everything a person may want to see of it.
 
     Attributes:
@@ -50,8 +49,6 @@ class ActionView:
     @property
     def fields(self) -> dict[str, Any]:
         """The fields as they stand in the plan, without ``op``."""
-        import msgspec
-
-        plain: dict[str, Any] = msgspec.to_builtins(self.action)
+        plain: dict[str, Any] = to_builtins(self.action)
         plain.pop("op")
         return plain

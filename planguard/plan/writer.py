@@ -10,7 +10,7 @@ from msgspec import UNSET
 from planguard.plan import nodes as n
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from planguard.plan.document import Document
 
@@ -29,7 +29,7 @@ def document_text(document: Document) -> bytes:
 
 def plan_lines(
     head: dict[str, Any],
-    templates: dict[str, Sequence[Any]],
+    templates: Mapping[str, Sequence[Any]],
     ranks: Iterable[tuple[str, Sequence[Any] | bytes]],
 ) -> Iterator[bytes]:
     """Yield the text of a plan file piece by piece.
