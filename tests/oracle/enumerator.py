@@ -26,6 +26,22 @@ class OracleBudget(Exception):  # noqa: N818  # as OracleUnsupported
 
 
 @dataclass(frozen=True)
+class Effort:
+    """How much to explore.
+
+    Attributes:
+        limit: states to visit per choice where runs may end differently; beyond is OracleBudget.
+        verify: states to visit per choice where all runs must end alike, to see that they do;
+            0 trusts the theorem and follows a single run in random order.
+        seed: seeds the order of single runs.
+    """
+
+    limit: int = 100_000
+    verify: int = 20_000
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class Ending:
     """How the maximal runs of one choice may end.
 
@@ -120,16 +136,16 @@ def one_ending(system: System, rng: random.Random) -> State:
     return state
 
 
-def _endings(system: System, *, confluent: bool, limit: int, seed: int) -> tuple[set[State], int]:
+def _endings(system: System, *, confluent: bool, effort: Effort) -> tuple[set[State], int]:
     if not confluent:
-        return all_endings(system, limit)
-    ending = one_ending(system, random.Random(seed))
-    if limit <= 0:
+        return all_endings(system, effort.limit)
+    ending = one_ending(system, random.Random(effort.seed))
+    if effort.verify <= 0:
         return {ending}, 0
     try:
-        maximal, count = all_endings(system, limit)
+        maximal, count = all_endings(system, effort.verify)
     except OracleBudget:
-        return {ending}, limit
+        return {ending}, effort.verify
     if maximal != {ending}:
         raise AssertionError(f"{len(maximal)} different endings where runs must be confluent")
     return maximal, count
@@ -158,19 +174,12 @@ def _is_matched(system: System, state: State) -> bool:
 
 
 class Oracle:
-    """Judges one plan under one model.
+    """Judges one plan under one model."""
 
-    Args:
-        limit: states to visit per choice. A confluent execution beyond it is judged from one
-            random run (its confluence then stays unverified); any other raises OracleBudget.
-        seed: seeds the order of the single runs.
-    """
-
-    def __init__(self, lowered: Lowered, model: Model, *, limit: int, seed: int) -> None:
+    def __init__(self, lowered: Lowered, model: Model, effort: Effort) -> None:
         self.lowered = lowered
         self.model = model
-        self.limit = limit
-        self.seed = seed
+        self.effort = effort
         self.confluent = is_confluent(lowered, model)
         self.states = 0
 
@@ -207,7 +216,7 @@ class Oracle:
         return [self._attributed(agreeing, state, choice, stuck) for state in counterfactual]
 
     def _explore(self, system: System) -> list[State]:
-        states, count = _endings(system, confluent=self.confluent, limit=self.limit, seed=self.seed)
+        states, count = _endings(system, confluent=self.confluent, effort=self.effort)
         self.states += count
         return sorted(states)
 
@@ -224,21 +233,17 @@ class Oracle:
         return Ending(choice, stuck, own, tuple(sorted(found.values())), matched=True)
 
 
-def enumerate_plan(
-    plan: dict[str, Any], model: str, *, limit: int = 20_000, seed: int = 0
-) -> OracleVerdict:
+def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) -> OracleVerdict:
     """Judge a plan by exploring its executions under a model.
 
     Args:
         plan: a decoded, valid `planguard.plan/1` document, small enough to explore.
         model: the name of an execution model.
-        limit: states to visit per choice; 0 follows a single run wherever that is exact.
-        seed: seeds the order of single runs.
+        effort: how much to explore.
 
     Raises:
         OracleUnsupported: the plan uses something that the enumerator does not judge.
-        OracleBudget: the plan is not confluent and has more states than `limit`.
+        OracleBudget: the plan is not confluent and has more states than the effort allows.
     """
     rules = MODELS[model]
-    lowered = lower(expand(plan), rules)
-    return Oracle(lowered, rules, limit=limit, seed=seed).verdict()
+    return Oracle(lower(expand(plan), rules), rules, effort).verdict()

@@ -6,17 +6,33 @@ by name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 INFINITE = 1 << 30
 ALL_REDUCE_SLOT = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_tensor"})
-# One operation under two spellings: the list form and the tensor form of the same exchange.
-SPELLINGS = {
-    "all_gather_into_tensor": "all_gather",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "all_to_all_single": "all_to_all",
-}
+# Two spellings of one operation. That the all-gathers and the all-to-alls meet is measured on
+# gloo; there the list form and the tensor form of reduce_scatter abort or hang (measured), while
+# NCCL has one reduce-scatter under both.
+SPELLINGS = {"all_gather_into_tensor": "all_gather", "all_to_all_single": "all_to_all"}
+NCCL_SPELLINGS = {**SPELLINGS, "reduce_scatter_tensor": "reduce_scatter"}
+# A gather and a scatter are a set of sends and receives with the root, on every backend.
+FUSED = frozenset({"gather", "scatter"})
+# Of nothing these return at once and alone on gloo; the others wait as for any size (measured).
+EMPTY_ALONE = frozenset(
+    {
+        "all_reduce",
+        "all_gather",
+        "all_gather_into_tensor",
+        "reduce",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+    }
+)
 
 
 class Queue(Enum):
@@ -48,8 +64,11 @@ class Model:
         lazy: the first use of a communicator creates it, which blocks the host.
         residency: K is a choice, 1 to infinity (else it is infinite).
         eager_bytes: sends and rooted collectives up to this size may leave early; a choice.
-        degrees: rooted collectives need only their neighbors in the algorithm, not everybody.
-        empty_alone: an all_reduce of nothing needs nobody.
+        neighbors: collectives that need only those they exchange data with, not everybody.
+        own_arguments: with whom a member exchanges follows from its own kind and root, so that
+            members that disagree wait for each other in vain.
+        empty_alone: collectives of nothing need nobody.
+        spellings: kinds that are one operation, by the name of that operation.
         checked: a collective first makes the host wait for the same call of all members.
         barrier_blocks: a barrier blocks the host even where other calls block a stream.
         barrier_last: a barrier starts after the rank's earlier collectives of the group.
@@ -69,8 +88,10 @@ class Model:
     lazy: bool = False
     residency: bool = False
     eager_bytes: int | None = None
-    degrees: bool = False
-    empty_alone: bool = False
+    neighbors: frozenset[str] = FUSED
+    own_arguments: bool = False
+    empty_alone: frozenset[str] = frozenset()
+    spellings: Mapping[str, str] = field(default_factory=lambda: SPELLINGS)
     checked: bool = False
     barrier_blocks: bool = False
     barrier_last: bool = False
@@ -87,8 +108,9 @@ GLOO = Model(
     Queue.OWN,
     host_waits=True,
     tags=True,
-    degrees=True,
-    empty_alone=True,
+    neighbors=FUSED | {"broadcast"},
+    own_arguments=True,
+    empty_alone=EMPTY_ALONE,
     barrier_last=True,
     kinds_hang=True,
     fragile_handles=True,
@@ -100,7 +122,8 @@ GLOO_DETAIL = Model(
     Queue.OWN,
     host_waits=True,
     tags=True,
-    degrees=True,
+    neighbors=FUSED | {"broadcast"},
+    own_arguments=True,
     checked=True,
     barrier_last=True,
     fragile_handles=True,
@@ -115,6 +138,7 @@ NCCL = Model(
     residency=True,
     barrier_blocks=True,
     fused_batch=True,
+    spellings=NCCL_SPELLINGS,
 )
 NCCL_LAZY = Model(
     Queue.COMMUNICATOR,
@@ -125,6 +149,7 @@ NCCL_LAZY = Model(
     residency=True,
     barrier_blocks=True,
     fused_batch=True,
+    spellings=NCCL_SPELLINGS,
 )
 NCCL_EAGER = Model(
     Queue.COMMUNICATOR,
@@ -133,6 +158,7 @@ NCCL_EAGER = Model(
     residency=True,
     barrier_blocks=True,
     fused_batch=True,
+    spellings=NCCL_SPELLINGS,
     creation=Creation.WORLD,
 )
 NCCL_SERIALIZED = Model(
@@ -141,6 +167,7 @@ NCCL_SERIALIZED = Model(
     tags=False,
     barrier_blocks=True,
     fused_batch=True,
+    spellings=NCCL_SPELLINGS,
 )
 MPI_EAGER = Model(
     Queue.OWN,
@@ -181,11 +208,15 @@ MODELS = {
 }
 
 
-def same_kind(kind: str, other: str) -> bool:
+def same_kind(model: Model, kind: str, other: str) -> bool:
     """Tell whether two spellings name one operation."""
-    return SPELLINGS.get(kind, kind) == SPELLINGS.get(other, other)
+    return model.spellings.get(kind, kind) == model.spellings.get(other, other)
 
 
-def same_slot(kind: str, other: str) -> bool:
-    """Tell whether gloo lets two kinds meet (measured: all but the all-reduce family hang)."""
-    return same_kind(kind, other) or {kind, other} <= ALL_REDUCE_SLOT
+def same_slot(model: Model, kind: str, other: str) -> bool:
+    """Tell whether two kinds of one round meet at all, as equals or not.
+
+    On gloo all pairs but the all-reduce family wait for each other forever (measured).
+    """
+    family = model.own_arguments and {kind, other} <= ALL_REDUCE_SLOT
+    return not model.kinds_hang or family or same_kind(model, kind, other)

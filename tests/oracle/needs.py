@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oracle.degrees import ancestors, flows
-from oracle.host import position
-from oracle.models import same_kind, same_slot
+from oracle.handles import BrokenHandles
+from oracle.models import same_slot
 from oracle.program import ROOTED
 
 if TYPE_CHECKING:
@@ -25,13 +25,14 @@ class Needs:
         self.system = system
         self.model = system.model
         self.agree = agree
+        self.handles = BrokenHandles(system)
 
     def met(self, state: State, operation: Operation) -> bool:
         """Tell whether everything the operation needs has started."""
-        if state.poisoned and self._is_broken(state, operation):
-            return False
         if operation.is_collective:
             return not self.missing(state, operation)
+        if state.poisoned and self.handles.stops(state, operation):
+            return False
         partner = self.system.partner(state, operation)
         if partner is not None and self.system.is_started(state, partner):
             return True
@@ -42,14 +43,15 @@ class Needs:
         if self._needs_nobody(operation):
             return []
         members = self.system.members(state, operation)
+        action = operation.action
         if self._leaves_early(operation):
             return self._absent(state, operation, self._early(operation, members))
-        if not self.model.degrees:
+        if action.kind not in self.model.neighbors or action.root is None:
             return self._absent(state, operation, members)
-        sources, sinks = flows(operation.action, operation.rank, members)
-        if self.agree:
-            if operation.action.kind == "broadcast" and operation.action.root is not None:
-                sources = ancestors(operation.rank, operation.action.root, members)
+        sources, sinks = flows(action, operation.rank, members)
+        if self.agree or not self.model.own_arguments:
+            if action.kind == "broadcast":
+                sources = ancestors(operation.rank, action.root, members)
             return self._absent(state, operation, sources + sinks)
         return [rank for rank in sources if not self._gives(state, operation, rank)] + [
             rank for rank in sinks if not self._takes(state, operation, rank)
@@ -59,8 +61,8 @@ class Needs:
 
     def _needs_nobody(self, operation: Operation) -> bool:
         action = operation.action
-        empty = action.size.bytes == 0 and not action.coalesced
-        return self.model.empty_alone and action.kind == "all_reduce" and empty
+        sizes = [part.size.bytes for part in action.parts] or [action.size.bytes]
+        return action.kind in self.model.empty_alone and not any(size != 0 for size in sizes)
 
     def _leaves_early(self, operation: Operation) -> bool:
         size = operation.action.size.bytes
@@ -92,16 +94,25 @@ class Needs:
         other = self.system.in_round(state, operation, rank)
         if other is None or not self.system.is_started(state, other):
             return None
+        if state.poisoned and self._out_of_touch(state, operation, rank):
+            return None
         return other if self.agree or self._may_meet(operation, other) else None
+
+    def _out_of_touch(self, state: State, operation: Operation, rank: int) -> bool:
+        """Tell whether a dropped handle keeps two members apart, or anybody in an exchange."""
+        pair = (operation.rank, rank)
+        exchange = operation.action.kind not in self.model.neighbors
+        ranks = self.system.members(state, operation) if exchange else pair
+        return self.handles.cuts(state, operation, ranks)
 
     def _may_meet(self, one: Operation, other: Operation) -> bool:
         if self.model.blocking_is_a_kind and one.action.sync != other.action.sync:
             return False
         kinds = one.action.kind, other.action.kind
-        if self.model.kinds_hang and not (same_slot if self.model.degrees else same_kind)(*kinds):
+        if not same_slot(self.model, *kinds):
             return False
         # gloo's reduce never ends for some rank if the roots differ; which one is its own affair.
-        rooted = self.model.degrees and "reduce" in kinds
+        rooted = self.model.own_arguments and "reduce" in kinds
         return not rooted or one.action.root == other.action.root
 
     def _gives(self, state: State, operation: Operation, rank: int) -> bool:
@@ -150,43 +161,3 @@ class Needs:
                 unmatched = partner is None or not self.system.is_started(state, partner)
                 waiting += unmatched and self.system.key(state, other)[:-1] == channel
         return waiting < self.system.choice.buffer
-
-    # -- handles that died before their match ---------------------------------------------------
-
-    def _is_broken(self, state: State, operation: Operation) -> bool:
-        return any(
-            state.poisoned & dead.bit
-            and (self._dead_send if dead.is_send else self._dead_recv)(state, dead, operation)
-            for dead in self.system.lowered.operations
-        )
-
-    def _dead_send(self, state: State, dead: Operation, operation: Operation) -> bool:
-        """The message of a dropped isend never leaves, nor any later one on its channel."""
-        if operation.is_collective:
-            return False
-        key, dead_key = self.system.key(state, operation), self.system.key(state, dead)
-        return key[:-1] == dead_key[:-1] and position(key) >= position(dead_key)
-
-    def _dead_recv(self, state: State, dead: Operation, operation: Operation) -> bool:
-        """A dropped irecv swallows its message; all later traffic of that pair and group stalls."""
-        if operation is dead:
-            return True
-        swallowed = self.system.partner(state, dead)
-        if swallowed is None:
-            return False
-        if self.system.key(state, operation)[1] != self.system.key(state, dead)[1]:
-            return False
-        if operation.is_collective:
-            ends = [self.system.in_round(state, operation, one.rank) for one in (swallowed, dead)]
-            if None in ends or operation.rank not in (swallowed.rank, dead.rank):
-                return False
-            sent = ends[0]
-        elif operation.is_send:
-            sent = operation
-        else:
-            sent = self.system.partner(state, operation)
-        if sent is None or sent.rank != swallowed.rank:
-            return False
-        if not sent.is_collective and sent.action.peer != dead.rank:
-            return False
-        return self.system.issued_after(state, sent, swallowed)

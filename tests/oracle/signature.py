@@ -59,7 +59,7 @@ def _collectives(
     one: Operation, other: Operation, members: tuple[int, ...], model: Model
 ) -> str | None:
     first, second = one.action, other.action
-    if not same_kind(first.kind, second.kind):
+    if not same_kind(model, first.kind, second.kind):
         return "kind"
     if model.blocking_is_a_kind and first.sync != second.sync:
         return "blocking"
