@@ -8,7 +8,17 @@ void Lowerer::wait(size_t lane, uint32_t target, uint32_t entry, Why why) {
     block_host(target);
   } else if (!rules_.single_queue) {
     await_entry(lane, target, entry, why);
+  } else if (tracks_streams()) {
+    advance(front(begin_ + entry), solid_[target]);
   }
+}
+
+// In one queue an earlier launch is over when a later one is: a stream stands at the last launch
+// that it comes after.
+uint32_t& Lowerer::front(uint64_t at) {
+  uint8_t stream = c_.stream[at];
+  if (stream >= front_.size()) front_.resize(stream + 1, NONE);
+  return front_[stream];
 }
 
 // Waiting for the barrier of the nccl family blocks the host as calling it does.
@@ -29,10 +39,11 @@ void Lowerer::depend(uint64_t at, uint32_t entry) {
   for (uint32_t index = 0; offset != NONE && index < c_.aux[offset]; ++index) {
     uint32_t target = c_.aux[offset + 1 + index];
     // Synchronous actions of the same lane are done by now; others are an edge between lanes.
-    bool async = c_.op[begin_ + target] & ASYNC;
-    if (async || (parallel() && lane_of(begin_ + target) != lane))
+    bool async = c_.op[begin_ + target] & ASYNC, streams = parallel() || tracks_streams();
+    if (async || (streams && c_.has_stream && c_.stream[begin_ + target] != c_.stream[at]))
       wait(lane, target, entry, Why::dependency);
   }
+  if (tracks_streams()) solid_[entry] = front(at);
   if (!c_.has_stream || !parallel()) return;
   uint32_t token = layout_.token(rank_, entry);
   put(lane, token, ARRIVE, entry, Why::stream_edge);
@@ -49,6 +60,7 @@ void Lowerer::host_sync(uint64_t at, uint32_t entry) {
     pending_.clear();
     return;
   }
+  if (only && rules_.single_queue) return sync_stream(only - 1, entry);
   for (size_t stream = 0; stream < stream_lane_.size(); ++stream) {
     if (stream_lane_[stream] < 0 || (only && only != stream + 1)) continue;
     uint32_t token = layout_.token(rank_, entry);
@@ -65,17 +77,29 @@ void Lowerer::host_sync(uint64_t at, uint32_t entry) {
   close_gate();
 }
 
+void Lowerer::sync_stream(uint32_t stream, uint32_t entry) {
+  uint32_t last = stream < front_.size() ? front_[stream] : NONE;
+  if (last == NONE) return;
+  each_await(last, [&](uint32_t match) { put(host_lane(), match, AWAIT, entry, Why::queue); });
+  close_gate();
+}
+
 void Lowerer::record_event(uint64_t at, uint32_t entry) {
-  if (!parallel()) return;
+  if (!parallel() && !tracks_streams()) return;
   uint32_t event = c_.arg[at];
   if (event >= event_token_.size()) event_token_.resize(event + 1, NONE);
+  if (!parallel()) {
+    event_token_[event] = front(at);
+    return;
+  }
   event_token_[event] = layout_.token(rank_, entry);
   put(lane_of(at), event_token_[event], ARRIVE, entry, Why::event);
 }
 
 void Lowerer::wait_event(uint64_t at, uint32_t entry) {
   uint32_t event = c_.arg[at];
-  if (!parallel() || event >= event_token_.size() || event_token_[event] == NONE) return;
+  if (event >= event_token_.size() || event_token_[event] == NONE) return;
+  if (!parallel()) return advance(front(at), event_token_[event]);
   put(lane_of(at), event_token_[event], AWAIT, entry, Why::event);
 }
 

@@ -84,7 +84,7 @@ void Lowerer::quick(uint64_t at, uint32_t entry, size_t lane) {
   done_[entry] = 0;
   put(0, match, flags, entry, why_of(kind));
   if (has_exit_ && async) keep_for_exit(entry, out_.code.size() - 1);
-  if (worker()) note_fifo(entry, async);
+  if (!solid_.empty()) note_fifo(entry, async);
 }
 
 bool Lowerer::is_eager(uint8_t kind, uint32_t sig) const {
@@ -94,13 +94,16 @@ bool Lowerer::is_eager(uint8_t kind, uint32_t sig) const {
 }
 
 void Lowerer::collect(uint64_t at, bool batched) {
+  size_t place = 0;
   if (parallel()) {
     Queue* queue = queue_of(at, batched);
-    if (std::find(now_.queues.begin(), now_.queues.end(), queue) == now_.queues.end())
-      now_.queues.push_back(queue);
+    auto found = std::find(now_.queues.begin(), now_.queues.end(), queue);
+    place = static_cast<size_t>(found - now_.queues.begin());
+    if (found == now_.queues.end()) now_.queues.push_back(queue);
   }
   if (is_p2p(kind_at(at))) collect_pair(at, batched);
   else collect_round(at);
+  if (parallel()) now_.await_queue.resize(now_.await.size(), place);
 }
 
 void Lowerer::collect_pair(uint64_t at, bool batched) {

@@ -59,19 +59,24 @@ void Lowerer::launch_single(uint32_t entry, bool async, Why why) {
   done_[entry] = 0;
   set_await(entry, now_.await);
   emit_launch(0, entry, true, why);
-  if (worker()) note_fifo(entry, async);
+  if (!solid_.empty()) note_fifo(entry, async);
 }
 
-// Where the FIFO stands once the launch is over; a synchronous one blocks the host until then.
+// Where the FIFO stands once the launch is over, and who comes after it when it is synchronous:
+// the host of a worker, the stream of a device.
 void Lowerer::note_fifo(uint32_t entry, bool async) {
-  code_end_[entry] = out_.code.size();
   if (await_[entry] != NONE) last_solid_ = entry;
   solid_[entry] = last_solid_;
-  if (!async) block_host(entry);
+  if (worker()) {
+    code_end_[entry] = out_.code.size();
+    if (!async) block_host(entry);
+  } else if (!async) {
+    advance(front(begin_ + entry), solid_[entry]);
+  }
 }
 
 bool Lowerer::behind(const Queue& queue, size_t lane) const {
-  if (queue.last == NONE || finished(queue.last, lane)) return false;
+  if (queue.last == NONE || finished(queue, lane)) return false;
   // Barrier-like rounds issued from one lane need no edge: a round completes only after every
   // member arrived at it, hence after every member arrived at the one before.
   return !(queue.direct && now_.direct && queue.helper < 0 && queue.lane == lane &&
@@ -85,13 +90,23 @@ void Lowerer::launch_parallel(uint32_t entry, size_t lane, bool async, Why why) 
   for (Queue* queue : now_.queues)
     if (behind(*queue, lane)) busy.push_back(queue);
   if (async && !busy.empty()) return launch_behind(entry, lane, busy, why);
-  for (Queue* queue : busy) await_entry(lane, queue->last, entry, Why::queue);
+  for (Queue* queue : busy) {
+    each_of(queue->own, [&](uint32_t match) { put(lane, match, AWAIT, entry, Why::queue); });
+    if (queue->own == await_[queue->last] && !done_[queue->last])
+      done_[queue->last] = static_cast<uint32_t>(lane + 1);
+  }
   set_await(entry, now_.await);
   emit_launch(lane, entry, !async, why);
+  if (c_.has_stream && now_.await.empty()) mark_done(lane, entry, why);
   if (async) pending_.push_back(entry);
   else done_[entry] = static_cast<uint32_t>(lane + 1);
-  bool direct = now_.direct && now_.queues.size() == 1 && now_.arrive.size() == 1;
-  for (Queue* queue : now_.queues) *queue = {entry, static_cast<uint32_t>(lane), -1, direct};
+  occupy(entry, lane, -1, now_.direct && now_.queues.size() == 1 && now_.arrive.size() == 1);
+}
+
+// A launch that needs nobody still has a place in its queue.
+void Lowerer::mark_done(size_t lane, uint32_t entry, Why why) {
+  await_[entry] = layout_.token(rank_, entry);
+  put(lane, await_[entry], ARRIVE, entry, why);
 }
 
 // A batch over several groups puts several queues on one lane. Only the queue that used the lane
@@ -111,18 +126,27 @@ void Lowerer::launch_behind(uint32_t entry, size_t lane, const std::vector<Queue
   put(helper, issued, AWAIT, entry, Why::stream_edge);
   for (Queue* queue : busy)
     if (queue->helper != static_cast<int32_t>(helper))
-      each_await(queue->last, [&](uint32_t m) { put(helper, m, AWAIT, entry, Why::queue); });
+      each_of(queue->own, [&](uint32_t match) { put(helper, match, AWAIT, entry, Why::queue); });
   set_await(entry, now_.await);
   emit_launch(helper, entry, true, why);
-  if (now_.await.empty()) {
-    uint32_t done = layout_.token(rank_, entry);
-    put(helper, done, ARRIVE, entry, why);
-    await_[entry] = done;
-  }
+  if (now_.await.empty()) mark_done(helper, entry, why);
   pending_.push_back(entry);
   tail_[helper] = entry;
-  for (Queue* queue : now_.queues)
-    *queue = {entry, static_cast<uint32_t>(lane), static_cast<int32_t>(helper), false};
+  // What follows on one of several queues waits only for what the batch has there.
+  occupy(entry, lane, now_.queues.size() == 1 ? static_cast<int32_t>(helper) : -1, false);
+}
+
+void Lowerer::occupy(uint32_t entry, size_t lane, int32_t helper, bool direct) {
+  for (size_t place = 0; place < now_.queues.size(); ++place) {
+    uint32_t own = await_[entry];
+    if (now_.queues.size() > 1 && !now_.await.empty()) {
+      std::vector<uint32_t> mine;
+      for (size_t index = 0; index < now_.await.size(); ++index)
+        if (now_.await_queue[index] == place) mine.push_back(now_.await[index]);
+      if (!mine.empty()) own = pack(mine);
+    }
+    *now_.queues[place] = {entry, own, static_cast<uint32_t>(lane), helper, direct};
+  }
 }
 
 }  // namespace planguard

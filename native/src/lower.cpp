@@ -28,10 +28,7 @@ void Lowerer::prepare() {
     longest = std::max(longest, c_.rank_off[rank + 1] - c_.rank_off[rank]);
   await_.assign(longest, NONE);
   done_.assign(longest, 0);
-  if (worker()) {
-    code_end_.assign(longest, 0);
-    solid_.assign(longest, NONE);
-  }
+  if (worker()) code_end_.assign(longest, 0);
   if (parallel()) queues_.resize(c_.slot_rank.size());
   inited_.assign(c_.slot_rank.size(), 0);
   out_.code.reserve(c_.op.size() + c_.op.size() / 16 + 64);
@@ -46,6 +43,7 @@ void Lowerer::prepare() {
   has_exit_ = rules_.exit_withdraws && has_exit && rules_.family == Family::host;
   if (has_exit_) arrived_at_.assign(longest, {0, 0});
   host_lane_allowed_ = blocks && rules_.family != Family::host;
+  if (worker() || tracks_streams()) solid_.assign(longest, NONE);
 }
 
 size_t Lowerer::add_lane(LaneKind kind) {
@@ -76,6 +74,7 @@ void Lowerer::lower_rank() {
   pending_.clear();
   poison_.clear();
   event_token_.clear();
+  front_.clear();
   host_ = 0;
   gate_ = last_block_ = last_solid_ = NONE;
   created_ = 0;
@@ -141,16 +140,13 @@ void Lowerer::close_gate() {
     if (lane >= 0) put(static_cast<size_t>(lane), gate_, AWAIT, NONE, Why::gate);
 }
 
-void Lowerer::set_await(uint32_t entry, const std::vector<uint32_t>& matches) {
-  if (matches.empty()) {
-    await_[entry] = NONE;
-  } else if (matches.size() == 1) {
-    await_[entry] = matches[0];
-  } else {
-    await_[entry] = static_cast<uint32_t>(multi_.size()) | MANY;
-    multi_.push_back(static_cast<uint32_t>(matches.size()));
-    multi_.insert(multi_.end(), matches.begin(), matches.end());
-  }
+uint32_t Lowerer::pack(const std::vector<uint32_t>& matches) {
+  if (matches.empty()) return NONE;
+  if (matches.size() == 1) return matches[0];
+  uint32_t code = static_cast<uint32_t>(multi_.size()) | MANY;
+  multi_.push_back(static_cast<uint32_t>(matches.size()));
+  multi_.insert(multi_.end(), matches.begin(), matches.end());
+  return code;
 }
 
 uint64_t Lowerer::step(uint64_t at) {
@@ -162,6 +158,7 @@ uint64_t Lowerer::step(uint64_t at) {
   }
   await_[entry] = NONE;
   done_[entry] = 0;
+  if (!solid_.empty()) solid_[entry] = NONE;
   switch (kind) {
     case BATCH:
       communicate(at, at + 1 + c_.arg[at]);

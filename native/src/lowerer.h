@@ -11,6 +11,7 @@ namespace planguard {
 // What is still in flight on one communicator queue of the current rank.
 struct Queue {
   uint32_t last = NONE;  // last entry issued on it
+  uint32_t own = NONE;   // what of that entry is on this queue, as an await code
   uint32_t lane = 0;     // lane it was issued from
   int32_t helper = -1;   // lane of the queue itself, while in use
   bool direct = false;   // one barrier-like round whose arrival is made on `lane`
@@ -33,12 +34,14 @@ struct Launch {
   uint32_t pre = NONE;
   std::vector<uint32_t> arrive, await;
   std::vector<Queue*> queues;
+  std::vector<size_t> await_queue;  // queue of every `await`, for a batch over several queues
   bool direct = false;
   void clear() {
     pre = NONE;
     arrive.clear();
     await.clear();
     queues.clear();
+    await_queue.clear();
     direct = false;
   }
 };
@@ -83,7 +86,10 @@ class Lowerer {
   // What an entry waits for.
   template <class Visit>
   void each_await(uint32_t entry, Visit visit) {
-    uint32_t code = await_[entry];
+    each_of(await_[entry], visit);
+  }
+  template <class Visit>
+  void each_of(uint32_t code, Visit visit) {
     if (code == NONE) return;
     if (!(code & MANY)) return visit(code);
     uint32_t at = code & ~MANY;
@@ -93,9 +99,13 @@ class Lowerer {
     each_await(entry, [&](uint32_t match) { put(lane, match, AWAIT, cause, why); });
     if (!done_[entry]) done_[entry] = static_cast<uint32_t>(lane + 1);
   }
-  void set_await(uint32_t entry, const std::vector<uint32_t>& matches);
-  bool finished(uint32_t entry, size_t lane) const {
-    return await_[entry] == NONE || done_[entry] == lane + 1 || done_[entry] == DONE_FOR_ALL;
+  uint32_t pack(const std::vector<uint32_t>& matches);
+  void set_await(uint32_t entry, const std::vector<uint32_t>& matches) {
+    await_[entry] = pack(matches);
+  }
+  bool finished(const Queue& queue, size_t lane) const {
+    uint32_t done = done_[queue.last];
+    return queue.own == NONE || done == lane + 1 || done == DONE_FOR_ALL;
   }
 
   // issue.cpp: communication.
@@ -121,8 +131,10 @@ class Lowerer {
   void launch_parallel(uint32_t entry, size_t lane, bool async, Why why);
   void launch_behind(uint32_t entry, size_t lane, const std::vector<Queue*>& busy, Why why);
   size_t helper_of(const std::vector<Queue*>& busy);
+  void occupy(uint32_t entry, size_t lane, int32_t helper, bool direct);
   bool behind(const Queue& queue, size_t lane) const;
   void emit_launch(size_t lane, uint32_t entry, bool await, Why why);
+  void mark_done(size_t lane, uint32_t entry, Why why);
   void block_barrier(uint32_t entry);
   Queue* queue_of(uint64_t at, bool batched);
   bool poisoned(uint64_t at) const;
@@ -143,6 +155,12 @@ class Lowerer {
   void new_group(uint64_t at, uint32_t entry);
   void leave();
   void note_fifo(uint32_t entry, bool async);
+  bool tracks_streams() const { return rules_.single_queue && host_lane_allowed_ && c_.has_stream; }
+  uint32_t& front(uint64_t at);
+  void advance(uint32_t& front, uint32_t to) const {
+    if (to != NONE && (front == NONE || to > front)) front = to;
+  }
+  void sync_stream(uint32_t stream, uint32_t entry);
   void block_host(uint32_t target) {
     if (last_block_ == NONE || target > last_block_) last_block_ = target;
   }
@@ -160,6 +178,7 @@ class Lowerer {
   std::vector<uint32_t> await_, done_, multi_, pending_, event_token_;
   std::vector<uint64_t> code_end_;  // per entry: its end in the FIFO of the process
   std::vector<uint32_t> solid_;     // per entry: the last one up to it that awaits anything
+  std::vector<uint32_t> front_;     // one queue, several streams: what each stream comes after
   std::vector<std::pair<uint64_t, uint64_t>> arrived_at_;  // code that `exit` takes back
   std::vector<uint32_t> tail_;                             // per lane: last entry launched there
   std::vector<Key> poison_;
