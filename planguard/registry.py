@@ -132,7 +132,7 @@ def sniff(obj: object) -> PlannerAdapter:
         PlanError: The path does not exist, or no adapter recognizes the input.
         UsageError: Several do, so that the choice is the caller's.
     """
-    if isinstance(obj, Path) and not obj.exists():
+    if isinstance(obj, str | Path) and not Path(obj).exists():
         raise PlanError("no such file", file=str(obj), path="file")
     matches = [adapter for entry in entries() if (adapter := _recognizing(entry, obj)) is not None]
     if len(matches) == 1:

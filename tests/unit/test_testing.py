@@ -31,7 +31,7 @@ def test_pipelining_adapter_conforms_with_options() -> None:
 
 
 class Letters:
-    """A correct adapter: one all_reduce per letter of a text. Its subclasses break one rule each."""
+    """A correct adapter, one all_reduce per letter. Its subclasses break one rule each."""
 
     name = "letters"
     runs = 0
