@@ -16,6 +16,16 @@ struct LocalRef {
   uint32_t ref, instruction, collectives, sends, recvs;
 };
 
+// A block of undecided order: `after` may name an item that is written later in it.
+struct Block {
+  struct Later {
+    size_t aux;
+    uint32_t slot, instruction;
+  };
+  uint32_t begin;
+  std::vector<Later> later;
+};
+
 // One program with its loops unrolled; `arg` still holds references instead of channels.
 struct Unrolled {
   std::vector<uint8_t> op, stream;
@@ -142,6 +152,33 @@ class Expander {
     return at;
   }
 
+  // Items issued first, by entry. Ids bound before the block began are those of another iteration.
+  uint32_t resolve_after(uint32_t offset, uint32_t instruction) {
+    if (blocks_.empty()) return resolve_list(offset, instruction);
+    uint32_t at = static_cast<uint32_t>(out_.aux.size()), count = plan_.aux[offset];
+    out_.aux.push_back(count);
+    for (uint32_t index = 0; index < count; ++index) {
+      uint32_t slot = plan_.aux[offset + 1 + index];
+      if (!bound_in_block(slot)) blocks_.back().later.push_back({out_.aux.size(), slot, instruction});
+      out_.aux.push_back(slots_[slot]);
+    }
+    return at;
+  }
+
+  bool bound_in_block(uint32_t slot) const {
+    return slots_[slot] != NONE && slots_[slot] >= blocks_.back().begin;
+  }
+
+  void close_block() {
+    if (blocks_.empty()) return;
+    for (const Block::Later& later : blocks_.back().later) {
+      if (!bound_in_block(later.slot))
+        fail(ExpandError::unbound_handle, 0, program_, later.instruction, later.slot);
+      out_.aux[later.aux] = slots_[later.slot];
+    }
+    blocks_.pop_back();
+  }
+
   void unroll_range(const View<uint32_t>& code, uint32_t begin, uint32_t end, uint32_t iteration) {
     for (uint32_t at = begin; at < end && ok(); ++at) {
       const uint32_t* word = code.data + size_t(at) * WORDS;
@@ -177,8 +214,14 @@ class Expander {
     } else if (kind == WAIT || kind == TEST || kind == DROP) {
       if (slots_[arg] == NONE) fail(ExpandError::unbound_handle, 0, program_, at, arg);
       arg = slots_[arg];
-    } else if (kind == WAIT_MANY || kind == COMPUTE || kind == LAST_MARKER) {
+    } else if (kind == WAIT_MANY || kind == COMPUTE) {
       arg = resolve_list(arg, at);
+    } else if (kind == AFTER) {
+      arg = resolve_after(arg, at);
+    } else if (kind == UNORDERED_BEGIN || kind == THREADS_BEGIN) {
+      blocks_.push_back({entry, {}});
+    } else if (kind == UNORDERED_END || kind == THREADS_END) {
+      close_block();
     }
     emit(word[0], arg, word, iteration);
     if (!(word[0] & MEMBER)) last_ = entry;
@@ -202,6 +245,7 @@ class Expander {
     if (ref_place_.empty()) ref_place_.assign(plan_.refs.size / WORDS, NONE);
     slots_.assign(plan_.n_slots[program] + 1, NONE);
     last_ = NONE;
+    blocks_.clear();
     unroll_range(code, 0, static_cast<uint32_t>(code.size / WORDS), 0);
     for (const auto& ref : now_->refs) ref_place_[ref.ref] = NONE;
   }
@@ -315,6 +359,7 @@ class Expander {
   bool has_label_ = false;
   std::vector<Unrolled> unrolled_;
   std::vector<uint32_t> uses_, ref_place_, slots_, local_;
+  std::vector<Block> blocks_;
   Unrolled* now_ = nullptr;
   uint32_t program_ = 0, last_ = NONE;
 };

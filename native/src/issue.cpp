@@ -24,7 +24,8 @@ void Lowerer::communicate(uint64_t at, uint64_t end) {
   uint8_t kind = kind_at(at);
   bool batch = kind == BATCH, async = c_.op[at] & ASYNC;
   bool plain = !batch && poison_.empty() && dropped_.empty() && !c_.has_probe &&
-               !rules_.pre_barrier && !rules_.zero_alone &&
+               !rules_.pre_barrier && !rules_.empty_alone[kind] &&
+               !(rules_.barrier_last && (kind == BARRIER || async)) &&
                (is_p2p(kind) || rules_.degree[kind] == Degree::all);
   if (plain) {
     quick(at, entry, lane);
@@ -164,7 +165,7 @@ void Lowerer::collect_round(uint64_t at) {
     return;
   }
   if (!is_forced(round)) {
-    if (rules_.zero_alone && kind == ALL_REDUCE && sigs_.bytes[sig] == 0) return;
+    if (rules_.empty_alone[kind] && sigs_.bytes[sig] == 0) return;
     if (rules_.degree[kind] != Degree::all && !rules_.pre_barrier)
       return collect_edges(slot, round, kind, sig);
   }

@@ -32,13 +32,6 @@ class MeetCheck {
  private:
   static constexpr uint32_t ASYNC_BIT = 0x80000000u;
 
-  // List and tensor forms are one operation underneath (measured on gloo).
-  static uint8_t canonical(uint8_t kind) {
-    if (kind == ALL_GATHER_INTO_TENSOR) return ALL_GATHER;
-    if (kind == REDUCE_SCATTER_TENSOR) return REDUCE_SCATTER;
-    return kind;
-  }
-
   bool is_split(uint32_t sig) const {
     uint8_t kind = sigs_.kind[sig];
     return (kind == ALL_TO_ALL || kind == ALL_TO_ALL_SINGLE) && sigs_.splits[sig];
@@ -47,8 +40,14 @@ class MeetCheck {
   void compare(uint32_t match, uint32_t& seen, uint32_t sig, uint32_t mark) {
     uint32_t other = (seen & ~ASYNC_BIT) - 1;
     bool round = match < lanes_.p2p_base;
-    if (round && (seen & ASYNC_BIT) != mark && lanes_.mixed_async.size() < 64)
-      lanes_.mixed_async.push_back(match);
+    if (round && (seen & ASYNC_BIT) != mark) {
+      if (rules_.sync_is_a_kind) {
+        report(match);
+        lanes_.broken.push_back(match);
+      } else if (lanes_.mixed_async.size() < 64) {
+        lanes_.mixed_async.push_back(match);
+      }
+    }
     if (other == sig) return;
     if (round && is_split(sig) && !is_split(other)) lanes_.split_rounds.push_back(match);
     if (round && sigs_.kind[other] != sigs_.kind[sig] &&
@@ -61,7 +60,7 @@ class MeetCheck {
   }
 
   bool disagree(uint32_t left, uint32_t right) const {
-    if (canonical(sigs_.kind[left]) != canonical(sigs_.kind[right])) return true;
+    if (rules_.spelling[sigs_.kind[left]] != rules_.spelling[sigs_.kind[right]]) return true;
     bool splits = is_split(left) || is_split(right);
     if (!splits && sigs_.bytes[left] != sigs_.bytes[right] &&
         sigs_.bytes[left] != UNKNOWN_SIZE && sigs_.bytes[right] != UNKNOWN_SIZE)

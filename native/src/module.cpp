@@ -42,18 +42,25 @@ Rules make_rules(nb::dict given) {
   rules.lazy_init = flag("lazy_init");
   rules.kind_slots = flag("kind_slots");
   rules.pre_barrier = flag("pre_barrier");
-  rules.zero_alone = flag("zero_alone");
+  rules.barrier_last = flag("barrier_last");
+  rules.sync_is_a_kind = flag("sync_is_a_kind");
   rules.send_modes = flag("send_modes");
   rules.eager = flag("eager");
   rules.poison_drops = flag("poison_drops");
   rules.exit_withdraws = flag("exit_withdraws");
   rules.new_group = static_cast<NewGroup>(number("new_group"));
   rules.eager_bytes = number("eager_bytes");
-  nb::bytes degree = nb::cast<nb::bytes>(given["degree"]), slots = nb::cast<nb::bytes>(given["slot_class"]);
-  if (degree.size() != 64 || slots.size() != 64) throw nb::value_error("degree and slot_class have 64 bytes");
+  const char* names[4] = {"degree", "slot_class", "spelling", "empty_alone"};
+  nb::bytes table[4];
+  for (int index = 0; index < 4; ++index) {
+    table[index] = nb::cast<nb::bytes>(given[names[index]]);
+    if (table[index].size() != 64) throw nb::value_error("tables of kinds have 64 bytes");
+  }
   for (size_t kind = 0; kind < 64; ++kind) {
-    rules.degree[kind] = static_cast<Degree>(degree.c_str()[kind]);
-    rules.slot_class[kind] = static_cast<uint8_t>(slots.c_str()[kind]);
+    rules.degree[kind] = static_cast<Degree>(table[0].c_str()[kind]);
+    rules.slot_class[kind] = static_cast<uint8_t>(table[1].c_str()[kind]);
+    rules.spelling[kind] = static_cast<uint8_t>(table[2].c_str()[kind]);
+    rules.empty_alone[kind] = table[3].c_str()[kind] != 0;
   }
   return rules;
 }

@@ -43,7 +43,13 @@ enum Kind : uint8_t {
   COPY = 44,
   EXIT = 45,
   REPEAT = 48,
-  FIRST_MARKER = 49,  // unordered, threads, choice and `after`: not decided by this executor
+  // Unordered, threads, choice and `after`: not decided by this executor.
+  FIRST_MARKER = 49,
+  UNORDERED_BEGIN = 49,
+  UNORDERED_END = 50,
+  THREADS_BEGIN = 53,
+  THREADS_END = 54,
+  AFTER = 58,
   LAST_MARKER = 58,
   BIND = 59,
 };

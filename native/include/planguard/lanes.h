@@ -28,7 +28,8 @@ struct Rules {
   bool lazy_init = false;       // first use of a communicator blocks the host of all members
   bool kind_slots = false;      // collectives of different kinds never meet
   bool pre_barrier = false;     // every collective first synchronizes its group on the host
-  bool zero_alone = false;      // a zero-size all_reduce returns at once, alone
+  bool barrier_last = false;    // a barrier starts after the rank's earlier rounds of its group
+  bool sync_is_a_kind = false;  // a blocking call never matches a nonblocking one
   bool send_modes = false;      // MPI's buffered and synchronous sends are honored
   bool eager = false;           // sends of at most eager_bytes may finish before their receive
   bool poison_drops = false;    // a dropped point-to-point handle dies before its match
@@ -36,6 +37,8 @@ struct Rules {
   NewGroup new_group = NewGroup::free;
   uint64_t eager_bytes = 0;
   Degree degree[64] = {};
+  bool empty_alone[64] = {};    // of nothing, these return at once and alone
+  uint8_t spelling[64] = {};    // kinds with one spelling are one operation
   uint8_t slot_class[64] = {};  // kinds of one class meet when kind_slots is set
 };
 
