@@ -25,7 +25,7 @@ void Lowerer::communicate(uint64_t at, uint64_t end) {
   bool batch = kind == BATCH, async = c_.op[at] & ASYNC;
   bool plain = !batch && poison_.empty() && dropped_.empty() && !c_.has_probe &&
                !rules_.pre_barrier && !rules_.empty_alone[kind] &&
-               !(rules_.barrier_last && (kind == BARRIER || async)) &&
+               !(rules_.barrier_last && kind == BARRIER) &&
                (is_p2p(kind) || rules_.degree[kind] == Degree::all);
   if (plain) {
     quick(at, entry, lane);
@@ -40,6 +40,7 @@ void Lowerer::communicate(uint64_t at, uint64_t end) {
     launch(entry, lane, async, batch ? Why::queue : why_of(kind));
   }
   if (kind == BARRIER && !async && device() && host_lane_allowed_) block_barrier(entry);
+  if (rules_.barrier_last && async && is_collective(kind)) rounds_.push_back({c_.arg[at], entry});
 }
 
 // Without a device a batch is a loop of single calls (gloo and MPI do not fuse).
@@ -169,6 +170,10 @@ void Lowerer::collect_round(uint64_t at) {
     if (rules_.degree[kind] != Degree::all && !rules_.pre_barrier)
       return collect_edges(slot, round, kind, sig);
   }
+  if (rules_.barrier_last && kind == BARRIER)
+    for (auto [other, entry] : rounds_)
+      if (other == slot && !done_[entry])
+        each_await(entry, [&](uint32_t match) { now_.before.push_back(match); });
   now_.arrive.push_back(round);
   now_.await.push_back(round);
   now_.direct = true;

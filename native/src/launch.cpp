@@ -16,6 +16,7 @@ void Lowerer::block_barrier(uint32_t entry) {
 }
 
 void Lowerer::emit_launch(size_t lane, uint32_t entry, bool await, Why why) {
+  for (uint32_t match : now_.before) put(lane, match, AWAIT, entry, Why::queue);
   if (now_.pre != NONE) put(lane, now_.pre, ARRIVE | AWAIT, entry, why);
   bool same = await && now_.arrive.size() == 1 && now_.await.size() == 1 &&
               now_.arrive[0] == now_.await[0];
@@ -28,7 +29,7 @@ void Lowerer::emit_launch(size_t lane, uint32_t entry, bool await, Why why) {
 // Wait blocks the host: one lane, except that an asynchronous tree broadcast forwards by itself.
 void Lowerer::launch_host(uint32_t entry, bool async, Why why) {
   done_[entry] = 0;
-  if (async && now_.pre != NONE) return forward_alone(entry, why);
+  if (async && (now_.pre != NONE || !now_.before.empty())) return forward_alone(entry, why);
   bool barrier = rules_.pre_barrier && why == Why::collective;
   uint64_t begin = out_.code.size();
   set_await(entry, now_.await);

@@ -73,6 +73,7 @@ void Lowerer::lower_rank() {
   multi_.clear();
   pending_.clear();
   poison_.clear();
+  rounds_.clear();
   event_token_.clear();
   front_.clear();
   host_ = 0;

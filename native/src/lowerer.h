@@ -32,12 +32,13 @@ struct Scratch {
 // One launch: a match that gates it (tree broadcasts), arrivals, and what completes it.
 struct Launch {
   uint32_t pre = NONE;
-  std::vector<uint32_t> arrive, await;
+  std::vector<uint32_t> before, arrive, await;
   std::vector<Queue*> queues;
   std::vector<size_t> await_queue;  // queue of every `await`, for a batch over several queues
   bool direct = false;
   void clear() {
     pre = NONE;
+    before.clear();
     arrive.clear();
     await.clear();
     queues.clear();
@@ -182,6 +183,7 @@ class Lowerer {
   std::vector<std::pair<uint64_t, uint64_t>> arrived_at_;  // code that `exit` takes back
   std::vector<uint32_t> tail_;                             // per lane: last entry launched there
   std::vector<Key> poison_;
+  std::vector<std::pair<uint32_t, uint32_t>> rounds_;  // (slot, entry) of asynchronous rounds
   std::vector<Queue> queues_;
   std::deque<Queue> pair_queue_;  // addresses stay valid
   DenseMap pair_name_, pair_inited_;

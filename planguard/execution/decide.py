@@ -144,7 +144,7 @@ def stuck_causes(execution: Execution) -> list[Cause]:
 
 
 def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
-    """Whether a cause stands at a later match of a communicator or channel with a mismatch."""
+    """Whether a cause stands behind a mismatched match of the same communicator or channel."""
     from planguard.execution.mismatch import _home
 
     homes: dict[int, int] = {}
@@ -154,6 +154,6 @@ def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
     for number in cause.matches:
         if number < execution.lanes.ext_base:
             first = homes.get(_home(execution, number))
-            if first is not None and number >= first:
+            if first is not None and number > first:
                 return True
     return False

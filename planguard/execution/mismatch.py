@@ -85,9 +85,7 @@ def _inspect(execution: Execution, match: Match) -> Mismatch | None:
     sides = [_side(execution, member, order[member.rank]) for member in reached]
     found = None
     if len(sides) > 1:
-        found = disagreement(
-            sides, pair=match.type == "pair", short_ok=execution.model.short_ok
-        )
+        found = disagreement(sides, execution.model, pair=match.type == "pair")
     return None if found is None else Mismatch(match, found, tuple(reached))
 
 
@@ -100,6 +98,7 @@ def _side(execution: Execution, member: Member, place: int) -> Side:
         signature=code.signatures[columns.sig[at]],
         label=code.label_names[label - 1] if label else None,
         place=place,
+        asynchronous=bool(columns.op[at] & 128),
     )
 
 

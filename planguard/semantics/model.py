@@ -50,6 +50,12 @@ class NewGroup(enum.IntEnum):
 ROOTED_FLAT = {Kind.GATHER: Degree.FLAT, Kind.SCATTER: Degree.FLAT}
 ROOTED_EARLY = {**ROOTED_FLAT, Kind.BROADCAST: Degree.FLAT, Kind.REDUCE: Degree.FLAT}
 
+SPELLING = {
+    Kind.ALL_GATHER_INTO_TENSOR: Kind.ALL_GATHER,
+    Kind.ALL_TO_ALL_SINGLE: Kind.ALL_TO_ALL,
+}
+"""List and tensor forms that are one operation everywhere (measured on gloo)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionModel:
@@ -66,7 +72,11 @@ class ExecutionModel:
         lazy_init: The first use of a communicator blocks the host of all its members.
         kind_slots: Collectives of different kinds never meet (gloo's slot prefixes).
         pre_barrier: Every collective first synchronizes its group on the host.
-        zero_alone: A zero-size all_reduce returns at once, alone.
+        barrier_last: A barrier starts after the rank's earlier rounds of its group.
+        sync_is_a_kind: A blocking collective never matches a nonblocking one.
+        empty_alone: Kinds that return at once and alone when they move nothing.
+        spelling: Kinds that are another spelling of one operation.
+        slots: Further kinds that share a slot, where kinds otherwise never meet.
         send_modes: MPI send modes are honored.
         drops_kill: A point-to-point handle that dies before its match poisons the pair.
         exit_withdraws: ``exit`` takes the rank's unwaited actions with it.
@@ -87,7 +97,11 @@ class ExecutionModel:
     lazy_init: bool = False
     kind_slots: bool = False
     pre_barrier: bool = False
-    zero_alone: bool = False
+    barrier_last: bool = False
+    sync_is_a_kind: bool = False
+    empty_alone: tuple[Kind, ...] = ()
+    spelling: dict[Kind, Kind] = field(default_factory=lambda: dict(SPELLING))
+    slots: dict[Kind, Kind] = field(default_factory=dict)
     send_modes: bool = False
     drops_kill: bool = False
     exit_withdraws: bool = False
@@ -157,7 +171,8 @@ def rules_for(model: ExecutionModel, scenario: Scenario) -> dict[str, Any]:
         "lazy_init": model.lazy_init,
         "kind_slots": model.kind_slots,
         "pre_barrier": model.pre_barrier,
-        "zero_alone": model.zero_alone,
+        "barrier_last": model.barrier_last,
+        "sync_is_a_kind": model.sync_is_a_kind,
         "send_modes": model.send_modes,
         "eager": scenario.eager_bytes is not None,
         "eager_bytes": scenario.eager_bytes or 0,
@@ -165,7 +180,9 @@ def rules_for(model: ExecutionModel, scenario: Scenario) -> dict[str, Any]:
         "exit_withdraws": model.exit_withdraws,
         "new_group": int(model.new_group),
         "degree": bytes(int(degree.get(kind, Degree.ALL)) for kind in _kinds()),
-        "slot_class": _SLOT_CLASS,
+        "slot_class": _table({**model.spelling, **model.slots}),
+        "spelling": _table(model.spelling),
+        "empty_alone": bytes(int(kind in model.empty_alone) for kind in _kinds()),
     }
 
 
@@ -174,18 +191,12 @@ def _kinds() -> list[Any]:
     return [known.get(number) for number in range(64)]
 
 
-def _slot_classes() -> bytes:
+def _table(same: dict[Kind, Kind]) -> bytes:
+    """Return the class of every kind: its own number, or that of the kind it is the same as."""
     classes = list(range(64))
-    for kind in (Kind.REDUCE_SCATTER, Kind.REDUCE_SCATTER_TENSOR, Kind.COALESCED_ALL_REDUCE):
-        classes[kind] = Kind.ALL_REDUCE
-    classes[Kind.COALESCED_REDUCE_SCATTER] = Kind.ALL_REDUCE
-    for kind in (Kind.ALL_GATHER_INTO_TENSOR, Kind.COALESCED_ALL_GATHER):
-        classes[kind] = Kind.ALL_GATHER
+    for kind, other in same.items():
+        classes[kind] = int(other)
     return bytes(classes)
-
-
-_SLOT_CLASS = _slot_classes()
-"""gloo keys a collective by the slot of its kind; these kinds share one (measured)."""
 
 
 def find_model(name: str) -> ExecutionModel:

@@ -13,13 +13,7 @@ from planguard.plan.actions import Kind
 
 if TYPE_CHECKING:
     from planguard.plan.code import Signature
-
-_SAME = {
-    Kind.ALL_GATHER_INTO_TENSOR: Kind.ALL_GATHER,
-    Kind.REDUCE_SCATTER_TENSOR: Kind.REDUCE_SCATTER,
-}
-"""List and tensor forms of one operation match each other (measured on gloo)."""
-
+    from planguard.semantics.model import ExecutionModel
 
 @dataclass(frozen=True)
 class Side:
@@ -29,6 +23,7 @@ class Side:
     signature: Signature
     label: str | None = None
     place: int = 0
+    asynchronous: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,23 +48,18 @@ class Disagreement:
         return tuple(sorted(rank for _, ranks in minority for rank in ranks))
 
 
-def canonical_kind(kind: int) -> int:
-    """Return the kind under which list and tensor forms meet."""
-    return int(_SAME.get(Kind(kind), kind))
-
-
 def disagreement(
-    sides: list[Side], *, pair: bool, short_ok: bool = False
+    sides: list[Side], model: ExecutionModel, *, pair: bool
 ) -> Disagreement | None:
     """Return the first disagreement among the members of a match, or None.
 
     Args:
         sides: The members that take part.
+        model: The execution model: which spellings are one operation, which sizes are accepted.
         pair: Point-to-point: the sender comes first, kinds play no part.
-        short_ok: A receive may be larger than its send (MPI).
     """
     checks = [
-        ("PG201", "kind", lambda s: _kind_name(s.signature.kind)),
+        ("PG201", "kind", lambda s: _kind_name(s, model)),
         ("PG205", "root", lambda s: s.signature.root),
         ("PG202", "layout", lambda s: s.signature.layout),
         ("PG203", "dtype", lambda s: s.signature.dtype),
@@ -81,7 +71,7 @@ def disagreement(
     for code, what, value in checks:
         if pair and what in {"kind", "root", "layout", "reduce_op"}:
             continue
-        if pair and short_ok and what == "bytes" and _is_short(sides):
+        if pair and model.short_ok and what == "bytes" and _is_short(sides):
             continue
         groups = _group(sides, value, skip_none=what in optional)
         if len(groups) > 1:
@@ -102,8 +92,12 @@ def _is_short(sides: list[Side]) -> bool:
     return sent is not None and received is not None and sent < received
 
 
-def _kind_name(kind: int) -> str:
-    return Kind(canonical_kind(kind)).name.lower()
+def _kind_name(side: Side, model: ExecutionModel) -> str:
+    kind = Kind(side.signature.kind)
+    name = model.spelling.get(kind, kind).name.lower()
+    if not model.sync_is_a_kind:
+        return name
+    return f"{'nonblocking' if side.asynchronous else 'blocking'} {name}"
 
 
 def _group(
