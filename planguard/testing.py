@@ -1,7 +1,8 @@
-"""Conformance tests for extensions, to be called from their own test suites.
+"""Tests for users' own suites: a plan that must be safe, an adapter that must conform.
 
-``check_adapter(adapter, sample)`` holds a planner adapter to what the rest of PlanGuard relies on.
-Nothing here needs pytest; a violated rule is an ``AssertionError`` that says which.
+``assert_safe(plan)`` fails with the findings of a plan that is not SAFE. ``check_adapter(adapter,
+sample)`` holds a planner adapter to what the rest of PlanGuard relies on. Nothing here needs
+pytest; what does not hold is an ``AssertionError`` that says why.
 """
 
 from __future__ import annotations
@@ -62,6 +63,32 @@ class AdapterCheck:
     labeled: int
     damaged: int
     refused: int
+
+
+def assert_safe(plan: object, *, model: str | None = None, **options: Any) -> None:
+    """Require that a plan, or an input of a planner, is SAFE under a model.
+
+    Args:
+        plan: Anything that ``planguard.load`` reads.
+        model: Execution model, or ``"all"`` to require SAFE under all nine; None for the plan's own,
+            else ``nccl``.
+        options: ``planner`` and the options of its adapter.
+
+    Raises:
+        AssertionError: It is not; outcome, findings and reasons are in the message.
+        PlanError: The input cannot be read.
+    """
+    from planguard.api import check, load
+
+    verdict = check(load(plan, **options), model=model)
+    outcomes = {
+        name: outcome for name, outcome in verdict.models.items() if outcome.value != "SAFE"
+    }
+    if verdict.safe and not outcomes:
+        return
+    under = ", ".join(f"{name}: {outcome.value}" for name, outcome in outcomes.items())
+    lines = [f"{finding.code} {finding.message}" for finding in verdict.findings]
+    raise AssertionError("\n  ".join([f"not safe ({under})", *lines, *verdict.reasons]))
 
 
 def check_adapter(

@@ -9,7 +9,7 @@ import pytest
 from planguard.planners.pipelining import adapter as pipelining
 
 from planguard.errors import PlanError
-from planguard.testing import check_adapter
+from planguard.testing import assert_safe, check_adapter
 
 SAMPLES = Path(__file__).resolve().parents[2] / "planners" / "samples" / "pipelining"
 
@@ -28,6 +28,17 @@ def test_pipelining_adapter_conforms_with_options() -> None:
     options = {"lowering": "batched", "shards": 2, "bytes": [8, 16], "first_step": True}
     seen = check_adapter(pipelining, SAMPLES / "dualpipev-4x8.csv", options=options, variants=10)
     assert seen.plan.world_size == 8
+
+
+def test_safe_plans_pass_and_others_fail_with_their_findings() -> None:
+    """assert_safe accepts torch's default order and rejects the deferred one, naming code, model
+    and outcome; options reach the adapter.
+    """
+    assert_safe(SAMPLES / "zbv-2x4.csv", model="all")
+    with pytest.raises(AssertionError, match=r"not safe \(gloo: MISMATCH\)\n  PG2\d\d"):
+        assert_safe(SAMPLES / "zbv-deferred-2x4.csv", model="gloo")
+    with pytest.raises(AssertionError, match="nccl-lazy: DEADLOCK"):
+        assert_safe(SAMPLES / "interleaved1f1b-2x4.csv", model="all", defer_recv=True)
 
 
 class Letters:
