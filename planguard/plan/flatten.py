@@ -45,7 +45,7 @@ def flat_lines(plan: Plan) -> Iterator[bytes]:
     """
     flattener = _Flattener(plan)
     ranks = ((str(rank), flattener.program(rank)) for rank in range(plan.world_size))
-    return plan_lines(flattener.head(), {}, ranks)
+    return plan_lines(flattener.head(), None, ranks)
 
 
 class _Flattener:

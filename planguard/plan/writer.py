@@ -19,7 +19,7 @@ _encode = msgspec.json.encode
 
 def document_text(document: Document) -> bytes:
     """Return the text of a document; reading it gives an equal document."""
-    templates = {} if document.templates is UNSET else document.templates
+    templates = None if document.templates is UNSET else document.templates
     ranks: dict[str, list[Any] | bytes] = {}
     for selector, use in document.ranks.items():
         ranks[selector] = _encode(use) if use.actions is UNSET else use.actions
@@ -29,21 +29,21 @@ def document_text(document: Document) -> bytes:
 
 def plan_lines(
     head: dict[str, Any],
-    templates: Mapping[str, Sequence[Any]],
+    templates: Mapping[str, Sequence[Any]] | None,
     ranks: Iterable[tuple[str, Sequence[Any] | bytes]],
 ) -> Iterator[bytes]:
     """Yield the text of a plan file piece by piece.
 
     Args:
         head: Every top-level field but ``templates`` and ``ranks``.
-        templates: Actions by template name.
+        templates: Actions by template name; None leaves the field out.
         ranks: Selector and actions, or the text of what stands in their place.
     """
     yield b"{"
     for name, value in head.items():
         if name not in {"templates", "ranks"}:
             yield _encode(name) + b": " + _field(value) + b",\n "
-    if templates:
+    if templates is not None:
         yield b'"templates": {'
         separator = b"\n  "
         for name, actions in templates.items():
