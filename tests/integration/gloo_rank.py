@@ -151,11 +151,18 @@ class Rank:
         if action.kind == "barrier":
             return dist.barrier(**later)
         if action.coalesced:
-            if action.kind != "all_reduce":
-                raise OracleUnsupported(f"coalesced {action.kind} on gloo")
+            return self._coalesced(action, later)
+        return getattr(self, f"_{action.kind}")(action, later)
+
+    def _coalesced(self, action: Action, later: dict[str, Any]) -> Any:
+        if action.kind == "all_reduce":
             tensors = [self._tensor(part) for part in action.parts]
             return dist.all_reduce_coalesced(tensors, REDUCE_OPS[action.reduce_op], **later)
-        return getattr(self, f"_{action.kind}")(action, later)
+        manager = dist.distributed_c10d._coalescing_manager(later["group"], async_ops=True)
+        with manager as works:
+            for part in action.parts:
+                getattr(self, f"_{part.kind}")(part, {"group": later["group"], "async_op": False})
+        return works
 
     def _all_reduce(self, action: Action, later: dict[str, Any]) -> Any:
         return dist.all_reduce(self._tensor(action), REDUCE_OPS[action.reduce_op], **later)

@@ -298,15 +298,17 @@ def _be_rank(plan: dict[str, Any], rank: int, folder: Path, report: _Report, hel
         with Path(os.devnull).open("r+b") as null:
             for stream in (0, 1, 2):
                 os.dup2(null.fileno(), stream)
-        _run_rank(plan, rank, folder, report)
+        kept = _run_rank(plan, rank, folder, report)
         # Alive and idle until the plan is over: the pipe closes when the server lets go.
         os.read(held, 1)
+        del kept  # not before: a handle that dies takes its unmatched message with it
         code = 0
     finally:
         os._exit(code)
 
 
-def _run_rank(plan: dict[str, Any], rank: int, folder: Path, report: _Report) -> None:
+def _run_rank(plan: dict[str, Any], rank: int, folder: Path, report: _Report) -> object:
+    """Run one rank; give what holds its work handles."""
     import torch.distributed as dist
     from gloo_rank import TIMEOUT, Rank
     from oracle.expand import expand
@@ -324,6 +326,7 @@ def _run_rank(plan: dict[str, Any], rank: int, folder: Path, report: _Report) ->
         report("error", f"{type(error).__name__}: {error}"[:500])
     else:
         report("done")
+    return one
 
 
 def _requests() -> Iterator[dict[str, Any]]:

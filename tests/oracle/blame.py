@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Node = tuple[str, int]
 # Waiting for a rank that has ended or left: nothing that could still happen would help.
 ORPHAN: Node = ("orphan", -1)
+# Waiting, before a round begins, in a sequence that a mismatch has thrown out of step.
+EXCUSED: Node = ("excused", -1)
 
 
 class Blame:
@@ -36,10 +38,10 @@ class Blame:
         todo = list(nodes)
         while todo:
             node = todo.pop()
-            if node not in waits and node != ORPHAN:
+            if node not in waits and node not in (ORPHAN, EXCUSED):
                 waits[node] = self._waits(node)
                 todo += waits[node]
-        excused = {node for node in waits if self._follows(node)}
+        excused = {node for node in waits if self._follows(node)} | {EXCUSED}
         while True:
             # Least fixed point: a cycle excuses nobody, waiting only for the excused does.
             more = {n for n, on in waits.items() if n not in excused and on and on <= excused}
@@ -60,7 +62,9 @@ class Blame:
         """Tell whether an operation comes after a mismatched match of its own sequence."""
         if node[0] != "operation":
             return False
-        key = self.system.key(self.state, self.system.lowered.operations[node[1]])
+        return self._is_late(self.system.key(self.state, self.system.lowered.operations[node[1]]))
+
+    def _is_late(self, key: Key) -> bool:
         return any(
             other[:-1] == key[:-1] and position(other) < position(key) for other in self.mismatched
         )
@@ -112,7 +116,9 @@ class Blame:
 
     def _meetings(self, meetings: tuple[Meeting, ...]) -> set[Node]:
         return {
-            self._host(rank)
+            EXCUSED
+            if meeting.name[0] == "checked" and self._is_late(meeting.name[1:])
+            else self._host(rank)
             for meeting in meetings
             for rank in meeting.members
             if meeting not in self.system.view(self.state, rank).arrived

@@ -100,7 +100,12 @@ def _collective(plan: _Plan) -> None:
         action.pop("shape", None)
     if rng.random() < 0.3:
         action["label"] = f"t{plan.made}"
-    table = _split_table(rng, len(ranks)) if kind == "all_to_all_single" else []
+    table: list[list[int]] = []
+    if kind == "all_to_all_single":
+        # Equal parts for whatever group an edit may move the call to.
+        action = {key: value for key, value in action.items() if key not in {"bytes", "shape"}}
+        action |= {"count": 12 * rng.choice([1, 100]), "dtype": "f32"}
+        table = _split_table(rng, len(ranks))
     mixed = rng.random() < 0.15
     later = rng.random() < 0.35
     for place, rank in enumerate(ranks):
@@ -121,8 +126,6 @@ def _split_table(rng: random.Random, size: int) -> list[list[int]]:
 
 
 def _put_splits(action: Item, table: list[list[int]], place: int) -> None:
-    for field in ("bytes", "shape"):
-        action.pop(field, None)
     action["in_splits"] = list(table[place])
     action["out_splits"] = [row[place] for row in table]
     action |= {"count": sum(action["in_splits"]), "dtype": "f32"}

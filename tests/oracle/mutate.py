@@ -306,6 +306,7 @@ def tidy(plan: Item) -> Item:
     for actions, _ in programs(plan):
         _close_loops(actions)
         _tidy(actions, {}, ends=True)
+        _close_loops(actions)  # a wait that stood before its call is gone by now
     return plan
 
 
