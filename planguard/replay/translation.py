@@ -10,7 +10,7 @@ from planguard.replay.matching import Op, annotate
 from planguard.replay.sizes import WIDTH, Scale, action_bytes, action_dtype, scale_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from planguard.replay.selection import Action, Selection
 
@@ -39,9 +39,8 @@ class Translation:
         self.scale = self._scale()
         self.stand_ins: set[str] = set()
         self.serial = 1
-        self.programs = [
-            [self.action(at, action) for at, action in program] for program in selection.programs
-        ]
+        self.loose = False
+        self.programs = [self._program(program) for program in selection.programs]
         annotate([list(_communications(program)) for program in self.programs], self.groups)
         self._guess_unknown_sizes()
 
@@ -79,6 +78,22 @@ class Translation:
         width = element_width(dtype, size, sum(splits))
         return [count * width for count in splits]
 
+    def _program(self, program: Sequence[tuple[int, Action]]) -> list[Op]:
+        self.bound: set[str] = set()
+        found = []
+        for at, action in program:
+            found.append(self.action(at, action))
+            if action["op"] not in sel.HANDLES and "work" in action:
+                self.bound.add(action["work"])
+        return found
+
+    def _handles(self, action: Action) -> list[str]:
+        """Return the handles an action names; a witness may have left out what starts them."""
+        works = action["work"] if isinstance(action["work"], list) else [action["work"]]
+        played = [work for work in works if work in self.bound]
+        self.loose = self.loose or len(played) < len(works)
+        return played
+
     def action(self, at: int, action: Action) -> Op:
         """Translate one action of a rank program."""
         name = action["op"]
@@ -92,8 +107,7 @@ class Translation:
             op: Op = {"at": at, "text": text, "op": name, "ops": inner}
             return _with_handle(op, action, asynchronous="work" in action)
         if name in sel.HANDLES:
-            works = action["work"] if isinstance(action["work"], list) else [action["work"]]
-            return {"at": at, "text": text, "op": name, "works": works}
+            return {"at": at, "text": text, "op": name, "works": self._handles(action)}
         if name in ("new_group", "destroy", "exit"):
             return {"at": at, "text": text, "op": name, **_group(action)}
         op = {"at": at, "text": text, **self.operation(at, action)}
@@ -165,17 +179,19 @@ class Translation:
         self.serial += op.get("width", 1)
 
     def _guess_unknown_sizes(self) -> None:
-        """Give actions without a size that of the data they receive, else four bytes."""
-        sized: dict[int, int] = {}
-        everything = [op for p in self.programs for op in _data_operations(p)]
+        """Give actions without a size that of the action they meet, else four bytes."""
+        known: dict[int, int] = {}
+        everything = [op for program in self.programs for op in _data_operations(program)]
         for op in everything:
-            if op.get("serial") and op.get("nbytes") is not None:
-                sized[op["serial"]] = op["nbytes"]
+            if op.get("nbytes") is not None:
+                for serial in (op.get("serial"), op.get("expect")):
+                    if isinstance(serial, int):
+                        known.setdefault(serial, op["nbytes"])
         for op in everything:
             if "nbytes" in op and op["nbytes"] is None:
                 expect = op.get("expect")
-                serials = expect if isinstance(expect, list) else [expect]
-                op["nbytes"] = next((sized[s] for s in serials if s in sized), 4)
+                partners = expect if isinstance(expect, list) else [expect, op.get("serial")]
+                op["nbytes"] = next((known[s] for s in partners if s in known), 4)
 
     def notes(self) -> tuple[str, ...]:
         """Say what the replay does differently from the plan."""
@@ -186,6 +202,8 @@ class Translation:
             f"gloo cannot reduce {dtype}; {STAND_IN[dtype]} stands in for it."
             for dtype in sorted(self.stand_ins)
         ]
+        if self.loose:
+            found.append("Waits for handles that the witness leaves out are passed over.")
         if self.selection.idle:
             ranks = ", ".join(map(str, self.selection.idle[:16]))
             found.append(f"Ranks {ranks} only complete the groups; they issue nothing.")

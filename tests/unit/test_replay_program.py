@@ -311,6 +311,32 @@ def test_a_reduction_of_other_data_is_noticed(load, dtype, reduce_op):
     assert "not the" in module.check_reduced(0, op, module.combine(wrong, reduce_op))
 
 
+def test_an_unknown_size_is_that_of_the_partner():
+    """An action whose size the plan leaves out is played with the size of what it meets."""
+    bare = {"op": "send", "peer": 1}
+    programs = data_of(write_script(plan([bare], [recv(0, 5)])))["PROGRAMS"]
+    assert [program[0]["nbytes"] for program in programs] == [20, 20]
+    both = data_of(write_script(plan([{"op": "all_reduce"}], [all_reduce(3)])))["PROGRAMS"]
+    assert [program[0]["nbytes"] for program in both] == [12, 12]
+
+
+def test_a_wait_without_its_start_is_passed_over():
+    """A witness that keeps a wait but not the action it waits for is played, with a note."""
+    pair = plan([{**send(1), "op": "isend", "work": "w"}, {"op": "wait", "work": "w"}], [recv(0)])
+    script = write_script(pair, witness((0, 1)))
+    assert data_of(script)["PROGRAMS"][0][0]["works"] == []
+    assert any("passed over" in note for note in script.notes)
+    assert write_script(pair).notes == ()
+
+
+def test_a_slow_run_is_not_a_hang():
+    """A run that was cut off while its ranks still moved reproduces nothing."""
+    late = (RankState(0, "late", 0), RankState(1, "done"))
+    seen, reason = judge(HEAD_TO_HEAD, witness((0, 0), blocked=((0, 0),)), late, "gloo")
+    assert not seen
+    assert "still moving" in reason
+
+
 def test_a_schedule_is_read_and_written():
     """Encoding and parsing are inverse; an action that comes twice counts once."""
     items = ((5, 1284), (6, 1283))

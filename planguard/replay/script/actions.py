@@ -124,7 +124,7 @@ class Rank:
 
     def test(self, op: Op) -> None:
         """Poll a handle once."""
-        works = self.works[op["works"][0]].works
+        works = [work for name in op["works"] for work in self.works[name].works]
         self.tell("test", op["at"], all(work.is_completed() for work in works if work is not None))
 
     def drop(self, op: Op) -> None:
