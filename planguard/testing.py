@@ -70,7 +70,7 @@ def assert_safe(plan: object, *, model: str | None = None, **options: Any) -> No
 
     Args:
         plan: Anything that ``planguard.load`` reads.
-        model: Execution model, or ``"all"`` to require SAFE under all nine; None for the plan's own,
+        model: Execution model, ``"all"`` requires SAFE under all nine; None takes the plan's own,
             else ``nccl``.
         options: ``planner`` and the options of its adapter.
 
