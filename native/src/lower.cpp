@@ -83,7 +83,7 @@ void Lowerer::lower_rank() {
   if (rules_.poison_drops && c_.has_drop) {
     dropped_.assign(end - begin_, 0);
     for (uint64_t at = begin_; at < end; ++at)
-      if (kind_at(at) == DROP) dropped_[c_.arg[at]] = 1;
+      if (kind_at(at) == DROP) mark_dropped(c_.arg[at]);
   }
   out_.lane_off.push_back(out_.code.size());
   out_.lane_rank.push_back(rank_);
@@ -114,6 +114,13 @@ void Lowerer::finish() {
     if (!device())
       out_.lane_soft.push_back(worker() ? out_.code.size() : out_.lane_off.back());
   }
+}
+
+// The handle of a batch is the handle of its members.
+void Lowerer::mark_dropped(uint32_t entry) {
+  bool batch = kind_at(begin_ + entry) == BATCH;
+  uint32_t last = batch ? entry + c_.arg[begin_ + entry] : entry;
+  for (uint32_t member = entry; member <= last; ++member) dropped_[member] = 1;
 }
 
 size_t Lowerer::lane_of(uint64_t at) {

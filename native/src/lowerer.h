@@ -81,6 +81,7 @@ class Lowerer {
   }
   size_t add_lane(LaneKind kind);
   size_t lane_of(uint64_t at);
+  void mark_dropped(uint32_t entry);
   size_t host_lane();
   void close_gate();
 

@@ -11,6 +11,7 @@ from array import array
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.errors import InternalError
 from planguard.execution.classify import Cause, explain_cycle, explain_orphan
 from planguard.execution.executor import Execution, execute
 from planguard.execution.mismatch import (
@@ -140,7 +141,13 @@ def stuck_causes(execution: Execution) -> list[Cause]:
     """Return the root causes of a stuck execution: cycles first, then orphans."""
     state = StuckState(execution)
     causes = [explain_cycle(execution, cycle) for cycle in state.cycles()]
-    return causes + [explain_orphan(execution, orphan) for orphan in state.orphans()]
+    causes += [explain_orphan(execution, orphan) for orphan in state.orphans()]
+    if not causes:
+        raise InternalError(
+            "an execution is stuck without a cycle and without an orphan",
+            hint="please report the plan: no verdict is given",
+        )
+    return causes
 
 
 def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from planguard.execution.components import components
 from planguard.execution.members import MEMBER, NONE, Match, describe_match
+from planguard.plan.actions import Kind, is_collective, is_point_to_point
 
 if TYPE_CHECKING:
     from planguard.execution.executor import Execution
@@ -77,13 +78,7 @@ class StuckState:
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
         blocked = execution.kernels.blockers(execution.lanes, execution.state)
-        soft = execution.lanes.lane_soft
-        pc = execution.state.pc
-        self.match_of = {
-            lane: match
-            for lane, match in zip(blocked.lane, blocked.match, strict=True)
-            if not len(soft) or pc[lane] < soft[lane]
-        }
+        self.match_of = dict(zip(blocked.lane, blocked.match, strict=True))
         self.owed: dict[int, list[tuple[int, int]]] = {}
         for match, lane, at in zip(
             blocked.owed_match, blocked.owed_lane, blocked.owed_at, strict=True
@@ -231,11 +226,36 @@ def stuck_by_rank(execution: Execution) -> dict[int, Place]:
         return {}
     state = StuckState(execution)
     first: dict[int, Place] = {}
+    soft, pc = execution.lanes.lane_soft, execution.state.pc
     for lane in state.match_of:
         place = state.place(lane)
-        if place is None:
+        if place is None or (len(soft) and pc[lane] >= soft[lane]):
             continue
+        if len(soft):
+            place = _host_place(execution, place)
         known = first.get(place.rank)
         if known is None or place.entry < known.entry:
             first[place.rank] = place
     return first
+
+
+def _host_place(execution: Execution, place: Place) -> Place:
+    """Return where the host stands when its worker is stuck at ``place`` (ProcessGroupMPI)."""
+    columns = execution.columns
+    start, end = columns.rank_off[place.rank], columns.rank_off[place.rank + 1]
+    for at in range(start, end):
+        op, entry = columns.op[at], at - start
+        kind = op & 63
+        if op & MEMBER or op & 128:
+            continue
+        targets = [entry]
+        if kind == Kind.WAIT:
+            targets = [columns.arg[at]]
+        elif kind in {Kind.WAIT_MANY, Kind.COMPUTE}:
+            offset = columns.arg[at]
+            targets = [] if offset == NONE else columns.aux[offset + 1 : offset + 1 + columns.aux[offset]]
+        elif not (is_collective(kind) or is_point_to_point(kind) or kind == Kind.BATCH):
+            continue
+        if any(target >= place.entry for target in targets):
+            return place_of(execution, place.rank, entry)
+    return place
