@@ -82,7 +82,8 @@ class PlanBuilder:
         """
         if name in self._groups:
             path = step("$.groups", name)
-            raise PlanError("group declared twice", code="PG409", path=path, value=name)
+            hint = "choose another name, or declare it once"
+            raise PlanError("group declared twice", code="PG409", path=path, value=name, hint=hint)
         self._groups[name] = d.GroupSpec(
             ranks=UNSET if ranks is None else list(ranks),
             mesh_dims=UNSET if mesh_dims is None else list(mesh_dims),
@@ -113,7 +114,8 @@ class PlanBuilder:
         selector = _selector(ranks)
         if selector in self._uses:
             path = step("$.ranks", selector)
-            raise PlanError("selector used twice", path=path, value=selector)
+            hint = "every rank runs one template or one program"
+            raise PlanError("selector used twice", path=path, value=selector, hint=hint)
         self._uses[selector] = template
 
     def tensor(
@@ -172,7 +174,9 @@ class PlanBuilder:
         both = self._uses.keys() & self._programs.keys()
         if both:
             path = step("$.ranks", min(both))
-            raise PlanError("selector has a template and a program", path=path, value=min(both))
+            hint = "every rank runs one template or one program"
+            message = "selector has a template and a program"
+            raise PlanError(message, path=path, value=min(both), hint=hint)
         ranks: dict[str, Any] = {s: {"template": name} for s, name in self._uses.items()}
         ranks |= {s: {"actions": program.actions} for s, program in self._programs.items()}
         plan = {

@@ -112,6 +112,7 @@ def _group(
 ) -> ProcessGroup:
     def refuse(message: str, field: str, code: str, value: object = None, hint: str = "") -> None:
         where = f"{path}.{field}" if field else path
+        hint = hint or _GROUP_HINT
         raise PlanError(message, code=code, file=file, path=where, value=value, hint=hint)
 
     backend = None if spec.backend is UNSET else spec.backend
@@ -138,6 +139,9 @@ def _group(
     if len(set(ranks)) < len(ranks):
         refuse("a rank is listed twice", "ranks", "PG409", ranks)
     return ProcessGroup(name, tuple(ranks), (), backend, created)
+
+
+_GROUP_HINT = 'for example {"ranks": [0, 1]}, or {"mesh_dims": ["tp"]} on a mesh with tp'
 
 
 class _Programs:

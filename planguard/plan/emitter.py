@@ -100,7 +100,9 @@ class Emitter:
             return 0
         stream = self.tables.streams.id(node.stream)
         if stream > 255:
-            raise Defect(node, "stream", "more than 256 streams in one plan", value=node.stream)
+            hint = "name streams by role, not by iteration"
+            message = "more than 256 streams in one plan"
+            raise Defect(node, "stream", message, value=node.stream, hint=hint)
         return stream
 
     def _bind(self, node: n.Node) -> None:
@@ -192,7 +194,8 @@ class Emitter:
 
     def _coalesced(self, node: n.Coalesced, _: int) -> None:
         if not node.ops:
-            raise Defect(node, "ops", "a coalesced collective needs at least one tensor")
+            hint = "leave the action out"
+            raise Defect(node, "ops", "a coalesced collective needs a tensor", hint=hint)
         for part in node.ops:
             if part.op is not UNSET and part.op != node.kind:
                 message = f"every part of this coalesced collective is {node.kind}"
@@ -203,7 +206,8 @@ class Emitter:
 
     def _batch(self, node: n.Batch, _: int) -> None:
         if not node.ops:
-            raise Defect(node, "ops", "a batch needs at least one operation")
+            hint = "leave the action out"
+            raise Defect(node, "ops", "a batch needs an operation", hint=hint)
         for index, member in enumerate(node.ops):
             _check_member(node, member, index)
         handle = 0 if node.work is UNSET else self.names.handle(node.work) + 1
@@ -228,9 +232,10 @@ class Emitter:
         works = [node.work] if isinstance(node.work, str) else node.work
         mode = WaitMode.all if node.mode is UNSET else WaitMode[node.mode]
         if not works:
-            raise Defect(node, "work", "a wait needs at least one handle")
+            raise Defect(node, "work", "a wait needs a handle", hint="leave the action out")
         if len(set(works)) < len(works):
-            raise Defect(node, "work", "handle listed twice", code="PG303", value=works)
+            hint = "wait for every handle once"
+            raise Defect(node, "work", "handle listed twice", code="PG303", value=works, hint=hint)
         slots = [self.names.handle(work) for work in works]
         if len(slots) == 1:
             self._word(node, Kind.WAIT, slots[0])
@@ -371,7 +376,8 @@ def _check_member(batch: n.Batch, member: Any, index: int) -> None:
             hint = "put work and stream on the batch itself"
             raise Defect(batch, f"ops[{index}].{field}", message, hint=hint)
     if member.after is not UNSET:
-        raise Defect(batch, f"ops[{index}].after", "a batch is one launch: its order is fixed")
+        message, hint = "a batch is one launch: its order is fixed", "put after on the batch"
+        raise Defect(batch, f"ops[{index}].after", message, hint=hint)
 
 
 def _is_plain(node: Any) -> bool:

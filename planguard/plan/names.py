@@ -72,7 +72,7 @@ class ProgramNames:
             taken = set(self.ids)
             for node in nodes:
                 if node.id in taken:
-                    raise Defect(node, "id", "id used twice in one program", value=node.id)
+                    raise _taken(node, node.id)
                 taken.add(node.id)
         self.ids.update(new)
 
@@ -101,7 +101,7 @@ class ProgramNames:
             Defect: The id is taken.
         """
         if name in self.ids and not self._is_unrolled:
-            raise Defect(node, "id", "id used twice in one program", value=name)
+            raise _taken(node, name)
         self.ids[name] = node
         if self._loop is not None:
             self._loop_of[name] = self._loop
@@ -187,6 +187,11 @@ class ProgramNames:
             else:
                 self._require(node, "after", name)
         return slots
+
+
+def _taken(node: n.Node, name: str) -> Defect:
+    hint = "ids are unique in a program; {i} in an id stands for the iteration"
+    return Defect(node, "id", "id used twice in one program", value=name, hint=hint)
 
 
 def check_order(chains: Sequence[Sequence[Any]], block: Block) -> None:

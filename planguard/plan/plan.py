@@ -207,7 +207,8 @@ class Plan:
             if name != "wrap" and peer is not None:
                 peer = self.mesh.shift(peer, self.mesh.names.index(name), int(delta), wrap=wrap)
         if peer is None:
-            raise PlanError("peer is off the mesh", code="PG402", value=action.peer)
+            hint = "give the ranks at the edge another template, or wrap"
+            raise PlanError("peer is off the mesh", code="PG402", value=action.peer, hint=hint)
         return peer
 
     def group(self, name: str) -> ProcessGroup:

@@ -56,7 +56,8 @@ class Signing:
         name = Kind(kind).name.lower()
         if kind not in ROOTED:
             if node.root is not UNSET:
-                raise Defect(node, "root", f"{name} has no root", value=node.root)
+                hint = "leave root out"
+                raise Defect(node, "root", f"{name} has no root", value=node.root, hint=hint)
             return None
         if node.root is UNSET:
             raise Defect(node, "", f"{name} needs a root", hint='add "root": a global rank')

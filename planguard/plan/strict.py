@@ -79,7 +79,7 @@ def refuse_duplicate_keys(data: bytes, file: str | None) -> None:
     try:
         plan = json.loads(data.decode(), object_pairs_hook=_pairs)
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"not JSON: {error}", file=file) from None
+        raise PlanError(f"not JSON: {error}", file=file, hint="write the file again") from None
     for path, value in _objects(plan):
         if isinstance(value, _Repeated):
             raise PlanError(

@@ -155,7 +155,8 @@ def coalesced_signature(
     )
     total = sum(size for size, _ in layout)
     if total > MAX_INT and all(size is not None for size, _, _ in extents):
-        raise Defect(node, "ops", "size above 2^63-1 bytes", value=total)
+        hint = "check the sizes of the parts"
+        raise Defect(node, "ops", "size above 2^63-1 bytes", value=total, hint=hint)
     return Signature(
         kind=kind,
         bytes=total if total <= MAX_INT else None,
@@ -186,7 +187,9 @@ class Labels:
         word = self._pooled.get((text, times))
         if word is None:
             if len(self.pool) + times > self._limit:
-                raise Defect(node, "label", "more labels than actions are allowed", value=text)
+                hint = "raise Limits.actions"
+                message = "more labels than actions are allowed"
+                raise Defect(node, "label", message, value=text, hint=hint)
             word = self._pooled[text, times] = POOLED | len(self.pool)
             self.pool.extend(self._id(text.replace("{i}", str(i))) for i in range(times))
         return word

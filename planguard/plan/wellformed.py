@@ -134,10 +134,13 @@ def _check_fusion(document: Document, compiled: Compiled, file: str | None) -> N
     for index, buffer in enumerate(document.fusion):
         path = f"$.fusion[{index}]"
         if buffer.id in ids:
-            raise PlanError("id used twice", file=file, path=f"{path}.id", value=buffer.id)
+            hint = "give every fused buffer its own id"
+            raise PlanError(
+                "id used twice", file=file, path=f"{path}.id", value=buffer.id, hint=hint
+            )
         ids.add(buffer.id)
         if buffer.group is not UNSET and buffer.group not in names:
-            hint = nearest(buffer.group, names)
+            hint = nearest(buffer.group, names) or "declare it under groups"
             raise PlanError(
                 "unknown group", file=file, path=f"{path}.group", value=buffer.group, hint=hint
             )
@@ -151,11 +154,13 @@ def _check_fused_members(
         where = f"{path}.members[{place}]"
         if member in members:
             message = f"already a member of fused buffer {members[member]}"
-            raise PlanError(message, file=file, path=where, value=member)
+            hint = "an action is in one fused buffer"
+            raise PlanError(message, file=file, path=where, value=member, hint=hint)
         members[member] = buffer.id
         actions = [p.ids[member] for p in compiled.code.programs if member in p.ids]
         if not actions:
-            hint = nearest(member, {name for p in compiled.code.programs for name in p.ids})
+            known = {name for p in compiled.code.programs for name in p.ids}
+            hint = nearest(member, known) or "members are ids of actions"
             message = "no action has this id"
             raise PlanError(message, file=file, path=where, value=member, hint=hint)
         for action in actions:
@@ -191,4 +196,5 @@ def _check_approximations(document: Document, compiled: Compiled, file: str | No
             if rank >= document.world_size or action >= programs[of_rank[rank]].length:
                 path = f"$.approximations[{index}].actions[{place}]"
                 message = "there is no such rank or action"
-                raise PlanError(message, file=file, path=path, value=(rank, action))
+                hint = "pairs of a global rank and an action index, loops unrolled"
+                raise PlanError(message, file=file, path=path, value=(rank, action), hint=hint)

@@ -130,7 +130,7 @@ def test_loops_state_their_body_and_stay_symbolic() -> None:
 
 
 def test_labels_are_interned_after_substitution() -> None:
-    """``F0.{i}`` at iteration 3 has the id of the literal ``F0.3``; outside loops braces are text."""
+    """``F0.{i}`` at iteration 3 is the literal ``F0.3``; outside loops braces are text."""
     builder = PlanBuilder(1)
     program = builder.program(0)
     program.compute("a", label="F0.3")
@@ -150,7 +150,7 @@ def test_labels_are_interned_after_substitution() -> None:
 
 
 def test_innermost_iteration_names_a_label() -> None:
-    """In nested loops ``{i}`` is the iteration of the innermost one, also for a label seen before."""
+    """In nested loops ``{i}`` is the iteration of the innermost one, for a known label too."""
     builder = PlanBuilder(1)
     program = builder.program(0)
     with program.repeat(2):

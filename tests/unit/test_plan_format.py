@@ -61,7 +61,9 @@ def test_every_operation_of_the_format_stands_in_an_example(root: Path) -> None:
     text = "".join(
         (root / "examples" / f"{name}.plan.json").read_text() for name in ("every-op", "later")
     )
-    missing = [op for op in OP_CLASSES if f'"op": "{op}"' not in text and f'"op":"{op}"' not in text]
+    missing = [
+        op for op in OP_CLASSES if f'"op": "{op}"' not in text and f'"op":"{op}"' not in text
+    ]
     assert missing == []
 
 

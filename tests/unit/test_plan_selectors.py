@@ -112,7 +112,7 @@ def test_a_selector_costs_ranges_and_not_ranks() -> None:
 
 
 def test_families_partition_the_world_in_mesh_order() -> None:
-    """The instances of a family are disjoint, cover the world, and order their members row-major."""
+    """Instances of a family are disjoint, cover the world, and order their members row-major."""
     family = ProcessGroup("x", mesh_dims=(0, 2))
     instances = {tuple(family.members(rank, MESH)) for rank in range(16)}
     assert instances == {
