@@ -14,18 +14,18 @@ from planguard.plan.format import read
 from planguard.plan.limits import Limits
 
 
-def instructions(plan: Any, program: int = 0) -> list[tuple[int, ...]]:
+def _instructions(plan: Any, program: int = 0) -> list[tuple[int, ...]]:
     words = plan.code.programs[program].code
     return [tuple(words[place : place + WORDS]) for place in range(0, len(words), WORDS)]
 
 
-def refs(plan: Any) -> list[tuple[int, ...]]:
+def _refs(plan: Any) -> list[tuple[int, ...]]:
     words = plan.code.refs
     return [tuple(words[place : place + REF_WORDS]) for place in range(0, len(words), REF_WORDS)]
 
 
-def kinds(plan: Any, program: int = 0) -> list[Kind]:
-    return [Kind(word[0] & (MEMBER - 1)) for word in instructions(plan, program)]
+def _kinds(plan: Any, program: int = 0) -> list[Kind]:
+    return [Kind(word[0] & (MEMBER - 1)) for word in _instructions(plan, program)]
 
 
 def test_groups_families_and_ranks_become_tables() -> None:
@@ -58,8 +58,8 @@ def test_references_are_interned_with_their_peer_mode() -> None:
     program.recv("any", tag="any")
     program.send({"pp": 1, "wrap": True}, tag=3)
     plan = builder.build()
-    assert refs(plan) == [(1, 0, 1, 0, 3, 3), (2, 0, 1, 0, -1, 0), (2, 0, 2, 0, 0, -1)]
-    assert [word[1] for word in instructions(plan)] == [0, 1, 2, 0]
+    assert _refs(plan) == [(1, 0, 1, 0, 3, 3), (2, 0, 1, 0, -1, 0), (2, 0, 2, 0, 0, -1)]
+    assert [word[1] for word in _instructions(plan)] == [0, 1, 2, 0]
 
 
 def test_modes_and_flags_of_sends() -> None:
@@ -73,7 +73,7 @@ def test_modes_and_flags_of_sends() -> None:
     program.isend(1, mode="synchronous")
     program.irecv(1, work="b")
     builder.program(1)
-    words = instructions(builder.build())
+    words = _instructions(builder.build())
     assert [(word[0], word[2]) for word in words] == [
         (Kind.SEND, 0),
         (Kind.SSEND, 0),
@@ -97,7 +97,7 @@ def test_a_batch_is_followed_by_its_members() -> None:
     program.compute("use", deps=["s"])
     builder.program(1)
     plan = builder.build()
-    assert [word[:3] for word in instructions(plan)] == [
+    assert [word[:3] for word in _instructions(plan)] == [
         (Kind.BATCH | ASYNC, 2, 1),
         (Kind.SEND | MEMBER, 0, 0),
         (Kind.RECV | MEMBER, 1, 0),
@@ -119,7 +119,7 @@ def test_loops_state_their_body_and_stay_symbolic() -> None:
             program.compute("b")
     program.compute("c")
     plan = builder.build()
-    assert [word[:3] for word in instructions(plan)] == [
+    assert [word[:3] for word in _instructions(plan)] == [
         (Kind.REPEAT, 1000, 3),
         (Kind.COMPUTE, NONE, 0),
         (Kind.REPEAT, 7, 1),
@@ -139,7 +139,7 @@ def test_labels_are_interned_after_substitution() -> None:
         program.compute("a", label="F0.{i}")
         program.compute("a", label="same")
     plan = builder.build()
-    words = [word[4] for word in instructions(plan)]
+    words = [word[4] for word in _instructions(plan)]
     code = plan.code
     assert [code.label_names[word - 1] for word in words[:2]] == ["F0.3", "F0.{i}"]
     assert words[3] & POOLED
@@ -160,7 +160,7 @@ def test_innermost_iteration_names_a_label() -> None:
     plan = builder.build()
     views = [plan.action_at(0, index).label for index in range(8)]
     assert views == ["x0", "x0", "x1", "x2", "x1", "x0", "x1", "x2"]
-    pools = [word[4] for word in instructions(plan) if word[4]]
+    pools = [word[4] for word in _instructions(plan) if word[4]]
     assert pools[0] != pools[1]
 
 
@@ -180,7 +180,7 @@ def test_sizes_in_every_spelling_give_one_signature() -> None:
     program.send(1)
     builder.program(1)
     plan = builder.build()
-    sigs = [word[3] for word in instructions(plan)]
+    sigs = [word[3] for word in _instructions(plan)]
     assert len(set(sigs[:5])) == 1
     assert len(set(sigs)) == 3
     code = plan.code
@@ -208,7 +208,7 @@ def test_signatures_of_collectives_hold_what_members_compare() -> None:
         program.part(bytes=8)
     builder.program(1)
     plan = builder.build()
-    sigs = [word[3] for word in instructions(plan)]
+    sigs = [word[3] for word in _instructions(plan)]
     assert sigs[0] == sigs[1]
     assert len(set(sigs)) == len(sigs) - 1
     code = plan.code
@@ -239,7 +239,7 @@ def test_streams_are_interned_with_main_first() -> None:
     program.event_record("e", stream="side")
     program.event_wait("e")
     plan = builder.build()
-    words = instructions(plan)
+    words = _instructions(plan)
     assert plan.code.streams == ("main", "side")
     assert [word[5] for word in words] == [0, 1, 0, 1, 1, 0]
     assert [word[1] for word in words[2:4]] == [0, 2]
@@ -269,7 +269,7 @@ def test_blocks_of_undecided_order_become_markers() -> None:
         with program.branch():
             pass
     plan = builder.build()
-    assert kinds(plan) == [
+    assert _kinds(plan) == [
         Kind.UNORDERED_BEGIN,
         Kind.AFTER,
         Kind.COMPUTE,
@@ -295,7 +295,7 @@ def test_blocks_of_undecided_order_become_markers() -> None:
         Kind.BRANCH_BEGIN,
         Kind.CHOICE_END,
     ]
-    words, aux = instructions(plan), plan.code.aux
+    words, aux = _instructions(plan), plan.code.aux
     after, bind = words[1][1], words[5][1]
     assert list(aux[after : after + 2]) == [1, bind]
     threads, choice = words[12][1], words[19][1]
@@ -309,7 +309,7 @@ def test_only_referenced_ids_are_bound() -> None:
     program = builder.program(0)
     program.compute("a", id="a")
     program.compute("b", id="b", deps=["a"])
-    assert kinds(builder.build()) == [Kind.COMPUTE, Kind.BIND, Kind.COMPUTE]
+    assert _kinds(builder.build()) == [Kind.COMPUTE, Kind.BIND, Kind.COMPUTE]
 
 
 def test_a_reference_into_one_iteration_unrolls_the_program() -> None:
@@ -324,8 +324,8 @@ def test_a_reference_into_one_iteration_unrolls_the_program() -> None:
         program.compute("b", deps=["f.{i}"])
     program.compute("end", deps=["f.1"])
     plan = builder.build()
-    assert kinds(plan) == [Kind.COMPUTE, Kind.BIND] * 3 + [Kind.COMPUTE] * 4
-    words, aux = instructions(plan), plan.code.aux
+    assert _kinds(plan) == [Kind.COMPUTE, Kind.BIND] * 3 + [Kind.COMPUTE] * 4
+    words, aux = _instructions(plan), plan.code.aux
     bound = [word[1] for word in words if word[0] == Kind.BIND]
     wanted = [aux[word[1] + 1] for word in words if word[0] == Kind.COMPUTE and word[1] != NONE]
     assert wanted == [*bound, bound[1]]

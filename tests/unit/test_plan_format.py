@@ -29,7 +29,7 @@ def plan(*actions: dict[str, Any], **top: Any) -> dict[str, Any]:
     }
 
 
-def refusal(source: Any, **options: Any) -> PlanError:
+def _refusal(source: Any, **options: Any) -> PlanError:
     with pytest.raises(PlanError) as error:
         read(source, **options)
     return error.value
@@ -144,7 +144,7 @@ def test_a_defect_of_a_field_is_named_with_code_place_and_hint(
     change: dict[str, Any], code: str, path: str, hint: str
 ) -> None:
     """One defect in one field gives one error: its code, the JSON path, and a hint."""
-    error = refusal(plan({**SEND, **change}), file="f.plan.json")
+    error = _refusal(plan({**SEND, **change}), file="f.plan.json")
     assert (error.code, error.path) == (code, path)
     assert error.file == "f.plan.json"
     assert error.hint
@@ -199,16 +199,16 @@ def test_a_defect_of_the_whole_is_named_with_code_and_place(
     change: dict[str, Any], code: str, path: str
 ) -> None:
     """Defects of the top level, groups, selectors and tables give their code and JSON path."""
-    error = refusal({**plan(), **change})
+    error = _refusal({**plan(), **change})
     assert (error.code, error.path) == (code, path)
 
 
 def test_a_missing_field_is_named() -> None:
     """A plan without ranks, and an action without its peer, say which field is missing."""
-    assert "`peer`" in refusal(plan({"op": "send"})).message
+    assert "`peer`" in _refusal(plan({"op": "send"})).message
     bare = plan()
     del bare["ranks"]
-    assert "`ranks`" in refusal(bare).message
+    assert "`ranks`" in _refusal(bare).message
 
 
 def test_a_key_given_twice_is_refused_wherever_it_is() -> None:
@@ -227,7 +227,7 @@ def test_a_key_given_twice_is_refused_wherever_it_is() -> None:
         ),
     }
     for changed, path in places.items():
-        assert refusal(changed.encode()).path == path
+        assert _refusal(changed.encode()).path == path
 
 
 def test_colons_in_strings_are_no_keys() -> None:
@@ -244,17 +244,19 @@ def test_limits_are_configurable() -> None:
         nested = {"op": "repeat", "times": 10, "body": [nested]}
     text = plan(nested)
     assert read(text, limits=Limits(nesting=3, actions=1000, world_size=2)).length(0) == 1000
-    assert "nested" in refusal(text, limits=Limits(nesting=2)).message
-    assert "actions" in refusal(text, limits=Limits(actions=999)).message
-    assert "ranks" in refusal(text, limits=Limits(world_size=1)).message
+    assert "nested" in _refusal(text, limits=Limits(nesting=2)).message
+    assert "actions" in _refusal(text, limits=Limits(actions=999)).message
+    assert "ranks" in _refusal(text, limits=Limits(world_size=1)).message
     size = len(json.dumps(text).encode())
-    assert "bytes" in refusal(json.dumps(text).encode(), limits=Limits(file_bytes=size - 1)).message
+    assert (
+        "bytes" in _refusal(json.dumps(text).encode(), limits=Limits(file_bytes=size - 1)).message
+    )
 
 
 def test_a_file_that_cannot_be_read_is_a_plan_error(tmp_path: Path) -> None:
     """A missing file, a directory and an impossible name give PlanError with the name."""
     for source in (tmp_path / "missing.json", tmp_path, "a\0b"):
-        assert refusal(source).file == str(source)
+        assert _refusal(source).file == str(source)
 
 
 def test_objects_in_memory_are_read_as_strictly_as_text() -> None:
@@ -268,7 +270,7 @@ def test_objects_in_memory_are_read_as_strictly_as_text() -> None:
         plan({**SEND, "count": 10**30}),
         plan({**SEND, "label": object()}),
     ):
-        refusal(bad)
+        _refusal(bad)
 
 
 def test_the_ledger_of_a_producer_survives() -> None:

@@ -12,7 +12,7 @@ from planguard.plan.selectors import SelectorError, parse
 MESH = Mesh.of([("pp", 4), ("dp", 2), ("tp", 2)])
 
 
-def ranks_of(selector: str, world_size: int = 16, mesh: Mesh | None = MESH) -> list[int]:
+def _ranks_of(selector: str, world_size: int = 16, mesh: Mesh | None = MESH) -> list[int]:
     return sorted(rank for ranks in parse(selector, world_size, mesh) for rank in ranks)
 
 
@@ -32,7 +32,7 @@ def ranks_of(selector: str, world_size: int = 16, mesh: Mesh | None = MESH) -> l
 )
 def test_selectors_mean_what_the_format_says(selector: str, ranks: list[int]) -> None:
     """Numbers, intervals, steps, lists and mesh coordinates select exactly these ranks."""
-    assert ranks_of(selector) == ranks
+    assert _ranks_of(selector) == ranks
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_coordinates_need_a_mesh() -> None:
 
 
 @st.composite
-def boxes(draw: st.DrawFn) -> tuple[Mesh, dict[str, range]]:
+def _boxes(draw: st.DrawFn) -> tuple[Mesh, dict[str, range]]:
     sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
     mesh = Mesh.of([(f"d{place}", size) for place, size in enumerate(sizes)])
     box = {}
@@ -81,7 +81,7 @@ def boxes(draw: st.DrawFn) -> tuple[Mesh, dict[str, range]]:
     return mesh, box or {"d0": range(sizes[0])}
 
 
-@given(boxes())
+@given(_boxes())
 def test_a_box_of_the_mesh_selects_the_ranks_with_these_coordinates(
     case: tuple[Mesh, dict[str, range]],
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_box_of_the_mesh_selects_the_ranks_with_these_coordinates(
     for size in mesh.sizes:
         world *= size
     text = ",".join(f"{name}={r.start}-{r.stop - 1}:{r.step}" for name, r in box.items())
-    selected = ranks_of(text, world, mesh)
+    selected = _ranks_of(text, world, mesh)
     expected = [
         rank
         for rank in range(world)

@@ -25,27 +25,27 @@ def build(make: Callable[[ProgramBuilder], None]) -> Any:
     return builder.build()
 
 
-def refusal(make: Callable[[ProgramBuilder], None]) -> tuple[str, str]:
+def _refusal(make: Callable[[ProgramBuilder], None]) -> tuple[str, str]:
     with pytest.raises(PlanError) as error:
         build(make)
     assert error.value.hint
     return error.value.code, error.value.path.removeprefix("$.ranks.0.actions")
 
 
-# --- handles ---------------------------------------------------------------------------------------
+# --- handles
 
 
 def test_a_wait_needs_a_started_handle() -> None:
     """wait, test and drop of a name that nothing bound are PG302."""
-    assert refusal(lambda p: p.wait("w")) == ("PG302", "[0].work")
-    assert refusal(lambda p: p.test("w")) == ("PG302", "[0].work")
-    assert refusal(lambda p: p.drop("w")) == ("PG302", "[0].work")
+    assert _refusal(lambda p: p.wait("w")) == ("PG302", "[0].work")
+    assert _refusal(lambda p: p.test("w")) == ("PG302", "[0].work")
+    assert _refusal(lambda p: p.drop("w")) == ("PG302", "[0].work")
 
     def late(p: ProgramBuilder) -> None:
         p.wait("w")
         p.isend(1, work="w")
 
-    assert refusal(late) == ("PG302", "[0].work")
+    assert _refusal(late) == ("PG302", "[0].work")
 
 
 def test_a_handle_is_waited_once() -> None:
@@ -67,7 +67,7 @@ def test_a_handle_is_waited_once() -> None:
         p.drop("w")
         p.wait("w")
 
-    assert [refusal(make)[0] for make in (twice, listed, dropped)] == ["PG303"] * 3
+    assert [_refusal(make)[0] for make in (twice, listed, dropped)] == ["PG303"] * 3
 
 
 def test_waiting_for_any_leaves_the_others_waitable() -> None:
@@ -101,9 +101,9 @@ def test_a_handle_is_not_lost_in_a_loop() -> None:
             with p.repeat(1), p.batch(work="w"):
                 p.isend(1)
 
-    assert refusal(plain) == ("PG308", "[1].work")
-    assert refusal(looped) == ("PG308", "[0].body[0].work")
-    assert refusal(nested) == ("PG308", "[0].body[1].body[0].work")
+    assert _refusal(plain) == ("PG308", "[1].work")
+    assert _refusal(looped) == ("PG308", "[0].body[0].work")
+    assert _refusal(nested) == ("PG308", "[0].body[1].body[0].work")
 
 
 def test_the_second_iteration_of_a_loop_is_checked_behind_a_poll() -> None:
@@ -115,7 +115,7 @@ def test_the_second_iteration_of_a_loop_is_checked_behind_a_poll() -> None:
             p.test("w")
             p.wait("w")
 
-    assert refusal(loop) == ("PG303", "[1].body[1].work")
+    assert _refusal(loop) == ("PG303", "[1].body[1].work")
 
 
 def test_loops_that_keep_the_rules_are_accepted() -> None:
@@ -169,10 +169,10 @@ def test_handles_inside_undecided_blocks_need_only_be_started_somewhere() -> Non
             p.wait("w")
 
     assert build(open_order).length(0) == 5
-    assert refusal(never) == ("PG302", "[0].body[0].work")
+    assert _refusal(never) == ("PG302", "[0].body[0].work")
 
 
-# --- groups ----------------------------------------------------------------------------------------
+# --- groups
 
 
 def test_groups_are_created_before_and_destroyed_after_their_use() -> None:
@@ -195,10 +195,10 @@ def test_groups_are_created_before_and_destroyed_after_their_use() -> None:
             p.barrier("g")
             p.destroy("g")
 
-    assert refusal(early) == ("PG408", "[1].group")
-    assert refusal(late) == ("PG407", "[1].group")
-    assert refusal(world) == ("PG407", "[1].group")
-    assert refusal(loop) == ("PG407", "[0].body[0].group")
+    assert _refusal(early) == ("PG408", "[1].group")
+    assert _refusal(late) == ("PG407", "[1].group")
+    assert _refusal(world) == ("PG407", "[1].group")
+    assert _refusal(loop) == ("PG407", "[0].body[0].group")
 
 
 def test_groups_may_be_created_again() -> None:
@@ -226,10 +226,10 @@ def test_new_group_follows_the_stated_order_of_creation() -> None:
     assert (error.value.code, error.value.path) == ("PG406", "$.ranks.0.actions[1].group")
 
 
-# --- members ---------------------------------------------------------------------------------------
+# --- members
 
 
-def mesh_plan(make: Callable[[ProgramBuilder], None], ranks: str) -> Any:
+def _mesh_plan(make: Callable[[ProgramBuilder], None], ranks: str) -> Any:
     builder = PlanBuilder(8, mesh=[("pp", 2), ("dp", 2), ("tp", 2)])
     builder.group("tp", mesh_dims=["tp"])
     builder.group("pp", mesh_dims=["pp"])
@@ -279,7 +279,7 @@ def test_ranks_peers_and_roots_must_be_members(
 ) -> None:
     """Membership is checked for every rank that runs a program, relative peers included."""
     with pytest.raises(PlanError) as error:
-        mesh_plan(make, ranks)
+        _mesh_plan(make, ranks)
     assert error.value.code == code
 
 
@@ -298,17 +298,17 @@ def test_ranks_peers_and_roots_must_be_members(
 )
 def test_members_are_accepted(make: Callable[[ProgramBuilder], None], ranks: str) -> None:
     """What is inside the group, the family instance and the mesh is accepted."""
-    assert mesh_plan(make, ranks).actions
+    assert _mesh_plan(make, ranks).actions
 
 
 def test_the_hint_names_the_members() -> None:
     """A peer outside its family instance is told which ranks the instance has."""
     with pytest.raises(PlanError) as error:
-        mesh_plan(lambda p: p.send(2, group="tp"), "0")
+        _mesh_plan(lambda p: p.send(2, group="tp"), "0")
     assert "0, 1" in error.value.hint
 
 
-# --- order inside blocks ---------------------------------------------------------------------------
+# --- order inside blocks
 
 
 def test_a_cyclic_after_is_refused() -> None:
@@ -329,7 +329,7 @@ def test_a_cyclic_after_is_refused() -> None:
             p.compute("a", id="a", after=["a"])
 
     for make in (circle, chained, itself):
-        code, path = refusal(make)
+        code, path = _refusal(make)
         assert code == "PG901"
         assert path.endswith("after")
 
@@ -348,7 +348,7 @@ def test_after_must_name_an_action_of_the_block_or_before_it() -> None:
 
     with pytest.raises(PlanError, match="first"):
         build(unknown)
-    assert refusal(later) == ("PG901", "[0].after")
+    assert _refusal(later) == ("PG901", "[0].after")
 
 
 def test_ids_are_unique_in_one_program() -> None:
@@ -359,7 +359,7 @@ def test_ids_are_unique_in_one_program() -> None:
         with p.repeat(2):
             p.compute("a", id="a")
 
-    assert refusal(twice) == ("PG901", "[1].body[0].id")
+    assert _refusal(twice) == ("PG901", "[1].body[0].id")
     builder = PlanBuilder(2)
     builder.program(0).compute("a", id="a")
     builder.program(1).compute("a", id="a")
@@ -384,11 +384,11 @@ def test_batches_hold_plain_operations() -> None:
         with p.batch():
             p.barrier()
 
-    assert refusal(inner(work="w")) == ("PG901", "[0].ops[0].work")
-    assert refusal(inner(stream="s")) == ("PG901", "[0].ops[0].stream")
-    assert refusal(inner(after=["x"])) == ("PG901", "[0].ops[0].after")
-    assert refusal(empty) == ("PG901", "[0].ops")
-    assert refusal(barrier) == ("PG901", "[0].ops[0].op")
+    assert _refusal(inner(work="w")) == ("PG901", "[0].ops[0].work")
+    assert _refusal(inner(stream="s")) == ("PG901", "[0].ops[0].stream")
+    assert _refusal(inner(after=["x"])) == ("PG901", "[0].ops[0].after")
+    assert _refusal(empty) == ("PG901", "[0].ops")
+    assert _refusal(barrier) == ("PG901", "[0].ops[0].op")
 
 
 def test_fused_members_are_reductions_of_one_buffer() -> None:
