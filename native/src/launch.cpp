@@ -144,7 +144,7 @@ void Lowerer::occupy(uint32_t entry, size_t lane, int32_t helper, bool direct) {
       std::vector<uint32_t> mine;
       for (size_t index = 0; index < now_.await.size(); ++index)
         if (now_.await_queue[index] == place) mine.push_back(now_.await[index]);
-      if (!mine.empty()) own = pack(mine);
+      if (!mine.empty() && mine.size() < now_.await.size()) own = pack(mine);
     }
     *now_.queues[place] = {entry, own, static_cast<uint32_t>(lane), helper, direct};
   }
