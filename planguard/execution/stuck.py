@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from planguard.execution.components import components
 from planguard.execution.members import MEMBER, NONE, Match, describe_match
 from planguard.plan.actions import Kind, is_collective, is_point_to_point
+from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
     from planguard.execution.executor import Execution
@@ -231,7 +232,7 @@ def stuck_by_rank(execution: Execution) -> dict[int, Place]:
         place = state.place(lane)
         if place is None or (len(soft) and pc[lane] >= soft[lane]):
             continue
-        if len(soft):
+        if execution.model.family is Family.WORKER:
             place = _host_place(execution, place)
         known = first.get(place.rank)
         if known is None or place.entry < known.entry:
