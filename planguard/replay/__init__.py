@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
+from planguard.replay.flat import obstacles
 from planguard.replay.launch import run_script
 from planguard.replay.program import Script, write_script
 from planguard.replay.report import RankState, ReplayResult, judge, rank_states, transcript
 from planguard.replay.schedule import decode_witness
-from planguard.replay.selection import keep, obstacles
+from planguard.replay.selection import keep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import ReplayError, shorten
-from planguard.replay import selection as sel
+from planguard.replay.flat import obstacles, rank_programs
+from planguard.replay.selection import MOST_PROCESSES, keep, select
 from planguard.replay.translation import Translation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from planguard.replay.flat import Action
     from planguard.replay.matching import Op
-    from planguard.replay.selection import Action, Selection
+    from planguard.replay.selection import Selection
     from planguard.verdict import Witness
 
 PARTS = ("payload", "actions", "watch")
@@ -44,7 +46,7 @@ class Script:
 
 
 def write_script(
-    plan: Mapping[str, Any], witness: Witness | None = None, limit: int = sel.MOST_PROCESSES
+    plan: Mapping[str, Any], witness: Witness | None = None, limit: int = MOST_PROCESSES
 ) -> Script:
     """Return the script that plays a flat plan, or only what a witness keeps of it.
 
@@ -56,13 +58,13 @@ def write_script(
     Raises:
         ReplayError: The plan is not flat, does not fit the witness, or cannot be played on gloo.
     """
-    reasons = sel.obstacles(sel.keep(plan, witness), plan)
+    reasons = obstacles(keep(plan, witness), plan)
     if reasons:
         raise ReplayError(
             f"gloo cannot play this plan: {'; '.join(reasons)}",
             hint="replay a plan or a witness without these actions",
         )
-    selection = sel.select(plan, witness, limit)
+    selection = select(plan, witness, limit)
     translation = Translation(plan, selection)
     notes = translation.notes()
     text = _render(plan, witness, selection, translation.programs, notes)
@@ -141,7 +143,7 @@ def _data(
         "# here; serial: the number its data carry; expect: serial of the data that must arrive.",
         "PROGRAMS: list[list[Op]] = [",
     ]
-    all_actions = sel.rank_programs(plan)
+    all_actions = rank_programs(plan)
     for process, program in enumerate(programs):
         rank = selection.ranks[process]
         lines.append(f"    [  # process {process}: rank {rank}")

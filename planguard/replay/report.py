@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import shorten
-from planguard.replay.selection import rank_programs
+from planguard.replay.flat import rank_programs, started
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,20 +169,9 @@ def _stuck_in(action: int, state: RankState | None, program: list[dict[str, Any]
     """Say whether a rank is stuck in an action, or in a wait for it."""
     if state is None or state.state != "stuck" or state.action is None:
         return False
-    return action == state.action or action in _waited(program, state.action)
-
-
-def _waited(program: list[dict[str, Any]], action: int) -> set[int]:
-    """Return the actions whose handles an action waits for: stuck in wait is stuck for them."""
-    if program[action]["op"] != "wait":
-        return set()
-    work = program[action]["work"]
-    names = set(work) if isinstance(work, list) else {work}
-    found = {}
-    for index, other in enumerate(program[:action]):
-        if other["op"] not in ("wait", "test", "drop") and other.get("work") in names:
-            found[other["work"]] = index
-    return set(found.values())
+    return action == state.action or action in started(
+        list(enumerate(program)), program[state.action]
+    )
 
 
 def _summary(bad: tuple[RankState, ...]) -> str:

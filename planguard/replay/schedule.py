@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import ReplayError, shorten
-from planguard.replay.selection import rank_programs
+from planguard.replay.flat import rank_programs
 from planguard.verdict import Witness, WitnessStep
 
 if TYPE_CHECKING:

@@ -6,45 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import ReplayError
+from planguard.replay.flat import (
+    COLLECTIVES,
+    POINT_TO_POINT,
+    collectives_on,
+    creation_order,
+    inner,
+    members_of,
+    rank_programs,
+    started,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
+    from planguard.replay.flat import Action
     from planguard.verdict import Witness
 
-Action = dict[str, Any]
 MOST_PROCESSES = 64
-POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv"})
-COLLECTIVES = frozenset(
-    {
-        "all_reduce",
-        "all_gather",
-        "all_gather_into_tensor",
-        "reduce_scatter",
-        "reduce_scatter_tensor",
-        "broadcast",
-        "reduce",
-        "gather",
-        "scatter",
-        "all_to_all",
-        "all_to_all_single",
-        "barrier",
-        "coalesced",
-        "init",
-    }
-)
-PASSED_OVER = frozenset({"compute", "host_sync", "event_record", "event_wait", "h2d", "d2h", "d2d"})
-HANDLES = frozenset({"wait", "test", "drop"})
-PLAYED = (
-    POINT_TO_POINT | COLLECTIVES | PASSED_OVER | HANDLES | {"batch", "new_group", "destroy", "exit"}
-)
-REASONS = {
-    "scan": "scan exists only under MPI",
-    "exscan": "exscan exists only under MPI",
-    "probe": "probe exists only under MPI",
-    "threads": "host threads are interleaved at run time",
-    "choice": "a branch is taken at run time",
-}
 
 
 @dataclass(frozen=True)
@@ -55,94 +34,21 @@ class Selection:
         ranks: Plan rank of every process; process numbers are the positions.
         programs: Per process, the kept actions with their index in the plan's rank program.
         groups: Group name to member processes, in group order; only groups that are used.
+        seats: Group name to the places these members have in the plan's group.
+        sizes: Group name to the size of the plan's group.
         created_first: Groups created by every process before the first action.
         idle: Plan ranks that only complete a group and issue nothing.
-        folded: Number of silent group members left out to keep the number of processes small.
+        folded: Number of group members left out, since the replay does not need them.
     """
 
     ranks: tuple[int, ...]
     programs: tuple[tuple[tuple[int, Action], ...], ...]
     groups: Mapping[str, tuple[int, ...]]
+    seats: Mapping[str, tuple[int, ...]]
+    sizes: Mapping[str, int]
     created_first: tuple[str, ...]
     idle: tuple[int, ...]
     folded: int
-
-
-def flat_actions(body: list[Any]) -> Iterator[Action]:
-    """Yield the actions of a program as they are counted: items of a block in order of writing."""
-    for item in body:
-        if isinstance(item, list):
-            yield from flat_actions(item)
-        elif item["op"] == "unordered":
-            yield from flat_actions(item["body"])
-        else:
-            yield item
-
-
-def rank_programs(plan: Mapping[str, Any]) -> dict[int, list[Action]]:
-    """Return the program of every rank of a flat plan.
-
-    Raises:
-        ReplayError: The plan is not flat.
-    """
-    programs: dict[int, list[Action]] = {}
-    for selector, body in plan["ranks"].items():
-        if not selector.isdecimal() or "actions" not in body:
-            raise ReplayError(
-                f"ranks.{selector}: a replay needs one explicit program per rank",
-                hint="flatten the plan first: planguard convert --flat",
-            )
-        programs[int(selector)] = list(flat_actions(body["actions"]))
-    return programs
-
-
-def inner(action: Action) -> Iterator[Action]:
-    """Yield the communications of an action: itself, or the members of a batch."""
-    if action["op"] == "batch":
-        yield from action["ops"]
-    else:
-        yield action
-
-
-def obstacles(
-    programs: Mapping[int, list[tuple[int, Action]]], plan: Mapping[str, Any]
-) -> list[str]:
-    """Say why these actions cannot be played on gloo; an empty list when they can."""
-    found: dict[str, None] = {}
-    if plan.get("fusion"):
-        found["fused buffers are filled and flushed at run time"] = None
-    for kept in programs.values():
-        for _, action in kept:
-            for op in (action, *inner(action)):
-                reason = obstacle(op)
-                if reason:
-                    found[reason] = None
-    return list(found)
-
-
-def obstacle(action: Action) -> str | None:
-    """Say why one action cannot be played on gloo."""
-    op = action["op"]
-    if op not in PLAYED:
-        return REASONS.get(op, f"{op} has no counterpart in torch.distributed")
-    if op in POINT_TO_POINT and action.get("tag") == "any":
-        return "gloo cannot receive with any tag"
-    if op == "wait" and action.get("mode", "all") != "all":
-        return "torch cannot wait for any or some of several handles"
-    return None
-
-
-def members_of(plan: Mapping[str, Any], name: str) -> list[int]:
-    """Return the global ranks of a group, in group order."""
-    if name == "world" and name not in plan.get("groups", {}):
-        return list(range(plan["world_size"]))
-    group = plan.get("groups", {}).get(name)
-    if group is None or "ranks" not in group:
-        raise ReplayError(
-            f"groups.{name}: a replay needs the list of its ranks",
-            hint="flatten the plan first: planguard convert --flat",
-        )
-    return list(group["ranks"])
 
 
 def keep(plan: Mapping[str, Any], witness: Witness | None) -> dict[int, list[tuple[int, Action]]]:
@@ -194,12 +100,17 @@ def used_groups(
 
 
 def complete(
-    plan: Mapping[str, Any], kept: Mapping[int, list[tuple[int, Action]]], limit: int
+    plan: Mapping[str, Any],
+    kept: Mapping[int, list[tuple[int, Action]]],
+    witness: Witness | None,
+    limit: int,
 ) -> tuple[set[int], int]:
     """Add the ranks without actions that groups and peers need; also count those left out.
 
-    A member that never comes is as good as two of them, so that beyond ``limit`` processes only one
-    silent member per group is started.
+    The groups of a witness shrink to the ranks that it names: what is stuck must be stuck through
+    them, not for lack of members that were left out. Only where all of them wait in one collective,
+    the one who never comes is started too. A schedule without prediction keeps all members, and
+    beyond ``limit`` processes one silent member per group: one that never comes is as good as two.
     """
     groups, peers = used_groups(kept)
     base = set(kept) | peers
@@ -209,13 +120,45 @@ def complete(
         if collective
     }
     everyone = base.union(*absent.values())
-    if len(everyone) <= limit:
+    predicted = witness is not None and bool(witness.blocked or witness.end == "mismatch")
+    if len(everyone) <= limit and not predicted:
         return everyone, 0
-    chosen: set[int] = set()
-    for ranks in absent.values():
-        if ranks and not chosen.intersection(ranks):
-            chosen.add(ranks[0])
-    return base | chosen, len(everyone) - len(base | chosen)
+    blocked = set(witness.blocked) if witness is not None else set()
+    silent: set[int] = set()
+    for name, ranks in absent.items():
+        needed = not predicted or all_wait_together(kept, name, blocked)
+        if ranks and needed and not silent.intersection(ranks):
+            silent.add(quietest(plan, name, ranks))
+    return base | silent, len(everyone) - len(base | silent)
+
+
+def all_wait_together(
+    kept: Mapping[int, list[tuple[int, Action]]], name: str, blocked: set[tuple[int, int]]
+) -> bool:
+    """Say whether all kept members of a group wait in one and the same of its collectives."""
+    rounds: dict[int, list[int]] = {}
+    stuck = set(blocked)
+    for rank, program in kept.items():
+        rounds[rank] = [at for at, action in program for _ in collectives_on(action, name)]
+        actions = dict(program)
+        for at in (at for r, at in blocked if r == rank and at in actions):
+            stuck |= {(rank, start) for start in started(program, actions[at])}
+    members = [rank for rank in rounds if rounds[rank]]
+    return any(
+        all(len(rounds[m]) > place and (m, rounds[m][place]) in stuck for m in members)
+        for rank in members
+        for place, at in enumerate(rounds[rank])
+        if (rank, at) in stuck
+    )
+
+
+def quietest(plan: Mapping[str, Any], name: str, ranks: list[int]) -> int:
+    """Return the member that enters the group least often: most likely the one who is missing."""
+    programs = rank_programs(plan)
+    return min(
+        ranks,
+        key=lambda rank: sum(1 for action in programs[rank] for _ in collectives_on(action, name)),
+    )
 
 
 def select(
@@ -234,7 +177,7 @@ def select(
         ReplayError: The plan is not flat, does not fit the witness, or needs too many processes.
     """
     kept = keep(plan, witness)
-    everyone, folded = complete(plan, kept, limit)
+    everyone, folded = complete(plan, kept, witness, limit)
     if len(everyone) > limit:
         raise ReplayError(
             f"the replay needs {len(everyone)} processes, more than {limit}",
@@ -245,16 +188,20 @@ def select(
     _refuse_outsiders(plan, kept)
     used, _ = used_groups(kept)
     names = [name for name in creation_order(plan) if name in used]
-    groups = {"world": tuple(process[r] for r in members_of(plan, "world") if r in process)}
-    for name in names:
-        groups[name] = tuple(process[r] for r in members_of(plan, name) if r in process)
+    members = {name: members_of(plan, name) for name in ["world", *names]}
+    seats = {
+        name: tuple(seat for seat, rank in enumerate(ranks_of) if rank in process)
+        for name, ranks_of in members.items()
+    }
     by_action = {
         action["group"] for p in kept.values() for _, action in p if action["op"] == "new_group"
     }
     return Selection(
         ranks,
         tuple(tuple(kept.get(rank, ())) for rank in ranks),
-        groups,
+        {name: tuple(process[members[name][seat]] for seat in seats[name]) for name in members},
+        seats,
+        {name: len(ranks_of) for name, ranks_of in members.items()},
         tuple(name for name in names if name not in by_action),
         tuple(rank for rank in ranks if not kept.get(rank)),
         folded,
@@ -275,9 +222,3 @@ def _refuse_outsiders(
                         f"contain rank {rank}",
                         hint="check the plan first: planguard check",
                     )
-
-
-def creation_order(plan: Mapping[str, Any]) -> list[str]:
-    """Return the groups other than ``world``: by their ``created`` position, then as listed."""
-    groups = {name: group for name, group in plan.get("groups", {}).items() if name != "world"}
-    return sorted(groups, key=lambda name: groups[name].get("created", len(groups)))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import shorten
-from planguard.replay import selection as sel
+from planguard.replay import flat
 from planguard.replay.matching import Op, annotate
 from planguard.replay.sizes import WIDTH, Scale, action_bytes, action_dtype, scale_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from planguard.replay.selection import Action, Selection
+    from planguard.replay.flat import Action
+    from planguard.replay.selection import Selection
 
 # Data types that gloo cannot reduce, and what is played in their place.
 STAND_IN = {"i16": "f16", "bool": "u8", "f8": "u8"}
@@ -20,7 +21,7 @@ PER_MEMBER = frozenset({"scatter", "all_to_all", "all_to_all_single"})
 SCATTERED = frozenset({"reduce_scatter", "reduce_scatter_tensor"})
 REDUCING = SCATTERED | {"all_reduce", "reduce"}
 WITHOUT_DATA = frozenset({"barrier", "init"})
-COMMUNICATIONS = sel.POINT_TO_POINT | sel.COLLECTIVES
+COMMUNICATIONS = flat.POINT_TO_POINT | flat.COLLECTIVES
 
 
 class Translation:
@@ -55,7 +56,7 @@ class Translation:
                     need = len(self.groups[op.get("group", "world")]) + 1
                     sizes += self._sizes(op)
                     if _lasts(action):
-                        buffers += need if op["op"] not in sel.POINT_TO_POINT else 1
+                        buffers += need if op["op"] not in flat.POINT_TO_POINT else 1
                     alive = max(alive, need)
             buffers += alive
         return scale_sizes(sizes, buffers)
@@ -69,21 +70,22 @@ class Translation:
 
     def _splits(self, op: Action, field: str) -> list[int]:
         """Return the chunk sizes of an all-to-all in bytes; without splits, equal shares."""
-        members = len(self.groups[op.get("group", "world")])
+        group = op.get("group", "world")
         size = action_bytes(op, self.tensors) or 0
         splits = op.get(field)
+        seats = self.selection.seats[group]
         if splits is None:
-            return [size // members] * members
+            return [size // self.selection.sizes[group]] * len(seats)
         dtype = action_dtype(op, self.tensors)
         width = element_width(dtype, size, sum(splits))
-        return [count * width for count in splits]
+        return [splits[seat] * width for seat in seats]
 
     def _program(self, program: Sequence[tuple[int, Action]]) -> list[Op]:
         self.bound: set[str] = set()
         found = []
         for at, action in program:
             found.append(self.action(at, action))
-            if action["op"] not in sel.HANDLES and "work" in action:
+            if action["op"] not in flat.HANDLES and "work" in action:
                 self.bound.add(action["work"])
         return found
 
@@ -98,7 +100,7 @@ class Translation:
         """Translate one action of a rank program."""
         name = action["op"]
         text = describe(action)
-        if name in sel.PASSED_OVER:
+        if name in flat.PASSED_OVER:
             return {"at": at, "text": text, "op": "nothing", "name": name}
         if name == "batch":
             inner = [self.operation(at, member) for member in action["ops"]]
@@ -106,7 +108,7 @@ class Translation:
                 member.update({"member": number, "async": True})
             op: Op = {"at": at, "text": text, "op": name, "ops": inner}
             return _with_handle(op, action, asynchronous="work" in action)
-        if name in sel.HANDLES:
+        if name in flat.HANDLES:
             return {"at": at, "text": text, "op": name, "works": self._handles(action)}
         if name in ("new_group", "destroy", "exit"):
             return {"at": at, "text": text, "op": name, **_group(action)}
@@ -132,7 +134,7 @@ class Translation:
         """Translate one communication, without its handle."""
         name = action["op"]
         op: Op = {"at": at, "op": name, "group": action.get("group", "world")}
-        if name in sel.POINT_TO_POINT:
+        if name in flat.POINT_TO_POINT:
             op["op"] = name.removeprefix("i")
             op["peer"] = None if action["peer"] == "any" else self.process[action["peer"]]
             if action.get("tag"):
@@ -208,7 +210,9 @@ class Translation:
             ranks = ", ".join(map(str, self.selection.idle[:16]))
             found.append(f"Ranks {ranks} only complete the groups; they issue nothing.")
         if self.selection.folded:
-            found.append(f"{self.selection.folded} more silent group members are left out.")
+            found.append(
+                f"{self.selection.folded} more members of the groups are not needed and left out."
+            )
         return tuple(found)
 
 
@@ -243,7 +247,7 @@ def _leaves(action: Action) -> Iterator[Action]:
         for tensor in action["ops"]:
             yield {**tensor, **shared}
         return
-    for op in sel.inner(action):
+    for op in flat.inner(action):
         if op["op"] in COMMUNICATIONS - WITHOUT_DATA:
             yield op
 
@@ -268,9 +272,9 @@ def describe(action: Action) -> str:
     if name == "batch":
         return f"batch({', '.join(describe(member) for member in action['ops'][:4])})"
     text = f"{name}({action['kind']})" if name == "coalesced" else name
-    if name in sel.POINT_TO_POINT:
+    if name in flat.POINT_TO_POINT:
         text += f" {'->' if name.endswith('send') else '<-'} {action['peer']}"
-    elif name in sel.COLLECTIVES | {"new_group", "destroy"}:
+    elif name in flat.COLLECTIVES | {"new_group", "destroy"}:
         text += f" on {action.get('group', 'world')}"
     elif "work" in action:
         works = action["work"] if isinstance(action["work"], list) else [action["work"]]

@@ -171,6 +171,37 @@ def test_members_without_actions_are_idle_processes():
     assert selection.idle == (3,)
 
 
+def test_groups_shrink_to_the_ranks_of_a_cycle():
+    """Two groups of four in opposite orders: the two ranks of the cycle play it by themselves."""
+    first, second = all_reduce(group="a"), all_reduce(group="b")
+    four = plan(
+        [first, second], [second, first], [first, second], [first, second],
+        groups={"a": {"ranks": [0, 1, 2, 3]}, "b": {"ranks": [0, 1, 2, 3]}},
+    )  # fmt: skip
+    kept = ((0, 0), (0, 1), (1, 0), (1, 1))
+    selection = select(four, witness(*kept, blocked=((0, 0), (1, 0))))
+    assert selection.ranks == (0, 1)
+    assert selection.groups["a"] == (0, 1)
+    assert selection.folded == 2
+
+
+def test_who_never_comes_is_started():
+    """Where all ranks of a witness wait in one collective, the missing member is there too."""
+    begun = all_reduce(group="g", work="w", **{"async": True})
+    program = [begun, {"op": "wait", "work": "w"}]
+    four = plan(program, program, program, [], groups={"g": {"ranks": [0, 1, 2, 3]}})
+    kept = ((0, 0), (0, 1))
+    assert select(four, witness(*kept, blocked=((0, 1),))).ranks == (0, 3)
+
+
+def test_splits_follow_the_members_that_play():
+    """An all-to-all among some members exchanges the shares that these have in the plan."""
+    call = {"op": "all_to_all_single", "count": 6, "dtype": "f32", "in_splits": [1, 2, 3]}
+    three = plan([call], [call], [{**call, "label": "x"}])
+    chosen = witness((0, 0), (2, 0), end="mismatch")
+    assert [p[0]["ins"] for p in data_of(write_script(three, chosen))["PROGRAMS"]] == [[4, 12]] * 2
+
+
 def test_many_silent_members_are_one():
     """Beyond the limit one silent member stands for all of them, and a note says so."""
     wide = plan([all_reduce()], *[[]] * 511)

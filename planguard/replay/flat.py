@@ -1,0 +1,148 @@
+"""The flat plan as a replay reads it: programs, groups, and what gloo can play."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import ReplayError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Action = dict[str, Any]
+POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv"})
+COLLECTIVES = frozenset(
+    {
+        "all_reduce",
+        "all_gather",
+        "all_gather_into_tensor",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+        "broadcast",
+        "reduce",
+        "gather",
+        "scatter",
+        "all_to_all",
+        "all_to_all_single",
+        "barrier",
+        "coalesced",
+        "init",
+    }
+)
+PASSED_OVER = frozenset({"compute", "host_sync", "event_record", "event_wait", "h2d", "d2h", "d2d"})
+HANDLES = frozenset({"wait", "test", "drop"})
+PLAYED = (
+    POINT_TO_POINT | COLLECTIVES | PASSED_OVER | HANDLES | {"batch", "new_group", "destroy", "exit"}
+)
+REASONS = {
+    "scan": "scan exists only under MPI",
+    "exscan": "exscan exists only under MPI",
+    "probe": "probe exists only under MPI",
+    "threads": "host threads are interleaved at run time",
+    "choice": "a branch is taken at run time",
+}
+
+
+def flat_actions(body: list[Any]) -> Iterator[Action]:
+    """Yield the actions of a program as they are counted: items of a block in order of writing."""
+    for item in body:
+        if isinstance(item, list):
+            yield from flat_actions(item)
+        elif item["op"] == "unordered":
+            yield from flat_actions(item["body"])
+        else:
+            yield item
+
+
+def rank_programs(plan: Mapping[str, Any]) -> dict[int, list[Action]]:
+    """Return the program of every rank of a flat plan.
+
+    Raises:
+        ReplayError: The plan is not flat.
+    """
+    programs: dict[int, list[Action]] = {}
+    for selector, body in plan["ranks"].items():
+        if not selector.isdecimal() or "actions" not in body:
+            raise ReplayError(
+                f"ranks.{selector}: a replay needs one explicit program per rank",
+                hint="flatten the plan first: planguard convert --flat",
+            )
+        programs[int(selector)] = list(flat_actions(body["actions"]))
+    return programs
+
+
+def inner(action: Action) -> Iterator[Action]:
+    """Yield the communications of an action: itself, or the members of a batch."""
+    if action["op"] == "batch":
+        yield from action["ops"]
+    else:
+        yield action
+
+
+def obstacles(
+    programs: Mapping[int, list[tuple[int, Action]]], plan: Mapping[str, Any]
+) -> list[str]:
+    """Say why these actions cannot be played on gloo; an empty list when they can."""
+    found: dict[str, None] = {}
+    if plan.get("fusion"):
+        found["fused buffers are filled and flushed at run time"] = None
+    for kept in programs.values():
+        for _, action in kept:
+            for op in (action, *inner(action)):
+                reason = obstacle(op)
+                if reason:
+                    found[reason] = None
+    return list(found)
+
+
+def obstacle(action: Action) -> str | None:
+    """Say why one action cannot be played on gloo."""
+    op = action["op"]
+    if op not in PLAYED:
+        return REASONS.get(op, f"{op} has no counterpart in torch.distributed")
+    if op in POINT_TO_POINT and action.get("tag") == "any":
+        return "gloo cannot receive with any tag"
+    if op == "wait" and action.get("mode", "all") != "all":
+        return "torch cannot wait for any or some of several handles"
+    return None
+
+
+def members_of(plan: Mapping[str, Any], name: str) -> list[int]:
+    """Return the global ranks of a group, in group order."""
+    if name == "world" and name not in plan.get("groups", {}):
+        return list(range(plan["world_size"]))
+    group = plan.get("groups", {}).get(name)
+    if group is None or "ranks" not in group:
+        raise ReplayError(
+            f"groups.{name}: a replay needs the list of its ranks",
+            hint="flatten the plan first: planguard convert --flat",
+        )
+    return list(group["ranks"])
+
+
+def creation_order(plan: Mapping[str, Any]) -> list[str]:
+    """Return the groups other than ``world``: by their ``created`` position, then as listed."""
+    groups = {name: group for name, group in plan.get("groups", {}).items() if name != "world"}
+    return sorted(groups, key=lambda name: groups[name].get("created", len(groups)))
+
+
+def collectives_on(action: Action, name: str) -> Iterator[Action]:
+    """Yield the collectives of an action on a group, batch members included."""
+    for op in inner(action):
+        if op["op"] in COLLECTIVES and op.get("group", "world") == name:
+            yield op
+
+
+def started(program: Sequence[tuple[int, Action]], action: Action) -> set[int]:
+    """Return the actions whose handles a wait names: stuck in wait is stuck for them."""
+    if action["op"] != "wait":
+        return set()
+    work = action["work"]
+    names = set(work) if isinstance(work, list) else {work}
+    found: dict[str, int] = {}
+    for at, other in program:
+        if other is action:
+            break
+        if other["op"] not in HANDLES and other.get("work") in names:
+            found[other["work"]] = at
+    return set(found.values())
