@@ -8,7 +8,7 @@ from oracle.host import position
 from oracle.models import INFINITE
 
 if TYPE_CHECKING:
-    from oracle.host import Key, Meeting
+    from oracle.host import HostView, Key, Meeting
     from oracle.lowering import Operation
     from oracle.state import State, System
 
@@ -85,7 +85,10 @@ class Blame:
         if partner is not None:
             return {("operation", partner.id)}
         peer = operation.action.peer
-        return {self._host(peer)} if isinstance(peer, int) else {ORPHAN}
+        if not isinstance(peer, int):
+            return {ORPHAN}
+        wanted = ("recv" if operation.is_send else "send", self.system.key(self.state, operation))
+        return {self._host(peer, wanted in self._to_come(peer).by_key)}
 
     def _before_start(self, operation: Operation) -> set[Node]:
         if self.state.withdrawn & operation.bit:
@@ -102,10 +105,22 @@ class Blame:
 
     def _member(self, operation: Operation, rank: int) -> Node:
         other = self.system.in_round(self.state, operation, rank)
-        return self._host(rank) if other is None else ("operation", other.id)
+        if other is not None:
+            return "operation", other.id
+        wanted = ("collective", self.system.key(self.state, operation))
+        return self._host(rank, wanted in self._to_come(rank).by_key)
 
-    def _host(self, rank: int) -> Node:
-        return ORPHAN if self.system.host_done(self.state, rank) else ("host", rank)
+    def _to_come(self, rank: int) -> HostView:
+        """Give what the rank will have issued if it ever gets to the end of its program."""
+        system, order = self.system, self.state.order
+        view = system.view(self.state, rank)
+        for index, step in enumerate(system.lowered.steps[rank]):
+            if index not in order[rank] and not view.ended:
+                view = system.rules.extend(view, rank, step)
+        return view
+
+    def _host(self, rank: int, comes: bool) -> Node:
+        return ("host", rank) if comes else ORPHAN
 
     def _operations(self, bits: int) -> set[Node]:
         return {
@@ -118,7 +133,7 @@ class Blame:
         return {
             EXCUSED
             if meeting.name[0] == "checked" and self._is_late(meeting.name[1:])
-            else self._host(rank)
+            else self._host(rank, meeting in self._to_come(rank).arrived)
             for meeting in meetings
             for rank in meeting.members
             if meeting not in self.system.view(self.state, rank).arrived

@@ -74,6 +74,7 @@ class Model:
         barrier_last: a barrier starts after the rank's earlier collectives of the group.
         fused_batch: a batch is one launch.
         kinds_hang: a round whose members differ in kind never completes (else: no prediction).
+        short_is_fine: a message may be shorter than the receive that takes it.
         blocking_is_a_kind: a blocking call never matches a nonblocking one.
         fragile_handles: a point-to-point handle that dies before its match breaks the pair.
         posted_order: a message goes to the receive that was posted first (any source included).
@@ -97,6 +98,7 @@ class Model:
     barrier_last: bool = False
     fused_batch: bool = False
     kinds_hang: bool = False
+    short_is_fine: bool = False
     blocking_is_a_kind: bool = False
     fragile_handles: bool = False
     posted_order: bool = True
@@ -175,6 +177,7 @@ MPI_EAGER = Model(
     tags=True,
     eager_bytes=4096,
     kinds_hang=True,
+    short_is_fine=True,
     blocking_is_a_kind=True,
     creation=Creation.MEMBERS,
 )
@@ -183,6 +186,7 @@ MPI_SYNC = Model(
     host_waits=True,
     tags=True,
     kinds_hang=True,
+    short_is_fine=True,
     blocking_is_a_kind=True,
     creation=Creation.MEMBERS,
 )

@@ -28,6 +28,16 @@ def _sizes(one: Action, other: Action) -> str | None:
     return None
 
 
+def _messages(one: Operation, other: Operation, model: Model) -> str | None:
+    send, recv = (one, other) if one.is_send else (other, one)
+    sent, room = send.action.size.bytes, recv.action.size.bytes
+    what = _sizes(send.action, recv.action)
+    if what == "bytes" and model.short_is_fine and (sent or 0) < (room or 0):
+        dtypes = {send.action.size.dtype, recv.action.size.dtype} - {None}
+        what = "dtype" if len(dtypes) > 1 else None
+    return what or _labels(send.action, recv.action)
+
+
 def _labels(one: Action, other: Action) -> str | None:
     both = one.label is not None and other.label is not None
     return "label" if both and one.label != other.label else None
@@ -101,7 +111,7 @@ def disagreement(
         if one.is_collective:
             what = _collectives(one, other, members, model)
         else:
-            what = _sizes(one.action, other.action) or _labels(one.action, other.action)
+            what = _messages(one, other, model)
         if what:
             return one, other, what
     return None

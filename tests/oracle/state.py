@@ -299,11 +299,12 @@ class System:
         return self.model.posted_order or equal
 
     def _fragile(self, state: State, dropped: int) -> int:
-        """Give the dropped point-to-point operations whose partner is not there yet."""
-        result = 0
-        for operation in self.lowered.operations:
-            if dropped & operation.bit and not operation.is_collective:
-                partner = self.partner(state, operation)
-                if partner is None or not self.is_started(state, partner):
-                    result |= operation.bit
-        return result
+        """Give the dropped point-to-point operations that are not complete yet.
+
+        That the partner is posted is no guarantee: the news of it may still be on its way.
+        """
+        return sum(
+            operation.bit
+            for operation in self.lowered.operations
+            if dropped & ~state.completed & operation.bit and not operation.is_collective
+        )
