@@ -6,5 +6,6 @@
 """
 
 from planguard.capture.fx import FxCapture, fx
+from planguard.capture.precheck import Precheck, precheck
 
-__all__ = ["FxCapture", "fx"]
+__all__ = ["FxCapture", "Precheck", "fx", "precheck"]

@@ -59,7 +59,9 @@ def run_ranks(
     """
     context = _context(start)
     limit = jobs or max(1, len(os.sched_getaffinity(0)))
-    todo, running, done = list(ranks), [], {}  # type: list[int], list[_Running], dict[int, bytes]
+    todo = list(ranks)
+    running: list[_Running] = []
+    done: dict[int, bytes] = {}
     try:
         while todo or running:
             while todo and len(running) < limit:

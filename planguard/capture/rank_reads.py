@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _VARIABLES = frozenset({"RANK", "LOCAL_RANK", "GROUP_RANK"})
 _OWN = str(Path(__file__).resolve().parent)
+_STDLIB = str(Path(os.__file__).resolve().parent)
 _METHODS = (
     ("torch.distributed.distributed_c10d", None, "get_rank"),
     ("torch.distributed", None, "get_rank"),
@@ -77,7 +78,7 @@ def _patch_environment(found: list[str]) -> Callable[[], None]:
 
 
 def _note(found: list[str]) -> None:
-    place = _caller(sys._getframe(2))  # noqa: SLF001 - the cheapest way to a caller
+    place = _caller(sys._getframe(2))  # noqa: SLF001 - torch or the interpreter has no public way
     if place is not None and place not in found:
         found.append(place)
 
@@ -136,6 +137,8 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def is_library(file: str) -> bool:
-    """Tell whether a file belongs to torch or to this package."""
+    """Tell whether a file belongs to torch, to what wraps its functions, or to this package."""
     parts = Path(file).parts
-    return ("torch" in parts and "site-packages" in parts) or file.startswith(_OWN)
+    if "site-packages" in parts:
+        return "torch" in parts or parts[-1] == "typing_extensions.py"
+    return file.startswith((_OWN, _STDLIB, "<"))

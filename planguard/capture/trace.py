@@ -64,7 +64,7 @@ def _aot(
         )
         return compile_both(module, example)
 
-    torch._dynamo.reset()  # noqa: SLF001 - the public name: no cache of the parent may be reused
+    torch._dynamo.reset()  # noqa: SLF001 - torch or the interpreter has no public way
     compiled = torch.compile(
         target,
         backend=backend,
@@ -120,7 +120,7 @@ def _keep_user_frames() -> None:
         kept = [frame for frame in summary if not is_library(frame.filename)]
         return traceback.StackSummary.from_list(kept)
 
-    TracerBase._filter_traceback_frames = own_frames  # noqa: SLF001 - the hook torch names for it
+    TracerBase._filter_traceback_frames = own_frames  # noqa: SLF001 - torch or the interpreter has no public way
 
 
 def _export(target: Any, inputs: Sequence[Any]) -> Any:

@@ -1,0 +1,167 @@
+"""What one rank was seen to issue: actions in order, groups, entries for the ledger."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.rank_reads import is_library
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+DTYPES = {
+    "torch.float64": "f64",
+    "torch.float32": "f32",
+    "torch.float16": "f16",
+    "torch.bfloat16": "bf16",
+    "torch.float8_e4m3fn": "f8",
+    "torch.float8_e5m2": "f8",
+    "torch.int64": "i64",
+    "torch.int32": "i32",
+    "torch.int16": "i16",
+    "torch.int8": "i8",
+    "torch.uint8": "u8",
+    "torch.bool": "bool",
+}
+
+
+@dataclass(eq=False)
+class Issued:
+    """A communication that was issued; its handle, and whether anybody has waited for it."""
+
+    action: dict[str, Any]
+    work: str
+    waited: bool = False
+    batch: Issued | None = None
+
+
+@dataclass
+class Recorder:
+    """The log of one rank.
+
+    Attributes:
+        rank: Global rank.
+        actions: Actions in issue order, as fields of the plan format; ``group`` is a key of
+            ``groups``.
+        groups: Groups by key: global ranks in group order.
+        notes: Ledger entries ``(kind, message, direction)``.
+        problems: Why this log cannot stand for another rank's.
+    """
+
+    rank: int
+    actions: list[dict[str, Any]] = field(default_factory=list)
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    notes: list[tuple[str, str, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    batch: list[Issued] | None = None
+    _works: int = 0
+    _unseen: list[Issued] = field(default_factory=list)
+
+    def group(self, ranks: list[int]) -> str:
+        """Return the key of the next group made of these ranks on this rank."""
+        place = sum(known == ranks for known in self.groups.values())
+        key = ",".join(map(str, ranks)) + (f"#{place}" if place else "")
+        self.groups[key] = list(ranks)
+        return key
+
+    def created(self, key: str) -> None:
+        """Record that this rank called ``new_group`` for a group, as a member or not."""
+        self._append({"op": "new_group", "group": key})
+
+    def issue(self, op: str, group: str, fields: dict[str, Any]) -> Issued:
+        """Record a communication and return its handle."""
+        self._works += 1
+        work = f"w{self._works}"
+        action = {"op": op, "group": group, **fields}
+        issued = Issued(action, work)
+        if self.batch is not None and op in ("isend", "irecv"):
+            self.batch.append(issued)
+            return issued
+        action["work"] = work
+        if op not in ("isend", "irecv", "batch"):
+            action["async_"] = True
+        self._append(action)
+        return issued
+
+    def wait(self, issued: Issued) -> None:
+        """Record a wait, once; a wait right behind its issue makes the call a blocking one."""
+        target = issued.batch or issued
+        if target.waited:
+            return
+        target.waited = True
+        if self.actions and self.actions[-1] is target.action:
+            _block(target.action)
+            return
+        self._append({"op": "wait", "work": target.work})
+
+    def wait_unseen(self, issued: Issued) -> None:
+        """Remember a handle that C++ waits for; ``end_backward`` is when it has done so."""
+        if issued not in self._unseen:
+            self._unseen.append(issued)
+
+    def end_backward(self) -> None:
+        """Record the waits that happened unseen before the backward pass returned."""
+        unseen, self._unseen = self._unseen, []
+        works = [issued.work for issued in unseen if not issued.waited]
+        for issued in unseen:
+            issued.waited = True
+        if works:
+            self._append({"op": "wait", "work": works[0] if len(works) == 1 else works})
+
+    def drop(self, issued: Issued) -> None:
+        """Record that a point-to-point handle died before anybody waited for it."""
+        target = issued.batch or issued
+        if not target.waited and target.action["op"] in ("isend", "irecv"):
+            target.waited = True
+            self._append({"op": "drop", "work": target.work})
+
+    def end_batch(self) -> None:
+        """Put the sends and receives since ``batch`` was set into one launch."""
+        members, self.batch = self.batch or [], None
+        if not members:
+            return
+        self._works += 1
+        work = f"w{self._works}"
+        action = {"op": "batch", "ops": [m.action for m in members], "work": work}
+        launch = Issued(action, work)
+        for member in members:
+            member.batch = launch
+        self._append(action)
+
+    def note(self, kind: str, message: str, direction: str) -> None:
+        """Add a ledger entry, once."""
+        if (kind, message, direction) not in self.notes:
+            self.notes.append((kind, message, direction))
+
+    def _append(self, action: dict[str, Any]) -> None:
+        place = call_site()
+        if place is not None:
+            action["src"] = list(place)
+        self.actions.append(action)
+
+
+def _block(action: dict[str, Any]) -> None:
+    del action["work"]
+    action.pop("async_", None)
+    action["op"] = {"isend": "send", "irecv": "recv"}.get(action["op"], action["op"])
+
+
+def call_site() -> tuple[str, int, str] | None:
+    """Return file, line and function of the innermost frame that is not torch's or ours."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not is_library(file) and not file.startswith("<"):
+            return file, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return None
+
+
+def size(tensor: Any) -> dict[str, Any]:
+    """Return the size fields of a tensor."""
+    dtype = DTYPES.get(str(tensor.dtype))
+    if dtype is None:
+        return {"bytes": tensor.numel() * tensor.element_size()}
+    return {"count": tensor.numel(), "dtype": dtype}
