@@ -71,6 +71,15 @@ def rank_programs(plan: Mapping[str, Any]) -> dict[int, list[Action]]:
     return programs
 
 
+def reorderable_ranks(plan: Mapping[str, Any]) -> set[int]:
+    """Return the ranks whose program holds an unordered block."""
+    return {
+        int(rank)
+        for rank, body in plan["ranks"].items()
+        if any(item["op"] == "unordered" for item in body["actions"])
+    }
+
+
 def inner(action: Action) -> Iterator[Action]:
     """Yield the communications of an action: itself, or the members of a batch."""
     if action["op"] == "batch":

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import ReplayError, shorten
-from planguard.replay.flat import rank_programs
+from planguard.replay.flat import rank_programs, reorderable_ranks
 from planguard.verdict import Witness, WitnessStep
 
 if TYPE_CHECKING:
@@ -56,10 +55,9 @@ def decode_witness(text: str, plan: Mapping[str, Any]) -> Witness:
     items = parse_schedule(text)
     programs = rank_programs(plan)
     reached = dict.fromkeys(programs, -1)
-    # In a program with an unordered block a later action may come first.
-    loose = {r for r in programs if '"unordered"' in json.dumps(plan["ranks"][str(r)])}
+    reordered = reorderable_ranks(plan)
     for step, (rank, action) in enumerate(items, 1):
-        last = -1 if rank in loose else reached.get(rank, -1)
+        last = -1 if rank in reordered else reached.get(rank, -1)
         if rank not in programs or not last < action < len(programs[rank]):
             raise ReplayError(
                 f"step {step} of the schedule, {rank}.{action}, {_why(rank, action, programs)}",

@@ -14,6 +14,7 @@ from planguard.replay.flat import (
     inner,
     members_of,
     rank_programs,
+    reorderable_ranks,
     started,
 )
 
@@ -63,12 +64,18 @@ def keep(plan: Mapping[str, Any], witness: Witness | None) -> dict[int, list[tup
     if witness is None or not witness.actions:
         return {rank: list(enumerate(program)) for rank, program in sorted(programs.items())}
     kept: dict[int, list[tuple[int, Action]]] = {}
-    issued = [(step.rank, step.action) for step in witness.steps if step.event == "issue"]
-    order = {pair: place for place, pair in reversed(list(enumerate(issued)))}
-    pairs = sorted(set(witness.actions))
-    if set(pairs) <= set(order):
-        pairs.sort(key=lambda pair: (pair[0], order[pair]))
-    for rank, action in pairs:
+    issued = [s for s in witness.steps if s.event == "issue"] or list(witness.steps)
+    first: dict[tuple[int, int], int] = {}
+    for place, step in enumerate(issued):
+        first.setdefault((step.rank, step.action), place)
+    reordered = reorderable_ranks(plan)
+
+    def turn(pair: tuple[int, int]) -> tuple[int, int, int]:
+        """Order by rank; then as the program has it, or as the witness issues it."""
+        rank, action = pair
+        return rank, first.get(pair, len(issued)) if rank in reordered else 0, action
+
+    for rank, action in sorted(set(witness.actions), key=turn):
         if action >= len(programs.get(rank, [])):
             raise ReplayError(
                 f"the witness names action {action} of rank {rank}, which the plan does not have",
