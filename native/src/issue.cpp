@@ -23,7 +23,7 @@ void Lowerer::communicate(uint64_t at, uint64_t end) {
   if (rules_.lazy_init) first_use(at, end, entry);
   uint8_t kind = kind_at(at);
   bool batch = kind == BATCH, async = c_.op[at] & ASYNC;
-  bool plain = !batch && poison_.empty() && dropped_.empty() && !c_.has_probe &&
+  bool plain = !batch && forced_.empty() && poison_.empty() && dropped_.empty() && !c_.has_probe &&
                !rules_.pre_barrier && !rules_.empty_alone[kind] &&
                !(rules_.barrier_last && kind == BARRIER) &&
                (is_p2p(kind) || rules_.degree[kind] == Degree::all);
@@ -165,11 +165,10 @@ void Lowerer::collect_round(uint64_t at) {
     now_.await.push_back(layout_.ext({ext_type(Ext::dead), rank_, 0, 0}, NONE));
     return;
   }
-  if (!is_forced(round)) {
-    if (rules_.empty_alone[kind] && sigs_.bytes[sig] == 0) return;
-    if (rules_.degree[kind] != Degree::all && !rules_.pre_barrier)
-      return collect_edges(slot, round, kind, sig);
-  }
+  // Nobody waits for a round whose members disagree on what it is, when the caller says so.
+  if (is_forced(round) || (rules_.empty_alone[kind] && sigs_.bytes[sig] == 0)) return;
+  if (rules_.degree[kind] != Degree::all && !rules_.pre_barrier)
+    return collect_edges(slot, round, kind, sig);
   if (rules_.barrier_last && kind == BARRIER)
     for (auto [other, entry] : rounds_)
       if (other == slot && !done_[entry])

@@ -18,7 +18,7 @@ from planguard.execution.mismatch import (
     candidates,
     explain_mismatch,
     find_mismatches,
-    rounds_of,
+    blocking_rounds,
 )
 from planguard.execution.stuck import StuckState
 from planguard.semantics.model import ExecutionModel, Scenario, lenient, strict
@@ -128,8 +128,10 @@ class Decider:
         causes = stuck_causes(execution)
         if not mismatches:
             return causes, ()
-        forced = rounds_of(execution, suspects)
-        again = self.run(execution.scenario, origins=True, forced=forced)
+        forced = blocking_rounds(execution, suspects)
+        again = execution
+        if forced:
+            again = self.run(execution.scenario, origins=True, forced=forced)
         own = [] if again.completes else stuck_causes(again)
         numbers = sorted(n for cause in mismatches for n in cause.matches)
         own = [cause for cause in own if not _follows(again, cause, numbers)]

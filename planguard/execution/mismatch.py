@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from planguard.execution.classify import Cause, make_finding
 from planguard.execution.locate import describe, group_name, locate
 from planguard.execution.members import NONE, Match, Member, describe_match, members_of
-from planguard.execution.stuck import Place, place_of
+from planguard.execution.stuck import Place, place_of, stuck_by_rank
+from planguard.semantics.model import Family
 from planguard.semantics.signature import Disagreement, Side, disagreement
 from planguard.words import name_ranks, size
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from planguard.execution.executor import Execution
 
 ARRIVE = 1
+HOST_LANE = 2
 _RELATED = 8
 
 
@@ -38,9 +40,30 @@ class Mismatch:
     later: int = 0
 
 
-def rounds_of(execution: Execution, numbers: list[int]) -> array[int]:
-    """Return those match numbers that are rounds, as the executor takes them."""
-    return array("I", [number for number in numbers if number < execution.lanes.p2p_base])
+BLOCKING = {"PG201", "PG205"}
+"""Disagreements that change who waits for whom; the others complete as if members agreed."""
+FORCED_LIMIT = 2_000
+
+
+def blocking_rounds(execution: Execution, numbers: list[int]) -> array[int]:
+    """Return the rounds in which members wait for each other in vain because they disagree.
+
+    Args:
+        execution: A run with ``origins=True``.
+        numbers: Candidate match numbers; beyond ``FORCED_LIMIT`` rounds all of them are returned.
+    """
+    rounds = [number for number in numbers if number < execution.lanes.p2p_base]
+    if len(rounds) > FORCED_LIMIT:
+        return array("I", rounds)
+    found = array("I")
+    for number in rounds:
+        match = describe_match(execution, number)
+        members = [m for m in members_of(execution, match) if m.entry is not None]
+        sides = [_side(execution, m, match.ranks.index(m.rank)) for m in members]
+        what = disagreement(sides, execution.model, pair=False) if len(sides) > 1 else None
+        if what is not None and what.code in BLOCKING:
+            found.append(number)
+    return found
 
 
 def candidates(execution: Execution) -> list[int]:
@@ -103,18 +126,41 @@ def _side(execution: Execution, member: Member, place: int) -> Side:
 
 
 def is_reached(execution: Execution, member: Member) -> bool:
-    """Whether the run issued a member's action."""
-    lanes, state = execution.lanes, execution.state
+    """Whether the run issued a member's action: a match is formed by issue, not by completion."""
     entry = NONE if member.entry is None else member.entry
-    place = _batch_entry(execution, member.rank, entry)
-    first = bisect_right(lanes.lane_rank, member.rank - 1)
-    last = bisect_right(lanes.lane_rank, member.rank)
+    if execution.model.family is Family.WORKER:
+        stuck = _host_places(execution).get(member.rank)
+        return stuck is None or _batch_entry(execution, member.rank, entry) <= stuck
+    if execution.model.family is Family.DEVICE:
+        return _is_issued(execution, member.rank, entry)
+    return _has_arrived(execution, member.rank, entry)
+
+
+def _host_places(execution: Execution) -> dict[int, int]:
+    return {rank: place.entry for rank, place in stuck_by_rank(execution).items()}
+
+
+def _is_issued(execution: Execution, rank: int, entry: int) -> bool:
+    """The host of the nccl family runs ahead of its streams until something blocks it."""
+    lanes, state = execution.lanes, execution.state
+    first, last = bisect_right(lanes.lane_rank, rank - 1), bisect_right(lanes.lane_rank, rank)
+    host = next((lane for lane in range(first, last) if lanes.lane_kind[lane] == HOST_LANE), None)
+    if host is None or state.pc[host] >= lanes.lane_off[host + 1]:
+        return True
+    stands = lanes.origin[state.pc[host]]
+    return stands == NONE or entry <= stands
+
+
+def _has_arrived(execution: Execution, rank: int, entry: int) -> bool:
+    lanes, state = execution.lanes, execution.state
+    place = _batch_entry(execution, rank, entry)
+    first, last = bisect_right(lanes.lane_rank, rank - 1), bisect_right(lanes.lane_rank, rank)
     present = False
     for lane in range(first, last):
         for at in range(lanes.lane_off[lane], lanes.lane_off[lane + 1]):
             if lanes.origin[at] == place and lanes.code[at] & ARRIVE:
                 present = True
-                if at <= state.pc[lane] and at < lanes.lane_off[lane + 1]:
+                if at <= state.pc[lane]:
                     return True
     return not present
 

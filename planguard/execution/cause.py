@@ -1,0 +1,48 @@
+"""Cause: one reason why an execution is stuck or wrong, with the finding that says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from planguard.catalog import lookup
+from planguard.verdict import Finding
+
+if TYPE_CHECKING:
+    from planguard.execution.executor import Execution
+    from planguard.execution.stuck import Place
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One root cause: its finding, and what witness and folding need.
+
+    Attributes:
+        finding: The finding without witness.
+        blocked: Places at which ranks stand.
+        owed: Places that would free them.
+        shape: What makes two causes the same bug on other ranks.
+        matches: Rounds and pairs the cause waits for.
+    """
+
+    finding: Finding
+    blocked: tuple[Place, ...]
+    owed: tuple[Place, ...]
+    shape: tuple[object, ...]
+    matches: tuple[int, ...]
+
+
+def make_finding(code: str, message: str, **fields: object) -> Finding:
+    """Return a finding with the name, severity and evidence of its catalog entry."""
+    entry = lookup(code)
+    defaults: dict[str, object] = {
+        "severity": entry.severity,
+        "certainty": "all-executions",
+        "evidence": "P",
+    }
+    return Finding(code=code, name=entry.name, message=message, **{**defaults, **fields})  # type: ignore[arg-type]
+
+
+def shape_of(execution: Execution, place: Place) -> tuple[int, int]:
+    """Return what a place has in common with its copies on equal ranks: program and entry."""
+    return execution.plan.code.rank_program[place.rank], place.entry
