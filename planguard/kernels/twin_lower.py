@@ -1,0 +1,142 @@
+"""Columns to lanes, rank by rank (``lower.cpp``); docs/adr/0017 argues for every shortcut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planguard.kernels.twin_issue import Issuing
+from planguard.kernels.twin_rules import LaneKind, LowerOptions, Rules, Signatures, Why
+from planguard.plan.actions import NONE, Kind, is_collective, is_point_to_point
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from planguard.kernels.twin_columns import Columns, Lanes
+
+
+class Lowerer(Issuing):
+    """Lowers the ranks of a plan one after the other."""
+
+    def run(self) -> Lanes:
+        """Return the lanes of all ranks, or none where there are too many matches."""
+        out = self.out
+        if out.overflow:
+            return out
+        for rank in range(self.columns.world_size):
+            if not out.overflow:
+                self._lower_rank(rank)
+        if self.rules.kind_slots:
+            for match in out.broken:
+                if not self.is_forced(match):
+                    out.need[match] = NONE
+        out.lane_off.append(len(out.code))
+        return out
+
+    def _lower_rank(self, rank: int) -> None:
+        self.start_rank(rank)
+        at, end = self.begin, self.columns.rank_off[rank + 1]
+        if self.rules.poison_drops and self.columns.has_drop:
+            args = self.columns.arg
+            self.dropped = {
+                args[drop] for drop in range(at, end) if self.kind_at(drop) == Kind.DROP
+            }
+        while at < end and not self.ended:
+            at = self._step(at)
+        self._finish()
+
+    def _step(self, at: int) -> int:
+        """Lower one action and return where the next one begins."""
+        kind, entry, arg = self.kind_at(at), at - self.begin, self.columns.arg[at]
+        if is_point_to_point(kind) or is_collective(kind):
+            self.communicate(at, at + 1)
+            return at + 1
+        self.awaits[entry] = ()
+        self.done.pop(entry, None)
+        self.solid[entry] = None
+        if kind == Kind.BATCH:
+            self.communicate(at, at + 1 + arg)
+            return at + 1 + arg
+        if kind == Kind.WAIT:
+            self.wait_handle(at, arg)
+        elif kind == Kind.WAIT_MANY:
+            self.wait_list(at)
+        elif kind == Kind.COMPUTE:
+            self.depend(at)
+        elif kind == Kind.HOST_SYNC:
+            self.host_sync(at)
+        elif kind == Kind.EVENT_RECORD:
+            self.record_event(at)
+        elif kind == Kind.EVENT_WAIT:
+            self.wait_event(at)
+        elif kind == Kind.INIT:
+            self.init_comm(arg, entry)
+        elif kind == Kind.NEW_GROUP:
+            self.new_group(at)
+        elif kind == Kind.EXIT:
+            self.leave()
+        # Test, drop, destroy and copies move no progress.
+        return at + 1
+
+    def _finish(self) -> None:
+        """Append the lanes of the rank to those of the plan."""
+        out = self.out
+        if self.rules.parallel:
+            # A queue that never drains is stuck: the program ends with a wait for all of it.
+            for entry in self.pending:
+                if entry not in self.done:
+                    self.await_entry(0, entry, entry, Why.QUEUE)
+        for lane, (kind, code) in enumerate(zip(self.kinds, self.lanes, strict=True)):
+            begin, end = len(out.code), len(out.code) + len(code)
+            out.lane_off.append(begin)
+            out.lane_rank.append(self.rank)
+            out.lane_kind.append(kind)
+            out.code.extend(word for word, _, _ in code)
+            if self.options.origins:
+                out.origin.extend(entry for _, entry, _ in code)
+                out.why.extend(why for _, _, why in code)
+            if not self.rules.device:
+                out.lane_soft.append(self._soft(lane, begin, end))
+
+    def _soft(self, lane: int, begin: int, end: int) -> int:
+        """Return where a lane may stand for ever without anybody being stuck.
+
+        The worker of ProcessGroupMPI may stay at what its host never waits for, and a broadcast
+        that forwards by itself and that nobody waits for is no stuck host.
+        """
+        if lane > 0:
+            return end if self.rules.worker else begin
+        if not self.rules.worker:
+            return end
+        return begin if self.last_block is None else begin + self.code_end[self.last_block]
+
+
+def lower(  # noqa: PLR0913  # the columns of the signatures, in the order of the native kernel
+    columns: Columns,
+    sig_kind: Sequence[int],
+    sig_bytes: Sequence[int],
+    sig_dtype: Sequence[int],
+    sig_redop: Sequence[int],
+    sig_root: Sequence[int],
+    sig_layout: Sequence[int],
+    sig_splits: Sequence[int],
+    rules: Mapping[str, Any],
+    origins: bool,  # noqa: FBT001
+    forced: Sequence[int],
+) -> Lanes:
+    """Return the lanes of a plan under the rules of one model.
+
+    Args:
+        columns: What ``expand`` returned.
+        sig_kind: Kind of every signature; the other ``sig_`` columns alike.
+        rules: The rules; ``planguard.semantics.model.rules_for`` makes them.
+        origins: Keep the entry and the reason of every instruction.
+        forced: Rounds that complete as if their members agreed.
+
+    Raises:
+        ValueError: A table of the rules does not have one byte per kind.
+    """
+    sigs = Signatures(
+        sig_kind, sig_bytes, sig_dtype, sig_redop, sig_root, sig_layout, sig_splits
+    )
+    options = LowerOptions(origins=origins, forced=frozenset(forced))
+    return Lowerer(columns, sigs, Rules.of(rules), options).run()
