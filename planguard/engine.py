@@ -172,7 +172,7 @@ def _finish(cause: Cause, decision: Decision, *, brief: bool) -> Finding:
     return replace(
         finding,
         consequences=implied,
-        witness=make(decision.execution, cause) if cause.blocked else None,
+        witness=make(cause.execution or decision.execution, cause) if cause.blocked else None,
         fingerprint=_fingerprint(decision, cause),
     )
 

@@ -128,7 +128,7 @@ def launch_groups(decision: Decision, cause: Cause) -> tuple[str, ...]:
     """Return the names of the groups a cause inverts."""
     from planguard.execution.members import describe_match
 
-    execution = decision.execution
+    execution = cause.execution or decision.execution
     found = {describe_match(execution, number).ginst for number in cause.matches}
     return tuple(sorted(group_name(execution, ginst) for ginst in found if ginst is not None))
 

@@ -22,7 +22,8 @@ class Cause:
         blocked: Places at which ranks stand.
         owed: Places that would free them.
         shape: What makes two causes the same bug on other ranks.
-        matches: Rounds and pairs the cause waits for.
+        matches: Rounds and pairs the cause waits for, as ``execution`` numbers them.
+        execution: The run that shows the cause.
     """
 
     finding: Finding
@@ -30,6 +31,7 @@ class Cause:
     owed: tuple[Place, ...]
     shape: tuple[object, ...]
     matches: tuple[int, ...]
+    execution: Execution | None = None
 
 
 def make_finding(code: str, message: str, **fields: object) -> Finding:

@@ -149,7 +149,7 @@ def stuck_causes(execution: Execution) -> list[Cause]:
             "an execution is stuck without a cycle and without an orphan",
             hint="please report the plan: no verdict is given",
         )
-    return causes
+    return [replace(cause, execution=execution) for cause in causes]
 
 
 def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
