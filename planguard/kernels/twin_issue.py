@@ -157,12 +157,13 @@ class Issuing(Hosting):
         if self._is_poisoned(at):
             now.awaits.append(self.dead())
             return
-        if not self.is_forced(match):
-            if rules.empty_alone[kind] and self.sigs.bytes[sig] == 0:
-                return
-            if rules.degree[kind] != Degree.ALL and not rules.pre_barrier:
-                self._collect_edges(now, slot, match, kind, sig)
-                return
+        # Nobody waits for a round whose members disagree on what it is, when the caller says so.
+        alone = rules.empty_alone[kind] and self.sigs.bytes[sig] == 0
+        if alone or self.is_forced(match):
+            return
+        if rules.degree[kind] != Degree.ALL and not rules.pre_barrier:
+            self._collect_edges(now, slot, match, kind, sig)
+            return
         if rules.barrier_last and kind == Kind.BARRIER:
             for other, entry in self.rounds:
                 if other == slot and entry not in self.done:

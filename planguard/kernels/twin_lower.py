@@ -36,13 +36,18 @@ class Lowerer(Issuing):
         self.start_rank(rank)
         at, end = self.begin, self.columns.rank_off[rank + 1]
         if self.rules.poison_drops and self.columns.has_drop:
-            args = self.columns.arg
-            self.dropped = {
-                args[drop] for drop in range(at, end) if self.kind_at(drop) == Kind.DROP
-            }
+            for drop in range(at, end):
+                if self.kind_at(drop) == Kind.DROP:
+                    self._mark_dropped(self.columns.arg[drop])
         while at < end and not self.ended:
             at = self._step(at)
         self._finish()
+
+    def _mark_dropped(self, entry: int) -> None:
+        """Note a handle that is dropped; the handle of a batch is that of its members."""
+        place = self.begin + entry
+        members = self.columns.arg[place] if self.kind_at(place) == Kind.BATCH else 0
+        self.dropped.update(range(entry, entry + members + 1))
 
     def _step(self, at: int) -> int:
         """Lower one action and return where the next one begins."""
@@ -130,7 +135,7 @@ def lower(  # noqa: PLR0913  # the columns of the signatures, in the order of th
         sig_kind: Kind of every signature; the other ``sig_`` columns alike.
         rules: The rules; ``planguard.semantics.model.rules_for`` makes them.
         origins: Keep the entry and the reason of every instruction.
-        forced: Rounds that complete as if their members agreed.
+        forced: Rounds that nobody waits for.
 
     Raises:
         ValueError: A table of the rules does not have one byte per kind.

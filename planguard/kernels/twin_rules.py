@@ -127,7 +127,7 @@ class Signatures:
 
 @dataclass(frozen=True, slots=True)
 class LowerOptions:
-    """Whether to keep origins, and which rounds complete as if their members agreed."""
+    """Whether to keep origins, and which rounds nobody waits for."""
 
     origins: bool
     forced: Collection[int]

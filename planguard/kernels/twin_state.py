@@ -133,7 +133,7 @@ class LoweringState:
         return self.columns.op[at] & KIND_MASK
 
     def is_forced(self, match: int) -> bool:
-        """Tell whether a round completes as if its members agreed."""
+        """Tell whether nobody waits for a round."""
         return match < self.out.ext_base and match in self.options.forced
 
     # --- lanes -------------------------------------------------------------------------------
