@@ -6,6 +6,17 @@
 """
 
 from planguard.capture.fx import FxCapture, fx
+from planguard.capture.pass_rules import Violation
 from planguard.capture.precheck import Precheck, precheck
+from planguard.capture.validate_pass import PassVerdict, snapshot, validate_pass
 
-__all__ = ["FxCapture", "Precheck", "fx", "precheck"]
+__all__ = [
+    "FxCapture",
+    "PassVerdict",
+    "Precheck",
+    "Violation",
+    "fx",
+    "precheck",
+    "snapshot",
+    "validate_pass",
+]

@@ -193,8 +193,8 @@ def _object_received(current: Session) -> Any:
         raise UsageError(
             f"rank {current.rank} receives a Python object from another rank, and no other rank is "
             "there to send one",
-            hint="a schedule of torch.distributed.pipelining votes and exchanges shapes first; check "
-            "it with planguard.check(schedule, planner='pipelining')",
+            hint="a schedule of torch.distributed.pipelining votes and exchanges shapes first; "
+            "check it with planguard.check(schedule, planner='pipelining')",
         )
 
     return recv_object_list

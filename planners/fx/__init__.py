@@ -15,6 +15,7 @@ operator becomes.
 
 from .adapter import FxAdapter, adapter
 from .dump import read_bundle, write_bundle
+from .hazards import flow
 from .model import FxBundle, FxGraph, FxGroup, FxNode, FxProgram
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "FxNode",
     "FxProgram",
     "adapter",
+    "flow",
     "read_bundle",
     "write_bundle",
 ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import PlanError
-
 from .groups import (
     GroupKey,
     Mesh,
@@ -15,6 +13,7 @@ from .groups import (
     flat,
     follower_keys,
     keys_of_rank,
+    refuse_dependent,
 )
 from .labels import assign_labels
 from .translate import Draft, RankDraft, translate
@@ -93,16 +92,8 @@ class _Emitter:
 
     def _refuse_dependent(self) -> None:
         for origin in set(self.bundle.like.values()):
-            rank = min(r for r, o in self.bundle.like.items() if o == origin)
-            for draft in flat(self.drafts[origin].drafts):
-                talk = draft.communication
-                if talk is not None and talk.rank_dependent:
-                    raise PlanError(
-                        f"node {talk.node!r} of rank {origin} cannot stand for rank {rank}: "
-                        f"{talk.rank_dependent}",
-                        path=f"rank {rank}",
-                        hint="capture that rank itself",
-                    )
+            follower = min(r for r, o in self.bundle.like.items() if o == origin)
+            refuse_dependent(self.drafts[origin], origin, follower)
 
     def _families(self) -> dict[int, dict[str, tuple[str, ...]]] | None:
         """Return the mesh dimensions of every group, None when one is no group of the mesh."""

@@ -8,10 +8,13 @@ either never meet, here as there.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
+
+from .model import RankProgram
+from .translate import translate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -132,6 +135,41 @@ def follower_keys(
         ranks = mesh.members(follower, varying)
         found[name] = GroupKey(ranks, _name_there(origin, ranks, name, key, bundle))
     return found
+
+
+def substituted(bundle: FxBundle, origin: int, follower: int) -> RankProgram:
+    """Return the program of ``follower``, taken to run the graphs of ``origin`` on its own groups.
+
+    Raises:
+        PlanError: If a group has no counterpart, or a node cannot stand for another rank.
+    """
+    program = bundle.programs[origin]
+    draft = translate(program, compute="none")
+    refuse_dependent(draft, origin, follower)
+    keys = keys_of_rank(origin, program.groups, draft, bundle.world_size)
+    there = follower_keys(origin, follower, keys, bundle)
+    groups = {
+        name: replace(program.groups[name], ranks=key.ranks, name=key.name)
+        for name, key in there.items()
+    }
+    return RankProgram(program.graphs, groups)
+
+
+def refuse_dependent(draft: RankDraft, origin: int, follower: int) -> None:
+    """Refuse to let a program stand for another rank when it names peers or uneven splits.
+
+    Raises:
+        PlanError: It does.
+    """
+    for item in flat(draft.drafts):
+        talk = item.communication
+        if talk is not None and talk.rank_dependent:
+            raise PlanError(
+                f"node {talk.node!r} of rank {origin} cannot stand for rank {follower}: "
+                f"{talk.rank_dependent}",
+                path=f"rank {follower}",
+                hint="capture that rank itself",
+            )
 
 
 def _name_there(

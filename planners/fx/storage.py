@@ -65,6 +65,7 @@ class Storage:
         self.roots: dict[str, Root] = {}
         self.pending: dict[str, list[str]] = {}
         self._waited: set[str] = set()
+        self._readers: set[tuple[str, str]] = set()
 
     def root(self, name: str) -> Root:
         """Return the root of a node; a node that was never bound is its own."""
@@ -102,10 +103,20 @@ class Storage:
             return node.name
         return whole  # one part of a split; parts of an unknown list stay together
 
-    def issue(self, work: str, roots: Root) -> None:
-        """Record that a work is pending on every leaf of ``roots``."""
+    def issue(self, work: str, roots: Root, *, reads_only: bool = False) -> None:
+        """Record that a work is pending on every leaf of ``roots``; a send only reads its input."""
         for root in leaves(roots):
             self.pending.setdefault(root, []).append(work)
+            if reads_only:
+                self._readers.add((root, work))
+
+    def writers(self, root: str) -> list[str]:
+        """Return the works that have yet to write ``root``."""
+        return [
+            work
+            for work in self.pending.get(root, ())
+            if work not in self._waited and (root, work) not in self._readers
+        ]
 
     def wait(self, roots: Root) -> list[str]:
         """Take the works pending on ``roots`` that nobody has waited for, in issue order."""

@@ -145,7 +145,7 @@ class _Translator:
         if work:
             self.storage.issue(action_id, built.result)
             if built.wait_on_input:
-                self.storage.issue(action_id, built.input_roots)
+                self.storage.issue(action_id, built.input_roots, reads_only=True)
         self._emit(fields, node, built)
         for note in built.notes:
             self._note(note.kind, note.message, note.direction)

@@ -1,0 +1,305 @@
+"""What a pass over one rank's graph must keep, compared before and after.
+
+Every collective is found again under its own name, or as a member of exactly one fused collective
+that moves the same data. Waits stay behind their issue and in front of the first use. Nothing moves
+across a send, a receive, a barrier or a communication nobody can look into.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.planner import fx_planner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_PAIRWISE = frozenset({"isend", "irecv", "send", "recv", "batch"})
+_ANY = "any"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Something a pass did not keep.
+
+    Attributes:
+        kind: ``lost-collective``, ``new-collective``, ``changed-collective``, ``order``,
+            ``crossed-side-effect``, ``use-before-wait``, ``missing-wait`` or ``unsafe``.
+        message: One sentence.
+        rank: The rank whose graph it is, None when it concerns the job.
+        node: Name of the node.
+        source: ``(file, line, function)`` of the node, if known.
+    """
+
+    kind: str
+    message: str
+    rank: int | None = None
+    node: str = ""
+    source: tuple[str, int | None, str | None] | None = None
+
+    def __str__(self) -> str:
+        where = f" ({self.source[0]}:{self.source[1]})" if self.source else ""
+        who = f"rank {self.rank}: " if self.rank is not None else ""
+        return f"{self.kind}: {who}{self.message}{where}"
+
+
+@dataclass(frozen=True)
+class Talk:
+    """One communication of a graph, reduced to what a pass must keep."""
+
+    node: str
+    op: str
+    group: tuple[tuple[int, ...], str]
+    signature: tuple[Any, ...]
+    bytes: int | None
+    atoms: tuple[str, ...]
+    source: tuple[str, int | None, str | None] | None
+
+    @property
+    def family(self) -> tuple[Any, ...]:
+        """What members of one fused collective have in common."""
+        return (self.op, self.group, self.signature[0])
+
+    @property
+    def ordered(self) -> bool:
+        """Whether nothing may move across it: it has an effect that the graph does not show."""
+        return self.op in _PAIRWISE or self.op in ("barrier", "unknown")
+
+
+@dataclass
+class Side:
+    """One version of a rank's program: its communications in order, and how works flow."""
+
+    talks: list[Talk]
+    flow: Any
+
+
+@dataclass
+class Comparison:
+    """What comparing two versions of one rank gave.
+
+    Attributes:
+        violations: What was not kept.
+        origin: For every communication after the pass: the ones before it that it stands for.
+        fused: Fused collectives, with the names of their members.
+        reordered: Groups whose collectives changed their order, with the first node out of order.
+    """
+
+    violations: list[Violation] = field(default_factory=list)
+    origin: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    fused: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    reordered: dict[str, str] = field(default_factory=dict)
+
+
+def read_side(program: Any) -> Side:
+    """Reduce a rank program to its communications and the flow of its works.
+
+    Raises:
+        PlanError: If a communication node is malformed.
+    """
+    planner = fx_planner()
+    draft = planner.translate.translate(program, compute="none")
+    provenance = planner.labels.Provenance(draft.nodes)
+    names = frozenset(program.groups)
+    talks = {
+        item.node: _talk(item, draft.nodes, provenance, program.groups, planner)
+        for item in planner.groups.flat(draft.drafts)
+        if item.communication is not None
+    }
+    for name, node in draft.nodes.items():
+        if planner.operations.is_unknown_communication(node, names):
+            talks[name] = Talk(name, "unknown", ((), node.target), (None,), None, (), node.source)
+    ordered = [talks[name] for name in draft.nodes if name in talks]
+    return Side(ordered, planner.hazards.flow(program))
+
+
+def _talk(item: Any, nodes: Mapping[str, Any], provenance: Any, groups: Any, planner: Any) -> Talk:
+    talk, fields = item.communication, item.communication.fields
+    op = fields.get("kind", fields["op"])
+    atoms = Counter(
+        _atom(name, nodes, planner)
+        for used in talk.inputs
+        for name in sorted(provenance.sources(used))
+    )
+    signature = (
+        fields.get("reduce_op"),
+        talk.root,
+        fields.get("peer"),
+        fields.get("tag"),
+        tuple(fields.get("in_splits", ())),
+        tuple(fields.get("out_splits", ())),
+    )
+    group = groups[talk.group]
+    return Talk(
+        talk.node,
+        op,
+        (group.ranks, group.name),
+        signature,
+        _bytes(fields),
+        tuple(sorted(atoms.elements())),
+        nodes[talk.node].source,
+    )
+
+
+def _atom(name: str, nodes: Mapping[str, Any], planner: Any) -> str:
+    """Name a piece of data; the result of a collective by its kind, since fusing renames it."""
+    operation = planner.operations.find_operation(nodes[name]) if name in nodes else None
+    return name if operation is None else f"<{operation.op}>"
+
+
+_WIDTH = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2}
+
+
+def _bytes(fields: Mapping[str, Any]) -> int | None:
+    if "ops" in fields:
+        parts = [_bytes(part) for part in fields["ops"]]
+        return None if any(part is None for part in parts) else sum(p or 0 for p in parts)
+    if "bytes" in fields:
+        return int(fields["bytes"])
+    return int(fields["count"]) * _WIDTH.get(fields["dtype"], 1) if "count" in fields else None
+
+
+def compare(before: Side, after: Side, rank: int | None) -> Comparison:
+    """Compare two versions of one rank's program."""
+    out = Comparison()
+    _match(before, after, rank, out)
+    _crossings(before, after, rank, out)
+    _orders(before, after, out)
+    _waits(before, after, rank, out)
+    return out
+
+
+def _match(before: Side, after: Side, rank: int | None, out: Comparison) -> None:
+    """Find every communication again: by name, else as member of one fused collective."""
+    old = {talk.node: talk for talk in before.talks}
+    new = {talk.node: talk for talk in after.talks}
+    for name in [name for name in new if name in old]:
+        if _differs(old[name], new[name]):
+            if _took_name(old[name], new[name]):
+                continue
+            message = f"{name} is {_shown(old[name])} before and {_shown(new[name])} after"
+            out.violations.append(_violation("changed-collective", message, rank, new[name]))
+        out.origin[name] = (name,)
+    lost = [talk for name, talk in old.items() if name not in out.origin]
+    added = [talk for name, talk in new.items() if name not in out.origin]
+    _partition(lost, added, rank, out)
+
+
+def _differs(old: Talk, new: Talk) -> bool:
+    same = (old.op, old.group, old.signature) == (new.op, new.group, new.signature)
+    return not same or (None not in (old.bytes, new.bytes) and old.bytes != new.bytes)
+
+
+def _took_name(old: Talk, new: Talk) -> bool:
+    """Tell whether a fused collective was given the name of one of its members."""
+    return old.family == new.family and set(old.atoms) < set(new.atoms)
+
+
+def _partition(lost: list[Talk], added: list[Talk], rank: int | None, out: Comparison) -> None:
+    left = list(lost)
+    for talk in added:
+        members = _members(talk, left)
+        if not members:
+            message = f"{_shown(talk)} {talk.node} moves data that no collective moved before"
+            out.violations.append(_violation("new-collective", message, rank, talk))
+            continue
+        left = [item for item in left if item not in members]
+        names = tuple(item.node for item in members)
+        out.origin[talk.node] = names
+        if len(members) > 1:
+            out.fused[talk.node] = names
+        total = sum(item.bytes or 0 for item in members)
+        known = talk.bytes is not None and all(item.bytes is not None for item in members)
+        if known and (talk.bytes or 0) < total:
+            message = f"{talk.node} moves {talk.bytes} bytes; its members {', '.join(names)} "
+                f"moved {total}"
+            out.violations.append(_violation("changed-collective", message, rank, talk))
+    for talk in left:
+        message = f"{_shown(talk)} {talk.node} is gone"
+        out.violations.append(_violation("lost-collective", message, rank, talk))
+
+
+def _members(talk: Talk, candidates: Sequence[Talk]) -> list[Talk]:
+    """Return the collectives whose data ``talk`` moves; empty unless they make up all of it."""
+    room = Counter(talk.atoms)
+    members = []
+    for item in candidates:
+        need = Counter(item.atoms)
+        if item.family == talk.family and need and all(room[a] >= n for a, n in need.items()):
+            room -= need
+            members.append(item)
+    return [] if +room else members
+
+
+def _crossings(before: Side, after: Side, rank: int | None, out: Comparison) -> None:
+    """Nothing may change its place relative to an ordered communication."""
+    places = {talk.node: place for place, talk in enumerate(before.talks)}
+    moved: dict[str, int] = {}
+    for place, talk in enumerate(after.talks):
+        for name in out.origin.get(talk.node, ()):
+            moved[name] = place
+    for fence in [talk for talk in before.talks if talk.ordered and talk.node in moved]:
+        for talk in before.talks:
+            if talk.node not in moved or talk.node == fence.node:
+                continue
+            was = places[talk.node] < places[fence.node]
+            if was != (moved[talk.node] < moved[fence.node]) and not (
+                talk.ordered and places[talk.node] < places[fence.node]
+            ):
+                side = "behind" if was else "in front of"
+                message = f"{_shown(talk)} {talk.node} moved {side} {_shown(fence)} {fence.node}"
+                out.violations.append(_violation("crossed-side-effect", message, rank, talk))
+
+
+def _orders(before: Side, after: Side, out: Comparison) -> None:
+    """Note the groups on which collectives follow each other in another order than before."""
+    place = {talk.node: index for index, talk in enumerate(before.talks)}
+    last: dict[tuple[tuple[int, ...], str], int] = {}
+    for talk in after.talks:
+        origins = [place[name] for name in out.origin.get(talk.node, ())]
+        if not origins or talk.ordered:
+            continue
+        if min(origins) < last.get(talk.group, -1):
+            out.reordered.setdefault(_group_text(talk.group), talk.node)
+        last[talk.group] = max(last.get(talk.group, -1), *origins)
+
+
+def _waits(before: Side, after: Side, rank: int | None, out: Comparison) -> None:
+    known = {(h.node, h.work) for h in before.flow.hazards}
+    for hazard in after.flow.hazards:
+        if (hazard.node, hazard.work) not in known:
+            node = after.flow.nodes[hazard.node]
+            message = f"{hazard.node} uses the result of {hazard.work} before its wait"
+            out.violations.append(
+                Violation("use-before-wait", message, rank, hazard.node, node.source)
+            )
+    old = set(before.flow.unwaited)
+    for work in after.flow.unwaited:
+        if not old.intersection(out.origin.get(work, (work,))):
+            node = after.flow.nodes[work]
+            message = f"nothing waits for {work} any more"
+            out.violations.append(Violation("missing-wait", message, rank, work, node.source))
+
+
+def _violation(kind: str, message: str, rank: int | None, talk: Talk) -> Violation:
+    return Violation(kind, message, rank, talk.node, talk.source)
+
+
+def _shown(talk: Talk) -> str:
+    if talk.op == "unknown":
+        return talk.group[1]
+    size = "" if talk.bytes is None else f" of {talk.bytes} bytes"
+    return f"{talk.op}{size} on {_group_text(talk.group)}"
+
+
+def _group_text(group: tuple[tuple[int, ...], str]) -> str:
+    ranks, name = group
+    return f"group {name} {_shortened(ranks)}" if ranks else name
+
+
+def _shortened(ranks: Iterable[int]) -> str:
+    found = list(ranks)
+    text = ",".join(map(str, found[:8]))
+    return f"[{text}{',...' if len(found) > 8 else ''}]"
