@@ -165,8 +165,8 @@ void Lowerer::collect_round(uint64_t at) {
     now_.await.push_back(layout_.ext({ext_type(Ext::dead), rank_, 0, 0}, NONE));
     return;
   }
-  // Nobody waits for a round whose members disagree on what it is, when the caller says so.
-  if (is_forced(round) || (rules_.empty_alone[kind] && sigs_.bytes[sig] == 0)) return;
+  if (is_forced(round)) return collect_forced(slot, round, kind, sig);
+  if (rules_.empty_alone[kind] && sigs_.bytes[sig] == 0) return;
   if (rules_.degree[kind] != Degree::all && !rules_.pre_barrier)
     return collect_edges(slot, round, kind, sig);
   if (rules_.barrier_last && kind == BARRIER)
@@ -176,6 +176,30 @@ void Lowerer::collect_round(uint64_t at) {
   now_.arrive.push_back(round);
   now_.await.push_back(round);
   now_.direct = true;
+}
+
+// A round whose members disagree, as if they did not: whatever a rank issues there counts as its
+// part, and each waits for those that its own call needs.
+void Lowerer::collect_forced(uint32_t slot, uint32_t round, uint8_t kind, uint32_t sig) {
+  uint32_t ginst = c_.slot_ginst[slot], place = slot - c_.ginst_off[ginst];
+  uint32_t size = c_.ginst_off[ginst + 1] - c_.ginst_off[ginst];
+  auto presence = [&](uint32_t of) {
+    return layout_.ext({ext_type(Ext::edge, 0xFFFF), round, of, of}, 1);
+  };
+  now_.arrive = {round, presence(place)};
+  Degree degree = rules_.pre_barrier ? Degree::all : rules_.degree[kind];
+  uint32_t root = sigs_.root[sig] == NONE ? 0 : place_of(ginst, sigs_.root[sig]);
+  if (degree == Degree::all || (degree == Degree::flat && place == root)) {
+    now_.await.push_back(round);
+  } else if (degree == Degree::flat) {
+    now_.await.push_back(presence(root));
+  } else {
+    uint32_t own = (place + size - root) % size, high = 1;
+    while (high <= own) high <<= 1;
+    if (own) now_.await.push_back(presence(((own ^ (high >> 1)) + root) % size));
+    for (uint32_t bit = high; own + bit < size; bit <<= 1)
+      now_.await.push_back(presence((own + bit + root) % size));
+  }
 }
 
 uint32_t Lowerer::place_of(uint32_t ginst, uint32_t rank) const {

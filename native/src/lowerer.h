@@ -117,6 +117,7 @@ class Lowerer {
   void collect(uint64_t at, bool batched);
   void collect_pair(uint64_t at, bool batched);
   void collect_round(uint64_t at);
+  void collect_forced(uint32_t slot, uint32_t round, uint8_t kind, uint32_t sig);
   void collect_edges(uint32_t slot, uint32_t round, uint8_t kind, uint32_t sig);
   void collect_flat(uint32_t round, uint8_t kind, uint32_t place, uint32_t root, uint32_t size,
                     bool eager);
@@ -157,7 +158,9 @@ class Lowerer {
   void new_group(uint64_t at, uint32_t entry);
   void leave();
   void note_fifo(uint32_t entry, bool async);
-  bool tracks_streams() const { return rules_.single_queue && host_lane_allowed_ && c_.has_stream; }
+  bool tracks_streams() const {
+    return device() && rules_.single_queue && host_lane_allowed_ && c_.has_stream;
+  }
   uint32_t& front(uint64_t at);
   void advance(uint32_t& front, uint32_t to) const {
     if (to != NONE && (front == NONE || to > front)) front = to;

@@ -85,7 +85,7 @@ struct Lanes {
 struct LowerOptions {
   bool check = true;     // compare signatures
   bool origins = false;  // keep origin and why
-  View<uint32_t> forced;  // rounds that nobody waits for
+  View<uint32_t> forced;  // rounds whose members meet whatever they issue there
 };
 
 Lanes lower(const Columns& columns, const Signatures& sigs, const Rules& rules,
