@@ -95,7 +95,8 @@ class LoweringState:
             rules.exit_withdraws and Kind.EXIT in kinds and rules.family == Family.HOST
         )
         # One queue, several streams: what a stream comes after matters to a host that waits for it.
-        self.tracks_streams = rules.single_queue and self.host_may_block and columns.has_stream
+        one_queue = rules.device and rules.single_queue
+        self.tracks_streams = one_queue and self.host_may_block and columns.has_stream
         self.queues: dict[tuple[int, ...], Queue] = {}
         self.created_comms: set[tuple[int, ...]] = set()
         self.rank = 0
