@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from oracle.blame import Blame, stuck_actions
 from oracle.expand import expand
-from oracle.lowering import Lowered, lower
+from oracle.lowering import Lowered, Operation, lower
 from oracle.models import INFINITE, MODELS, Model
-from oracle.signature import disagreement
+from oracle.signature import disagreement, is_unjudged
 from oracle.state import Choice, State, System
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Ending:
         stuck: first stuck action per rank, with mismatched matches doing what the backend does.
         own_cause: something is stuck that no mismatch explains.
         mismatches: what disagreed, per match.
+        matched: something was matched at all.
+        unjudged: some match is of actions whose identity the plan does not give.
     """
 
     choice: Choice
@@ -56,6 +59,7 @@ class Ending:
     own_cause: bool
     mismatches: tuple[str, ...]
     matched: bool
+    unjudged: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,17 +93,21 @@ def choices(lowered: Lowered, model: Model) -> list[Choice]:
     return [Choice()]
 
 
-def is_confluent(lowered: Lowered, model: Model) -> bool:
-    """Tell whether every maximal run of one choice must end in the same state.
+class Openness(Enum):
+    """What is left open once a choice is made."""
 
-    It need not where a rank may reorder, a receive may pick, or something is taken back: a handle
-    that dies before its match, an operation that leaves with its process.
-    """
-    if lowered.program.reorderable or lowered.wildcards:
-        return False
+    NOTHING = "every maximal run ends in the same state"
+    ORDERS = "the ranks' orders of issue; for fixed orders, nothing"
+    RACES = "who comes first: a wildcard, a handle that dies, a process that leaves"
+
+
+def openness(lowered: Lowered, model: Model) -> Openness:
+    """Tell how far the runs of one choice may differ."""
     kinds = {step.action.kind for steps in lowered.steps for step in steps}
     fragile = model.fragile_handles and "drop" in kinds
-    return not fragile and not (model.exit_withdraws and "exit" in kinds)
+    if lowered.wildcards or fragile or (model.exit_withdraws and "exit" in kinds):
+        return Openness.RACES
+    return Openness.ORDERS if lowered.program.reorderable else Openness.NOTHING
 
 
 def all_endings(system: System, limit: int) -> tuple[set[State], int]:
@@ -136,9 +144,50 @@ def one_ending(system: System, rng: random.Random) -> State:
     return state
 
 
-def _endings(system: System, *, confluent: bool, effort: Effort) -> tuple[set[State], int]:
-    if not confluent:
+def order_endings(system: System, limit: int) -> tuple[set[State], int]:
+    """Follow one run for each choice of issue order that the ranks have.
+
+    Exact where nothing but the order is open: for fixed orders runs are confluent, so everything
+    else may happen at once, and ranks may pick one after the other.
+
+    Raises:
+        OracleBudget: there are more than `limit` points of choice.
+    """
+    seen: set[State] = set()
+    todo, maximal = [system.initial()], set()
+    while todo:
+        state = _settle(system, todo.pop())
+        if state in seen:
+            continue
+        if len(seen) >= limit:
+            raise OracleBudget(f"more than {limit} states")
+        seen.add(state)
+        picks = [event for event in system.enabled(state) if event.name == "issue"]
+        if not picks:
+            maximal.add(state)
+        # Which rank picks first makes no difference, so the first one that can does.
+        first = min((event.first for event in picks), default=-1)
+        todo += [system.apply(state, event) for event in picks if event.first == first]
+    return maximal, len(seen)
+
+
+def _settle(system: System, state: State) -> State:
+    """Let everything happen that is no choice of order."""
+    while True:
+        events = system.enabled(state)
+        issues = [event.first for event in events if event.name == "issue"]
+        forced = [e for e in events if e.name != "issue" or issues.count(e.first) == 1]
+        if not forced:
+            return state
+        for event in forced:
+            state = system.apply(state, event)
+
+
+def _endings(system: System, *, openness: Openness, effort: Effort) -> tuple[set[State], int]:
+    if openness is Openness.RACES:
         return all_endings(system, effort.limit)
+    if openness is Openness.ORDERS:
+        return order_endings(system, effort.limit)
     ending = one_ending(system, random.Random(effort.seed))
     if effort.verify <= 0:
         return {ending}, 0
@@ -151,26 +200,33 @@ def _endings(system: System, *, confluent: bool, effort: Effort) -> tuple[set[St
     return maximal, count
 
 
+def _issued(system: System, state: State) -> list[Operation]:
+    return [
+        operation
+        for operation in system.lowered.operations
+        if system.view(state, operation.rank).issued & operation.bit
+    ]
+
+
 def _mismatches(system: System, state: State) -> dict[Key, str]:
     found: dict[Key, str] = {}
-    for operation in system.lowered.operations:
-        if not system.view(state, operation.rank).issued & operation.bit:
-            continue
-        key = system.key(state, operation)
+    for operation in _issued(system, state):
         members = system.members(state, operation)
         what = disagreement(system.match(state, operation), members, system.model)
         if what is not None:
-            found[key] = what[2]
+            found[system.key(state, operation)] = what[2]
     return found
 
 
-def _is_matched(system: System, state: State) -> bool:
-    for operation in system.lowered.operations:
-        if system.view(state, operation.rank).issued & operation.bit:
-            alone = operation.is_collective and len(system.members(state, operation)) == 1
-            if alone or len(system.match(state, operation)) > 1:
-                return True
-    return False
+def _matches(system: System, state: State) -> list[list[Operation]]:
+    """List the formed matches: two members at least, or a group of one."""
+    found = []
+    for operation in _issued(system, state):
+        alone = operation.is_collective and len(system.members(state, operation)) == 1
+        match = system.match(state, operation)
+        if alone or len(match) > 1:
+            found.append(match)
+    return found
 
 
 class Oracle:
@@ -180,7 +236,7 @@ class Oracle:
         self.lowered = lowered
         self.model = model
         self.effort = effort
-        self.confluent = is_confluent(lowered, model)
+        self.openness = openness(lowered, model)
         self.states = 0
 
     def verdict(self) -> OracleVerdict:
@@ -195,10 +251,10 @@ class Oracle:
             outcome = "MISMATCH"
         elif any(own):
             outcome = "POTENTIAL_DEADLOCK"
-        elif any(ending.matched for ending in endings):
-            outcome = "SAFE"
-        else:
+        elif any(ending.unjudged for ending in endings):
             outcome = "UNKNOWN"
+        else:
+            outcome = "SAFE" if any(ending.matched for ending in endings) else "UNKNOWN"
         stuck = next((ending.stuck for ending in endings if ending.stuck), {})
         return OracleVerdict(outcome, stuck, tuple(endings), self.states)
 
@@ -216,7 +272,7 @@ class Oracle:
         return [self._attributed(agreeing, state, choice, stuck) for state in counterfactual]
 
     def _explore(self, system: System) -> list[State]:
-        states, count = _endings(system, confluent=self.confluent, effort=self.effort)
+        states, count = _endings(system, openness=self.openness, effort=self.effort)
         self.states += count
         return sorted(states)
 
@@ -224,7 +280,9 @@ class Oracle:
     def _plain(system: System, state: State, choice: Choice) -> Ending:
         stuck = stuck_actions(system, state)
         what = tuple(sorted(_mismatches(system, state).values()))
-        return Ending(choice, stuck, bool(stuck), what, _is_matched(system, state))
+        matches = _matches(system, state)
+        unjudged = any(is_unjudged(match) for match in matches)
+        return Ending(choice, stuck, bool(stuck), what, bool(matches), unjudged)
 
     @staticmethod
     def _attributed(system: System, state: State, choice: Choice, stuck: dict[int, int]) -> Ending:

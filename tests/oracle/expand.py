@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oracle.program import COLLECTIVES, POINT_TO_POINT, Action, OracleUnsupported, Program, Size
@@ -66,37 +66,51 @@ class _Writer:
     plan: dict[str, Any]
     mesh: Mesh | None
     rank: int
+    program: str
     groups: dict[str, tuple[int, ...]]
     actions: list[Action] = field(default_factory=list)
     handles: dict[str, int] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
+    path: list[object] = field(default_factory=list)
+    reordering: int = 0
     reorderable: bool = False
 
     def walk(self, items: list[dict[str, Any]], before: frozenset[int]) -> frozenset[int]:
         """Append a chain; give the actions that precede whatever follows it."""
-        for item in items:
+        for place, item in enumerate(items):
+            self.path.append(place)
             if item["op"] == "repeat":
                 for iteration in range(item["times"]):
+                    self.path.append(iteration)
                     before = self.walk(_iteration(item["body"], iteration), before)
+                    self.path.pop()
             elif item["op"] == "unordered":
                 before = self._unordered(item, before)
             else:
                 before = frozenset({self._append(item, before)})
+            self.path.pop()
         return before
 
     def _unordered(self, block: dict[str, Any], before: frozenset[int]) -> frozenset[int]:
         # A fence at both ends: everything inside comes after `before`, and before what follows.
         self.reorderable = True
+        self.reordering += 1
         first = len(self.actions)
-        for item in block["body"]:
+        for place, item in enumerate(block["body"]):
+            self.path.append(place)
             self.walk(item if isinstance(item, list) else [item], before)
+            self.path.pop()
+        self.reordering -= 1
         inside = frozenset(range(first, len(self.actions)))
         return inside or before
 
     def _append(self, item: dict[str, Any], before: frozenset[int]) -> int:
         index = len(self.actions)
         after = frozenset(self.ids[name] for name in item.get("after", ()))
-        self.actions.append(self._action(item, index, before | after))
+        action = self._action(item, index, before | after)
+        if self.reordering:
+            action = replace(action, place=(self.program, *self.path))
+        self.actions.append(action)
         if isinstance(item.get("work"), str) and item["op"] not in {"wait", "test", "drop"}:
             self.handles[item["work"]] = index
         if "id" in item:
@@ -293,9 +307,11 @@ def expand(plan: dict[str, Any]) -> Program:
     programs: dict[int, tuple[Action, ...]] = {}
     reorderable = False
     for selector, body in plan["ranks"].items():
-        actions = body["actions"] if "actions" in body else plan["templates"][body["template"]]
+        shared = "template" in body
+        actions = plan["templates"][body["template"]] if shared else body["actions"]
+        program = f"template {body['template']}" if shared else f"ranks {selector}"
         for rank in _selected(selector, world_size, mesh):
-            writer = _Writer(plan, mesh, rank, groups)
+            writer = _Writer(plan, mesh, rank, program, groups)
             writer.walk(actions, frozenset())
             programs[rank] = tuple(writer.actions)
             reorderable |= writer.reorderable

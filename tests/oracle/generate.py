@@ -236,10 +236,14 @@ def _use_streams(rng: random.Random, program: list[Item]) -> None:
 
 
 def _drop_one(rng: random.Random, program: list[Item]) -> None:
-    """Let a handle die instead of waiting for it."""
+    """Let a handle die as soon as the call is made, instead of waiting for it."""
     waits = [a for a in program if a["op"] == "wait" and isinstance(a["work"], str)]
-    if waits:
-        rng.choice(waits)["op"] = "drop"
+    if not waits:
+        return
+    wait = rng.choice(waits)
+    program.remove(wait)
+    start = next(place for place, a in enumerate(program) if a.get("work") == wait["work"])
+    program.insert(start + 1, {"op": "drop", "work": wait["work"]})
 
 
 def _flat(rng: random.Random) -> Item:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oracle.models import Model, Queue
 from oracle.program import (
@@ -71,7 +71,11 @@ class Lowered:
 
 def _parts(action: Action) -> list[Action]:
     if action.kind == "batch":
-        return list(action.parts)
+        place = action.place
+        return [
+            replace(part, place=place and (*place, number))
+            for number, part in enumerate(action.parts)
+        ]
     if action.kind in COLLECTIVES or action.kind in POINT_TO_POINT:
         return [action]
     return []

@@ -52,6 +52,7 @@ class Action:
         sync: whether the rank waits for it at once.
         targets: flat indices of the actions a `wait`, `test` or `drop` speaks of.
         parts: the inner operations of a batch, or the tensors of a coalesced collective.
+        place: where the action is written, if a reordering block holds it: program, then path.
         before: flat indices that must be issued first (the rank's partial order, not closed).
     """
 
@@ -74,6 +75,7 @@ class Action:
     deps: tuple[int, ...] = ()
     parts: tuple[Action, ...] = ()
     coalesced: bool = False
+    place: tuple[object, ...] | None = None
     before: frozenset[int] = frozenset()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from oracle.models import Model, same_kind
-from oracle.program import REDUCING, ROOTED, Action
+from oracle.program import POINT_TO_POINT, REDUCING, ROOTED, Action
 
 if TYPE_CHECKING:
     from oracle.lowering import Operation
@@ -39,8 +39,33 @@ def _messages(one: Operation, other: Operation, model: Model) -> str | None:
 
 
 def _labels(one: Action, other: Action) -> str | None:
-    both = one.label is not None and other.label is not None
-    return "label" if both and one.label != other.label else None
+    if one.label is not None and other.label is not None:
+        return "label" if one.label != other.label else None
+    return "label" if _share_a_program(one, other) and one.place != other.place else None
+
+
+def _share_a_program(one: Action, other: Action) -> bool:
+    """Tell whether the places of two reorderable actions say if they are the same action.
+
+    They do for the members of a collective that run one program; the two ends of a message are
+    written in two places even there.
+    """
+    if one.place is None or other.place is None or one.kind in POINT_TO_POINT:
+        return False
+    return one.place[0] == other.place[0] and not (one.label or other.label)
+
+
+def is_unjudged(operations: list[Operation]) -> bool:
+    """Tell whether nobody can say if the members of a match belong together.
+
+    That is so when one of them may be reordered and neither labels nor places identify them.
+    """
+    for one, other in combinations((each.action for each in operations), 2):
+        labeled = one.label is not None and other.label is not None
+        loose = one.place is not None or other.place is not None
+        if loose and not labeled and not _share_a_program(one, other):
+            return True
+    return False
 
 
 def _reduce_op(action: Action, part: Action) -> str:
@@ -48,8 +73,8 @@ def _reduce_op(action: Action, part: Action) -> str:
 
 
 def _splits(one: Operation, other: Operation, members: tuple[int, ...]) -> str | None:
-    """Compare what each sends to the other with what the other expects from it."""
-    for sender, receiver in ((one, other), (other, one)):
+    """Compare what each sends with what the receiver expects; each also sends to itself."""
+    for sender, receiver in product((one, other), repeat=2):
         sent = _share(sender.action.in_splits, sender.action, members, receiver.rank)
         expected = _share(receiver.action.out_splits, receiver.action, members, sender.rank)
         if None not in (sent, expected) and sent != expected:
