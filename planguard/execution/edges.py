@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from planguard.verdict import Location
 
 SIDES = ("send-unmatched", "recv-unmatched")
+WHY_OF_OP = {
+    "wait": "wait-handle",
+    "event_wait": "event",
+    "compute": "dependency",
+    "host_sync": "stream-edge",
+}
+"""Why these stand still, whatever the run saw on the lanes behind them."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,9 @@ def links_of(execution: Execution, cycle: Cycle) -> tuple[Link, ...]:
 
 def _in_front(execution: Execution, step: Step, own: Place | None) -> Step:
     """Tell a step from the action in front of the queue; a batch waits for its own members."""
+    said = WHY_OF_OP.get(locate(execution, step.at).op)
+    if said is not None:
+        return replace(step, why=said)
     if step.why != "queue" or own is None:
         return step
     if own.action == step.at.action:
