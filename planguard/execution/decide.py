@@ -18,6 +18,8 @@ from planguard.execution.mismatch import (
     candidates,
     explain_mismatch,
     find_mismatches,
+    home_of,
+    own_match,
     blocking_rounds,
 )
 from planguard.execution.stuck import StuckState
@@ -154,15 +156,14 @@ def stuck_causes(execution: Execution) -> list[Cause]:
 
 def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
     """Whether a cause stands behind a mismatched match of the same communicator or channel."""
-    from planguard.execution.mismatch import _home
-
     homes: dict[int, int] = {}
     for number in mismatched:
-        home = _home(execution, number)
+        home = home_of(execution, number)
         homes[home] = min(number, homes.get(home, number))
-    for number in cause.matches:
+    own = [own_match(execution, place) for place in cause.blocked]
+    for number in [*cause.matches, *(n for n in own if n is not None)]:
         if number < execution.lanes.ext_base:
-            first = homes.get(_home(execution, number))
+            first = homes.get(home_of(execution, number))
             if first is not None and number > first:
                 return True
     return False

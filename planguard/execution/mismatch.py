@@ -83,7 +83,7 @@ def find_mismatches(execution: Execution, numbers: list[int]) -> list[Mismatch]:
     """
     first: dict[int, Mismatch] = {}
     for number in numbers:
-        home = _home(execution, number)
+        home = home_of(execution, number)
         known = first.get(home)
         if known is not None:
             first[home] = replace(known, later=known.later + 1)
@@ -94,7 +94,8 @@ def find_mismatches(execution: Execution, numbers: list[int]) -> list[Mismatch]:
     return list(first.values())
 
 
-def _home(execution: Execution, number: int) -> int:
+def home_of(execution: Execution, number: int) -> int:
+    """Return a number for the communicator or channel of a match."""
     lanes = execution.lanes
     if number < lanes.p2p_base:
         return bisect_right(lanes.comm_base, number) - 1
@@ -238,6 +239,13 @@ def _has(value: str, found: Disagreement) -> str:
     return value if found.what == "splits" else f"{'carry' if found.what == 'label' else 'have'} {value}"
 
 
-def as_place(execution: Execution, member: Member) -> Place:
-    """Return the place of a member's action."""
-    return place_of(execution, member.rank, member.entry or 0)
+def own_match(execution: Execution, place: Place) -> int | None:
+    """Return the round or pair that an action itself takes part in, if any."""
+    lanes = execution.lanes
+    first, last = bisect_right(lanes.lane_rank, place.rank - 1), bisect_right(lanes.lane_rank, place.rank)
+    for lane in range(first, last):
+        for at in range(lanes.lane_off[lane], lanes.lane_off[lane + 1]):
+            word = lanes.code[at]
+            if lanes.origin[at] == place.entry and word & ARRIVE and word >> 2 < lanes.ext_base:
+                return int(word >> 2)
+    return None
