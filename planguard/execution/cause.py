@@ -24,6 +24,7 @@ class Cause:
         shape: What makes two causes the same bug on other ranks.
         matches: Rounds and pairs the cause waits for, as ``execution`` numbers them.
         execution: The run that shows the cause.
+        stands: Places at which the run itself stands, when ``blocked`` names what is in front.
     """
 
     finding: Finding
@@ -32,6 +33,7 @@ class Cause:
     shape: tuple[object, ...]
     matches: tuple[int, ...]
     execution: Execution | None = None
+    stands: tuple[Place, ...] = ()
 
 
 def make_finding(code: str, message: str, **fields: object) -> Finding:

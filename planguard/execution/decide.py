@@ -144,7 +144,11 @@ class Decider:
 def stuck_causes(execution: Execution) -> list[Cause]:
     """Return the root causes of a stuck execution: cycles first, then orphans."""
     state = StuckState(execution)
-    causes = [explain_cycle(execution, cycle) for cycle in state.cycles()]
+    causes = [
+        replace(cause, stands=tuple(step.at for step in cycle.steps))
+        for cycle in state.cycles()
+        for cause in [explain_cycle(execution, cycle)]
+    ]
     causes += [explain_orphan(execution, orphan) for orphan in state.orphans()]
     if not causes:
         raise InternalError(
@@ -160,7 +164,7 @@ def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
     for number in mismatched:
         home = home_of(execution, number)
         homes[home] = min(number, homes.get(home, number))
-    own = [own_match(execution, place) for place in cause.blocked]
+    own = [own_match(execution, place) for place in cause.stands or cause.blocked]
     for number in [*cause.matches, *(n for n in own if n is not None)]:
         if number < execution.lanes.ext_base:
             first = homes.get(home_of(execution, number))
