@@ -186,7 +186,8 @@ void Lowerer::collect_forced(uint32_t slot, uint32_t round, uint8_t kind, uint32
   auto presence = [&](uint32_t of) {
     return layout_.ext({ext_type(Ext::edge, 0xFFFF), round, of, of}, 1);
   };
-  now_.arrive = {round, presence(place)};
+  now_.arrive.push_back(round);
+  now_.arrive.push_back(presence(place));
   Degree degree = rules_.pre_barrier ? Degree::all : rules_.degree[kind];
   uint32_t root = sigs_.root[sig] == NONE ? 0 : place_of(ginst, sigs_.root[sig]);
   if (degree == Degree::all || (degree == Degree::flat && place == root)) {

@@ -70,15 +70,14 @@ class Issuing(Hosting):
 
     def _collect(self, now: Launch, at: int, *, batched: bool) -> None:
         """Add one operation to a launch."""
-        if self.rules.parallel:
-            queue = self._queue_of(at, batched=batched)
-            if not any(queue is known for known in now.queues):
-                now.queues.append(queue)
         if is_point_to_point(self.kind_at(at)):
             self._collect_pair(now, at, batched=batched)
         else:
             self._collect_round(now, at)
         if self.rules.parallel:
+            queue = self._queue_of(at, batched=batched)
+            if not any(queue is known for known in now.queues):
+                now.queues.append(queue)
             now.await_queue += [queue] * (len(now.awaits) - len(now.await_queue))
 
     def _queue_of(self, at: int, *, batched: bool) -> Queue:
@@ -157,9 +156,10 @@ class Issuing(Hosting):
         if self._is_poisoned(at):
             now.awaits.append(self.dead())
             return
-        # Nobody waits for a round whose members disagree on what it is, when the caller says so.
-        alone = rules.empty_alone[kind] and self.sigs.bytes[sig] == 0
-        if alone or self.is_forced(match):
+        if self.is_forced(match):
+            self._collect_forced(now, slot, match, kind, sig)
+            return
+        if rules.empty_alone[kind] and self.sigs.bytes[sig] == 0:
             return
         if rules.degree[kind] != Degree.ALL and not rules.pre_barrier:
             self._collect_edges(now, slot, match, kind, sig)
@@ -172,15 +172,40 @@ class Issuing(Hosting):
         now.awaits.append(match)
         now.direct = True
 
-    def _collect_edges(self, now: Launch, slot: int, match: int, kind: int, sig: int) -> None:
-        """Let a rooted collective meet only those it exchanges data with."""
+    def _collect_forced(self, now: Launch, slot: int, match: int, kind: int, sig: int) -> None:
+        """Let the members of a round meet as if they agreed.
+
+        Whatever a rank issues there counts as its part, and each waits for those that its own call
+        needs.
+        """
+        place, root, size = self._places(slot, sig)
+        now.arrive += [match, self._presence(match, place)]
+        degree = Degree.ALL if self.rules.pre_barrier else self.rules.degree[kind]
+        if degree == Degree.ALL or (degree == Degree.FLAT and place == root):
+            now.awaits.append(match)
+        elif degree == Degree.FLAT:
+            now.awaits.append(self._presence(match, root))
+        else:
+            for src, dst in _tree(place, root, size):
+                now.awaits.append(self._presence(match, src if dst == place else dst))
+
+    def _presence(self, match: int, place: int) -> int:
+        """Return the match that says that a member of a round is there."""
+        return self.layout.ext((EDGE | 0xFFFF, match, place, place), 1)
+
+    def _places(self, slot: int, sig: int) -> tuple[int, int, int]:
+        """Return the places of a member and of the root in their group, and the group's size."""
         columns, given = self.columns, self.sigs.root[sig]
         ginst = columns.slot_ginst[slot]
         begin, end = columns.ginst_off[ginst], columns.ginst_off[ginst + 1]
-        ranks = columns.slot_rank[begin:end]
-        root = ranks.index(ranks[0] if given == NONE else given)
+        root = 0 if given == NONE else columns.slot_rank[begin:end].index(given)
+        return slot - begin, root, end - begin
+
+    def _collect_edges(self, now: Launch, slot: int, match: int, kind: int, sig: int) -> None:
+        """Let a rooted collective meet only those it exchanges data with."""
+        place, root, size = self._places(slot, sig)
         eager = self.rules.eager and self.sigs.bytes[sig] <= self.rules.eager_bytes
-        place, size, tree = slot - begin, end - begin, self.rules.degree[kind] == Degree.TREE
+        tree = self.rules.degree[kind] == Degree.TREE
         edges = _tree(place, root, size) if tree else _flat(place, root, size, kind in INWARD)
         for src, dst in edges:
             edge = self._edge(match, kind, src, dst)

@@ -1,4 +1,4 @@
-"""Putting a launch on its lane, behind what its communicator still has in flight (``launch.cpp``)."""
+"""Putting a launch on its lane, behind what its queue still has in flight (``launch.cpp``)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ the k-th receive of a channel. A layout gives each such position its number up f
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,8 @@ from planguard.kernels.twin_columns import KIND_MASK
 from planguard.plan.actions import NONE, Kind, is_collective
 
 if TYPE_CHECKING:
+    from array import array
+
     from planguard.kernels.twin_columns import Columns, Key, Lanes
     from planguard.kernels.twin_rules import Rules
 
@@ -96,9 +97,7 @@ class Layout:
                     counter += 1
                 elif is_collective(kind):
                     self._round[arg] += 1
-                    rounds[self.comm(arg)] = max(
-                        rounds.get(self.comm(arg), 0), self._round[arg]
-                    )
+                    rounds[self.comm(arg)] = max(rounds.get(self.comm(arg), 0), self._round[arg])
         self._round = [0] * len(columns.slot_rank)
         return rounds
 

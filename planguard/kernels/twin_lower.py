@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planguard.kernels.twin_issue import Issuing
-from planguard.kernels.twin_rules import LaneKind, LowerOptions, Rules, Signatures, Why
+from planguard.kernels.twin_rules import LowerOptions, Rules, Signatures, Why
 from planguard.plan.actions import NONE, Kind, is_collective, is_point_to_point
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Lowerer(Issuing):
         return begin if self.last_block is None else begin + self.code_end[self.last_block]
 
 
-def lower(  # noqa: PLR0913  # the columns of the signatures, in the order of the native kernel
+def lower(  # noqa: PLR0913, PLR0917  # signature columns, in the order of the native kernel
     columns: Columns,
     sig_kind: Sequence[int],
     sig_bytes: Sequence[int],
@@ -132,16 +132,20 @@ def lower(  # noqa: PLR0913  # the columns of the signatures, in the order of th
 
     Args:
         columns: What ``expand`` returned.
-        sig_kind: Kind of every signature; the other ``sig_`` columns alike.
+        sig_kind: Kind of the collective, per signature; 0 is point-to-point.
+        sig_bytes: Size in bytes, ``UNKNOWN_BYTES`` where the plan does not say.
+        sig_dtype: Element type, 0 where not given.
+        sig_redop: Reduce operation, 0 where there is none.
+        sig_root: Root as a global rank, ``NONE`` without one.
+        sig_layout: Layout of a coalesced collective, 0 for none.
+        sig_splits: Split vectors of an all-to-all, 0 for an even split.
         rules: The rules; ``planguard.semantics.model.rules_for`` makes them.
         origins: Keep the entry and the reason of every instruction.
-        forced: Rounds that nobody waits for.
+        forced: Rounds whose members meet whatever they issue there.
 
     Raises:
         ValueError: A table of the rules does not have one byte per kind.
     """
-    sigs = Signatures(
-        sig_kind, sig_bytes, sig_dtype, sig_redop, sig_root, sig_layout, sig_splits
-    )
+    sigs = Signatures(sig_kind, sig_bytes, sig_dtype, sig_redop, sig_root, sig_layout, sig_splits)
     options = LowerOptions(origins=origins, forced=frozenset(forced))
     return Lowerer(columns, sigs, Rules.of(rules), options).run()

@@ -1,4 +1,4 @@
-"""The rules of one execution model and the signatures of a plan, as the Python kernels read them."""
+"""The rules of one execution model and the signatures of a plan, for the Python kernels."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Signatures:
 
 @dataclass(frozen=True, slots=True)
 class LowerOptions:
-    """Whether to keep origins, and which rounds nobody waits for."""
+    """Whether to keep origins, and which rounds meet whatever their members issue."""
 
     origins: bool
     forced: Collection[int]

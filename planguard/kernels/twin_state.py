@@ -134,7 +134,7 @@ class LoweringState:
         return self.columns.op[at] & KIND_MASK
 
     def is_forced(self, match: int) -> bool:
-        """Tell whether nobody waits for a round."""
+        """Tell whether the members of a round meet whatever they issue there."""
         return match < self.out.ext_base and match in self.options.forced
 
     # --- lanes -------------------------------------------------------------------------------
