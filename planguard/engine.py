@@ -12,6 +12,7 @@ from planguard.execution.advice import name_potential, safe_iff, with_help
 from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
 from planguard.execution.fold import fold
+from planguard.execution.ledger import apply_ledger
 from planguard.execution.notes import (
     creation_findings,
     hazard_findings,
@@ -138,7 +139,7 @@ def _verdict(decider: Decider, decision: Decision, options: CheckOptions, *, bri
         assumptions=ASSUMPTIONS,
         approximations=decider.plan.approximations,
     )
-    return verdict
+    return apply_ledger(verdict)
 
 
 def _beside(decider: Decider, decision: Decision, findings: list[Finding]) -> list[Finding]:

@@ -1,0 +1,62 @@
+"""The approximation ledger applied to a verdict: what spoils SAFE, what spoils a witness (ADR 0007).
+
+An *under*-approximation leaves executions out: a SAFE that rests on it is UNKNOWN. An
+*over*-approximation admits executions that may not exist: a finding whose witness touches it is
+not certain, and when no other finding makes the outcome, the outcome is UNKNOWN with the
+candidate attached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from planguard.verdict import Approximation, Finding, Verdict
+
+
+def apply_ledger(verdict: Verdict) -> Verdict:
+    """Return the verdict with every approximation marked as used or not, lowered where it must be."""
+    if not verdict.approximations or verdict.unknown:
+        return verdict
+    if verdict.safe:
+        ledger = tuple(replace(a, used=a.direction == "under") for a in verdict.approximations)
+        return _lower(verdict, ledger) if any(a.used for a in ledger) else verdict
+    makers = [f for f in verdict.findings if f.severity == "error" and f.code[2] in "0124"]
+    ledger = tuple(
+        replace(a, used=a.direction == "over" and any(_touches(a, f) for f in makers))
+        for a in verdict.approximations
+    )
+    used = [a for a in ledger if a.used]
+    if makers and all(any(_touches(a, f) for a in used) for f in makers):
+        return _lower(verdict, ledger)
+    return replace(verdict, approximations=ledger)
+
+
+def _touches(approximation: Approximation, finding: Finding) -> bool:
+    if approximation.scope == "plan" or not approximation.actions:
+        return True
+    touched = set(approximation.actions)
+    places = set(finding.witness.actions) if finding.witness else set()
+    for location in (finding.primary, *finding.related_actions):
+        if location is not None:
+            places.add((location.rank, location.action))
+    return bool(touched & places)
+
+
+def _lower(verdict: Verdict, ledger: tuple[Approximation, ...]) -> Verdict:
+    reasons = tuple(f"rests on an approximation: {a.message}" for a in ledger if a.used)
+    return replace(
+        verdict,
+        outcome=Outcome.UNKNOWN,
+        models={**verdict.models, verdict.model: Outcome.UNKNOWN},
+        approximations=ledger,
+        proved=(),
+        reasons=(*verdict.reasons, *reasons),
+        findings=tuple(
+            replace(f, severity="warning", certainty="some-execution") if f.code[2] in "0124" else f
+            for f in verdict.findings
+        ),
+    )
