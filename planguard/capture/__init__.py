@@ -6,16 +6,19 @@
 """
 
 from planguard.capture.fx import FxCapture, fx
+from planguard.capture.inductor import GuardReport, inductor_guard
 from planguard.capture.pass_rules import Violation
 from planguard.capture.precheck import Precheck, precheck
 from planguard.capture.validate_pass import PassVerdict, snapshot, validate_pass
 
 __all__ = [
     "FxCapture",
+    "GuardReport",
     "PassVerdict",
     "Precheck",
     "Violation",
     "fx",
+    "inductor_guard",
     "precheck",
     "snapshot",
     "validate_pass",

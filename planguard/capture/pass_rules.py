@@ -213,8 +213,8 @@ def _partition(lost: list[Talk], added: list[Talk], rank: int | None, out: Compa
         total = sum(item.bytes or 0 for item in members)
         known = talk.bytes is not None and all(item.bytes is not None for item in members)
         if known and (talk.bytes or 0) < total:
-            message = f"{talk.node} moves {talk.bytes} bytes; its members {', '.join(names)} "
-                f"moved {total}"
+            parts = ", ".join(names)
+            message = f"{talk.node} moves {talk.bytes} bytes; its members {parts} moved {total}"
             out.violations.append(_violation("changed-collective", message, rank, talk))
     for talk in left:
         message = f"{_shown(talk)} {talk.node} is gone"

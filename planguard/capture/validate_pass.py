@@ -251,13 +251,12 @@ def _this_rank() -> int:
 
     if not (dist.is_available() and dist.is_initialized()):
         return 0
-    rank: int = dist.get_rank()
-    return rank
+    return int(dist.get_rank())
 
 
 def _world(programs: Mapping[int, Any]) -> int:
     ranks = [r for p in programs.values() for g in p.groups.values() for r in g.ranks]
-    return max([*ranks, *programs]) + 1
+    return int(max([*ranks, *programs])) + 1
 
 
 def _pairs(

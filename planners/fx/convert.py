@@ -50,7 +50,7 @@ def is_graph(value: Any) -> bool:
 
 
 def convert_graph(
-    module: Any, *, phase: str = "forward", inputs: Sequence[str | None] = ()
+    module: Any, *, phase: str = "forward", inputs: Sequence[str | None] = (), sort: bool = False
 ) -> FxGraph:
     """Convert a GraphModule, an ExportedProgram or a bare ``fx.Graph``.
 
@@ -59,6 +59,8 @@ def convert_graph(
         phase: ``forward`` or ``backward``.
         inputs: Names of the traced function's inputs by position, used where AOTAutograd's
             descriptors only give an index.
+        sort: Put nodes behind what they use, as torch's ``stable_topological_sort`` does: some
+            passes leave that to the end.
 
     Raises:
         PlanError: If it is none of these, or a node uses a value that no earlier node defines.
@@ -73,7 +75,7 @@ def convert_graph(
             hint="pass a torch.fx.GraphModule, an ExportedProgram or a planguard FxGraph",
         )
     owner = getattr(module, "graph_module", None) or graph.owning_module or module
-    return _Converter(graph, owner, phase, inputs, _signature(module)).run()
+    return _Converter(graph, owner, phase, inputs, _signature(module)).run(sort=sort)
 
 
 def _is_fx_graph(value: Any) -> bool:
@@ -126,12 +128,13 @@ class _Converter:
         self.subgraphs: dict[str, FxGraph] = {}
         self.positional = 0  # placeholders without a descriptor so far
 
-    def run(self) -> FxGraph:
+    def run(self, *, sort: bool) -> FxGraph:
+        nodes = [self._node(node) for node in self.graph.nodes]
+        if sort:
+            nodes = _sorted(nodes)
         known: set[str] = set()
-        nodes = []
-        for node in self.graph.nodes:
-            converted = self._node(node)
-            for used in (*converted.inputs(), *converted.mutates):
+        for node in nodes:
+            for used in (*node.inputs(), *node.mutates):
                 if used not in known:
                     raise PlanError(
                         f"node {node.name!r} uses {used!r}, which no node before it defines",
@@ -141,7 +144,6 @@ class _Converter:
             if node.name in known:
                 raise PlanError(f"node {node.name!r} is defined twice", path=self.phase)
             known.add(node.name)
-            nodes.append(converted)
         return FxGraph(tuple(nodes), self.phase, self.subgraphs)
 
     def _node(self, node: Any) -> FxNode:
@@ -153,7 +155,7 @@ class _Converter:
             args=tuple(self._arg(arg) for arg in node.args),
             kwargs={key: self._arg(arg) for key, arg in node.kwargs.items()},
             val=_val(meta.get("val", meta.get("example_value"))),
-            source=_source(meta.get("stack_trace") or getattr(node, "stack_trace", None)),
+            source=source_of(meta.get("stack_trace") or getattr(node, "stack_trace", None)),
         )
         if node.op == "placeholder":
             return replace(out, fqn=self._placeholder_name(node))
@@ -212,6 +214,26 @@ class _Converter:
         if hasattr(arg, "group_name") and hasattr(arg, "rank"):
             return str(arg.group_name)
         return _symbol(arg) or Opaque(_target(arg)[:200])
+
+
+def _sorted(nodes: list[FxNode]) -> list[FxNode]:
+    """Sort topologically, keeping the order where it is free, and outputs at the end."""
+    pending = nodes[::-1]
+    ready: dict[str, FxNode] = {}
+    waiting: dict[str, list[FxNode]] = {}
+    outputs: list[FxNode] = []
+    while pending:
+        node = pending.pop()
+        if node.op == "output":
+            outputs.append(node)
+            continue
+        missing = [used for used in dict.fromkeys(node.inputs()) if used not in ready]
+        if missing:
+            waiting.setdefault(missing[-1], []).append(node)
+            continue
+        ready[node.name] = node
+        pending.extend(reversed(waiting.pop(node.name, [])))
+    return [*ready.values(), *(node for rest in waiting.values() for node in rest), *outputs]
 
 
 def _target(target: Any) -> str:
@@ -282,7 +304,7 @@ def _val(value: Any) -> Val:
     return TensorMeta(tuple(shape), str(value.dtype).removeprefix("torch."))
 
 
-def _source(trace: str | None) -> tuple[str, int | None, str | None] | None:
+def source_of(trace: str | None) -> tuple[str, int | None, str | None] | None:
     """Return the innermost frame that is not torch's own; else the innermost frame."""
     frames = [match.groupdict() for match in _FRAME.finditer(trace or "")]
     if not frames:

@@ -121,7 +121,7 @@ OPERATIONS: dict[str, Operation] = {
 
 WAITS = frozenset({"_c10d_functional.wait_tensor", "c10d_functional.wait_tensor"})
 IDENTITIES = frozenset({"_c10d_functional._wrap_tensor_autograd"})
-_NAMESPACES = frozenset(
+NAMESPACES = frozenset(
     {
         "_c10d_functional",
         "_c10d_functional_autograd",
@@ -133,6 +133,7 @@ _NAMESPACES = frozenset(
         "torchcomm",
     }
 )
+"""Libraries whose operators communicate."""
 _LOCAL = frozenset({"c10d.check_for_nan", "symm_mem.memset32_"})
 _GROUP_PARAMETERS = ("group_name", "process_group", "group", "pg")
 
@@ -185,7 +186,7 @@ def is_unknown_communication(node: FxNode, group_names: frozenset[str]) -> bool:
     if base in OPERATIONS or base in WAITS or base in IDENTITIES or base in _LOCAL:
         return False
     space = base.split(".")[0]
-    if space in _NAMESPACES:
+    if space in NAMESPACES:
         return True
     if any(key in node.kwargs and node.kwargs[key] is not None for key in _GROUP_PARAMETERS):
         return True
