@@ -128,7 +128,11 @@ class Writer:
     ) -> list[tuple[int, dict[str, Any]]]:
         src, dst = self.rng.sample(members, 2)
         tag = {"tag": self.rng.choice([0, 1])} if self.has["tag"] else {}
-        mode = {"mode": self.rng.choice(["synchronous", "buffered"])} if self.maybe("mode", 0.4) else {}
+        mode = (
+            {"mode": self.rng.choice(["synchronous", "buffered"])}
+            if self.maybe("mode", 0.4)
+            else {}
+        )
         peer: Any = "any" if self.maybe("any", 0.3) else src
         recv_tag = {"tag": "any"} if self.maybe("any", 0.3) else tag
         parts = [(src, {**common, **tag, **mode, "op": "send", "peer": dst})]
@@ -188,7 +192,9 @@ class Writer:
         if self.maybe("host_sync", 0.2):
             program.append({"op": "host_sync", **stream})
         if self.maybe("event", 0.3):
-            program.append({"op": rng.choice(["event_record", "event_wait"]), "event": "e", **stream})
+            program.append(
+                {"op": rng.choice(["event_record", "event_wait"]), "event": "e", **stream}
+            )
         if self.open[rank] and self._coin(0.5):
             count = rng.randint(1, len(self.open[rank]))
             works = [self.open[rank].pop(rng.randrange(len(self.open[rank]))) for _ in range(count)]
