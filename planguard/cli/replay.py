@@ -96,7 +96,7 @@ class Replay:
         if args.format == "json":
             print(json.dumps({**result.to_json(), "conclusion": conclusion}, sort_keys=True))
         else:
-            print("\n".join(filter(None, (transcript(result), conclusion))))
+            print(transcript(result, conclusion))
         return code
 
 

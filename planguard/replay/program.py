@@ -139,6 +139,8 @@ def _data(
         f"CREATED_FIRST: list[str] = {list(selection.created_first)!r}",
         "# (rank, action) pairs in which PlanGuard expects the run to be stuck.",
         f"PREDICTED: list[tuple[int, int]] = {[tuple(pair) for pair in blocked]!r}",
+        "# Look at the data of what is still under way at the end of a program.",
+        f"DRAIN: bool = {witness is not None and witness.end == 'mismatch'}",
         "# One list per process. at: index of the action in its rank program; nbytes: size played",
         "# here; serial: the number its data carry; expect: serial of the data that must arrive.",
         "PROGRAMS: list[list[Op]] = [",

@@ -234,8 +234,13 @@ def _last_words(text: str) -> str:
     return shorten((telling or lines or [""])[-1], 300)
 
 
-def transcript(result: ReplayResult) -> str:
-    """Render a result for the terminal, one line per rank and the conclusion at the end."""
+def transcript(result: ReplayResult, conclusion: str = "") -> str:
+    """Render a result for the terminal, one line per rank and the conclusion at the end.
+
+    Args:
+        result: What was seen.
+        conclusion: Last line; the result's own reason by default.
+    """
     lines = [f"note: {note}" for note in result.notes]
     width = min(48, max((len(_doing(s)) for s in result.ranks), default=0)) + 6
     number = len(str(max((s.rank for s in result.ranks), default=0)))
@@ -250,7 +255,7 @@ def transcript(result: ReplayResult) -> str:
         if state.stack:
             lines.append(f"stack of rank {state.rank}, innermost call first:")
             lines += [f"    {_frame(frame)}" for frame in state.stack[:6]]
-    return "\n".join([*lines, result.reason])
+    return "\n".join([*lines, conclusion or result.reason])
 
 
 def _doing(state: RankState) -> str:

@@ -55,13 +55,14 @@ class Selection:
 def keep(plan: Mapping[str, Any], witness: Witness | None) -> dict[int, list[tuple[int, Action]]]:
     """Return the actions to play per rank: those of a witness, or all when it lists none.
 
-    Inside an unordered block the witness's steps give the order, else the order of writing.
+    Inside an unordered block the witness's steps give the order, else the order of writing. A
+    witness that is stuck in new_group plays the whole plan.
 
     Raises:
         ReplayError: The witness names an action that the plan does not have.
     """
     programs = rank_programs(plan)
-    if witness is None or not witness.actions:
+    if witness is None or not witness.actions or creates_groups(programs, witness):
         return {rank: list(enumerate(program)) for rank, program in sorted(programs.items())}
     kept: dict[int, list[tuple[int, Action]]] = {}
     issued = [s for s in witness.steps if s.event == "issue"] or list(witness.steps)
@@ -83,6 +84,14 @@ def keep(plan: Mapping[str, Any], witness: Witness | None) -> dict[int, list[tup
             )
         kept.setdefault(rank, []).append((action, programs[rank][action]))
     return kept
+
+
+def creates_groups(programs: Mapping[int, list[Action]], witness: Witness) -> bool:
+    """Say whether a witness is stuck in new_group, which counts the calls of all ranks."""
+    return any(
+        action < len(programs.get(rank, [])) and programs[rank][action]["op"] == "new_group"
+        for rank, action in witness.blocked
+    )
 
 
 def used_groups(

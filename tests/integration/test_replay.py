@@ -143,6 +143,25 @@ def test_swapped_collectives_of_equal_size_are_a_mismatch():
     assert [len(s.mismatches) for s in result.ranks] == [2, 2]
 
 
+def test_a_witness_that_never_waits_shows_its_mismatch():
+    """A mismatch witness of asynchronous collectives without waits still looks at their data."""
+    begun = op("all_reduce", work="w", **{"async": True})
+    swapped = plan([{**begun, "label": "a"}], [{**begun, "label": "b"}])
+    result = replay(swapped, predict(actions=((0, 0), (1, 0)), end="mismatch"), timeout=PATIENCE)
+    assert result.reproduced, transcript(result)
+    assert [len(s.mismatches) for s in result.ranks] == [1, 1]
+
+
+def test_group_creation_in_different_orders_is_played_whole():
+    """A witness stuck in new_group plays the creation calls of all ranks, which count them all."""
+    a, b = {"op": "new_group", "group": "a"}, {"op": "new_group", "group": "b"}
+    three = plan([a, b], [b, a], [a, b], groups={"a": [0, 1], "b": [1, 2]})
+    prediction = predict((0, 0), actions=((0, 0),))
+    result = replay(three, prediction, timeout=PATIENCE)
+    assert result.reproduced, transcript(result)
+    assert places(result)[1] == ("stuck", 0)
+
+
 @pytest.mark.parametrize("seed", [None, 1])
 def test_a_safe_ring_of_batches_ends(seed):
     """A ring in which all ranks send and receive in one batch ends with the right data."""

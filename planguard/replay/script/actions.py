@@ -36,6 +36,7 @@ class Pending:
     works: list[Any]
     check: Callable[[], list[str | None]] = list
     buffers: list[Any] = field(default_factory=list)
+    action: Op = field(default_factory=dict)
 
 
 def how_to_reduce(op: Op) -> Any:
@@ -88,6 +89,7 @@ class Rank:
         if not op.get("async"):
             self.finish(op["at"], pending)
             pending = Pending([])
+        pending.action = op
         if "work" in op:
             self.works[op["work"]] = pending
         else:
@@ -114,6 +116,14 @@ class Rank:
         for complaint in pending.check():
             if complaint:
                 self.tell("mismatch", at, complaint)
+
+    def drain(self) -> None:
+        """Wait for everything still under way, in issue order, and look at its data."""
+        for pending in (*self.works.values(), *self.kept):
+            if pending.works:
+                op = pending.action
+                self.tell("start", op["at"], op.get("name", op["op"]), op["text"])
+                self.finish(op["at"], pending)
 
     # ---- actions that move no data ------------------------------------------------------------
 

@@ -15,6 +15,8 @@ GROUPS: dict[str, list[int]] = {"world": [0, 1]}
 CREATED_FIRST: list[str] = []
 # (rank, action) pairs in which PlanGuard expects the run to be stuck.
 PREDICTED: list[tuple[int, int]] = [(0, 0), (1, 0)]
+# Look at the data of what is still under way at the end of a program.
+DRAIN: bool = False
 # One list per process. at: index of the action in its rank program; nbytes: size played here;
 # serial: the number its data carry; expect: serial of the data that must arrive.
 PROGRAMS: list[list[Op]] = [

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.replay.script.actions import Rank
-from planguard.replay.script.data import PREDICTED, PROGRAMS, RANKS, TITLE
+from planguard.replay.script.data import DRAIN, PREDICTED, PROGRAMS, RANKS, TITLE
 
 if TYPE_CHECKING:
     import torch
@@ -95,6 +95,8 @@ def be_rank(me: int, leash: int, report: int, folder: Path, seed: int | None) ->
                 time.sleep(delay.uniform(0.0, LONGEST_DELAY))
             rank.play(op)
             tell("done", at)
+        if DRAIN:
+            rank.drain()
         tell("end")
     except BaseException as problem:  # noqa: BLE001 - the report says what it was
         traceback.print_exc()
