@@ -80,26 +80,34 @@ def _higher_order(
 def _inline(
     graph: FxGraph, node: FxNode, name: str, modules: dict[str, str], prefix: str
 ) -> Iterator[FxNode]:
-    own = f"{prefix}{node.name}."
     values = list(_operands(node, modules))
     bound: dict[str, Arg] = {}
+    steps: list[FxNode] = []
     outputs: tuple[Arg, ...] = ()
-    for step in _walk(graph.subgraphs[name], own):
+    for step in _walk(graph.subgraphs[name], f"{prefix}{node.name}."):
         if step.op == "placeholder" and values:
             bound[step.name] = _rename(values.pop(0), prefix)
         elif step.op == "output":
-            outputs = tuple(_bind(arg, bound) for arg in step.args)
+            outputs = step.args
         else:
-            yield replace(
-                step,
-                args=tuple(_bind(arg, bound) for arg in step.args),
-                kwargs={key: _bind(arg, bound) for key, arg in step.kwargs.items()},
-                mutates=tuple(_target_of(bound, used) for used in step.mutates),
-                source=step.source or node.source,
-            )
-    yield replace(
-        node, name=prefix + node.name, target=TUPLE, args=outputs, kwargs={}, view=True, mutates=()
-    )
+            steps.append(step)
+    outer = prefix + node.name
+    result = outputs[0] if outputs else None
+    kept = result.node if isinstance(result, Ref) else None
+    if kept in {step.name for step in steps}:
+        bound[str(kept)] = Ref(outer)  # what the region returns goes by the region's own name
+    for step in steps:
+        yield replace(
+            step,
+            name=outer if step.name == kept else step.name,
+            args=tuple(_bind(arg, bound) for arg in step.args),
+            kwargs={key: _bind(arg, bound) for key, arg in step.kwargs.items()},
+            mutates=tuple(_target_of(bound, used) for used in step.mutates),
+            source=step.source or node.source,
+        )
+    if str(kept) not in bound or bound[str(kept)] != Ref(outer):
+        value = tuple(_bind(arg, bound) for arg in outputs)
+        yield replace(node, name=outer, target=TUPLE, args=value, kwargs={}, view=True, mutates=())
 
 
 def _operands(node: FxNode, modules: dict[str, str]) -> Iterator[Arg]:
