@@ -11,7 +11,7 @@ from array import array
 from msgspec import Struct, field
 
 from planguard.plan.nodes import Action
-from planguard.plan.pointers import Steps
+from planguard.plan.pointers import Steps, find_node, render
 
 WORDS = 6
 """Words per instruction: op, a, b, sig, label, stream."""
@@ -30,7 +30,7 @@ class Signature(Struct, frozen=True):
         kind: Kind of the collective, or 0 for point-to-point, so that the two sides of a transfer
             of equal size share one signature.
         bytes: Size in bytes, or None when the plan does not say.
-        count: Elements, when the plan gives them.
+        count: Elements, when bytes and element type say them.
         dtype: Element type, when the plan gives it.
         reduce_op: Name of the reduce operation, or None.
         root: Global rank of the root, or None.
@@ -77,6 +77,16 @@ class Program(Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.code) // WORDS
+
+    @property
+    def path(self) -> str:
+        """JSON path of its list of actions."""
+        return render(self.steps)
+
+    def steps_of(self, instruction: int) -> Steps:
+        """Return the place in the plan of the action behind an instruction."""
+        node = self.nodes[instruction]
+        return self.steps + find_node(self.actions, self.origins.get(id(node), node))
 
     def __repr__(self) -> str:
         return f"Program({self.name!r}, {len(self)} instructions)"

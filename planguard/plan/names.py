@@ -44,7 +44,8 @@ class ProgramNames:
         kinds = set(map(type, actions))
         if kinds & _BLOCKS:
             nodes = [node for _, node in walk(actions)]
-            self._has_loop = any(isinstance(node, n.Repeat) for node in nodes)
+            loops = (isinstance(node, n.Repeat) for node in nodes)
+            self._has_loop = not self._is_unrolled and any(loops)
         else:
             nodes = list(actions)
         for node in nodes:

@@ -14,7 +14,7 @@ from planguard.plan.code import WORDS
 from planguard.plan.describe import describe
 from planguard.plan.layout import Layout
 from planguard.plan.nodes import op_name
-from planguard.plan.pointers import find_node, line_of, render
+from planguard.plan.pointers import line_of, render
 from planguard.plan.views import ActionView
 from planguard.verdict import Approximation, Location, Source
 
@@ -40,6 +40,9 @@ class Plan:
     compiled: Compiled = field(repr=False)
     file: str | None = None
     source: bytes = field(default=b"", repr=False)
+
+    def __repr__(self) -> str:
+        return f"Plan({self.name or self.file or ''!r}, {self.world_size} ranks)"
 
     @property
     def code(self) -> CompiledPlan:
@@ -141,7 +144,7 @@ class Plan:
         if member is not None:
             instruction = layout.members(instruction)[member]
         node = program.nodes[instruction]
-        steps = program.steps + find_node(program.actions, program.origins.get(id(node), node))
+        steps = program.steps_of(instruction)
         return ActionView(
             rank=rank,
             index=index,

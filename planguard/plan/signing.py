@@ -35,12 +35,13 @@ class Signing:
         Raises:
             Defect: Missing or misplaced root or reduce operation; a bad size.
         """
-        size, count, dtype = self.sizes.of(node)
+        # A barrier moves no data, whatever size it is given.
+        size, count, dtype = (0, None, None) if kind == Kind.BARRIER else self.sizes.of(node)
         signature = Signature(
             kind=kind,
-            bytes=0 if kind == Kind.BARRIER else size,
+            bytes=size,
             count=count,
-            dtype=None if kind == Kind.BARRIER else dtype,
+            dtype=dtype,
             reduce_op=_reduce_op(node, kind),
             root=self._root(node, kind),
             splits=_splits(node),

@@ -47,8 +47,7 @@ class Sizes:
     def _measure(self, node: Sized, item: Sized | Part) -> Extent:
         count, dtype = self._elements(node, item)
         if count is None or dtype is None:
-            size = None if item.bytes is UNSET else item.bytes
-            return size, None, dtype
+            return _from_bytes(None if item.bytes is UNSET else item.bytes, dtype)
         size = count * ITEM_BYTES[dtype]
         if size > MAX_INT:
             raise Defect(node, "", "size above 2^63-1 bytes", value=size, hint="check the shape")
@@ -83,6 +82,13 @@ class Sizes:
             message = f"dtype contradicts the tensor, which has {spec.dtype}"
             raise Defect(node, "dtype", message, value=dtype, hint="leave dtype out")
         return _product(node, spec.shape), spec.dtype
+
+
+def _from_bytes(size: int | None, dtype: str | None) -> Extent:
+    """Return an extent given in bytes; the elements follow where they divide it."""
+    if size is None or dtype is None or size % ITEM_BYTES[dtype]:
+        return size, None, dtype
+    return size, size // ITEM_BYTES[dtype], dtype
 
 
 def _product(node: Sized, shape: list[int] | UnsetType) -> int:

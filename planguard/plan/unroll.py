@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from planguard.plan import nodes as n
 from planguard.plan.defects import Defect
+from planguard.plan.pointers import children
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,20 +37,20 @@ class Unroller:
         self.actions: list[Any] = self._block(actions, None)
 
     def _block(self, actions: Sequence[Any], iteration: int | None) -> list[Any]:
+        return [
+            self._block(node, iteration) if isinstance(node, list) else self._copy(node, iteration)
+            for node in actions
+        ]
+
+    def _unrolled(self, node: n.Repeat) -> list[Any]:
+        self._spend(node, node.times)
         out: list[Any] = []
-        for node in actions:
-            if isinstance(node, list):
-                out.append(self._block(node, iteration))
-            elif isinstance(node, n.Repeat):
-                for inner in range(node.times):
-                    self._spend(node)
-                    out += self._block(node.body, inner)
-            else:
-                out.append(self._copy(node, iteration))
+        for iteration in range(node.times):
+            out += self._block(node.body, iteration)
         return out
 
-    def _spend(self, node: Any) -> None:
-        self._left -= 1
+    def _spend(self, node: Any, actions: int = 1) -> None:
+        self._left -= actions
         if self._left < 0:
             raise Defect(
                 node,
@@ -64,10 +65,11 @@ class Unroller:
         changes: dict[str, Any] = {}
         if iteration is not None:
             changes = _substituted(node, str(iteration))
-        for field in ("body", "ops", "threads", "branches"):
-            inner = getattr(node, field, UNSET)
-            if inner is not UNSET and not isinstance(node, n.Coalesced):
-                changes[field] = self._block(inner, iteration)
+        if isinstance(node, n.Repeat):
+            # Once around: what names the loop, or counts it as one item of a block, still does.
+            changes |= {"times": 1, "body": self._unrolled(node)}
+        else:
+            changes |= {name: self._block(inner, iteration) for name, inner in children(node)}
         if not changes:
             return node
         copy = msgspec.structs.replace(node, **changes)

@@ -106,7 +106,8 @@ class Unrolled:
                 plain[name] = msgspec.to_builtins(value)
         if isinstance(node, n.Unordered):
             self._prebind(node.body, iteration)
-            plain["body"] = [self._item(item, iteration) for item in node.body]
+            body = [self._item(item, iteration) for item in node.body]
+            plain["body"] = self._after_loops(node.body, body, iteration)
         elif isinstance(node, n.Threads):
             self._prebind(node.threads, iteration)
             plain["threads"] = [self._block(thread, iteration) for thread in node.threads]
@@ -117,8 +118,37 @@ class Unrolled:
     def _prebind(self, items: Sequence[Any], iteration: int | None) -> None:
         for item in items:
             for action in item if isinstance(item, list) else [item]:
-                if action.id is not UNSET and not isinstance(action, n.Repeat):
+                if action.id is UNSET:
+                    continue
+                if isinstance(action, n.Repeat):
+                    # Known only once it is unrolled; until then not that of an earlier iteration.
+                    self._latest.pop(_at(action.id, iteration), None)
+                else:
                     self._prebound[id(action)] = self._define(action.id, iteration)
+
+    def _after_loops(
+        self, items: Sequence[Any], body: list[Any], iteration: int | None
+    ) -> list[Any]:
+        """Replace the ids of loops, which an earlier item may name, by those of their last action."""
+        loops = {
+            _at(item.id, iteration)
+            for item in items
+            if isinstance(item, n.Repeat) and item.id is not UNSET
+        }
+        if not loops:
+            return body
+        return [
+            [self._renamed(action, loops) for action in item]
+            if isinstance(item, list)
+            else self._renamed(item, loops)
+            for item in body
+        ]
+
+    def _renamed(self, action: dict[str, Any], loops: set[str]) -> dict[str, Any]:
+        if not loops & set(action.get("after", ())):
+            return action
+        after = [self._latest.get(name, name) for name in action["after"]]
+        return action | {"after": after}
 
     def _item(self, item: Any, iteration: int | None) -> Any:
         """Return an item of an unordered block; a loop becomes a chain."""

@@ -130,7 +130,7 @@ def _check_fusion(document: Document, compiled: Compiled, file: str | None) -> N
         return
     names = {group.name for group in compiled.groups}
     ids: set[str] = set()
-    members: dict[str, str] = {}
+    members: dict[tuple[object, str], str] = {}
     for index, buffer in enumerate(document.fusion):
         path = f"$.fusion[{index}]"
         if buffer.id in ids:
@@ -148,15 +148,19 @@ def _check_fusion(document: Document, compiled: Compiled, file: str | None) -> N
 
 
 def _check_fused_members(
-    buffer: FusionSpec, path: str, compiled: Compiled, members: dict[str, str], file: str | None
+    buffer: FusionSpec,
+    path: str,
+    compiled: Compiled,
+    members: dict[tuple[object, str], str],
+    file: str | None,
 ) -> None:
     for place, member in enumerate(buffer.members):
         where = f"{path}.members[{place}]"
-        if member in members:
-            message = f"already a member of fused buffer {members[member]}"
+        other = members.setdefault((buffer.group, member), f"{buffer.id}[{place}]")
+        if other != f"{buffer.id}[{place}]":
+            message = f"already the member {other} of a fused buffer of this group"
             hint = "an action is in one fused buffer"
             raise PlanError(message, file=file, path=where, value=member, hint=hint)
-        members[member] = buffer.id
         actions = [p.ids[member] for p in compiled.code.programs if member in p.ids]
         if not actions:
             known = {name for p in compiled.code.programs for name in p.ids}

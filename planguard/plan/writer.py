@@ -22,7 +22,8 @@ def document_text(document: Document) -> bytes:
     templates = None if document.templates is UNSET else document.templates
     ranks: dict[str, list[Any] | bytes] = {}
     for selector, use in document.ranks.items():
-        ranks[selector] = _encode(use) if use.actions is UNSET else use.actions
+        is_explicit = use.actions is not UNSET and use.template is UNSET
+        ranks[selector] = list(use.actions or ()) if is_explicit else _encode(use)
     head = msgspec.structs.replace(document, templates=UNSET, ranks={})
     return b"".join(plan_lines(msgspec.to_builtins(head), templates, ranks.items()))
 

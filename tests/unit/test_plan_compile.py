@@ -324,7 +324,9 @@ def test_a_reference_into_one_iteration_unrolls_the_program() -> None:
         program.compute("b", deps=["f.{i}"])
     program.compute("end", deps=["f.1"])
     plan = builder.build()
-    assert _kinds(plan) == [Kind.COMPUTE, Kind.BIND] * 3 + [Kind.COMPUTE] * 4
+    loops = [Kind.REPEAT, *[Kind.COMPUTE, Kind.BIND] * 3, Kind.REPEAT, *[Kind.COMPUTE] * 3]
+    assert _kinds(plan) == [*loops, Kind.COMPUTE]
+    assert [word[1] for word in _instructions(plan) if word[0] == Kind.REPEAT] == [1, 1]
     words, aux = _instructions(plan), plan.code.aux
     bound = [word[1] for word in words if word[0] == Kind.BIND]
     wanted = [aux[word[1] + 1] for word in words if word[0] == Kind.COMPUTE and word[1] != NONE]
