@@ -1,0 +1,8 @@
+"""Makes the oracle importable for the corpus tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
