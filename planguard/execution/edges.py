@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planguard.execution.locate import locate
-from planguard.execution.members import members_of
+from planguard.execution.members import MEMBER, members_of
 from planguard.execution.stuck import place_of
 from planguard.verdict import CycleEdge
 
@@ -88,7 +88,16 @@ def _in_front(execution: Execution, step: Step, own: Place | None) -> Step:
         return step
     if own.action == step.at.action:
         return replace(step, why=side_of(step.match, own.rank))
-    return replace(step, at=own)
+    return replace(step, at=_launch(execution, own))
+
+
+def _launch(execution: Execution, own: Place) -> Place:
+    """Return the place of the batch that a member belongs to; any other action is its own."""
+    columns = execution.columns
+    entry = own.entry
+    while columns.op[columns.rank_off[own.rank] + entry] & MEMBER:
+        entry -= 1
+    return replace(own, entry=entry)
 
 
 def side_of(match: Match, rank: int) -> str:
@@ -114,7 +123,7 @@ def view_of(execution: Execution, place: Place) -> ActionView:
     start = columns.rank_off[place.rank]
     member = None
     entry = place.entry
-    while columns.op[start + entry] & 64:
+    while columns.op[start + entry] & MEMBER:
         member = 0 if member is None else member + 1
         entry -= 1
     return execution.plan.action_at(place.rank, place.action, member)

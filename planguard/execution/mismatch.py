@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planguard.execution.classify import Cause, make_finding
-from planguard.execution.locate import describe, group_name, locate
+from planguard.execution.disagreements import mismatch_headline
+from planguard.execution.locate import locate
 from planguard.execution.members import NONE, Match, Member, describe_match, members_of
 from planguard.execution.stuck import Place, place_of, stuck_by_rank
 from planguard.semantics.model import Family
 from planguard.semantics.signature import Disagreement, Side, disagreement
-from planguard.words import name_ranks, size
 
 if TYPE_CHECKING:
     from planguard.execution.executor import Execution
@@ -181,19 +181,18 @@ def explain_mismatch(execution: Execution, mismatch: Mismatch) -> Cause:
         m.rank: place_of(execution, m.rank, m.entry or 0) for m in mismatch.members
     }
     blamed = [places[rank] for rank in odd if rank in places]
-    others = [place for rank, place in sorted(places.items()) if rank not in odd]
     primary = locate(execution, blamed[0])
+    others = _both_sides(mismatch, places, primary.rank)
     notes = []
     if mismatch.later:
-        notes.append(f"{mismatch.later} later matches of the same communicator disagree as well")
+        where = "messages of this pair" if mismatch.match.type == "pair" else "rounds of this group"
+        notes.append(f"later {where} disagree as well: {mismatch.later:,}")
     finding = make_finding(
         mismatch.found.code,
-        _message(execution, mismatch),
+        mismatch_headline(execution, mismatch),
         ranks=tuple(sorted(places)),
         primary=primary,
-        related_actions=tuple(
-            locate(execution, place) for place in [*blamed[1:], *others][:_RELATED]
-        ),
+        related_actions=tuple(locate(execution, place) for place in others[:_RELATED]),
         notes=(*notes, f"what may happen: {execution.model.mismatch}"),
     )
     shape: list[object] = [mismatch.found.code]
@@ -208,35 +207,10 @@ def explain_mismatch(execution: Execution, mismatch: Mismatch) -> Cause:
     )
 
 
-def _message(execution: Execution, mismatch: Mismatch) -> str:
-    found, where = mismatch.found, describe(execution, mismatch.match)
-    if mismatch.match.type == "pair":
-        where += f" on {group_name(execution, mismatch.match.ginst)}"
-    (major, many), (minor, few) = found.values[0], found.values[1]
-    verb = "call" if len(many) > 1 else "calls"
-    if found.what == "kind":
-        return (
-            f"{name_ranks(few)} {'call' if len(few) > 1 else 'calls'} {minor} where "
-            f"{name_ranks(many)} {verb} {major} ({where})"
-        )
-    words = {
-        "bytes": "size",
-        "reduce_op": "reduce operation",
-        "layout": "layout of the coalesced tensors",
-        "splits": "split sizes",
-        "label": "data",
-    }
-    if found.what == "bytes":
-        major, minor = size(int(major)), size(int(minor))
-    what = words.get(found.what, found.what)
-    return (
-        f"{what} disagree in {where}: {name_ranks(few)} {_has(minor, found)}, "
-        f"{name_ranks(many)} {_has(major, found)}"
-    )
-
-
-def _has(value: str, found: Disagreement) -> str:
-    return value if found.what == "splits" else f"{'carry' if found.what == 'label' else 'have'} {value}"
+def _both_sides(mismatch: Mismatch, places: dict[int, Place], rank: int) -> list[Place]:
+    """Return the other members' places, one of every opinion first."""
+    heads = [ranks[0] for _, ranks in mismatch.found.values if rank not in ranks]
+    return [places[other] for other in dict.fromkeys([*heads, *sorted(places)]) if other != rank]
 
 
 def own_match(execution: Execution, place: Place) -> int | None:
