@@ -129,7 +129,7 @@ class Unrolled:
     def _after_loops(
         self, items: Sequence[Any], body: list[Any], iteration: int | None
     ) -> list[Any]:
-        """Replace the ids of loops, which an earlier item may name, by those of their last action."""
+        """Replace the ids of loops, which earlier items may name, by those of their ends."""
         loops = {
             _at(item.id, iteration)
             for item in items

@@ -152,14 +152,16 @@ class _Writer:
         elif kind == "unordered":
             with self.program.unordered():
                 names = [self.name("u") for _ in range(self.draw(st.integers(1, 3)))]
+                loop_name = self.name("l")
                 for place, name in enumerate(names):
-                    after = names[place + 1 : place + 2] if self.pick(0, 1) else []
+                    later = [*names[place + 1 : place + 2], loop_name]
+                    after = later if self.pick(0, 1) else []
                     self.program.compute("u", id=name, after=after or None)
                 with self.program.chain():
                     self.block(0, loop)
-                with self.program.repeat(2):
+                with self.program.repeat(2, id=loop_name):
                     self.program.barrier()
-            self.ids += names
+            self.ids += [*names, loop_name]
         elif kind == "threads":
             with self.program.threads():
                 for _ in range(2):

@@ -408,5 +408,5 @@ def test_fused_members_are_reductions_of_one_buffer() -> None:
         plan(members=["b"]).build()
     twice = plan()
     twice.fusion("other", members=["g0"])
-    with pytest.raises(PlanError, match="already a member"):
+    with pytest.raises(PlanError, match="already the member"):
         twice.build()
