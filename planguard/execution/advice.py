@@ -6,63 +6,35 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.execution.classify import Cause, make_finding
+from planguard.execution.help import with_advice
 from planguard.execution.locate import group_name
 from planguard.semantics.model import UNLIMITED, Family, buffered, lenient, strict
 from planguard.verdict import Outcome, SafeIff
-from planguard.words import name_ranks
+from planguard.words import listed, name_ranks, shown, size
 
 if TYPE_CHECKING:
     from planguard.execution.decide import Decider, Decision
 
-HELP = {
-    "PG001": "post both directions as one batch, or make one side receive first",
-    "PG002": "let all ranks enter the collectives of a group in one order",
-    "PG003": "move the point-to-point action to the same side of the collective on all ranks",
-    "PG004": "use the groups in the same order on every rank they share",
-    "PG005": "remove one of the stream edges, or record the event before it is waited for",
-    "PG006": "let every rank take part until the last action that needs it, then leave",
-    "PG007": "add the missing call, or leave the rank out of the group",
-    "PG008": "move the wait behind the action that its partner needs",
-    "PG009": "give every rank the same number of barriers",
-    "PG011": "put sends and receives that wait for each other into one batch",
-    "PG012": "post receive and send of neighboring stages as one batch, or swap them on one stage",
-    "PG013": "issue the communication that the dependency needs before the action that waits for it",
-    "PG101": "do not rely on buffering: post both directions as one batch",
-    "PG107": "issue collectives of overlapping groups in one order on all ranks, or chain them",
-    "PG109": "create communicators eagerly, or first use them in one order on all ranks",
-    "PG201": "make all members of the group issue the same collective in this round",
-    "PG202": "use one size on both sides",
-    "PG203": "use one dtype on all members",
-    "PG204": "use one reduce operation on all members",
-    "PG205": "use one root on all members",
-    "PG206": "make what each rank sends equal to what its peer expects",
-    "PG207": "use one tag on both sides",
-    "PG208": "add the matching receive, or remove the send",
-    "PG209": "add the matching send, or remove the receive",
-    "PG210": "add the partner of the asynchronous action, or remove it",
-    "PG212": "issue the collectives of this group in the same order on all members",
-    "PG213": "send and receive the tensors of this channel in the same order on both sides",
-    "PG308": "keep the work handle and wait for it",
-    "PG406": "create the groups in the same order on every rank",
-}
-
 
 def with_help(cause: Cause) -> Cause:
-    """Add the one-line advice of the finding's code."""
-    return replace(cause, finding=replace(cause.finding, help=HELP.get(cause.finding.code, "")))
+    """Add the one-line advice of the finding."""
+    return replace(cause, finding=with_advice(cause.finding))
 
 
 def name_potential(decider: Decider, decision: Decision) -> Decision:
     """Give causes that hold only at the strict end the code of what they depend on."""
     if not decision.potential:
         return decision
+    needed = _least_buffering(decider) if decider.model.eager else None
     causes: list[Cause] = []
     for cause in decision.causes:
-        causes.extend(_dependent(decider, decision, cause))
+        causes.extend(_dependent(decider, decision, cause, needed))
     return replace(decision, causes=tuple(causes))
 
 
-def _dependent(decider: Decider, decision: Decision, cause: Cause) -> list[Cause]:
+def _dependent(
+    decider: Decider, decision: Decision, cause: Cause, needed: int | None
+) -> list[Cause]:
     finding = cause.finding
     if finding.certainty == "some-execution" and decider.model.drops_kill:
         # Only dropped handles tell the two ends of these models apart.
@@ -72,28 +44,32 @@ def _dependent(decider: Decider, decision: Decision, cause: Cause) -> list[Cause
     if decider.model.family is Family.DEVICE:
         return [cause, _launch_order(decision, cause)]
     if decider.model.eager and finding.code in {"PG001", "PG008", "PG011", "PG012"}:
-        return [_buffering(cause)]
+        return [_buffering(cause, needed)]
     return [cause]
 
 
 def _dropped(cause: Cause) -> Cause:
     entry = make_finding("PG308", "", severity="error", certainty="some-execution")
+    hang = "hangs" if len(cause.finding.ranks) == 1 else "hang"
     finding = replace(
         cause.finding,
         code=entry.code,
         name=entry.name,
         severity="error",
-        message=f"{name_ranks(cause.finding.ranks)} hang when a dropped work handle dies before its match",
+        message=f"{name_ranks(cause.finding.ranks)} {hang} when a dropped work handle dies before "
+        "its match",
         related=(cause.finding.code,),
     )
     return replace(cause, finding=finding, shape=("PG308", *cause.shape[1:]))
 
 
-def _buffering(cause: Cause) -> Cause:
+def _buffering(cause: Cause, needed: int | None) -> Cause:
     finding = cause.finding
+    each = "" if needed is None else f" ({size(needed)} each)"
     renamed = make_finding(
         "PG101",
-        f"{name_ranks(finding.ranks)} pass only if their sends are buffered",
+        f"relies on send buffering: {name_ranks(finding.ranks)} pass only if their sends are "
+        f"buffered{each}",
         certainty="some-execution",
         severity="error",
     )
@@ -109,11 +85,11 @@ def _buffering(cause: Cause) -> Cause:
 
 
 def _launch_order(decision: Decision, cause: Cause) -> Cause:
-    names = launch_groups(decision, cause)
+    groups = listed([shown(name) for name in launch_groups(decision, cause)])
     finding = make_finding(
         "PG107",
-        f"{name_ranks(cause.finding.ranks)} may have communication of {' and '.join(names)} in flight "
-        "together, launched in different orders",
+        f"{name_ranks(cause.finding.ranks)} may have calls of {groups} in flight together, launched "
+        "in different orders",
         severity="error",
         certainty="some-execution",
         ranks=cause.finding.ranks,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
+from planguard.execution.help import HELP
 from planguard.verdict import Finding
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def make_finding(code: str, message: str, **fields: object) -> Finding:
         "severity": entry.severity,
         "certainty": "all-executions",
         "evidence": "P",
+        "help": HELP.get(code, ""),
     }
     return Finding(code=code, name=entry.name, message=message, **{**defaults, **fields})  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from planguard.errors import InternalError
 from planguard.execution.classify import Cause, explain_cycle, explain_orphan
@@ -22,11 +22,14 @@ from planguard.execution.mismatch import (
     own_match,
     blocking_rounds,
 )
-from planguard.execution.stuck import StuckState
+from planguard.execution.stuck import Cycle, Orphan, StuckState
 from planguard.semantics.model import ExecutionModel, Scenario, lenient, strict
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from planguard.execution.stuck import Place
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
 
@@ -142,20 +145,53 @@ class Decider:
 
 
 def stuck_causes(execution: Execution) -> list[Cause]:
-    """Return the root causes of a stuck execution: cycles first, then orphans."""
+    """Return the root causes of a stuck execution: cycles first, then orphans.
+
+    Causes that are the same bug on other ranks are explained once; ``Finding.equivalent`` names
+    the others.
+
+    Raises:
+        InternalError: If nothing explains the stuck state; no verdict is given then.
+    """
     state = StuckState(execution)
-    causes = [
-        replace(cause, stands=tuple(step.at for step in cycle.steps))
-        for cycle in state.cycles()
-        for cause in [explain_cycle(execution, cycle)]
-    ]
-    causes += [explain_orphan(execution, orphan) for orphan in state.orphans()]
+    causes = []
+    for cycle, others in _first_of_each(execution, state.cycles(), lambda c: [s.at for s in c.steps]):
+        cause = explain_cycle(execution, cycle)
+        stands = tuple(step.at for step in cycle.steps)
+        causes.append(_equivalent(replace(cause, stands=stands), others))
+    for orphan, others in _first_of_each(execution, state.orphans(), lambda o: o.waiting):
+        causes.append(_equivalent(explain_orphan(execution, orphan), others))
     if not causes:
         raise InternalError(
             "an execution is stuck without a cycle and without an orphan",
             hint="please report the plan: no verdict is given",
         )
     return [replace(cause, execution=execution) for cause in causes]
+
+
+Reason = TypeVar("Reason", Cycle, Orphan)
+
+
+def _first_of_each(
+    execution: Execution,
+    reasons: list[Reason],
+    places: Callable[[Reason], Iterable[Place]],
+) -> list[tuple[Reason, list[tuple[int, ...]]]]:
+    """Return the first reason of every shape with the ranks of the others."""
+    programs = execution.plan.code.rank_program
+    found: dict[tuple[tuple[int, int], ...], tuple[Reason, list[tuple[int, ...]]]] = {}
+    for reason in reasons:
+        at = list(places(reason))
+        shape = tuple(sorted({(programs[place.rank], place.entry) for place in at}))
+        if shape in found:
+            found[shape][1].append(tuple(sorted({place.rank for place in at})))
+        else:
+            found[shape] = (reason, [])
+    return list(found.values())
+
+
+def _equivalent(cause: Cause, others: list[tuple[int, ...]]) -> Cause:
+    return replace(cause, finding=replace(cause.finding, equivalent=tuple(others)))
 
 
 def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:

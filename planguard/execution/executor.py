@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
@@ -40,6 +41,16 @@ class Execution:
     lanes: Any
     state: Any
     kernels: Any
+
+    @cached_property
+    def channels_between(self) -> dict[tuple[int, int, int], list[int]]:
+        """Channels by group instance, source and destination."""
+        columns = self.columns
+        found: dict[tuple[int, int, int], list[int]] = {}
+        ends = zip(columns.chan_ginst, columns.chan_src, columns.chan_dst, strict=True)
+        for channel, key in enumerate(ends):
+            found.setdefault(key, []).append(channel)
+        return found
 
     @property
     def completes(self) -> bool:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planguard.execution.classify import Cause
+    from planguard.execution.cause import Cause
+    from planguard.verdict import Finding
 
 
 def fold(causes: tuple[Cause, ...]) -> list[Cause]:
@@ -20,10 +21,15 @@ def fold(causes: tuple[Cause, ...]) -> list[Cause]:
     others: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
     for cause in causes:
         if cause.shape in first:
-            others.setdefault(cause.shape, []).append(cause.finding.ranks)
+            same = [cause.finding.ranks, *cause.finding.equivalent]
+            others.setdefault(cause.shape, []).extend(same)
         else:
             first[cause.shape] = cause
     return [
-        replace(cause, finding=replace(cause.finding, equivalent=tuple(others.get(shape, ()))))
+        replace(cause, finding=_with(cause.finding, others.get(shape, [])))
         for shape, cause in first.items()
     ]
+
+
+def _with(finding: Finding, others: list[tuple[int, ...]]) -> Finding:
+    return replace(finding, equivalent=(*finding.equivalent, *others))

@@ -166,16 +166,12 @@ def _pair_entry(execution: Execution, match: Match, rank: int, *, send: bool) ->
 
 
 def _channels(execution: Execution, match: Match) -> set[int]:
-    columns, model = execution.columns, execution.model
+    """Channels of one class: the same ends, and the same tag where tags count."""
+    columns = execution.columns
     cls = bisect_right(execution.lanes.class_base, match.number) - 1
     channel = execution.lanes.class_chan[cls % len(execution.lanes.class_chan)]
-    src, dst = match.ranks
-    tag = columns.chan_tag[channel]
-    return {
-        other
-        for other in range(len(columns.chan_src))
-        if columns.chan_src[other] == src
-        and columns.chan_dst[other] == dst
-        and columns.chan_ginst[other] == match.ginst
-        and (not model.use_tags or columns.chan_tag[other] == tag)
-    }
+    ends = (columns.chan_ginst[channel], columns.chan_src[channel], columns.chan_dst[channel])
+    same = execution.channels_between.get(ends, [])
+    if not execution.model.use_tags:
+        return set(same)
+    return {other for other in same if columns.chan_tag[other] == columns.chan_tag[channel]}
