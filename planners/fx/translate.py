@@ -152,10 +152,11 @@ class _Translator:
 
     def _wait(self, node: FxNode) -> None:
         roots = self.storage.of(node.args[0]) if node.args else ()
+        if self.storage.in_flight(roots):
+            self._flush()  # what was computed so far ran in front of this wait
         works = self.storage.wait(roots)
         self.storage.bind(node)
         if works:
-            self._flush()
             fields = {"op": "wait", "work": works[0] if len(works) == 1 else works}
             self._emit({**fields, "id": self._unique(node.name)}, node, None)
             return
