@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import msgspec
 from msgspec import UNSET
 
-from planguard.errors import PlanError
 from planguard.plan import document as d
+from planguard.plan.defects import refusal
 from planguard.plan.format import read_trusted
 from planguard.plan.limits import DEFAULT_LIMITS
 from planguard.plan.pointers import step
@@ -83,7 +83,7 @@ class PlanBuilder:
         if name in self._groups:
             path = step("$.groups", name)
             hint = "choose another name, or declare it once"
-            raise PlanError("group declared twice", code="PG409", path=path, value=name, hint=hint)
+            raise refusal("group declared twice", code="PG409", path=path, value=name, hint=hint)
         self._groups[name] = d.GroupSpec(
             ranks=UNSET if ranks is None else list(ranks),
             mesh_dims=UNSET if mesh_dims is None else list(mesh_dims),
@@ -115,7 +115,7 @@ class PlanBuilder:
         if selector in self._uses:
             path = step("$.ranks", selector)
             hint = "every rank runs one template or one program"
-            raise PlanError("selector used twice", path=path, value=selector, hint=hint)
+            raise refusal("selector used twice", path=path, value=selector, hint=hint)
         self._uses[selector] = template
 
     def tensor(
@@ -176,7 +176,7 @@ class PlanBuilder:
             path = step("$.ranks", min(both))
             hint = "every rank runs one template or one program"
             message = "selector has a template and a program"
-            raise PlanError(message, path=path, value=min(both), hint=hint)
+            raise refusal(message, path=path, value=min(both), hint=hint)
         ranks: dict[str, Any] = {s: {"template": name} for s, name in self._uses.items()}
         ranks |= {s: {"actions": program.actions} for s, program in self._programs.items()}
         plan = {
@@ -198,7 +198,7 @@ def _encode(plan: dict[str, Any]) -> bytes:
         return msgspec.json.encode(plan, enc_hook=_plain)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         hint = "fields hold numbers, strings, lists and dicts"
-        raise PlanError(f"a value cannot be written as JSON: {error}", hint=hint) from None
+        raise refusal(f"a value cannot be written as JSON: {error}", hint=hint) from None
 
 
 def _plain(value: Any) -> Any:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct
 
-from planguard.errors import PlanError
 from planguard.plan.actions import NONE
 from planguard.plan.code import CompiledPlan
-from planguard.plan.defects import Defect, nearest
+from planguard.plan.defects import Defect, nearest, refusal
 from planguard.plan.emit import emit_program
 from planguard.plan.emitter import Tables
 from planguard.plan.groups import WORLD, Mesh, ProcessGroup
+from planguard.plan.nodes import MAX_INT
 from planguard.plan.pointers import find_node, step
 from planguard.plan.refs import Refs
 from planguard.plan.selectors import SelectorError, parse
@@ -52,7 +52,7 @@ def compile_document(document: Document, limits: Limits, file: str | None) -> Co
         PlanError: Any defect of groups, selectors or actions, with its place.
     """
     if document.world_size > limits.world_size:
-        raise PlanError(
+        raise refusal(
             f"more than {limits.world_size} ranks",
             file=file,
             path="$.world_size",
@@ -71,7 +71,7 @@ def _mesh(document: Document, file: str | None) -> Mesh | None:
         return None
     dims = document.mesh.dims
     names = [name for name, _ in dims]
-    size = prod(length for _, length in dims)
+    size = min(prod(length for _, length in dims), MAX_INT)
     message = ""
     if not dims or size != document.world_size:
         message = f"the mesh has {size if dims else 0} ranks, the world {document.world_size}"
@@ -82,7 +82,7 @@ def _mesh(document: Document, file: str | None) -> Mesh | None:
     elif "wrap" in names or any(set("=,") & set(name) for name in names):
         message = "a mesh dimension cannot be named wrap, nor hold = or ,"
     if message:
-        raise PlanError(
+        raise refusal(
             message,
             code="PG411",
             file=file,
@@ -102,7 +102,7 @@ def _groups(document: Document, mesh: Mesh | None, file: str | None) -> tuple[Pr
         if name == WORLD and (group.is_family or list(group.ranks) != list(world.ranks)):
             hint = "choose another name"
             message = "world always exists and holds all ranks in order"
-            raise PlanError(message, code="PG409", file=file, path=path, hint=hint)
+            raise refusal(message, code="PG409", file=file, path=path, hint=hint)
         groups[name] = group
     return tuple(groups.values())
 
@@ -113,7 +113,7 @@ def _group(
     def refuse(message: str, field: str, code: str, value: object = None, hint: str = "") -> None:
         where = f"{path}.{field}" if field else path
         hint = hint or _GROUP_HINT
-        raise PlanError(message, code=code, file=file, path=where, value=value, hint=hint)
+        raise refusal(message, code=code, file=file, path=where, value=value, hint=hint)
 
     backend = None if spec.backend is UNSET else spec.backend
     created = None if spec.created is UNSET else spec.created
@@ -199,7 +199,7 @@ class _Programs:
             ranges = parse(selector, self._document.world_size, self._mesh)
         except SelectorError as error:
             hint = 'selectors: "3", "0-3", "0-15:4", "0,4,8", "pp=1-2,tp=0"'
-            raise PlanError(
+            raise refusal(
                 str(error), code=error.code, file=self._file, path=path, value=selector, hint=hint
             ) from None
         program = self._program(selector, path)
@@ -211,7 +211,7 @@ class _Programs:
                 taken = next(r for r, p in zip(ranks, free, strict=True) if p != NONE)
                 message = f"rank {taken} is selected twice"
                 hint = "every rank is selected exactly once"
-                raise PlanError(message, file=self._file, path=path, value=selector, hint=hint)
+                raise refusal(message, file=self._file, path=path, value=selector, hint=hint)
             self.rank_program[place] = array("I", [program]) * len(ranks)
 
     def _program(self, selector: str, path: str) -> int:
@@ -219,13 +219,13 @@ class _Programs:
         if (use.template is UNSET) == (use.actions is UNSET):
             hint = 'an empty program is {"actions": []}'
             message = "give either template or actions"
-            raise PlanError(message, file=self._file, path=path, hint=hint)
+            raise refusal(message, file=self._file, path=path, hint=hint)
         if use.actions is not UNSET:
             return self._compile(selector, ("ranks", selector, "actions"), use.actions)
         name = "" if use.template is UNSET else use.template
         if name not in self._templates:
             hint = nearest(name, self._templates) or "declare it under templates"
-            raise PlanError(
+            raise refusal(
                 "unknown template", file=self._file, path=f"{path}.template", value=name, hint=hint
             )
         return self._templates[name]
@@ -235,7 +235,7 @@ class _Programs:
             missing = self.rank_program.index(NONE)
             hint = f'add "{missing}": {{"actions": []}} if the rank does nothing'
             message = f"rank {missing} is selected by no selector"
-            raise PlanError(message, file=self._file, path="$.ranks", value=missing, hint=hint)
+            raise refusal(message, file=self._file, path="$.ranks", value=missing, hint=hint)
 
     def code(self) -> CompiledPlan:
         """Return the tables as one CompiledPlan."""

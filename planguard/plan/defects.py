@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.errors import PlanError
+from planguard.errors import PlanError, shorten
 from planguard.plan.pointers import render
 
 if TYPE_CHECKING:
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     from planguard.plan.nodes import Node
     from planguard.plan.pointers import Steps
+
+
+MESSAGE_LENGTH = 600
+PATH_LENGTH = 300
 
 
 class Defect(Exception):  # noqa: N818 - never seen by a caller; becomes a PlanError with a path
@@ -42,7 +46,7 @@ class Defect(Exception):  # noqa: N818 - never seen by a caller; becomes a PlanE
     def at(self, steps: Steps, file: str | None) -> PlanError:
         """Return the error to raise, once the place of the action is known."""
         path = render(steps)
-        return PlanError(
+        return refusal(
             self.message,
             code=self.code,
             file=file,
@@ -50,6 +54,26 @@ class Defect(Exception):  # noqa: N818 - never seen by a caller; becomes a PlanE
             value=self.value,
             hint=self.hint,
         )
+
+
+def refusal(
+    message: str,
+    *,
+    code: str = "PG901",
+    file: str | None = None,
+    path: str = "$",
+    value: object = None,
+    hint: str = "",
+) -> PlanError:
+    """Return a ``PlanError`` whose text is short and printable, whatever names the plan uses."""
+    return PlanError(
+        shorten(message, MESSAGE_LENGTH),
+        code=code,
+        file=file,
+        path=shorten(path, PATH_LENGTH),
+        value=value,
+        hint=shorten(hint, MESSAGE_LENGTH),
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

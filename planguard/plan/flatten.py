@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from planguard.errors import PlanError
+from planguard.plan.defects import refusal
 from planguard.plan.unrolled import Unrolled
 from planguard.plan.writer import plan_lines
 
@@ -53,7 +53,7 @@ class _Flattener:
 
     def __init__(self, plan: Plan) -> None:
         if plan.actions > MAX_FLAT_ACTIONS:
-            raise PlanError(
+            raise refusal(
                 f"the flat form has {plan.actions} actions, more than {MAX_FLAT_ACTIONS}",
                 file=plan.file,
                 value=plan.actions,

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planguard.errors import PlanError
 from planguard.plan.compile import compile_document
+from planguard.plan.defects import refusal
 from planguard.plan.document import Document
 from planguard.plan.limits import DEFAULT_LIMITS
 from planguard.plan.plan import Plan
 from planguard.plan.wellformed import check
 
 if TYPE_CHECKING:
+    from planguard.errors import PlanError
     from planguard.plan.limits import Limits
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -68,7 +69,7 @@ def _plan(document: Document, limits: Limits, file: str | None, raw: bytes) -> P
         compiled = compile_document(document, limits, file)
         check(document, compiled, limits, file)
     except RecursionError:
-        raise PlanError("nested too deep", file=file, hint="lower the nesting") from None
+        raise refusal("nested too deep", file=file, hint="lower the nesting") from None
     return Plan(document, compiled, file, raw)
 
 
@@ -106,7 +107,7 @@ def _decode(data: bytes, file: str | None) -> Document:
     try:
         return parse_slowly(data, file)
     except RecursionError:
-        raise PlanError("nested too deep", file=file, hint="lower the nesting") from None
+        raise refusal("nested too deep", file=file, hint="lower the nesting") from None
 
 
 def _encode(plan: dict[str, Any], file: str | None) -> bytes:
@@ -114,7 +115,7 @@ def _encode(plan: dict[str, Any], file: str | None) -> bytes:
         return msgspec.json.encode(plan)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.EncodeError) as error:
         message = f"the object cannot be written as JSON: {error}"
-        raise PlanError(message, file=file, hint="use numbers, strings, lists and dicts") from None
+        raise refusal(message, file=file, hint="use numbers, strings, lists and dicts") from None
 
 
 def _load(path: str | os.PathLike[str], file: str, limits: Limits) -> bytes:
@@ -123,14 +124,14 @@ def _load(path: str | os.PathLike[str], file: str, limits: Limits) -> bytes:
             raw = stream.read(limits.file_bytes + 1)
     except (OSError, ValueError) as error:
         hint = "give the path of a .plan.json or .plan.json.gz file"
-        raise PlanError(f"cannot read the file: {error}", file=file, hint=hint) from None
+        raise refusal(f"cannot read the file: {error}", file=file, hint=hint) from None
     return raw
 
 
 def _too_large(file: str | None, limits: Limits) -> PlanError:
     message = f"more than {limits.file_bytes} bytes of plan"
     hint = "use templates and repeat, or raise Limits.file_bytes"
-    return PlanError(message, file=file, hint=hint)
+    return refusal(message, file=file, hint=hint)
 
 
 def decompress(raw: bytes, file: str | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
@@ -151,9 +152,9 @@ def decompress(raw: bytes, file: str | None, limits: Limits = DEFAULT_LIMITS) ->
             if len(text) > limits.file_bytes:
                 raise _too_large(file, limits)
             if not member.eof:
-                raise PlanError("the gzip data ends early", file=file, hint="write the file again")
+                raise refusal("the gzip data ends early", file=file, hint="write the file again")
             rest = member.unused_data
     except zlib.error as error:
         message = f"the gzip data is damaged: {error}"
-        raise PlanError(message, file=file, hint="write the file again") from None
+        raise refusal(message, file=file, hint="write the file again") from None
     return bytes(text)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from planguard.errors import PlanError
 from planguard.plan.actions import MEMBER, Kind
 from planguard.plan.code import WORDS
+from planguard.plan.defects import refusal
 from planguard.plan.describe import describe
 from planguard.plan.layout import Layout
 from planguard.plan.nodes import op_name
@@ -211,7 +211,7 @@ class Plan:
                 peer = self.mesh.shift(peer, self.mesh.names.index(name), int(delta), wrap=wrap)
         if peer is None:
             hint = "give the ranks at the edge another template, or wrap"
-            raise PlanError("peer is off the mesh", code="PG402", value=action.peer, hint=hint)
+            raise refusal("peer is off the mesh", code="PG402", value=action.peer, hint=hint)
         return peer
 
     def group(self, name: str) -> ProcessGroup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planguard.errors import shorten
 from planguard.plan import nodes as n
 
 if TYPE_CHECKING:
@@ -12,12 +13,15 @@ if TYPE_CHECKING:
 Step = str | int
 Steps = tuple[Step, ...]
 
+MAX_KEY = 80
+"""Longest object key that a path shows whole."""
+
 
 def step(path: str, key: str) -> str:
     """Append an object key to a JSON path: ``$.ranks.2``, or ``$.ranks["pp=0"]``."""
-    if key and all(c.isalnum() or c in "_-" for c in key) and key.isascii():
+    if 0 < len(key) <= MAX_KEY and all(c.isalnum() or c in "_-" for c in key) and key.isascii():
         return f"{path}.{key}"
-    quoted = key.replace("\\", "\\\\").replace('"', '\\"')
+    quoted = shorten(key, MAX_KEY).replace('"', '\\"')
     return f'{path}["{quoted}"]'
 
 

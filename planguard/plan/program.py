@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import PlanError
 from planguard.plan import nodes as n
-from planguard.plan.defects import nearest
+from planguard.plan.defects import nearest, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from planguard.errors import PlanError
 
     Peer = int | str | dict[str, int | bool]
 
@@ -54,7 +55,7 @@ class ProgramBuilder:
         cls = _CLASSES.get(op)
         if cls is None:
             hint = nearest(op, _CLASSES)
-            raise PlanError("unknown operation", path=self._path, value=op, hint=hint)
+            raise refusal("unknown operation", path=self._path, value=op, hint=hint)
         given = {_RENAMED.get(k, k): v for k, v in fields.items() if v is not None}
         try:
             return cls(**given)
@@ -66,10 +67,10 @@ class ProgramBuilder:
     ) -> PlanError:
         unknown = next((name for name in given if name not in cls.__struct_fields__), None)
         if unknown is None:
-            return PlanError(f"{op}: {error}", path=self._path)
+            return refusal(f"{op}: {error}", path=self._path)
         hint = nearest(unknown, cls.__struct_encode_fields__)
         message = f"{op} has no field {unknown!r}"
-        return PlanError(message, code="PG906", path=self._path, value=unknown, hint=hint)
+        return refusal(message, code="PG906", path=self._path, value=unknown, hint=hint)
 
     # --- point to point ----------------------------------------------------------------------
 

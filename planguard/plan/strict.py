@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planguard.errors import PlanError
-from planguard.plan.defects import nearest
+from planguard.plan.defects import nearest, refusal
 from planguard.plan.document import (
     SCHEMA,
     ApproximationSpec,
@@ -26,6 +25,8 @@ from planguard.plan.pointers import Step, render, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from planguard.errors import PlanError
 
 _UNKNOWN_FIELD = re.compile(r"unknown field `(.*)`")
 _PLACE = re.compile(r"^(.*?)(?: - at `(?:key in )?(\$.*)`)?$", re.DOTALL)
@@ -56,10 +57,10 @@ def parse_slowly(data: bytes, file: str | None) -> Document:
         raise _syntax_error(data, str(error), file) from None
     except UnicodeDecodeError as error:
         hint = "write the file as UTF-8"
-        raise PlanError(f"not UTF-8: {error.reason}", file=file, hint=hint) from None
+        raise refusal(f"not UTF-8: {error.reason}", file=file, hint=hint) from None
     except RecursionError:
         hint = "blocks nest at most Limits.nesting deep"
-        raise PlanError("nested too deep", file=file, hint=hint) from None
+        raise refusal("nested too deep", file=file, hint=hint) from None
     colons = msgspec.json.encode(plan).count(b":")
     if b"\\u003" in data or data.count(b":") != colons:
         refuse_duplicate_keys(data, file)
@@ -79,10 +80,10 @@ def refuse_duplicate_keys(data: bytes, file: str | None) -> None:
     try:
         plan = json.loads(data.decode(), object_pairs_hook=_pairs)
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"not JSON: {error}", file=file, hint="write the file again") from None
+        raise refusal(f"not JSON: {error}", file=file, hint="write the file again") from None
     for path, value in _objects(plan):
         if isinstance(value, _Repeated):
-            raise PlanError(
+            raise refusal(
                 "key given twice",
                 file=file,
                 path=step(path, value.key),
@@ -141,13 +142,13 @@ def _syntax_error(data: bytes, message: str, file: str | None) -> PlanError:
     match = re.search(r"\(byte (\d+)\)", message)
     hint = "plans are UTF-8 JSON without comments, byte order mark or trailing text"
     if match is None:
-        return PlanError(f"not JSON: {message}", file=file, hint=hint)
+        return refusal(f"not JSON: {message}", file=file, hint=hint)
     offset = int(match[1])
     line = data.count(b"\n", 0, offset) + 1
     column = offset - data.rfind(b"\n", 0, offset)
     text = message.removeprefix("JSON is malformed: ").partition(" (byte")[0]
     value = data[max(0, offset - 20) : offset + 20].decode(errors="backslashreplace")
-    return PlanError(
+    return refusal(
         f"not JSON, line {line} column {column}: {text}", file=file, value=value, hint=hint
     )
 
@@ -155,7 +156,7 @@ def _syntax_error(data: bytes, message: str, file: str | None) -> PlanError:
 def _number_error(data: bytes, error: Exception, file: str | None) -> PlanError:
     del data
     message, _ = _split(error)
-    return PlanError(message, file=file, hint="numbers are finite and below 2^63")
+    return refusal(message, file=file, hint="numbers are finite and below 2^63")
 
 
 def _split(error: Exception) -> tuple[str, str]:
@@ -175,7 +176,7 @@ def _schema_error(plan: Any, error: Exception, file: str | None) -> PlanError:
     if unknown is not None:
         return _unknown_field(value, unknown[1], render(steps), file)
     hint = _hint(steps, value)
-    return PlanError(message, file=file, path=render(steps), value=value, hint=hint)
+    return refusal(message, file=file, path=render(steps), value=value, hint=hint)
 
 
 _ELSEWHERE = "..."
@@ -219,7 +220,7 @@ def _unknown_field(record: Any, name: str, path: str, file: str | None) -> PlanE
         cls = OP_CLASSES.get(record.get("op", ""))
         known = cls.__struct_encode_fields__ if cls is not None else _record_fields(path)
     hint = nearest(name, known) or "names that start with x- are ignored"
-    return PlanError(
+    return refusal(
         f"unknown field {name!r}",
         code="PG906",
         file=file,

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from planguard.errors import PlanError
 from planguard.options import MODEL_NAMES
 from planguard.plan.actions import MEMBER, Kind
 from planguard.plan.code import WORDS
-from planguard.plan.defects import Defect, nearest
+from planguard.plan.defects import Defect, nearest, refusal
 from planguard.plan.lifecycle import check_groups, check_handles
 from planguard.plan.membership import Membership
+from planguard.plan.nodes import MAX_INT
 from planguard.plan.pointers import find_node, step
 
 if TYPE_CHECKING:
+    from planguard.errors import PlanError
     from planguard.plan.code import Program
     from planguard.plan.compile import Compiled
     from planguard.plan.document import Document, FusionSpec
@@ -62,7 +63,7 @@ def _check_model(document: Document, file: str | None) -> None:
     model = document.model
     if model is not UNSET and model not in MODEL_NAMES:
         hint = nearest(model, MODEL_NAMES) or f"models: {', '.join(MODEL_NAMES)}"
-        raise PlanError(
+        raise refusal(
             "unknown execution model", code="PG907", file=file, path="$.model", value=model,
             hint=hint,
         )  # fmt: skip
@@ -73,11 +74,11 @@ def _check_length(compiled: Compiled, limits: Limits, file: str | None) -> None:
     for program, ranges in zip(compiled.code.programs, compiled.ranges, strict=True):
         total += program.length * max(1, sum(len(ranks) for ranks in ranges))
         if total > limits.actions:
-            raise PlanError(
+            raise refusal(
                 f"more than {limits.actions} actions, loops unrolled",
                 file=file,
                 path=step("$.templates", program.name) if program.steps[0] == "templates" else "$",
-                value=total,
+                value=min(total, MAX_INT),
                 hint="check the loop counts, or raise Limits.actions",
             )
 
@@ -90,7 +91,7 @@ def _check_created(document: Document, file: str | None) -> None:
             continue
         other = places.setdefault(spec.created, name)
         if other != name:
-            raise PlanError(
+            raise refusal(
                 f"group {other} was created at the same position",
                 code="PG406",
                 file=file,
@@ -135,13 +136,11 @@ def _check_fusion(document: Document, compiled: Compiled, file: str | None) -> N
         path = f"$.fusion[{index}]"
         if buffer.id in ids:
             hint = "give every fused buffer its own id"
-            raise PlanError(
-                "id used twice", file=file, path=f"{path}.id", value=buffer.id, hint=hint
-            )
+            raise refusal("id used twice", file=file, path=f"{path}.id", value=buffer.id, hint=hint)
         ids.add(buffer.id)
         if buffer.group is not UNSET and buffer.group not in names:
             hint = nearest(buffer.group, names) or "declare it under groups"
-            raise PlanError(
+            raise refusal(
                 "unknown group", file=file, path=f"{path}.group", value=buffer.group, hint=hint
             )
         _check_fused_members(buffer, path, compiled, members, file)
@@ -160,19 +159,19 @@ def _check_fused_members(
         if other != f"{buffer.id}[{place}]":
             message = f"already the member {other} of a fused buffer of this group"
             hint = "an action is in one fused buffer"
-            raise PlanError(message, file=file, path=where, value=member, hint=hint)
+            raise refusal(message, file=file, path=where, value=member, hint=hint)
         actions = [p.ids[member] for p in compiled.code.programs if member in p.ids]
         if not actions:
             known = {name for p in compiled.code.programs for name in p.ids}
             hint = nearest(member, known) or "members are ids of actions"
             message = "no action has this id"
-            raise PlanError(message, file=file, path=where, value=member, hint=hint)
+            raise refusal(message, file=file, path=where, value=member, hint=hint)
         for action in actions:
             if action.__struct_config__.tag not in FUSIBLE:
                 hint = f"members are {', '.join(sorted(FUSIBLE))}"
                 value = action.__struct_config__.tag
                 message = "a fused buffer merges reductions only"
-                raise PlanError(message, file=file, path=where, value=value, hint=hint)
+                raise refusal(message, file=file, path=where, value=value, hint=hint)
 
 
 def _check_topology(document: Document, file: str | None) -> None:
@@ -185,12 +184,12 @@ def _check_topology(document: Document, file: str | None) -> None:
         path = f"$.topology.ranks[{index}].rank"
         if place.rank >= document.world_size or place.rank in seen:
             message = "rank outside the world or placed twice"
-            raise PlanError(message, file=file, path=path, value=place.rank, hint=hint)
+            raise refusal(message, file=file, path=path, value=place.rank, hint=hint)
         seen.add(place.rank)
     for index, link in enumerate(topology.links or ()):
         if max(link.src, link.dst) >= document.world_size:
             path = f"$.topology.links[{index}]"
-            raise PlanError("rank outside the world", file=file, path=path, hint=hint)
+            raise refusal("rank outside the world", file=file, path=path, hint=hint)
 
 
 def _check_approximations(document: Document, compiled: Compiled, file: str | None) -> None:
@@ -201,4 +200,4 @@ def _check_approximations(document: Document, compiled: Compiled, file: str | No
                 path = f"$.approximations[{index}].actions[{place}]"
                 message = "there is no such rank or action"
                 hint = "pairs of a global rank and an action index, loops unrolled"
-                raise PlanError(message, file=file, path=path, value=(rank, action), hint=hint)
+                raise refusal(message, file=file, path=path, value=(rank, action), hint=hint)
