@@ -130,7 +130,9 @@ def test_a_random_plan_ends_as_the_enumerator_says(seed, random_endings):
     if verdict.outcome == "DEADLOCK":
         # A rank that left makes its partners fail instead of wait; a mismatch may abort them.
         assert ending.outcome in {"hang", "error", "crash"}, ending
-        if not any(each.mismatches for each in verdict.endings):
+        # An exit may break the last call of a partner that was about to return.
+        leaves = any(state.state == "exit" for state in ending.ranks)
+        if not leaves and not any(each.mismatches for each in verdict.endings):
             assert ending.stuck == verdict.stuck
 
 
