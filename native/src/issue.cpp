@@ -78,13 +78,17 @@ void Lowerer::quick(uint64_t at, uint32_t entry, size_t lane) {
     if (!eager) now_.await.push_back(match);
     now_.queues.push_back(queue_of(at, false));
     now_.direct = !pair;
+    now_.chained = !pair && !layout_.is_first(c_.arg[at], match);
     return launch_parallel(entry, lane, async, why_of(kind));
   }
   bool single = device() || worker();
   uint32_t flags = eager || (async && !single) ? ARRIVE : ARRIVE | AWAIT;
   await_[entry] = eager ? NONE : match;
   done_[entry] = 0;
-  put(0, match, flags, entry, why_of(kind));
+  if (flags == (ARRIVE | AWAIT))
+    put_round(0, match, !pair && !layout_.is_first(c_.arg[at], match), entry, why_of(kind));
+  else
+    put(0, match, flags, entry, why_of(kind));
   if (has_exit_ && async) keep_for_exit(entry, out_.code.size() - 1);
   if (!solid_.empty()) note_fifo(entry, async);
 }
@@ -166,16 +170,21 @@ void Lowerer::collect_round(uint64_t at) {
     return;
   }
   if (is_forced(round)) return collect_forced(slot, round, kind, sig);
-  if (rules_.empty_alone[kind] && sigs_.bytes[sig] == 0) return;
+  if (rules_.empty_alone[kind] && sigs_.bytes[sig] == 0) {
+    out_of_order_ = true;
+    return;
+  }
   if (rules_.degree[kind] != Degree::all && !rules_.pre_barrier)
     return collect_edges(slot, round, kind, sig);
   if (rules_.barrier_last && kind == BARRIER)
     for (auto [other, entry] : rounds_)
       if (other == slot && !done_[entry])
         each_await(entry, [&](uint32_t match) { now_.before.push_back(match); });
+  out_of_order_ |= !now_.before.empty();
   now_.arrive.push_back(round);
   now_.await.push_back(round);
   now_.direct = true;
+  now_.chained = !layout_.is_first(slot, round);
 }
 
 // A round whose members disagree, as if they did not: whatever a rank issues there counts as its

@@ -20,7 +20,7 @@ void Lowerer::emit_launch(size_t lane, uint32_t entry, bool await, Why why) {
   if (now_.pre != NONE) put(lane, now_.pre, ARRIVE | AWAIT, entry, why);
   bool same = await && now_.arrive.size() == 1 && now_.await.size() == 1 &&
               now_.arrive[0] == now_.await[0];
-  if (same) return put(lane, now_.arrive[0], ARRIVE | AWAIT, entry, why);
+  if (same) return put_round(lane, now_.arrive[0], now_.chained, entry, why);
   for (uint32_t match : now_.arrive) put(lane, match, ARRIVE, entry, why);
   if (await)
     for (uint32_t match : now_.await) put(lane, match, AWAIT, entry, why);

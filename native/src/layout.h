@@ -17,6 +17,8 @@ class Layout {
   uint32_t next_round(uint32_t slot) {
     return lanes_.comm_base[comm(slot)] + round_[slot]++;
   }
+  // Whether a round of `slot` is the first of its communicator.
+  bool is_first(uint32_t slot, uint32_t round) const { return lanes_.comm_base[comm(slot)] == round; }
   uint32_t next_pair(uint32_t channel, bool send, bool batched) {
     uint32_t cls = channel_class(channel, send, batched);
     return lanes_.class_base[cls] + (send ? sent_[cls]++ : received_[cls]++);

@@ -9,6 +9,7 @@ Lanes Lowerer::run() {
   if (out_.overflow) return std::move(out_);
   prepare();
   for (rank_ = 0; rank_ < c_.world_size && !out_.overflow; ++rank_) lower_rank();
+  if (must_unchain()) return Lanes();
   if (rules_.kind_slots)
     for (uint32_t match : out_.broken)
       if (!is_forced(match)) out_.need[match] = NONE;
@@ -43,6 +44,8 @@ void Lowerer::prepare() {
   has_exit_ = rules_.exit_withdraws && has_exit && rules_.family == Family::host;
   if (has_exit_) arrived_at_.assign(longest, {0, 0});
   host_lane_allowed_ = blocks && rules_.family != Family::host;
+  chains_ = chains_ && !options_.origins && !options_.forced.size && !worker() && !has_exit_ &&
+            !(rules_.poison_drops && c_.has_drop);
   if (worker() || tracks_streams()) solid_.assign(longest, NONE);
 }
 
@@ -206,7 +209,12 @@ uint64_t Lowerer::step(uint64_t at) {
 
 Lanes lower(const Columns& columns, const Signatures& sigs, const Rules& rules,
             const LowerOptions& options) {
-  return Lowerer(columns, sigs, rules, options).run();
+  {
+    Lowerer chained(columns, sigs, rules, options, true);
+    Lanes lanes = chained.run();
+    if (!chained.must_unchain()) return lanes;
+  }
+  return Lowerer(columns, sigs, rules, options, false).run();
 }
 
 }  // namespace planguard

@@ -36,6 +36,7 @@ struct Launch {
   std::vector<Queue*> queues;
   std::vector<size_t> await_queue;  // queue of every `await`, for a batch over several queues
   bool direct = false;
+  bool chained = false;  // the round before it is one of the same communicator
   void clear() {
     pre = NONE;
     before.clear();
@@ -43,17 +44,19 @@ struct Launch {
     await.clear();
     queues.clear();
     await_queue.clear();
-    direct = false;
+    direct = chained = false;
   }
 };
 
 class Lowerer {
  public:
   Lowerer(const Columns& columns, const Signatures& sigs, const Rules& rules,
-          const LowerOptions& options)
+          const LowerOptions& options, bool may_chain)
       : c_(columns), sigs_(sigs), rules_(rules), options_(options), layout_(columns, rules, out_),
-        check_(columns, sigs, rules, out_) {}
+        check_(columns, sigs, rules, out_), chains_(may_chain) {}
   Lanes run();
+  // Rounds were chained although some member does not arrive at them in order.
+  bool must_unchain() const { return chains_ && (out_of_order_ || !out_.broken.empty()); }
 
  private:
   static constexpr uint32_t MANY = 0x80000000u;  // an entry awaits a list of matches
@@ -78,6 +81,17 @@ class Lowerer {
     if (!options_.origins) return;
     sink.origin->push_back(entry);
     sink.why->push_back(static_cast<uint8_t>(why));
+  }
+  // Arrive at a round and wait for it. Where the lane stands at the round before, it goes on at
+  // once: when a round is complete, all before it are (docs/adr/0017).
+  void put_round(size_t lane, uint32_t match, bool chained, uint32_t entry, Why why) {
+    if (chains_ && chained) {
+      std::vector<uint32_t>& code = *sinks_[lane].code;
+      size_t first = lane ? 0 : out_.lane_off.back();
+      if (code.size() > first && code.back() == ((match - 1) << 2 | ARRIVE | AWAIT))
+        code.back() = (match - 1) << 2 | ARRIVE;
+    }
+    put(lane, match, ARRIVE | AWAIT, entry, why);
   }
   size_t add_lane(LaneKind kind);
   size_t lane_of(uint64_t at);
@@ -198,6 +212,7 @@ class Lowerer {
   size_t host_ = 0;
   uint32_t rank_ = 0, gate_ = NONE, created_ = 0, last_block_ = NONE, last_solid_ = NONE;
   bool ended_ = false, host_lane_allowed_ = false, has_exit_ = false;
+  bool chains_, out_of_order_ = false;
 };
 
 }  // namespace planguard
