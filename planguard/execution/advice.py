@@ -88,8 +88,8 @@ def _launch_order(decision: Decision, cause: Cause) -> Cause:
     groups = listed([shown(name) for name in launch_groups(decision, cause)])
     finding = make_finding(
         "PG107",
-        f"{name_ranks(cause.finding.ranks)} may have calls of {groups} in flight together, launched "
-        "in different orders",
+        f"{name_ranks(cause.finding.ranks)} may have calls of {groups} in flight together, "
+        "launched in different orders",
         severity="error",
         certainty="some-execution",
         ranks=cause.finding.ranks,

@@ -26,7 +26,7 @@ HELP = {
     "PG101": "do not rely on buffering: post both directions as one batch, or let one side receive "
     "first",
     "PG107": "use the groups in one order on all ranks, or wait for one before the other starts",
-    "PG109": "create communicators eagerly, or use them for the first time in one order on all ranks",
+    "PG109": "create communicators eagerly, or first use them in one order on all ranks",
     "PG201": "let all members of the group issue the same collective in this round",
     "PG202": "use one size on both sides",
     "PG203": "use one element type on all sides",

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.classify import make_finding
+from planguard.execution.locate import describe
 from planguard.execution.members import describe_match, members_of
 from planguard.execution.stuck import place_of
 from planguard.plan.actions import Kind
 from planguard.semantics.hazards import find_hazards
-from planguard.words import name_ranks
+from planguard.words import name_ranks, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from planguard.execution.executor import Execution
     from planguard.plan.plan import Plan
     from planguard.verdict import Finding
@@ -58,13 +61,13 @@ def leftover_findings(execution: Execution) -> list[Finding]:
             continue
         src, dst = columns.chan_src[channel], columns.chan_dst[channel]
         side, rank = ("send", src) if sent > received else ("recv", dst)
-        extra = abs(sent - received)
-        verb = "received" if side == "send" else "sent"
+        calls = plural(abs(sent - received), side if side == "send" else "receive")
+        whom = f"to rank {dst}" if side == "send" else f"from rank {src}"
+        other = "recv" if side == "send" else "send"
         found.append(
             make_finding(
                 "PG210",
-                f"{extra} of the messages from rank {src} to rank {dst} that rank {rank} starts "
-                f"are never {verb}; nobody waits for them",
+                f"rank {rank} starts {calls} {whom} that no {other} matches; nobody waits for them",
                 severity="warning",
                 ranks=(rank,),
                 primary=_last_call(execution, channel, rank, send=side == "send"),
@@ -104,13 +107,19 @@ def mixed_findings(execution: Execution) -> list[Finding]:
         found.append(
             make_finding(
                 "PG214",
-                f"{name_ranks(m.rank for m in asynchronous)} issue round {match.position} "
+                f"{_issue(m.rank for m in asynchronous)} {describe(execution, match)} "
                 "asynchronously, the other members synchronously",
                 ranks=tuple(m.rank for m in asynchronous),
                 primary=execution.plan.location(places[0].rank, places[0].action),
             )
         )
     return found
+
+
+def _issue(ranks: Iterable[int]) -> str:
+    """Return subject and verb of a sentence: ``rank 1 issues``, ``ranks 1 and 2 issue``."""
+    named = name_ranks(ranks)
+    return f"{named} issue" if named.startswith("ranks") else f"{named} issues"
 
 
 def small_group_findings(plan: Plan, columns: Any) -> list[Finding]:
