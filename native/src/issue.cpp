@@ -197,6 +197,7 @@ void Lowerer::collect_forced(uint32_t slot, uint32_t round, uint8_t kind, uint32
   };
   now_.arrive.push_back(round);
   now_.arrive.push_back(presence(place));
+  if (rules_.empty_alone[kind] && sigs_.bytes[sig] == 0) return;
   Degree degree = rules_.pre_barrier ? Degree::all : rules_.degree[kind];
   uint32_t root = sigs_.root[sig] == NONE ? 0 : place_of(ginst, sigs_.root[sig]);
   if (degree == Degree::all || (degree == Degree::flat && place == root)) {

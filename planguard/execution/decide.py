@@ -138,7 +138,9 @@ class Decider:
         if forced:
             again = self.run(execution.scenario, origins=True, forced=forced)
         own = [] if again.completes else stuck_causes(again)
-        numbers = sorted(n for cause in mismatches for n in cause.matches)
+        formed = find_mismatches(again, suspects)
+        numbers = [n for cause in mismatches for n in cause.matches]
+        numbers += [mismatch.match.number for mismatch in formed]
         own = [cause for cause in own if not _follows(again, cause, numbers)]
         kept = {cause.finding.code for cause in own}
         return own, tuple(sorted({cause.finding.code for cause in causes} - kept))
@@ -200,7 +202,7 @@ def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
     for number in mismatched:
         home = home_of(execution, number)
         homes[home] = min(number, homes.get(home, number))
-    own = [own_match(execution, place) for place in cause.stands or cause.blocked]
+    own = [own_match(execution, place) for place in cause.stands]
     for number in [*cause.matches, *(n for n in own if n is not None)]:
         if number < execution.lanes.ext_base:
             first = homes.get(home_of(execution, number))

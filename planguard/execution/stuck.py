@@ -87,6 +87,7 @@ class StuckState:
             known = self.owed.setdefault(match, [])
             if not any(other == lane for other, _ in known):
                 known.append((lane, at))
+        self._keep_what_blocks_a_host()
 
     def place(self, lane: int, at: int | None = None) -> Place | None:
         """Return the action behind an instruction; None for synthetic ones."""
@@ -99,6 +100,21 @@ class StuckState:
     def why(self, lane: int) -> str:
         """Return why the lane is stuck, as a word of the result schema."""
         return WHY[self.execution.lanes.why[self.execution.state.pc[lane]]]
+
+    def _keep_what_blocks_a_host(self) -> None:
+        """Leave out workers that are stuck at what no host waits for, directly or behind others."""
+        soft, pc = self.execution.lanes.lane_soft, self.execution.state.pc
+        if self.execution.model.family is not Family.WORKER:
+            return
+        todo = [lane for lane in self.match_of if pc[lane] < soft[lane]]
+        kept = set(todo)
+        while todo:
+            for lane in self.edges[todo.pop()]:
+                if lane in self.match_of and lane not in kept:
+                    kept.add(lane)
+                    todo.append(lane)
+        self.match_of = {lane: m for lane, m in self.match_of.items() if lane in kept}
+        del self.edges
 
     @cached_property
     def edges(self) -> dict[int, list[int]]:
