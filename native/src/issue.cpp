@@ -200,6 +200,9 @@ void Lowerer::collect_forced(uint32_t slot, uint32_t round, uint8_t kind, uint32
   if (rules_.empty_alone[kind] && sigs_.bytes[sig] == 0) return;
   Degree degree = rules_.pre_barrier ? Degree::all : rules_.degree[kind];
   uint32_t root = sigs_.root[sig] == NONE ? 0 : place_of(ginst, sigs_.root[sig]);
+  bool inward = kind == GATHER || kind == REDUCE, sends = (place == root) != inward;
+  bool eager = rules_.eager && sigs_.bytes[sig] <= rules_.eager_bytes;
+  if (degree == Degree::flat && sends && eager) return;
   if (degree == Degree::all || (degree == Degree::flat && place == root)) {
     now_.await.push_back(round);
   } else if (degree == Degree::flat) {

@@ -22,8 +22,8 @@ from planguard.execution.mismatch import (
     own_match,
     blocking_rounds,
 )
-from planguard.execution.stuck import Cycle, Orphan, StuckState
-from planguard.semantics.model import ExecutionModel, Scenario, lenient, strict
+from planguard.execution.stuck import Cycle, Orphan, StuckState, host_waits
+from planguard.semantics.model import ExecutionModel, Family, Scenario, lenient, strict
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -142,6 +142,8 @@ class Decider:
         numbers = [n for cause in mismatches for n in cause.matches]
         numbers += [mismatch.match.number for mismatch in formed]
         own = [cause for cause in own if not _follows(again, cause, numbers)]
+        if own and self.model.family is Family.WORKER and _hosts_follow(again, numbers):
+            own = []
         kept = {cause.finding.code for cause in own}
         return own, tuple(sorted({cause.finding.code for cause in causes} - kept))
 
@@ -196,16 +198,22 @@ def _equivalent(cause: Cause, others: list[tuple[int, ...]]) -> Cause:
     return replace(cause, finding=replace(cause.finding, equivalent=tuple(others)))
 
 
+def _hosts_follow(execution: Execution, mismatched: list[int]) -> bool:
+    """Whether all that hosts of ProcessGroupMPI wait for stands behind a mismatched match."""
+    waits = host_waits(execution)
+    numbers = [own_match(execution, place) for place in waits]
+    return all(n is not None and _is_behind(execution, n, mismatched) for n in numbers)
+
+
+def _is_behind(execution: Execution, number: int, mismatched: list[int]) -> bool:
+    if number >= execution.lanes.ext_base:
+        return False
+    home = home_of(execution, number)
+    return any(other < number and home_of(execution, other) == home for other in mismatched)
+
+
 def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
     """Whether a cause stands behind a mismatched match of the same communicator or channel."""
-    homes: dict[int, int] = {}
-    for number in mismatched:
-        home = home_of(execution, number)
-        homes[home] = min(number, homes.get(home, number))
     own = [own_match(execution, place) for place in cause.stands]
-    for number in [*cause.matches, *(n for n in own if n is not None)]:
-        if number < execution.lanes.ext_base:
-            first = homes.get(home_of(execution, number))
-            if first is not None and number > first:
-                return True
-    return False
+    numbers = [*cause.matches, *(number for number in own if number is not None)]
+    return any(_is_behind(execution, number, mismatched) for number in numbers)

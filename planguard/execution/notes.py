@@ -155,7 +155,7 @@ def creation_findings(plan: Plan, columns: Any) -> list[Finding]:
             action += not columns.op[at] & 64
     found = []
     for group, by_counter in sorted(counters.items()):
-        if len(by_counter) < 2:  # noqa: PLR2004
+        if len(by_counter) < 2:
             continue
         odd = min(by_counter.values(), key=len)
         rank, action = odd[0]

@@ -256,8 +256,28 @@ def stuck_by_rank(execution: Execution) -> dict[int, Place]:
     return first
 
 
+def host_waits(execution: Execution) -> list[Place]:
+    """Return what the hosts of a stuck ProcessGroupMPI wait for: the awaited actions themselves."""
+    soft, pc = execution.lanes.lane_soft, execution.state.pc
+    state = StuckState(execution)
+    found = []
+    for lane in state.match_of:
+        place = state.place(lane)
+        if place is None or pc[lane] >= soft[lane]:
+            continue
+        _, targets = _host_stop(execution, place)
+        found += [place_of(execution, place.rank, t) for t in targets if t >= place.entry]
+    return found
+
+
 def _host_place(execution: Execution, place: Place) -> Place:
     """Return where the host stands when its worker is stuck at ``place`` (ProcessGroupMPI)."""
+    entry, _ = _host_stop(execution, place)
+    return place if entry is None else place_of(execution, place.rank, entry)
+
+
+def _host_stop(execution: Execution, place: Place) -> tuple[int | None, list[int]]:
+    """Return the entry at which the host stands and the entries it waits for there."""
     columns = execution.columns
     start, end = columns.rank_off[place.rank], columns.rank_off[place.rank + 1]
     for at in range(start, end):
@@ -270,9 +290,13 @@ def _host_place(execution: Execution, place: Place) -> Place:
             targets = [columns.arg[at]]
         elif kind in {Kind.WAIT_MANY, Kind.COMPUTE}:
             offset = columns.arg[at]
-            targets = [] if offset == NONE else columns.aux[offset + 1 : offset + 1 + columns.aux[offset]]
+            targets = (
+                []
+                if offset == NONE
+                else list(columns.aux[offset + 1 : offset + 1 + columns.aux[offset]])
+            )
         elif not (is_collective(kind) or is_point_to_point(kind) or kind == Kind.BATCH):
             continue
         if any(target >= place.entry for target in targets):
-            return place_of(execution, place.rank, entry)
-    return place
+            return entry, targets
+    return None, []
