@@ -13,7 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+import planguard
 from planguard.errors import ReplayError, UsageError
+from planguard.plan.flatten import flatten
 from planguard.replay import launch, matching, replay, transcript, write_script
 from planguard.verdict import Witness
 
@@ -391,19 +393,19 @@ QUICK = {
 }
 
 
-def litmus(name):
-    """Mark the programs that only the long run plays."""
-    return name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+REFUSED = {"p2p_self_send"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        litmus(name)
-        for name in sorted(path.name.removesuffix(".plan.json") for path in LITMUS.glob("*.json"))
-        if (LITMUS / f"{name}.plan.json").exists() and name not in UNLIKE
-    ],
-)
+def litmus_programs(but=()):
+    """Names of the measured programs; only the long run plays all of them."""
+    names = {path.name.removesuffix(".plan.json") for path in LITMUS.glob("*.plan.json")}
+    return [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in sorted(names - set(UNLIKE) - set(but))
+    ]
+
+
+@pytest.mark.parametrize("name", litmus_programs())
 def test_litmus_programs_replay_as_measured(name):
     """Every measured program ends on replay as measured, stuck ranks at the same actions."""
     program = json.loads((LITMUS / f"{name}.plan.json").read_text(encoding="utf-8"))
@@ -419,6 +421,21 @@ def test_litmus_programs_replay_as_measured(name):
     mismatches = any(state.mismatches for state in result.ranks)
     assert mismatches or observed["verdict"] != "corrupt"
     assert not mismatches or observed["verdict"] != "ok"
+
+
+@pytest.mark.parametrize("name", litmus_programs(but=REFUSED))
+def test_verdicts_on_litmus_programs_hold_on_processes(name):
+    """Under model gloo every witness is reproduced, and what is SAFE finishes with delays too."""
+    read = planguard.load(LITMUS / f"{name}.plan.json")
+    verdict, program = planguard.check(read, model="gloo"), flatten(read)
+    if verdict.safe:
+        for seed in (None, 1):
+            result = replay(program, timeout=10, delay_seed=seed)
+            assert result.completed, transcript(result)
+    for finding in verdict.findings:
+        if finding.witness is not None:
+            result = replay(program, finding.witness, timeout=PATIENCE, model="gloo")
+            assert result.reproduced, transcript(result)
 
 
 DRIVER = """
