@@ -1,50 +1,86 @@
 // One deterministic execution: run every lane until it waits, wake those whose match completes.
+#include <vector>
+
 #include "planguard/lanes.h"
 
 namespace planguard {
 
-constexpr uint32_t WOKEN = 0xFFFFFFFFu;
+namespace {
+
+struct Lane {
+  const uint32_t* at;
+  const uint32_t* end;
+  uint32_t next;  // next lane that waits at the same match, plus one
+};
+
+struct Match {
+  uint32_t need, waiter;  // first lane that waits, plus one
+};
+
+// Lanes that can go on. The last one woken runs first: what it touches is in the cache.
+class Ready {
+ public:
+  explicit Ready(uint32_t n) : lanes_(n) {
+    for (uint32_t lane = n; lane-- > 0;) push(lane);
+  }
+  bool empty() const { return !size_; }
+  void push(uint32_t lane) { lanes_[size_++] = lane; }
+  uint32_t pop() { return lanes_[--size_]; }
+
+ private:
+  std::vector<uint32_t> lanes_;
+  size_t size_ = 0;
+};
+
+void wake(Match& match, Lane* lanes, Ready& ready) {
+  uint32_t waiter = match.waiter;
+  match.waiter = 0;
+  while (waiter) {
+    Lane& lane = lanes[waiter - 1];
+    ++lane.at;  // it has arrived already at the instruction it stands at
+    __builtin_prefetch(lane.at);
+    ready.push(waiter - 1);
+    waiter = lane.next;
+  }
+}
+
+void advance(uint32_t self, Lane* lanes, Match* matches, Ready& ready) {
+  Lane& lane = lanes[self];
+  const uint32_t *at = lane.at, *end = lane.end;
+  for (; at < end; ++at) {
+    uint32_t word = *at;
+    Match& match = matches[word >> 2];
+    match.need -= word & ARRIVE;
+    if (match.need == 0) {
+      if (match.waiter) wake(match, lanes, ready);
+    } else if (word & AWAIT) {
+      lane.next = match.waiter;
+      match.waiter = self + 1;
+      break;
+    }
+  }
+  lane.at = at;
+}
+
+}  // namespace
 
 RunState run(const Lanes& lanes) {
-  RunState state;
-  state.need = lanes.need;
-  size_t n = lanes.lane_rank.size();
-  state.pc.assign(lanes.lane_off.begin(), lanes.lane_off.begin() + n);
-  std::vector<uint32_t> first_waiter(lanes.need.size(), 0), next_waiter(n, 0), ready;
-  ready.reserve(n);
-  for (size_t lane = n; lane-- > 0;) ready.push_back(static_cast<uint32_t>(lane));
+  uint32_t n = static_cast<uint32_t>(lanes.lane_rank.size());
   const uint32_t* code = lanes.code.data();
-  uint32_t* need = state.need.data();
-  while (!ready.empty()) {
-    uint32_t lane = ready.back();
-    ready.pop_back();
-    uint64_t pc = state.pc[lane], end = lanes.lane_off[lane + 1];
-    // A lane that was woken has already arrived at the instruction it stands at.
-    if (next_waiter[lane] == WOKEN) {
-      next_waiter[lane] = 0;
-      ++pc;
-    }
-    for (; pc < end; ++pc) {
-      uint32_t word = code[pc], match = word >> 2;
-      if (word & ARRIVE) {
-        if (--need[match] == 0) {
-          for (uint32_t waiter = first_waiter[match]; waiter;) {
-            uint32_t next = next_waiter[waiter - 1];
-            next_waiter[waiter - 1] = WOKEN;
-            ready.push_back(waiter - 1);
-            waiter = next;
-          }
-        }
-      }
-      if ((word & AWAIT) && need[match] != 0) {
-        next_waiter[lane] = first_waiter[match];
-        first_waiter[match] = lane + 1;
-        break;
-      }
-    }
-    state.pc[lane] = pc;
-  }
-  for (size_t lane = 0; lane < n; ++lane) {
+  std::vector<Lane> all(n);
+  for (uint32_t lane = 0; lane < n; ++lane)
+    all[lane] = {code + lanes.lane_off[lane], code + lanes.lane_off[lane + 1], 0};
+  std::vector<Match> matches;
+  matches.reserve(lanes.need.size());
+  for (uint32_t need : lanes.need) matches.push_back({need, 0});
+  Ready ready(n);
+  while (!ready.empty()) advance(ready.pop(), all.data(), matches.data(), ready);
+  RunState state;
+  state.pc.reserve(n);
+  state.need.reserve(matches.size());
+  for (const Match& match : matches) state.need.push_back(match.need);
+  for (uint32_t lane = 0; lane < n; ++lane) {
+    state.pc.push_back(static_cast<uint64_t>(all[lane].at - code));
     state.executed += state.pc[lane] - lanes.lane_off[lane];
     uint64_t end = lanes.lane_soft.empty() ? lanes.lane_off[lane + 1] : lanes.lane_soft[lane];
     state.stuck_lanes += state.pc[lane] < end;

@@ -159,7 +159,8 @@ class Issuing(Hosting):
         if self.is_forced(match):
             self._collect_forced(now, slot, match, kind, sig)
             return
-        if rules.empty_alone[kind] and self.sigs.bytes[sig] == 0:
+        if self._needs_nobody(kind, sig):
+            self.out_of_order = True
             return
         if rules.degree[kind] != Degree.ALL and not rules.pre_barrier:
             self._collect_edges(now, slot, match, kind, sig)
@@ -168,9 +169,11 @@ class Issuing(Hosting):
             for other, entry in self.rounds:
                 if other == slot and entry not in self.done:
                     now.before += self.awaits[entry]
+        self.out_of_order |= bool(now.before)
         now.arrive.append(match)
         now.awaits.append(match)
         now.direct = True
+        now.chained = not self.layout.is_first(slot, match)
 
     def _collect_forced(self, now: Launch, slot: int, match: int, kind: int, sig: int) -> None:
         """Let the members of a round meet as if they agreed.
@@ -180,7 +183,15 @@ class Issuing(Hosting):
         """
         place, root, size = self._places(slot, sig)
         now.arrive += [match, self._presence(match, place)]
+        if self.rules.empty_alone[kind] and self.sigs.bytes[sig] == 0:
+            return
+        if self._needs_nobody(kind, sig):
+            return
         degree = Degree.ALL if self.rules.pre_barrier else self.rules.degree[kind]
+        inward = kind in (Kind.GATHER, Kind.REDUCE)
+        eager = self.rules.eager and self.sigs.bytes[sig] <= self.rules.eager_bytes
+        if degree == Degree.FLAT and (place == root) != inward and eager:
+            return
         if degree == Degree.ALL or (degree == Degree.FLAT and place == root):
             now.awaits.append(match)
         elif degree == Degree.FLAT:
@@ -188,6 +199,10 @@ class Issuing(Hosting):
         else:
             for src, dst in _tree(place, root, size):
                 now.awaits.append(self._presence(match, src if dst == place else dst))
+
+    def _needs_nobody(self, kind: int, sig: int) -> bool:
+        """Tell whether a collective has nothing to do and returns alone."""
+        return bool(self.rules.empty_alone[kind]) and self.sigs.bytes[sig] == 0
 
     def _presence(self, match: int, place: int) -> int:
         """Return the match that says that a member of a round is there."""

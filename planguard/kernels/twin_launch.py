@@ -28,7 +28,7 @@ class Launching(LoweringState):
         if now.pre is not None:
             self.put(lane, now.pre, ARRIVE | AWAIT, entry, why)
         if wait and len(now.arrive) == 1 and now.arrive == now.awaits:
-            self.put(lane, now.arrive[0], ARRIVE | AWAIT, entry, why)
+            self.put_round(lane, now.arrive[0], entry, why, chained=now.chained)
             return
         for match in now.arrive:
             self.put(lane, match, ARRIVE, entry, why)

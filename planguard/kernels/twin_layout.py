@@ -60,6 +60,10 @@ class Layout:
         self._round[slot] += 1
         return self._lanes.comm_base[self.comm(slot)] + self._round[slot] - 1
 
+    def is_first(self, slot: int, match: int) -> bool:
+        """Tell whether a round of a slot is the first of its communicator."""
+        return self._lanes.comm_base[self.comm(slot)] == match
+
     def _number_comms(self) -> None:
         columns, lanes = self._columns, self._lanes
         lanes.comm_ginst.extend(range(len(columns.ginst_group)))

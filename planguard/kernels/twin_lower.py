@@ -25,6 +25,8 @@ class Lowerer(Issuing):
         for rank in range(self.columns.world_size):
             if not out.overflow:
                 self._lower_rank(rank)
+        if self.must_unchain():
+            return out
         if self.rules.kind_slots:
             for match in out.broken:
                 if not self.is_forced(match):
@@ -148,4 +150,8 @@ def lower(  # noqa: PLR0913, PLR0917  # signature columns, in the order of the n
     """
     sigs = Signatures(sig_kind, sig_bytes, sig_dtype, sig_redop, sig_root, sig_layout, sig_splits)
     options = LowerOptions(origins=origins, forced=frozenset(forced))
-    return Lowerer(columns, sigs, Rules.of(rules), options).run()
+    lowerer = Lowerer(columns, sigs, Rules.of(rules), options, may_chain=True)
+    lanes = lowerer.run()
+    if not lowerer.must_unchain():
+        return lanes
+    return Lowerer(columns, sigs, Rules.of(rules), options, may_chain=False).run()

@@ -65,6 +65,7 @@ class Launch:
         queues: Queues it occupies.
         await_queue: The queue of every one of ``awaits``.
         direct: It arrives at a barrier-like round.
+        chained: The round before that one is of the same communicator.
     """
 
     before: list[int] = field(default_factory=list)
@@ -74,13 +75,20 @@ class Launch:
     queues: list[Queue] = field(default_factory=list)
     await_queue: list[Queue] = field(default_factory=list)
     direct: bool = False
+    chained: bool = False
 
 
 class LoweringState:
     """Everything the parts of lowering share: tables of the plan, state of the current rank."""
 
     def __init__(
-        self, columns: Columns, sigs: Signatures, rules: Rules, options: LowerOptions
+        self,
+        columns: Columns,
+        sigs: Signatures,
+        rules: Rules,
+        options: LowerOptions,
+        *,
+        may_chain: bool,
     ) -> None:
         self.columns, self.sigs, self.rules, self.options = columns, sigs, rules, options
         self.out = Lanes()
@@ -97,6 +105,10 @@ class LoweringState:
         # One queue, several streams: what a stream comes after matters to a host that waits for it.
         one_queue = rules.device and rules.single_queue
         self.tracks_streams = one_queue and self.host_may_block and columns.has_stream
+        dies = rules.poison_drops and columns.has_drop
+        exact = options.origins or options.forced or rules.worker or self.exits_withdraw or dies
+        self.chains = may_chain and not exact
+        self.out_of_order = False
         self.queues: dict[tuple[int, ...], Queue] = {}
         self.created_comms: set[tuple[int, ...]] = set()
         self.rank = 0
@@ -142,6 +154,21 @@ class LoweringState:
     def put(self, lane: int, match: int, flags: int, entry: int, why: Why) -> None:
         """Append an instruction to a lane."""
         self.lanes[lane].append((match << 2 | flags, entry, why))
+
+    def put_round(self, lane: int, match: int, entry: int, why: Why, *, chained: bool) -> None:
+        """Arrive at a round and wait for it.
+
+        Where the lane stands at the round before, it goes on at once: when a round is complete, all
+        before it are (docs/adr/0017).
+        """
+        code = self.lanes[lane]
+        if self.chains and chained and code and code[-1][0] == (match - 1) << 2 | ARRIVE | AWAIT:
+            code[-1] = (match - 1) << 2 | ARRIVE, *code[-1][1:]
+        self.put(lane, match, ARRIVE | AWAIT, entry, why)
+
+    def must_unchain(self) -> bool:
+        """Tell whether rounds were chained although a member does not arrive at them in order."""
+        return self.chains and (self.out_of_order or bool(self.out.broken))
 
     def put_awaits(self, lane: int, matches: Iterable[int], entry: int, why: Why) -> None:
         """Let a lane wait for every one of some matches."""

@@ -31,6 +31,8 @@ LANES = (
     "comm_ginst", "class_base", "class_chan", "p2p_base", "ext_base", "mismatched", "split_rounds",
     "mixed_async", "n_mismatched", "overflow",
 )  # fmt: skip
+SAME_LANES = tuple(name for name in LANES if name not in {"code", "origin", "why"})
+"""What does not depend on whether origins are kept."""
 RUN = ("pc", "need", "executed", "stuck_lanes")
 BLOCKERS = ("lane", "match", "owed_match", "owed_lane", "owed_at")
 MANY = 100_000
@@ -233,12 +235,18 @@ def expand(code: CompiledPlan, implementation: Any) -> Any:
 
 
 def lower(
-    columns: Any, code: CompiledPlan, implementation: Any, rules: Any, forced: array[int]
+    columns: Any,
+    code: CompiledPlan,
+    implementation: Any,
+    rules: Any,
+    forced: array[int],
+    *,
+    origins: bool,
 ) -> Any:
     """Lower with one of the implementations."""
     return implementation.lower(
         columns, code.sig_kind, code.sig_bytes, code.sig_dtype, code.sig_redop, code.sig_root,
-        code.sig_layout, code.sig_splits, rules, True, forced,
+        code.sig_layout, code.sig_splits, rules, origins, forced,
     )  # fmt: skip
 
 
@@ -264,9 +272,27 @@ def compare_execution(
     code: CompiledPlan, columns: tuple[Any, Any], rules: Any, forced: array[int]
 ) -> Any:
     """Compare lanes, end state and blockers of both; return the native lanes."""
+    fast = compare_lanes(code, columns, rules, forced, origins=False)
+    exact = compare_lanes(code, columns, rules, forced, origins=True)
+    native = kernels.use("native")
+    fast_end, exact_end = native.run(fast), native.run(exact)
+    assert bool(fast_end.stuck_lanes) == bool(exact_end.stuck_lanes)
+    assert fields(fast, SAME_LANES) == fields(exact, SAME_LANES)
+    return exact
+
+
+def compare_lanes(
+    code: CompiledPlan,
+    columns: tuple[Any, Any],
+    rules: Any,
+    forced: array[int],
+    *,
+    origins: bool,
+) -> Any:
+    """Compare what both make of the columns; return the native lanes."""
     native, twin = kernels.use("native"), kernels.use("python")
-    left = lower(columns[0], code, native, rules, forced)
-    right = lower(columns[1], code, twin, rules, forced)
+    left = lower(columns[0], code, native, rules, forced, origins=origins)
+    right = lower(columns[1], code, twin, rules, forced, origins=origins)
     assert fields(left, LANES) == fields(right, LANES)
     extras = range(left.ext_base, len(left.need))
     assert [left.ext(match) for match in extras] == [right.ext(match) for match in extras]
