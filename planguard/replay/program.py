@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import importlib.resources
-import pprint
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -149,11 +148,23 @@ def _data(
     for process, program in enumerate(programs):
         rank = selection.ranks[process]
         lines.append(f"    [  # process {process}: rank {rank}")
-        for op in program:
-            literal = pprint.pformat(op, width=10**9, sort_dicts=False)
-            lines.append(f"        {literal},{_source(all_actions[rank][op['at']])}")
+        lines += [
+            f"        {_literal(op)},{_source(all_actions[rank][op['at']])}" for op in program
+        ]
         lines.append("    ],")
     return "\n".join([*lines, "]", ""])
+
+
+def _literal(op: Op) -> str:
+    """Return an operation as Python source, members of a batch on lines of their own."""
+    fields = []
+    for name, value in op.items():
+        text = repr(value)
+        if name == "ops":
+            members = "".join(f"            {_literal(member)},\n" for member in value)
+            text = f"[\n{members}        ]"
+        fields.append(f"{name!r}: {text}")
+    return f"{{{', '.join(fields)}}}"
 
 
 def _source(action: Action) -> str:
@@ -171,14 +182,16 @@ def _sources() -> tuple[list[str], list[str]]:
     for part in PARTS:
         source = (folder / f"{part}.py").read_text(encoding="utf-8")
         last = 0
-        for node in _import_section(ast.parse(source)):
+        tree = ast.parse(source)
+        about = [f"# {line}".rstrip() for line in (ast.get_docstring(tree) or "").splitlines()]
+        for node in _import_section(tree):
             last = max(last, node.end_lineno or 0)
             if isinstance(node, ast.Import):
                 plain.add(ast.unparse(node))
             elif isinstance(node, ast.ImportFrom):
                 names.setdefault(node.module or "", set()).update(n.name for n in node.names)
         body = NOQA.sub("", "\n".join(source.splitlines()[last:])).strip("\n")
-        bodies += ["", f"# {f'---- {part} ':-<98}", "", body, ""]
+        bodies += ["", f"# {f'---- {part} ':-<98}", *about, "", body, ""]
     chosen = [
         f"from {module} import {', '.join(sorted(found - {'TYPE_CHECKING'}))}"
         for module, found in sorted(names.items())

@@ -147,6 +147,18 @@ def test_names_of_a_plan_stay_data(text):
     assert data_of(script)["GROUPS"][text] == [0, 1]
 
 
+def test_members_of_a_batch_stand_on_lines_of_their_own():
+    """A batch is written over several lines and reads back as the same data."""
+    exchange = {"op": "batch", "work": "'ops': []", "ops": [
+        {**send(1), "op": "isend", "label": "'ops': []"}, {**recv(1), "op": "irecv"}
+    ]}  # fmt: skip
+    script = write_script(plan([exchange], []))
+    batch = data_of(script)["PROGRAMS"][0][0]
+    assert [member["op"] for member in batch["ops"]] == ["send", "recv"]
+    assert batch["work"] == batch["ops"][0]["label"] == "'ops': []"
+    assert sum("'member'" in line for line in script.text.splitlines()) == 2
+
+
 def test_a_witness_plays_its_ranks_under_new_numbers():
     """Only the ranks of a witness run, under new numbers in order; actions keep theirs."""
     idle = [{"op": "compute"}]

@@ -277,7 +277,7 @@ def watch_caller() -> None:
 def show(states: list[State]) -> None:
     """Print one line per rank and whatever was wrong."""
     for state in states:
-        where = f"{state.text} " if state.state != "done" else ""
+        where = f"{state.text} " if state.state not in ("done", "exited") else "finished "
         print(f"rank {state.rank:<5} {where}{'.' * max(3, 40 - len(where))} {state.state}")
         for line in state.stack[:6]:
             print(f"             {line}")
