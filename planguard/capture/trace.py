@@ -94,6 +94,7 @@ def _make_fx(target: Any, inputs: Sequence[Any], options: dict[str, Any]) -> Any
 
     mode = options.get("tracing_mode", "real")
     _keep_user_frames()
+    _keep_communication()
     if not isinstance(target, torch.nn.Module):
         graph = make_fx(target, tracing_mode=mode, record_stack_traces=True)(*inputs)
         return fx_planner().FxProgram(graph)
@@ -104,6 +105,24 @@ def _make_fx(target: Any, inputs: Sequence[Any], options: dict[str, Any]) -> Any
 
     graph = make_fx(call, tracing_mode=mode, record_stack_traces=True)(state, *inputs)
     return fx_planner().FxProgram(graph, inputs=tuple(state))
+
+
+def _keep_communication() -> None:
+    """Keep make_fx from dropping collectives whose result nobody uses.
+
+    The schemas of the ``c10d`` operators do not say that they write their arguments, so dead-code
+    elimination would take ``dist.all_reduce(x)`` for useless.
+    """
+    import torch
+    from torch.fx.node import has_side_effect
+
+    spaces = fx_planner().operations.NAMESPACES
+    for name in torch._C._dispatch_get_all_op_names():  # noqa: SLF001 - no public list exists
+        space, _, rest = name.partition("::")
+        if space in spaces:
+            packet, _, overload = rest.partition(".")
+            operator = getattr(getattr(torch.ops, space), packet)
+            has_side_effect(getattr(operator, overload or "default"))
 
 
 def _keep_user_frames() -> None:
@@ -126,6 +145,7 @@ def _keep_user_frames() -> None:
 def _export(target: Any, inputs: Sequence[Any]) -> Any:
     import torch
 
+    _keep_user_frames()
     module = target
     if not isinstance(target, torch.nn.Module):
         module = torch.nn.Module()

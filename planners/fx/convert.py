@@ -25,6 +25,7 @@ from .model import (
     TensorMeta,
     Val,
 )
+from .operations import PYTHON
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)')
 _LIBRARY = re.compile(r"[/\\]site-packages[/\\]torch[/\\]|[/\\]torch[/\\](_|distributed|nn|fx)")
@@ -163,6 +164,10 @@ class _Converter:
             return self._attribute(node, out)
         if node.op == "output":
             return replace(out, fqns=tuple(self._grad_name(d) for d in meta.get("desc") or ()))
+        if node.op == "call_module":
+            kind = type(_lookup(self.owner, str(node.target)))
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            return replace(out, target=name if name.startswith("torch.nn.") else PYTHON + name)
         if node.op == "call_function":
             view, mutates = _effects(node)
             return replace(out, view=view, mutates=mutates)
@@ -240,11 +245,14 @@ def _target(target: Any) -> str:
     if isinstance(target, str):
         return target
     text = str(target)
-    if type(target).__name__ in ("OpOverload", "OpOverloadPacket"):
+    kinds = {kind.__name__ for kind in type(target).__mro__}
+    if kinds & {"OpOverload", "OpOverloadPacket", "OperatorBase"}:
         return text
     if callable(target) and hasattr(target, "__name__"):
         module = getattr(target, "__module__", "") or ""
-        return f"{module}.{target.__name__}" if module else str(target.__name__)
+        name = f"{module}.{target.__name__}" if module else str(target.__name__)
+        known = module.split(".")[0] in ("torch", "_operator", "operator", "math", "builtins", "")
+        return name if known else f"{PYTHON}{name}"
     return text
 
 

@@ -119,6 +119,9 @@ OPERATIONS: dict[str, Operation] = {
 }
 """Every operator that is understood, by name without overload."""
 
+PYTHON = "python:"
+"""Prefix of targets that are plain Python functions or modules of the user."""
+
 WAITS = frozenset({"_c10d_functional.wait_tensor", "c10d_functional.wait_tensor"})
 IDENTITIES = frozenset({"_c10d_functional._wrap_tensor_autograd"})
 NAMESPACES = frozenset(
@@ -177,16 +180,19 @@ def group_argument(node: FxNode) -> tuple[int | str, str] | None:
 def is_unknown_communication(node: FxNode, group_names: frozenset[str]) -> bool:
     """Tell whether a node communicates in a way no row describes.
 
-    That is an operator of a communication namespace, or one of any other library that is handed the
-    name of a process group: such a node must never be taken for computation.
+    That is an operator of a communication namespace, one of any other library that is handed the
+    name of a process group, or Python code that a graph cannot look into: such a node must never be
+    taken for computation.
     """
+    if node.target.startswith(PYTHON):
+        return True
     if node.op != "call_function":
         return False
     base = base_name(node.target)
     if base in OPERATIONS or base in WAITS or base in IDENTITIES or base in _LOCAL:
         return False
     space = base.split(".")[0]
-    if space in NAMESPACES:
+    if space in NAMESPACES or node.target.startswith("torch.distributed"):
         return True
     if any(key in node.kwargs and node.kwargs[key] is not None for key in _GROUP_PARAMETERS):
         return True

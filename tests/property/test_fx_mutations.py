@@ -129,11 +129,13 @@ def test_a_mistake_in_one_ranks_graph_is_judged_as_the_enumerator_judges_it(path
 
 
 def test_every_mistake_but_a_harmless_reordering_is_unsafe():
-    """The mutations are mistakes: of all of them only moving a collective may be harmless."""
+    """The mutations are mistakes; only moving a collective is harmless where its data flow, or the
+    lack of another collective on its group, puts it back in place.
+    """
     unsafe = {}
     for path in SAMPLES:
         for mutation in MUTATIONS:
             plan = planguard.load(change(read_bundle(path), mutation), planner="fx")
             unsafe[path.name, mutation.__name__] = planguard.check(plan).unsafe
     assert [key for key, found in unsafe.items() if not found and key[1] != "late"] == []
-    assert sum(found for key, found in unsafe.items() if key[1] == "late") >= 3
+    assert sum(found for key, found in unsafe.items() if key[1] == "late") == 2

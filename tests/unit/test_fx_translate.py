@@ -290,10 +290,14 @@ def test_what_is_returned_in_flight_is_waited_for_by_the_caller():
         call("u", "torchcomms.barrier.default", ref("x"), "whatever"),
         call("u", "symm_mem.one_shot_all_reduce.default", ref("x"), "sum", "0"),
         call("u", "mylib.my_all_reduce.default", ref("x"), "0"),
+        call("u", "torch.distributed._functional_collectives.all_reduce", ref("x")),
+        call("u", "python:mypackage.layers.exchange", ref("x")),
     ],
 )
 def test_an_unknown_communication_is_never_ignored(node):
-    """An operator of a communication library, or one that is handed a group, spoils SAFE."""
+    """An operator of a communication library, one that is handed a group, or Python code that the
+    graph cannot look into spoils SAFE.
+    """
     document = alike(X, node, *reduced("a", "x"), result("wait_a"))
     verdict = planguard.check(plan_of(document))
     assert [(a.kind, a.direction) for a in plan_of(document).approximations] == [
