@@ -61,7 +61,7 @@ def read_trusted(data: bytes, limits: Limits) -> Plan:
     Raises:
         PlanError: Anything else that is wrong with it.
     """
-    return _plan(_decode(data, None), limits, None, data)
+    return _plan(_decode(data) or _parse_slowly(data, None), limits, None, data)
 
 
 def _plan(document: Document, limits: Limits, file: str | None, raw: bytes) -> Plan:
@@ -90,7 +90,9 @@ def parse(data: bytes, file: str | None) -> Document:
     Raises:
         PlanError: The text is not a plan.
     """
-    document = _decode(data, file)
+    document = _decode(data)
+    if document is None:
+        return _parse_slowly(data, file)
     if b"\\u003" in data or data.count(b":") != msgspec.json.encode(document).count(b":"):
         from planguard.plan.strict import refuse_duplicate_keys
 
@@ -98,11 +100,16 @@ def parse(data: bytes, file: str | None) -> Document:
     return document
 
 
-def _decode(data: bytes, file: str | None) -> Document:
+def _decode(data: bytes) -> Document | None:
+    """Return the document, or None where it takes a closer look to say what is wrong."""
     try:
         return decoder().decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        from planguard.plan.strict import parse_slowly
+        return None
+
+
+def _parse_slowly(data: bytes, file: str | None) -> Document:
+    from planguard.plan.strict import parse_slowly
 
     try:
         return parse_slowly(data, file)

@@ -122,11 +122,7 @@ class Membership:
         assert mesh is not None  # noqa: S101 - as above
         size = mesh.sizes[dim]
         for ranks in ranges:
-            if len(ranks) >= size * mesh.strides[dim] and ranks.step == 1 and delta:
-                candidates: Sequence[int] = ranks[: size * mesh.strides[dim]]
-            else:
-                candidates = ranks
-            for rank in candidates:
+            for rank in _one_per_coordinate(ranks, size, mesh.strides[dim]):
                 if not 0 <= mesh.coordinate(rank, dim) + delta < size:
                     return rank
         return None
@@ -163,6 +159,19 @@ class Membership:
                 message = f"{len(split)} splits for a group of {size}"
                 hint = "one number of elements for every member of the group, in group order"
                 raise Defect(node, field, message, value=split, hint=hint)
+
+
+def _one_per_coordinate(ranks: range, size: int, stride: int) -> Iterator[int]:
+    """Yield ranks that have among them every coordinate, along one dimension, of all of them.
+
+    A coordinate is constant over blocks of ``stride`` ranks and repeats after ``size`` blocks.
+    """
+    if stride % ranks.step:
+        yield from ranks
+        return
+    yield ranks[0]
+    first = -(-(stride - ranks.start % stride) // ranks.step)
+    yield from ranks[first :: stride // ranks.step][:size]
 
 
 def _self_message(node: Node, rank: int) -> Defect:

@@ -49,6 +49,9 @@ def parse_slowly(data: bytes, file: str | None) -> Document:
     Raises:
         PlanError: The text is not a plan.
     """
+    document = _without_top_extensions(data)
+    if document is not None:
+        return document
     try:
         plan = msgspec.json.decode(data)
     except msgspec.ValidationError as error:  # a number out of range, in any field
@@ -64,11 +67,29 @@ def parse_slowly(data: bytes, file: str | None) -> Document:
     colons = msgspec.json.encode(plan).count(b":")
     if b"\\u003" in data or data.count(b":") != colons:
         refuse_duplicate_keys(data, file)
-    plan = _without_extensions(plan)
+    _drop_extensions(plan)
     try:
         return msgspec.convert(plan, Document)
     except msgspec.ValidationError as error:
         raise _schema_error(plan, error, file) from None
+
+
+def _without_top_extensions(data: bytes) -> Document | None:
+    """Return the document if nothing but ``x-`` fields at the top stands in the way, else None.
+
+    That is where extensions usually are, and taking them out of the text is eight times faster
+    than out of the decoded plan. Duplicate keys are found as by the fast path: what was dropped
+    has to make up for the colons that are missing.
+    """
+    try:
+        top = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        dropped = {key: top.pop(key) for key in list(top) if key.startswith("x-")}
+        document = msgspec.json.decode(msgspec.json.encode(top), type=Document)
+        kept = msgspec.json.encode({key: msgspec.json.decode(raw) for key, raw in dropped.items()})
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    colons = msgspec.json.encode(document).count(b":") + kept.count(b":")
+    return document if colons == data.count(b":") and b"\\u003" not in data else None
 
 
 def refuse_duplicate_keys(data: bytes, file: str | None) -> None:
@@ -118,24 +139,24 @@ def _objects(value: Any, path: str = "$") -> Iterator[tuple[str, Any]]:
             yield from _objects(inner, f"{path}[{index}]")
 
 
-def _without_extensions(value: Any) -> Any:
-    """Return a record without the fields whose names start with ``x-``.
+def _drop_extensions(plan: Any) -> None:
+    """Drop, in place, the fields whose names start with ``x-``.
 
     Only fields: the names of groups, templates, tensors and mesh dimensions are the plan's own.
     """
-    if isinstance(value, list):
-        return [_without_extensions(inner) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    plain = {}
-    for key, inner in value.items():
-        if key in _MAPS and isinstance(inner, dict):
-            plain[key] = {name: _without_extensions(entry) for name, entry in inner.items()}
-        elif key == "peer":
-            plain[key] = inner
-        elif not key.startswith("x-"):
-            plain[key] = _without_extensions(inner)
-    return plain
+    stack = [plan]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            for key in [key for key in value if key.startswith("x-")]:
+                del value[key]
+            for key, inner in value.items():
+                if key in _MAPS and isinstance(inner, dict):
+                    stack += inner.values()
+                elif isinstance(inner, dict | list) and key != "peer":
+                    stack.append(inner)
+        elif isinstance(value, list):
+            stack += value
 
 
 def _syntax_error(data: bytes, message: str, file: str | None) -> PlanError:
@@ -215,11 +236,19 @@ def _value_at(plan: Any, steps: list[Step]) -> Any:
 
 
 def _unknown_field(record: Any, name: str, path: str, file: str | None) -> PlanError:
-    known: tuple[str, ...] = ()
-    if isinstance(record, dict):
-        cls = OP_CLASSES.get(record.get("op", ""))
-        known = cls.__struct_encode_fields__ if cls is not None else _record_fields(path)
-    hint = nearest(name, known) or "names that start with x- are ignored"
+    hint = ""
+    cls = OP_CLASSES.get(record.get("op", "")) if isinstance(record, dict) else None
+    if cls is None:
+        hint = nearest(name, _record_fields(path))
+    else:
+        hint = nearest(name, cls.__struct_encode_fields__)
+        if not hint:
+            every = {
+                field for other in OP_CLASSES.values() for field in other.__struct_encode_fields__
+            }
+            hint = nearest(name, every)
+            hint = f"{hint} {record['op']} does not have it" if hint else ""
+    hint = hint or "names that start with x- are ignored"
     return refusal(
         f"unknown field {name!r}",
         code="PG906",

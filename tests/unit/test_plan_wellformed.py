@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from planguard.errors import PlanError
 from planguard.plan.builder import PlanBuilder
+from planguard.plan.membership import _one_per_coordinate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -410,3 +413,14 @@ def test_fused_members_are_reductions_of_one_buffer() -> None:
     twice.fusion("other", members=["g0"])
     with pytest.raises(PlanError, match="already the member"):
         twice.build()
+
+
+@given(st.integers(0, 40), st.integers(1, 60), st.integers(1, 9), st.data())
+def test_every_coordinate_of_a_range_is_looked_at(
+    start: int, count: int, step: int, data: st.DataObject
+) -> None:
+    """The ranks that stand for a range, where relative peers are checked, have its coordinates."""
+    size, stride = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 12))
+    ranks = range(start, start + count * step, step)
+    looked = {r // stride % size for r in _one_per_coordinate(ranks, size, stride)}
+    assert looked == {r // stride % size for r in ranks}
