@@ -50,7 +50,7 @@ class Ending:
         stuck: first stuck action per rank, with mismatched matches doing what the backend does.
         own_cause: something is stuck that no mismatch explains.
         mismatches: what disagreed, per match.
-        matched: something was matched at all.
+        matched: something was matched at all, or there are only groups of one rank.
         unjudged: some match is of actions whose identity the plan does not give.
     """
 
@@ -218,17 +218,6 @@ def _mismatches(system: System, state: State) -> dict[Key, str]:
     return found
 
 
-def _matches(system: System, state: State) -> list[list[Operation]]:
-    """List the formed matches: two members at least, or a group of one."""
-    found = []
-    for operation in _issued(system, state):
-        alone = operation.is_collective and len(system.members(state, operation)) == 1
-        match = system.match(state, operation)
-        if alone or len(match) > 1:
-            found.append(match)
-    return found
-
-
 class Oracle:
     """Judges one plan under one model."""
 
@@ -245,7 +234,11 @@ class Oracle:
         for choice in choices(self.lowered, self.model):
             endings += self._judge(choice)
         own = [ending.own_cause for ending in endings]
-        if all(own):
+        # What is stuck with the most slack is stuck always; with less, something else may be in
+        # front of it and take the blame.
+        slack = max((ending.choice.residency, ending.choice.buffer) for ending in endings)
+        lenient = [e for e in endings if (e.choice.residency, e.choice.buffer) == slack]
+        if all(ending.own_cause for ending in lenient):
             outcome = "DEADLOCK"
         elif any(ending.mismatches for ending in endings):
             outcome = "MISMATCH"
@@ -280,9 +273,11 @@ class Oracle:
     def _plain(system: System, state: State, choice: Choice) -> Ending:
         stuck = stuck_actions(system, state)
         what = tuple(sorted(_mismatches(system, state).values()))
-        matches = _matches(system, state)
+        matches = [system.match(state, one) for one in _issued(system, state)]
+        alone = all(len(system.members(state, one)) == 1 for one in _issued(system, state))
+        matched = any(len(match) > 1 for match in matches) or (bool(matches) and alone)
         unjudged = any(is_unjudged(match) for match in matches)
-        return Ending(choice, stuck, bool(stuck), what, bool(matches), unjudged)
+        return Ending(choice, stuck, bool(stuck), what, matched, unjudged)
 
     @staticmethod
     def _attributed(system: System, state: State, choice: Choice, stuck: dict[int, int]) -> Ending:

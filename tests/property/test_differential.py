@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from oracle.enumerator import Effort, enumerate_plan
+from oracle.enumerator import Effort, OracleBudget, enumerate_plan
 from oracle.expand import expand
 from oracle.generate import generate
 from oracle.models import MODELS
@@ -37,17 +37,22 @@ def agree(document, model, expected, outcome):
 
 def test_the_checker_agrees_with_the_enumerator(first):
     """On random plans PlanGuard gives the outcome of the enumerator under all nine models."""
-    differences = {}
+    differences, given_up = {}, set()
     for seed in range(first, first + CHUNK):
         document = generate(seed)
         plan = planguard.load(document)
-        effort = Effort(verify=0 if seed % INTERLEAVED else STATES, seed=seed)
+        effort = Effort(20_000, 0 if seed % INTERLEAVED else STATES, seed)
         for model in MODELS:
-            expected = enumerate_plan(document, model, effort).outcome
             outcome = planguard.check(plan, model=model).outcome.value
+            try:
+                expected = enumerate_plan(document, model, effort).outcome
+            except OracleBudget:
+                given_up.add(seed)
+                continue
             if not agree(document, model, expected, outcome):
                 differences[seed, model] = (expected, outcome)
     assert not differences
+    assert len(given_up) <= 2  # races between many ranks; about one plan in a thousand
 
 
 @pytest.mark.parametrize("model", MODELS)
