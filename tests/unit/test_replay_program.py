@@ -156,7 +156,7 @@ def test_members_of_a_batch_stand_on_lines_of_their_own():
     batch = data_of(script)["PROGRAMS"][0][0]
     assert [member["op"] for member in batch["ops"]] == ["send", "recv"]
     assert batch["work"] == batch["ops"][0]["label"] == "'ops': []"
-    assert sum("'member'" in line for line in script.text.splitlines()) == 2
+    assert sum("'member': " in line for line in script.text.splitlines()) == 2
 
 
 def test_a_witness_plays_its_ranks_under_new_numbers():
