@@ -10,6 +10,7 @@ from planguard import kernels
 from planguard.catalog import report_order
 from planguard.execution.advice import name_potential, safe_iff, with_help
 from planguard.execution.decide import Decider, Decision
+from planguard.execution.cause import make_finding
 from planguard.execution.expand import expand
 from planguard.execution.fold import fold
 from planguard.execution.ledger import apply_ledger
@@ -23,6 +24,8 @@ from planguard.execution.notes import (
 from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.execution.undecided import nothing_to_check, undecided
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
+from planguard.reordering.strategy import explore
+from planguard.reordering.translate import translate
 from planguard.semantics.model import find_model
 from planguard.verdict import Evidence, Finding, Outcome, PlanInfo, Stats, Verdict
 
@@ -96,6 +99,8 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     open_points = undecided(plan, columns, options)
     if open_points:
         return _open(plan, model.name, open_points)
+    if columns.has_markers:
+        return _over_orders(plan, columns, options, brief=brief)
     decider = Decider(plan, columns, model, options)
     decision = name_potential(decider, decider.decide())
     if decision.outcome is Outcome.SAFE:
@@ -103,6 +108,23 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
         if empty is not None:
             return _open(plan, model.name, [empty])
     return _verdict(decider, decision, options, brief=brief)
+
+
+def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool) -> Verdict:
+    """Decide a plan whose `unordered` blocks leave orders open."""
+    model = find_model(str(options.model))
+    explored = explore(plan, columns, model, options)
+    if explored.decider is None or explored.shown is None or explored.ordered is None:
+        code = "PG903" if "budget" in explored.reason or "more than" in explored.reason else "PG904"
+        message = f"not decided: {explored.reason}"
+        return _open(plan, model.name, [make_finding(code, message, severity="warning")])
+    if explored.outcome is Outcome.SAFE:
+        empty = nothing_to_check(explored.ordered.plan, explored.decider.columns)
+        if empty is not None:
+            return _open(plan, model.name, [empty])
+    decision = name_potential(explored.decider, explored.shown)
+    verdict = _verdict(explored.decider, decision, options, brief=brief)
+    return apply_ledger(translate(plan, explored, verdict))
 
 
 def _open(plan: Plan, model: str, findings: list[Finding]) -> Verdict:

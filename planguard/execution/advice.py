@@ -95,6 +95,7 @@ def _launch_order(decision: Decision, cause: Cause) -> Cause:
         ranks=cause.finding.ranks,
         primary=cause.finding.primary,
         related_actions=cause.finding.related_actions,
+        subkind=cause.finding.subkind,
         related=(cause.finding.code,),
     )
     return replace(cause, finding=finding, shape=("PG107", *cause.shape[1:]))
@@ -134,6 +135,8 @@ def _least_buffering(decider: Decider) -> int | None:
     base = worst if not model.free_launch else lenient(model, 0)
     if model.eager:
         base = worst
+    if base is not worst and decider.run(base).completes:
+        return None  # the launch order alone decides; no buffering is needed
     if not decider.run(buffered(base, UNLIMITED - 1)).completes:
         return None
     sizes = sorted({size for size in decider.plan.code.sig_bytes if size < UNLIMITED})

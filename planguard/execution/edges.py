@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from planguard.verdict import Location
 
 SIDES = ("send-unmatched", "recv-unmatched")
+ASYNC = {"isend", "irecv"}
 WHY_OF_OP = {
     "wait": "wait-handle",
     "event_wait": "event",
@@ -81,9 +82,12 @@ def links_of(execution: Execution, cycle: Cycle) -> tuple[Link, ...]:
 
 def _in_front(execution: Execution, step: Step, own: Place | None) -> Step:
     """Tell a step from the action in front of the queue; a batch waits for its own members."""
-    said = WHY_OF_OP.get(locate(execution, step.at).op)
-    if said is not None:
-        return replace(step, why=said)
+    op = locate(execution, step.at).op
+    if op in WHY_OF_OP:
+        return replace(step, why=WHY_OF_OP[op])
+    if op in ASYNC and own is not None:
+        # On its own an asynchronous message holds up nobody: it stands in a queue.
+        return replace(step, why="queue", at=_launch(execution, own))
     if step.why != "queue" or own is None:
         return step
     if own.action == step.at.action:

@@ -105,7 +105,7 @@ def _phrase(execution: Execution, link: Link) -> str:
 
 def is_serialized(link: Link) -> bool:
     """Tell whether only a queue makes an action wait: on its own it would hold up nobody."""
-    return link.own is not None and (link.is_queued or link.at.op in ASYNC)
+    return link.own is not None and link.is_queued
 
 
 def _creations(execution: Execution, links: tuple[Link, ...]) -> str:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from planguard.verdict import Finding
 
 _MARKERS = {
-    49: "an `unordered` block (its items may be issued in several orders)",
     53: "`threads` (host threads interleave freely)",
     55: "a `choice` (a data-dependent branch)",
 }
@@ -30,7 +29,7 @@ def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
     """
     reasons: list[tuple[str, str]] = []
     if columns.has_markers:
-        present = set(bytes(columns.op))
+        present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
         reasons += [("PG902", text) for kind, text in _MARKERS.items() if kind in present]
     if not str(options.model).startswith("mpi"):
         present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}

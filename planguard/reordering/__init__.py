@@ -1,0 +1,1 @@
+"""Every admissible execution: the orders that ``unordered`` blocks leave open."""

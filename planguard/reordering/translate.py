@@ -1,0 +1,116 @@
+"""Findings about one order -> findings about the plan that leaves the order open."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planguard.catalog import lookup
+from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
+    from planguard.reordering.strategy import Explored, Ordered
+    from planguard.verdict import CycleEdge, Finding, Location, Verdict, Witness
+
+
+def translate(plan: Plan, explored: Explored, verdict: Verdict) -> Verdict:
+    """Return the verdict of one order as the verdict over all orders.
+
+    Args:
+        plan: The plan with its open order.
+        explored: What all orders say, and the order that ``verdict`` is about.
+        verdict: The verdict on that order.
+    """
+    ordered = explored.ordered
+    assert ordered is not None  # noqa: S101  only decided explorations come here
+    certain = explored.shown is not None and explored.shown.outcome is explored.outcome
+    some = not certain or explored.schedules > 1 and explored.outcome is not Outcome.SAFE
+    several = some and not _always(explored)
+    findings = tuple(
+        _finding(plan, ordered, finding, reordered=several) for finding in verdict.findings
+    )
+    exhaustive = explored.route == "explorer"
+    evidence = replace(
+        verdict.evidence,
+        kind="exhaustive" if exhaustive else "proof",
+        route=(explored.route,),
+        engine="explorer" if exhaustive else "fast",
+        schedules=explored.schedules,
+    )
+    return replace(
+        verdict,
+        outcome=explored.outcome,
+        findings=findings,
+        models={verdict.model: explored.outcome},
+        evidence=evidence,
+        approximations=plan.approximations,
+        safe_iff=() if several else verdict.safe_iff,
+    )
+
+
+def _always(explored: Explored) -> bool:
+    return explored.outcome in {Outcome.DEADLOCK, Outcome.SAFE}
+
+
+def _finding(plan: Plan, ordered: Ordered, finding: Finding, *, reordered: bool) -> Finding:
+    moved = replace(
+        finding,
+        primary=_location(plan, ordered, finding.primary),
+        related_actions=tuple(
+            at for old in finding.related_actions if (at := _location(plan, ordered, old))
+        ),
+        cycle=tuple(_edge(plan, ordered, edge) for edge in finding.cycle),
+        witness=_witness(ordered, finding.witness),
+    )
+    if not reordered:
+        return moved
+    if finding.code in {"PG201", "PG202", "PG203", "PG204", "PG205", "PG206", "PG212", "PG213"}:
+        entry = lookup("PG102")
+        moved = replace(
+            moved,
+            code=entry.number,
+            name=entry.name,
+            related=tuple(sorted({*finding.related, finding.code})),
+            message=f"the order is open, and in one order {finding.message}",
+            help="order the actions of this group the same way on all members",
+        )
+    return replace(moved, certainty="some-execution")
+
+
+def _location(plan: Plan, ordered: Ordered, at: Location | None) -> Location | None:
+    return None if at is None else plan.location(at.rank, ordered.actions[at.rank][at.action])
+
+
+def _edge(plan: Plan, ordered: Ordered, edge: CycleEdge) -> CycleEdge:
+    at = _location(plan, ordered, edge.at)
+    assert at is not None  # noqa: S101  an edge starts somewhere
+    return replace(
+        edge,
+        at=at,
+        waits_for=_location(plan, ordered, edge.waits_for),
+        behind=_location(plan, ordered, edge.behind),
+    )
+
+
+def _witness(ordered: Ordered, witness: Witness | None) -> Witness | None:
+    if witness is None:
+        return None
+
+    def place(rank: int, action: int) -> tuple[int, int]:
+        return rank, ordered.actions[rank][action]
+
+    pairs = [item.split(".") for item in witness.encoded.split("/") if item]
+    mapped = [place(int(rank), int(action)) for rank, action in pairs]
+    encoded = "/".join(f"{rank}.{action}" for rank, action in mapped)
+    return replace(
+        witness,
+        id=hashlib.sha256(encoded.encode()).hexdigest()[:4],
+        encoded=encoded,
+        steps=tuple(
+            replace(step, action=place(step.rank, step.action)[1]) for step in witness.steps
+        ),
+        blocked=tuple(place(*at) for at in witness.blocked),
+        actions=tuple(sorted(place(*at) for at in witness.actions)),
+    )
