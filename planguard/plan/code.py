@@ -93,7 +93,7 @@ class Program(Struct, frozen=True):
 
 
 class CompiledPlan(Struct, frozen=True):
-    """A plan as words; ``docs/explanation/symbolic-plan.md`` describes every table.
+    """A plan as words; ``docs/explanation/reading-plans.md`` tells how it is made.
 
     Attributes:
         world_size: Number of ranks.
