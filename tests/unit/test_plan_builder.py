@@ -85,8 +85,8 @@ def test_async_has_a_python_name() -> None:
 def test_unknown_names_are_refused_at_the_call() -> None:
     """A misspelt field or operation raises where it is written, with the nearest name."""
     program = PlanBuilder(1).program(0)
-    with pytest.raises(PlanError, match="lable") as error:
-        program.all_reduce(lable="x")
+    with pytest.raises(PlanError, match="labelx") as error:
+        program.all_reduce(labelx="x")
     assert (error.value.code, error.value.path) == ("PG906", "$.ranks.0")
     assert "label" in error.value.hint
     with pytest.raises(PlanError, match="unknown operation"):

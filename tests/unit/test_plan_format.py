@@ -125,7 +125,7 @@ def test_names_of_the_plan_may_start_with_x() -> None:
         ({"peer": {"pp": 1}}, "PG411", "$.ranks.0.actions[0].peer", "mesh"),
         ({"tag": "any"}, "PG901", "$.ranks.0.actions[0].tag", "any tag"),
         ({"tag": 2**31}, "PG901", "$.ranks.0.actions[0].tag", ""),
-        ({"group": "wrold"}, "PG901", "$.ranks.0.actions[0].group", "world"),
+        ({"group": "worldx"}, "PG901", "$.ranks.0.actions[0].group", "world"),
         ({"dtype": "fp32"}, "PG901", "$.ranks.0.actions[0].dtype", ""),
         ({"count": -1}, "PG901", "$.ranks.0.actions[0].count", ""),
         ({"count": 2**63}, "PG901", "$.ranks.0.actions[0].count", ""),

@@ -343,7 +343,7 @@ def test_after_must_name_an_action_of_the_block_or_before_it() -> None:
     def unknown(p: ProgramBuilder) -> None:
         with p.unordered():
             p.compute("a", id="first")
-            p.compute("b", after=["frist"])
+            p.compute("b", after=["firsty"])
 
     def later(p: ProgramBuilder) -> None:
         p.compute("a", after=["b"])
