@@ -19,7 +19,7 @@ from planguard.execution.mismatch import (
     explain_mismatch,
     find_mismatches,
     home_of,
-    own_match,
+    own_matches,
     blocking_rounds,
 )
 from planguard.execution.stuck import Cycle, Orphan, StuckState, host_waits
@@ -201,8 +201,12 @@ def _equivalent(cause: Cause, others: list[tuple[int, ...]]) -> Cause:
 def _hosts_follow(execution: Execution, mismatched: list[int]) -> bool:
     """Whether all that hosts of ProcessGroupMPI wait for stands behind a mismatched match."""
     waits = host_waits(execution)
-    numbers = [own_match(execution, place) for place in waits]
-    return all(n is not None and _is_behind(execution, n, mismatched) for n in numbers)
+    return all(_all_behind(execution, place, mismatched) for place in waits)
+
+
+def _all_behind(execution: Execution, place: Place, mismatched: list[int]) -> bool:
+    numbers = own_matches(execution, place)
+    return bool(numbers) and all(_is_behind(execution, n, mismatched) for n in numbers)
 
 
 def _is_behind(execution: Execution, number: int, mismatched: list[int]) -> bool:
@@ -214,6 +218,6 @@ def _is_behind(execution: Execution, number: int, mismatched: list[int]) -> bool
 
 def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
     """Whether a cause stands behind a mismatched match of the same communicator or channel."""
-    own = [own_match(execution, place) for place in cause.stands]
-    numbers = [*cause.matches, *(number for number in own if number is not None)]
-    return any(_is_behind(execution, number, mismatched) for number in numbers)
+    if any(_is_behind(execution, number, mismatched) for number in cause.matches):
+        return True
+    return any(_all_behind(execution, place, mismatched) for place in cause.stands)

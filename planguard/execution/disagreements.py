@@ -118,8 +118,9 @@ def _layout(execution: Execution, mismatch: Mismatch, rank: int) -> str:
 
 def _splits(execution: Execution, mismatch: Mismatch) -> str:
     (sends, (sender,)), (expects, (receiver,)) = mismatch.found.values
-    sent, expected = sends.split()[1], expects.split()[1]
+    sent, expected = plural(int(sends.split()[1]), "element"), expects.split()[1]
+    whom = "itself, and" if sender == receiver else f"rank {receiver}, which"
     return (
-        f"rank {sender} sends {sent} elements to rank {receiver}, which expects {expected} "
+        f"rank {sender} sends {sent} to {whom} expects {expected} "
         f"({_call(execution, mismatch)}, {_place(execution, mismatch)})"
     )
