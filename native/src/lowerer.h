@@ -18,14 +18,14 @@ struct Queue {
 };
 
 struct Sink {
-  std::vector<uint32_t>* code;
-  std::vector<uint32_t>* origin;
-  std::vector<uint8_t>* why;
+  Big<uint32_t>* code;
+  Big<uint32_t>* origin;
+  Big<uint8_t>* why;
 };
 
 struct Scratch {
-  std::vector<uint32_t> code, origin;
-  std::vector<uint8_t> why;
+  Big<uint32_t> code, origin;
+  Big<uint8_t> why;
   uint8_t kind = 0;
 };
 
@@ -86,7 +86,7 @@ class Lowerer {
   // once: when a round is complete, all before it are (docs/adr/0017).
   void put_round(size_t lane, uint32_t match, bool chained, uint32_t entry, Why why) {
     if (chains_ && chained) {
-      std::vector<uint32_t>& code = *sinks_[lane].code;
+      Big<uint32_t>& code = *sinks_[lane].code;
       size_t first = lane ? 0 : out_.lane_off.back();
       if (code.size() > first && code.back() == ((match - 1) << 2 | ARRIVE | AWAIT))
         code.back() = (match - 1) << 2 | ARRIVE;

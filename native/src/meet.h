@@ -89,7 +89,7 @@ class MeetCheck {
   const Signatures& sigs_;
   const Rules& rules_;
   Lanes& lanes_;
-  std::vector<uint32_t> seen_, label_;
+  Big<uint32_t> seen_, label_;
 };
 
 }  // namespace planguard

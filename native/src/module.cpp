@@ -20,8 +20,9 @@ View<T> view(const Array<T>& array) {
 }
 
 // A read-only memoryview of a vector that lives as long as its owner.
-template <class T>
-nb::object share(nb::handle owner, const std::vector<T>& data) {
+template <class Vector>
+nb::object share(nb::handle owner, const Vector& data) {
+  using T = typename Vector::value_type;
   static const T empty{};
   const T* first = data.empty() ? &empty : data.data();
   size_t shape[1] = {data.size()};

@@ -70,15 +70,14 @@ RunState run(const Lanes& lanes) {
   std::vector<Lane> all(n);
   for (uint32_t lane = 0; lane < n; ++lane)
     all[lane] = {code + lanes.lane_off[lane], code + lanes.lane_off[lane + 1], 0};
-  std::vector<Match> matches;
-  matches.reserve(lanes.need.size());
-  for (uint32_t need : lanes.need) matches.push_back({need, 0});
+  Big<Match> matches(lanes.need.size());
+  for (size_t match = 0; match < matches.size(); ++match) matches[match] = {lanes.need[match], 0};
   Ready ready(n);
   while (!ready.empty()) advance(ready.pop(), all.data(), matches.data(), ready);
   RunState state;
   state.pc.reserve(n);
-  state.need.reserve(matches.size());
-  for (const Match& match : matches) state.need.push_back(match.need);
+  state.need.resize(matches.size());
+  for (size_t match = 0; match < matches.size(); ++match) state.need[match] = matches[match].need;
   for (uint32_t lane = 0; lane < n; ++lane) {
     state.pc.push_back(static_cast<uint64_t>(all[lane].at - code));
     state.executed += state.pc[lane] - lanes.lane_off[lane];

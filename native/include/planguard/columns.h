@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planguard/big.h"
 #include "planguard/kinds.h"
 
 namespace planguard {
@@ -55,9 +56,9 @@ struct Columns {
   uint32_t world_size = 0;
   uint32_t n_groups = 0;
   std::vector<uint64_t> rank_off;
-  std::vector<uint8_t> op;
-  std::vector<uint32_t> arg, sig, label;
-  std::vector<uint8_t> stream;
+  Big<uint8_t> op;
+  Big<uint32_t> arg, sig, label;
+  Big<uint8_t> stream;
   std::vector<uint32_t> aux;
   // A group instance is one member of a mesh family, or an explicit group; a slot is one
   // membership of one rank in one instance.

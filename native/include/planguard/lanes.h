@@ -65,14 +65,14 @@ enum class Why : uint8_t {
 enum class Ext : uint32_t { edge = 1, init = 2, new_group = 3, token = 4, probe = 5, dead = 6 };
 
 struct Lanes {
-  std::vector<uint32_t> code;  // match << 2 | flags
+  Big<uint32_t> code;  // match << 2 | flags
   std::vector<uint64_t> lane_off;
   std::vector<uint32_t> lane_rank;
   std::vector<uint8_t> lane_kind;   // 0 program or stream, 1 queue, 2 host
   std::vector<uint64_t> lane_soft;  // first instruction at which being stuck does not block the host
-  std::vector<uint32_t> need;
-  std::vector<uint32_t> origin;  // entry of every instruction, NONE when synthetic
-  std::vector<uint8_t> why;
+  Big<uint32_t> need;
+  Big<uint32_t> origin;  // entry of every instruction, NONE when synthetic
+  Big<uint8_t> why;
   std::vector<uint32_t> comm_base, comm_ginst;    // round matches: comm_base[comm] + round
   std::vector<uint32_t> class_base, class_chan;   // pairs: class_base[class] + position
   uint32_t p2p_base = 0, ext_base = 0;
@@ -93,7 +93,7 @@ Lanes lower(const Columns& columns, const Signatures& sigs, const Rules& rules,
 
 struct RunState {
   std::vector<uint64_t> pc;    // per lane
-  std::vector<uint32_t> need;  // arrivals still missing, per match
+  Big<uint32_t> need;  // arrivals still missing, per match
   uint64_t executed = 0;
   uint32_t stuck_lanes = 0;
 };
