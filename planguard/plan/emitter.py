@@ -258,6 +258,12 @@ class Emitter:
     def _event(self, node: n.EventRecord | n.EventWait, kind: int) -> None:
         self._word(node, kind, self.names.event(node.event))
 
+    def _copy(self, node: n.Copy, kind: int) -> None:
+        self.tables.signing.sizes.of(node)
+        if isinstance(node, n.DeviceToDevice) and node.peer is not UNSET:
+            self.tables.refs.check_rank(node, "peer", node.peer, "PG402")
+        self._word(node, kind)
+
     def _plain(self, node: n.Node, kind: int) -> None:
         self._word(node, kind)
 
@@ -353,9 +359,9 @@ class Emitter:
         n.Threads: (_threads, 0),
         n.Choice: (_choice, 0),
         n.Repeat: (_repeat, 0),
-        n.HostToDevice: (_plain, Kind.COPY),
-        n.DeviceToHost: (_plain, Kind.COPY),
-        n.DeviceToDevice: (_plain, Kind.COPY),
+        n.HostToDevice: (_copy, Kind.COPY),
+        n.DeviceToHost: (_copy, Kind.COPY),
+        n.DeviceToDevice: (_copy, Kind.COPY),
         n.Exit: (_plain, Kind.EXIT),
     }
 

@@ -70,7 +70,7 @@ def _plan(document: Document, limits: Limits, file: str | None, raw: bytes) -> P
         check(document, compiled, limits, file)
     except RecursionError:
         raise refusal("nested too deep", file=file, hint="lower the nesting") from None
-    return Plan(document, compiled, file, raw)
+    return Plan(document, compiled, file, raw, limits)
 
 
 @cache

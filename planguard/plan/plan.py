@@ -13,12 +13,15 @@ from planguard.plan.code import WORDS
 from planguard.plan.defects import refusal
 from planguard.plan.describe import describe
 from planguard.plan.layout import Layout
+from planguard.plan.limits import DEFAULT_LIMITS, Limits
 from planguard.plan.nodes import op_name
 from planguard.plan.pointers import line_of, render
 from planguard.plan.views import ActionView
 from planguard.verdict import Approximation, Location, Source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from planguard.plan.code import CompiledPlan, Program
     from planguard.plan.compile import Compiled
     from planguard.plan.document import Document, FusionSpec
@@ -34,12 +37,21 @@ class Plan:
         document: The plan as records, exactly as it was given.
         file: Name of the file it came from, or None.
         source: The bytes it was read from, compressed as they were.
+        limits: The limits it was read under.
     """
 
     document: Document
     compiled: Compiled = field(repr=False)
     file: str | None = None
     source: bytes = field(default=b"", repr=False)
+    limits: Limits = DEFAULT_LIMITS
+
+    def __reduce__(self) -> tuple[Callable[..., Plan], tuple[object, ...]]:
+        # A pickled plan is its text, read and checked again on the other side: smaller than the
+        # words, and nothing of it is taken on trust.
+        from planguard.plan.format import read
+
+        return read, (self.source, self.file, self.limits)
 
     def __repr__(self) -> str:
         return f"Plan({self.name or self.file or ''!r}, {self.world_size} ranks)"

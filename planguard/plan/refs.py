@@ -64,11 +64,19 @@ class Refs:
                 hint = "only recv, irecv and probe take any source"
                 raise Defect(node, "peer", "a send needs one peer", value=peer, hint=hint)
             return PeerMode.ANY, 0, 0
-        if peer >= self._world_size:
-            message = f"peer is outside 0..{self._world_size - 1}"
-            hint = "peers are global ranks, also inside a group"
-            raise Defect(node, "peer", message, code="PG402", value=peer, hint=hint)
+        self.check_rank(node, "peer", peer, "PG402")
         return PeerMode.ABSOLUTE, peer, 0
+
+    def check_rank(self, node: Node, field: str, rank: int, code: str) -> None:
+        """Check that a field names a rank of the world.
+
+        Raises:
+            Defect: It does not.
+        """
+        if rank >= self._world_size:
+            message = f"{field} is outside 0..{self._world_size - 1}"
+            hint = f"{field} is a global rank, also inside a group"
+            raise Defect(node, field, message, code=code, value=rank, hint=hint)
 
     def _relative(self, node: PointToPoint, peer: dict[str, int | bool]) -> tuple[int, int, int]:
         wrap, steps = peer.get("wrap", False), {k: v for k, v in peer.items() if k != "wrap"}

@@ -36,7 +36,9 @@ class Signing:
             Defect: Missing or misplaced root or reduce operation; a bad size.
         """
         # A barrier moves no data, whatever size it is given.
-        size, count, dtype = (0, None, None) if kind == Kind.BARRIER else self.sizes.of(node)
+        size, count, dtype = self.sizes.of(node)
+        if kind == Kind.BARRIER:
+            size, count, dtype = 0, None, None
         signature = Signature(
             kind=kind,
             bytes=size,

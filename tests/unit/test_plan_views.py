@@ -133,3 +133,13 @@ def test_group_instances_have_their_own_name() -> None:
     assert len(names) == 2
     assert "tp0" in names
     assert "tp1" not in names
+
+
+def test_a_plan_travels_to_another_process_as_its_text(plan: Plan) -> None:
+    """A pickled plan comes back equal, with its file name, and its actions are found again."""
+    import pickle
+
+    again = pickle.loads(pickle.dumps(plan))  # noqa: S301 - what was dumped on this line
+    assert again.document == plan.document
+    assert again.describe_action(3, 7) == plan.describe_action(3, 7)
+    assert len(pickle.dumps(plan)) < len(plan.source) + 500

@@ -269,6 +269,8 @@ def _ranges(ranks: str, builder: PlanBuilder) -> list[range]:
         (lambda p: p.send({"pp": 0}), "pp=0", "PG010"),
         (lambda p: p.irecv(0), "0-3", "PG010"),
         (lambda p: p.broadcast(3, "low"), "0", "PG404"),
+        (lambda p: p.add("d2d", peer=8, bytes=1), "0", "PG402"),
+        (lambda p: p.add("h2d", tensor="w"), "0", "PG901"),
         (lambda p: p.broadcast(0, "tp"), "0-3", "PG404"),
         (lambda p: p.broadcast(9), "0-3", "PG404"),
         (lambda p: p.all_to_all_single("tp", in_splits=[1]), "0-3", "PG901"),
