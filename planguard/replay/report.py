@@ -157,7 +157,10 @@ def _compare(
         f"r{s.rank}#{s.action}" for s in bad if s.rank in {rank for rank, _ in witness.blocked}
     )
     if not missing:
-        who = {1: "the rank", 2: "both ranks"}.get(len(witness.blocked), "all ranks")
+        number = len(witness.blocked)
+        if number == 1:
+            return True, f"reproduced: the rank in the predicted action ({places})"
+        who = "both ranks" if number == 2 else f"all {number} ranks"
         return True, f"reproduced: {who} in the predicted actions ({places})"
     return False, (
         f"not reproduced: the run failed, but not in {', '.join(missing)} as predicted; "

@@ -207,13 +207,19 @@ class Translation:
         if self.loose:
             found.append("Waits for handles that the witness leaves out are passed over.")
         if self.selection.idle:
-            ranks = ", ".join(map(str, self.selection.idle[:16]))
-            found.append(f"Ranks {ranks} only complete the groups; they issue nothing.")
+            found.append(_idle_note(self.selection.idle))
         if self.selection.folded:
             found.append(
                 f"{self.selection.folded} more members of the groups are not needed and left out."
             )
         return tuple(found)
+
+
+def _idle_note(ranks: tuple[int, ...]) -> str:
+    if len(ranks) == 1:
+        return f"Rank {ranks[0]} only completes the groups; it issues nothing."
+    shown = ", ".join(map(str, ranks[:16])) + (", ..." if len(ranks) > 16 else "")
+    return f"Ranks {shown} only complete the groups; they issue nothing."
 
 
 def element_width(dtype: str | None, size: int, count: int) -> int:
