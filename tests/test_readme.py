@@ -208,7 +208,7 @@ def update() -> None:
                     (folder / block.file).write_text(block.body, encoding="utf-8")
                 if is_transcript(block):
                     new = replay(block.body, folder)
-                    if "internal error" in new:
+                    if "internal error[PG999]" in new:
                         raise SystemExit(f"{name_of(page)}: not written, a command fails\n{new}")
                     if normalize(new) != normalize(block.body):
                         pieces += [text[end : block.span[0]], new]
