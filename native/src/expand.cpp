@@ -43,6 +43,8 @@ class Expander {
     out_.world_size = plan_.world_size;
     out_.n_groups = static_cast<uint32_t>(plan_.group_kind.size);
     if (!measure()) return std::move(out_);
+    template_of_.assign(plan_.programs.size(), NONE);
+    shared_ = uses_;
     for (uint32_t rank = 0; rank < plan_.world_size && ok(); ++rank) place_rank(rank);
     return std::move(out_);
   }
@@ -264,7 +266,25 @@ class Expander {
     for (size_t index = 0; index < source.roots.size() && ok(); ++index)
       check_root(source, index, rank, program);
     if (ok()) copy_rank(source, rank);
+    if (ok()) note_template(source, rank, program);
     if (--uses_[program] == 0) source = Unrolled();
+  }
+
+  void note_template(const Unrolled& source, uint32_t rank, uint32_t program) {
+    out_.rank_template.resize(plan_.world_size, NONE);
+    out_.local_off.resize(size_t(plan_.world_size) + 1, 0);
+    if (shared_[program] > 1) {
+      uint32_t& index = template_of_[program];
+      if (index == NONE) {
+        index = static_cast<uint32_t>(out_.templates.size());
+        out_.templates.push_back(source.arg);
+        for (uint32_t& arg : out_.templates.back())
+          arg = (arg & LOCAL) && arg != NONE ? arg & ~LOCAL : NONE;
+      }
+      out_.rank_template[rank] = index;
+      out_.local.insert(out_.local.end(), local_.begin(), local_.end());
+    }
+    out_.local_off[rank + 1] = out_.local.size();
   }
 
   void copy_rank(const Unrolled& source, uint32_t rank) {
@@ -358,7 +378,7 @@ class Expander {
   DenseMap channels_;
   bool has_label_ = false;
   std::vector<Unrolled> unrolled_;
-  std::vector<uint32_t> uses_, ref_place_, slots_, local_;
+  std::vector<uint32_t> uses_, shared_, template_of_, ref_place_, slots_, local_;
   std::vector<Block> blocks_;
   Unrolled* now_ = nullptr;
   uint32_t program_ = 0, last_ = NONE;

@@ -45,6 +45,11 @@ class Layout {
   // `new_group` by rank: later calls of the slot use the communicator of this creation.
   uint32_t create_group(uint32_t rank, uint32_t group, uint32_t counter);
 
+  uint32_t channel_class(uint32_t channel, bool send, bool batched) const {
+    uint32_t cls = class_of_.empty() ? channel : (send ? class_of_ : recv_class_of_)[channel];
+    return batched && rules_.pair_comm ? cls + n_classes_ : cls;
+  }
+
  private:
   void number_comms();
   void number_channels();
@@ -54,10 +59,6 @@ class Layout {
   uint32_t slot_in_group(uint32_t group, uint32_t rank) const;
   void premake_groups();
   void replay_groups(uint32_t rank);
-  uint32_t channel_class(uint32_t channel, bool send, bool batched) const {
-    uint32_t cls = class_of_.empty() ? channel : (send ? class_of_ : recv_class_of_)[channel];
-    return batched && rules_.pair_comm ? cls + n_classes_ : cls;
-  }
 
   const Columns& columns_;
   const Rules& rules_;

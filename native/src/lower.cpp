@@ -8,7 +8,13 @@ namespace planguard {
 Lanes Lowerer::run() {
   if (out_.overflow) return std::move(out_);
   prepare();
-  for (rank_ = 0; rank_ < c_.world_size && !out_.overflow; ++rank_) lower_rank();
+  for (rank_ = 0; rank_ < c_.world_size && !out_.overflow; ++rank_) {
+    if (repeats_ && repeat_rank()) continue;
+    size_t matches = out_.need.size();
+    lower_rank();
+    bool plain = sinks_.size() == 1 && matches == out_.need.size() && !ended_ && !out_of_order_;
+    if (repeats_) recipes_.learn(rank_, plain);
+  }
   if (must_unchain()) return Lanes();
   if (rules_.kind_slots)
     for (uint32_t match : out_.broken)
@@ -46,6 +52,9 @@ void Lowerer::prepare() {
   host_lane_allowed_ = blocks && rules_.family != Family::host;
   chains_ = chains_ && !options_.origins && !options_.forced.size && !worker() && !has_exit_ &&
             !(rules_.poison_drops && c_.has_drop);
+  repeats_ = !options_.origins && !options_.forced.size && !rules_.pair_comm && !c_.has_new_group &&
+             !c_.has_probe && !(rules_.poison_drops && c_.has_drop) && !c_.templates.empty();
+  if (repeats_) recipes_.start();
   if (worker() || tracks_streams()) solid_.assign(longest, NONE);
 }
 
@@ -93,6 +102,17 @@ void Lowerer::lower_rank() {
   out_.lane_kind.push_back(PROGRAM);
   for (uint64_t at = begin_; at < end && !ended_;) at = step(at);
   finish();
+}
+
+// Lower a rank like another one of its program, where possible.
+bool Lowerer::repeat_rank() {
+  uint64_t begin = out_.code.size();
+  if (!recipes_.emit(rank_, check_)) return false;
+  out_.lane_off.push_back(begin);
+  out_.lane_rank.push_back(rank_);
+  out_.lane_kind.push_back(PROGRAM);
+  if (!device()) out_.lane_soft.push_back(begin + recipes_.soft(rank_));
+  return true;
 }
 
 void Lowerer::finish() {

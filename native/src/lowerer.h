@@ -5,6 +5,7 @@
 
 #include "layout.h"
 #include "meet.h"
+#include "recipe.h"
 
 namespace planguard {
 
@@ -53,7 +54,8 @@ class Lowerer {
   Lowerer(const Columns& columns, const Signatures& sigs, const Rules& rules,
           const LowerOptions& options, bool may_chain)
       : c_(columns), sigs_(sigs), rules_(rules), options_(options), layout_(columns, rules, out_),
-        check_(columns, sigs, rules, out_), chains_(may_chain) {}
+        check_(columns, sigs, rules, out_), recipes_(columns, sigs, layout_, out_),
+        chains_(may_chain) {}
   Lanes run();
   // Rounds were chained although some member does not arrive at them in order.
   bool must_unchain() const { return chains_ && (out_of_order_ || !out_.broken.empty()); }
@@ -71,6 +73,7 @@ class Lowerer {
 
   void prepare();
   void lower_rank();
+  bool repeat_rank();
   void finish();
   uint64_t step(uint64_t at);
 
@@ -191,6 +194,7 @@ class Lowerer {
   Lanes out_;
   Layout layout_;
   MeetCheck check_;
+  Recipes recipes_;
   Launch now_;
   std::vector<Queue*> busy_;
   std::vector<uint8_t> forced_, inited_, dropped_;
@@ -212,7 +216,7 @@ class Lowerer {
   size_t host_ = 0;
   uint32_t rank_ = 0, gate_ = NONE, created_ = 0, last_block_ = NONE, last_solid_ = NONE;
   bool ended_ = false, host_lane_allowed_ = false, has_exit_ = false;
-  bool chains_, out_of_order_ = false;
+  bool chains_, out_of_order_ = false, repeats_ = false;
 };
 
 }  // namespace planguard

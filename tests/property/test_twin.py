@@ -224,6 +224,90 @@ class Writer:
             program[at], program[at + 1] = program[at + 1], program[at]
 
 
+class MeshWriter:
+    """Writes a random plan of few templates for the many ranks of a mesh."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.sizes = {
+            "pp": rng.choice([1, 2, 3]),
+            "dp": rng.choice([1, 2]),
+            "tp": rng.choice([2, 3]),
+        }
+        self.slips = rng.random() < 0.5
+        self.streams = rng.random() < 0.2
+        self.names = 0
+
+    def plan(self) -> dict[str, Any]:
+        """Write the plan."""
+        dim = self.rng.choice(["pp", "tp"])
+        steps = [self._step() for _ in range(self.rng.randint(1, 5))]
+        templates = {f"t{at}": self._program(steps) for at in range(self.sizes[dim])}
+        ranks = {f"{dim}={at}": {"template": f"t{at}"} for at in range(self.sizes[dim])}
+        if self.rng.random() < 0.4:
+            templates, ranks = {"t": self._program(steps)}, {f"{dim}=0-{self.sizes[dim] - 1}": None}
+            ranks = {selector: {"template": "t"} for selector in ranks}
+        return {
+            "schema": "planguard.plan/1",
+            "world_size": self.sizes["pp"] * self.sizes["dp"] * self.sizes["tp"],
+            "mesh": {"dims": [[name, size] for name, size in self.sizes.items()]},
+            "groups": {
+                **{name: {"mesh_dims": [name]} for name in self.sizes},
+                "plane": {"mesh_dims": ["pp", "tp"]},
+            },
+            "templates": templates,
+            "ranks": ranks,
+        }
+
+    def _step(self) -> dict[str, Any]:
+        rng, size = self.rng, self.rng.choice([{"bytes": 8}, {"count": 4, "dtype": "f32"}, {}])
+        label = {"label": rng.choice(["x", "g{i}"])} if rng.random() < 0.3 else {}
+        if rng.random() < 0.5:
+            op = rng.choice(["all_reduce", "all_reduce", "all_gather", "barrier"])
+            group = rng.choice(["world", "plane", *self.sizes])
+            splits = {}
+            if rng.random() < 0.1 and group in self.sizes:
+                op, ones = "all_to_all_single", [1] * self.sizes[group]
+                splits = {"in_splits": ones, "out_splits": ones}
+            return {"op": op, "group": group, **size, **label, **splits}
+        dim = rng.choice(list(self.sizes))
+        peer = {dim: rng.choice([1, -1]), "wrap": True}
+        tag = {"tag": rng.choice([0, 1])} if rng.random() < 0.3 else {}
+        return {"op": "ring", "group": "world", "peer": peer, **size, **label, **tag}
+
+    def _program(self, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        actions: list[dict[str, Any]] = []
+        for step in steps:
+            if not (self.slips and self.rng.random() < 0.1):
+                body = self._actions(dict(step))
+                times = self.rng.choice([1, 2, 3]) if not self.slips else 2
+                actions.append({"op": "repeat", "times": times, "body": body})
+        if self.slips and len(actions) > 1 and self.rng.random() < 0.2:
+            actions.reverse()
+        return actions
+
+    def _actions(self, step: dict[str, Any]) -> list[dict[str, Any]]:
+        if self.slips and self.rng.random() < 0.1:
+            step["bytes"] = 16
+            step.pop("count", None), step.pop("dtype", None)
+        if self.streams and self.rng.random() < 0.4:
+            step["stream"] = "s"
+        self.names += 1
+        work = f"h{self.names}"
+        if step["op"] == "ring":
+            back = {**step["peer"]}
+            dim = next(name for name in back if name != "wrap")
+            back[dim] = -back[dim]
+            send = {**step, "op": "isend", "work": work}
+            wait = [{"op": "wait", "work": work}] if self.rng.random() < 0.8 else []
+            if not wait:
+                send.pop("work")
+            return [send, {**step, "op": "recv", "peer": back}, *wait]
+        if self.rng.random() < 0.4:
+            return [{**step, "async": True, "work": work}, {"op": "wait", "work": work}]
+        return [step]
+
+
 def expand(code: CompiledPlan, implementation: Any) -> Any:
     """Expand with one of the implementations."""
     return implementation.expand(
@@ -314,6 +398,24 @@ def scenarios(name: str) -> list[dict[str, Any]]:
 def _native() -> None:
     """Both implementations, or nothing to compare."""
     pytest.importorskip("planguard._native", reason="the native kernels were not built")
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+@settings(max_examples=60)
+@given(rng=st.randoms(use_true_random=False))
+def test_twin_equals_native_on_meshes(name: str, rng: random.Random) -> None:
+    """Lowering one rank of a template and repeating it gives what lowering every rank gives."""
+    try:
+        code = read(MeshWriter(rng).plan()).code
+    except PlanError:
+        return  # a dimension of one rank makes a rank its own neighbor
+    columns = compare_expansion(code, kernels.use("native"), kernels.use("python"))
+    if columns is None:
+        return
+    for rules in scenarios(name):
+        lanes = compare_execution(code, columns, rules, array("I"))
+        if lanes.n_mismatched:
+            compare_execution(code, columns, rules, array("I", lanes.mismatched))
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)

@@ -66,6 +66,11 @@ struct Columns {
   // A channel is (group instance, source, destination, tag).
   std::vector<uint32_t> chan_ginst, chan_src, chan_dst, chan_tag, chan_src_slot, chan_dst_slot;
   std::vector<uint32_t> send_count, recv_count;
+  // Programs that several ranks run: the reference of every entry (NONE without one), and what
+  // each of their references means to a rank, a slot or a channel. Other ranks have no template.
+  std::vector<std::vector<uint32_t>> templates;
+  std::vector<uint32_t> rank_template, local;
+  std::vector<uint64_t> local_off;
   bool has_markers = false, has_new_group = false, has_any_source = false, has_probe = false;
   bool has_drop = false, has_stream = false, has_wait_choice = false, has_any_tag = false;
   Failure failure;
