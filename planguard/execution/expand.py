@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
 from planguard.errors import PlanError
-from planguard.plan.pointers import find_node, render
+from planguard.plan.pointers import render
 
 if TYPE_CHECKING:
     from planguard.plan.code import Program
@@ -76,4 +76,4 @@ def instruction_path(program: Program, instruction: int) -> str:
     """Return the JSON path of an instruction of a program."""
     if instruction >= len(program.nodes):
         return program.path
-    return render(program.steps + find_node(program.actions, program.nodes[instruction]))
+    return render(program.steps_of(instruction))
