@@ -495,10 +495,10 @@ def test_the_scheduler_of_a_real_compilation_is_watched():
         return first + 1, second + 1
 
     def swapped(nodes):
-        """Put the second half of the communication in front of the first."""
-        names = [node.get_name() for node in nodes]
-        middle = len(names) // 2
-        return [*nodes[middle:], *nodes[:middle]]
+        """Put the last collective, with the node that makes its input, in front of the rest."""
+        kernels = [n for n in nodes if "all_reduce" in str(getattr(n.node, "op_overload", ""))]
+        place = nodes.index(kernels[-1])
+        return [*nodes[place - 1 : place + 1], *nodes[: place - 1], *nodes[place + 1 :]]
 
     with inductor_guard() as report:
         torch.compile(step)(torch.ones(4), torch.ones(4))
