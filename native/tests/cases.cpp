@@ -1,0 +1,265 @@
+// Hand-built plans through expand, lower, run and blockers. The Python tests compare far more plans;
+// these need no interpreter, so that sanitizers see every access.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "planguard/lanes.h"
+
+using namespace planguard;
+
+namespace {
+
+int failures = 0;
+
+#define CHECK(claim)                                                       \
+  do {                                                                     \
+    if (!(claim)) {                                                        \
+      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #claim);              \
+      ++failures;                                                          \
+    }                                                                      \
+  } while (false)
+
+template <class T>
+View<T> view(const std::vector<T>& data) {
+  return {data.data(), data.size()};
+}
+
+// A plan as the Python side compiles it; `world` is group 0.
+struct Plan {
+  uint32_t world_size;
+  std::vector<uint32_t> mesh_sizes, group_mask{0}, group_off{0}, group_members;
+  std::vector<uint8_t> group_kind{0};
+  std::vector<int32_t> refs;
+  std::vector<std::vector<uint32_t>> programs;
+  std::vector<uint32_t> n_slots, rank_program, label_pool, aux;
+  std::vector<uint8_t> sig_kind{0}, sig_dtype{0}, sig_redop{0};
+  std::vector<uint64_t> sig_bytes{UNKNOWN_SIZE};
+  std::vector<uint32_t> sig_root{NONE}, sig_layout{0}, sig_splits{0};
+
+  explicit Plan(uint32_t size) : world_size(size) {
+    for (uint32_t rank = 0; rank < size; ++rank) group_members.push_back(rank);
+    group_off.push_back(size);
+  }
+  uint32_t ref(int32_t type, int32_t group, int32_t mode, int32_t a, int32_t b, int32_t tag) {
+    refs.insert(refs.end(), {type, group, mode, a, b, tag});
+    return static_cast<uint32_t>(refs.size() / 6 - 1);
+  }
+  uint32_t sig(uint8_t kind, uint64_t bytes, uint32_t root = NONE) {
+    sig_kind.push_back(kind);
+    sig_bytes.push_back(bytes);
+    sig_root.push_back(root);
+    sig_dtype.push_back(0);
+    sig_redop.push_back(0);
+    sig_layout.push_back(0);
+    sig_splits.push_back(0);
+    return static_cast<uint32_t>(sig_kind.size() - 1);
+  }
+  uint32_t family(uint32_t mask) {
+    group_kind.push_back(1);
+    group_mask.push_back(mask);
+    group_off.push_back(group_off.back());
+    return static_cast<uint32_t>(group_kind.size() - 1);
+  }
+  void program(std::vector<uint32_t> code, uint32_t slots = 4) {
+    programs.push_back(std::move(code));
+    n_slots.push_back(slots);
+  }
+  Columns columns() const {
+    Compiled plan;
+    plan.world_size = world_size;
+    plan.mesh_sizes = view(mesh_sizes);
+    plan.group_kind = view(group_kind);
+    plan.group_mask = view(group_mask);
+    plan.group_off = view(group_off);
+    plan.group_members = view(group_members);
+    plan.refs = view(refs);
+    for (const auto& code : programs) plan.programs.push_back(view(code));
+    plan.n_slots = view(n_slots);
+    plan.rank_program = view(rank_program);
+    plan.sig_root = view(sig_root);
+    plan.label_pool = view(label_pool);
+    plan.aux = view(aux);
+    return expand(plan);
+  }
+  Signatures signatures() const {
+    return {view(sig_kind),  view(sig_dtype),  view(sig_redop), view(sig_bytes),
+            view(sig_root), view(sig_layout), view(sig_splits)};
+  }
+};
+
+Rules rules_of(Family family) {
+  Rules rules;
+  rules.family = family;
+  for (uint8_t kind = 0; kind < 64; ++kind) rules.slot_class[kind] = rules.spelling[kind] = kind;
+  return rules;
+}
+
+Rules gloo() {
+  Rules rules = rules_of(Family::host);
+  rules.kind_slots = true;
+  rules.degree[BROADCAST] = Degree::tree;
+  rules.degree[GATHER] = rules.degree[SCATTER] = Degree::flat;
+  return rules;
+}
+
+RunState end_of(const Plan& plan, const Rules& rules, bool origins = true) {
+  Columns columns = plan.columns();
+  CHECK(columns.failure.kind == ExpandError::none);
+  LowerOptions options;
+  options.origins = origins;
+  Lanes lanes = lower(columns, plan.signatures(), rules, options);
+  RunState state = run(lanes);
+  Blockers blocked = blockers(lanes, state);
+  CHECK(blocked.lane.empty() || state.stuck_lanes || !lanes.lane_soft.empty());
+  return state;
+}
+
+bool completes(const Plan& plan, const Rules& rules) {
+  bool exact = end_of(plan, rules).stuck_lanes == 0;
+  CHECK(exact == (end_of(plan, rules, false).stuck_lanes == 0));
+  return exact;
+}
+
+// One instruction: op, a, b, signature, label, stream.
+std::vector<uint32_t> words(std::initializer_list<std::vector<uint32_t>> list) {
+  std::vector<uint32_t> code;
+  for (const auto& instruction : list) {
+    code.insert(code.end(), instruction.begin(), instruction.end());
+    code.resize((code.size() + 5) / 6 * 6, 0);
+  }
+  return code;
+}
+
+// Two sends that wait for each other hang without buffers and pass with them.
+void head_to_head() {
+  Plan plan(2);
+  uint32_t sig = plan.sig(0, 8);
+  for (int32_t peer : {1, 0}) {
+    uint32_t send = plan.ref(1, 0, 0, peer, 0, 0), recv = plan.ref(2, 0, 0, peer, 0, 0);
+    plan.program(words({{SEND, send, 0, sig}, {RECV, recv, 0, sig}}));
+  }
+  plan.rank_program = {0, 1};
+  Rules rules = gloo();
+  CHECK(end_of(plan, rules).stuck_lanes == 2);
+  rules.eager = true;
+  rules.eager_bytes = 8;
+  CHECK(completes(plan, rules));
+  CHECK(!completes(plan, rules_of(Family::device)));
+}
+
+// On a device isend and recv of both sides share one queue; as a batch they pass.
+void exchange(bool batch, bool expected) {
+  Plan plan(2);
+  uint32_t sig = plan.sig(0, 8);
+  for (int32_t peer : {1, 0}) {
+    uint32_t send = plan.ref(1, 0, 0, peer, 0, 0), recv = plan.ref(2, 0, 0, peer, 0, 0);
+    if (batch)
+      plan.program(words({{BATCH | ASYNC, 2, 1}, {SEND | MEMBER, send, 0, sig},
+                          {RECV | MEMBER, recv, 0, sig}, {WAIT, 0}}));
+    else
+      plan.program(words({{SEND | ASYNC, send, 1, sig}, {RECV, recv, 0, sig}, {WAIT, 0}}));
+  }
+  plan.rank_program = {0, 1};
+  CHECK(completes(plan, gloo()));
+  CHECK(completes(plan, rules_of(Family::device)) == expected);
+  Rules serialized = rules_of(Family::device);
+  serialized.single_queue = true;
+  CHECK(completes(plan, serialized) == expected);
+}
+
+// 2 x 3 ranks: a ring over the second dimension, loops, reductions over families; one text.
+void mesh() {
+  Plan plan(6);
+  plan.mesh_sizes = {2, 3};
+  uint32_t pp = plan.family(1), tp = plan.family(2);
+  uint32_t row = plan.ref(0, int32_t(tp), 0, 0, 0, 0), column = plan.ref(0, int32_t(pp), 0, 0, 0, 0);
+  uint32_t next = plan.ref(1, int32_t(tp), 1, 1, 1 * 2 + 1, 0);
+  uint32_t previous = plan.ref(2, int32_t(tp), 1, 1, -1 * 2 + 1, 0);
+  uint32_t reduce = plan.sig(ALL_REDUCE, 64), message = plan.sig(0, 8);
+  plan.program(words({{REPEAT, 3, 6},
+                      {ALL_REDUCE, row, 0, reduce},
+                      {ALL_REDUCE, row, 0, reduce},
+                      {SEND | ASYNC, next, 1, message},
+                      {RECV, previous, 0, message},
+                      {ALL_REDUCE | ASYNC, column, 2, reduce},
+                      {WAIT, 0},
+                      {WAIT, 1}}));
+  plan.rank_program.assign(6, 0);
+  CHECK(plan.columns().op.size() == 6 * 19);
+  CHECK(completes(plan, gloo()));
+  CHECK(!completes(plan, rules_of(Family::device)));  // one queue holds isend and recv
+  Columns columns = plan.columns();
+  LowerOptions options;
+  CHECK(lower(columns, plan.signatures(), gloo(), options).mismatched.empty());
+  // A seventh reduction on one rank: the others of its row never issue it.
+  plan.programs.push_back(plan.programs[0]);
+  std::vector<uint32_t> more = words({{ALL_REDUCE, row, 0, reduce}});
+  plan.programs[1].insert(plan.programs[1].end(), more.begin(), more.end());
+  plan.n_slots.push_back(4);
+  plan.rank_program[4] = 1;
+  CHECK(end_of(plan, gloo()).stuck_lanes == 1);
+}
+
+// A broadcast reaches a leaf through its parent; the root needs its own children only.
+void tree() {
+  Plan plan(4);
+  uint32_t all = plan.ref(0, 0, 0, 0, 0, 0), sig = plan.sig(BROADCAST, 8, 0);
+  plan.program(words({{BROADCAST, all, 0, sig}}));
+  plan.program({});
+  plan.rank_program = {0, 0, 0, 1};
+  // 0 -> {1, 2}, 1 -> {3}: without rank 3 its parent hangs, the root and rank 2 pass.
+  CHECK(end_of(plan, gloo()).stuck_lanes == 1);
+  plan.programs[1] = words({{BROADCAST | ASYNC, all, 1, sig}});
+  CHECK(completes(plan, gloo()));
+}
+
+// Members that disagree are reported; the plan may still run to its end.
+void mismatch() {
+  Plan plan(2);
+  uint32_t all = plan.ref(0, 0, 0, 0, 0, 0);
+  uint32_t small = plan.sig(ALL_REDUCE, 8), large = plan.sig(ALL_REDUCE, 16);
+  plan.program(words({{ALL_REDUCE, all, 0, small}}));
+  plan.program(words({{ALL_REDUCE, all, 0, large}}));
+  plan.rank_program = {0, 1};
+  LowerOptions options;
+  Columns columns = plan.columns();
+  Lanes lanes = lower(columns, plan.signatures(), gloo(), options);
+  CHECK(lanes.n_mismatched == 1 && lanes.mismatched.size() == 1);
+  CHECK(completes(plan, gloo()));
+}
+
+void refusals() {
+  Plan plan(2);
+  uint32_t self = plan.ref(1, 0, 0, 0, 0, 0);
+  plan.program(words({{SEND, self}}));
+  plan.program(words({{WAIT, 0}}));
+  plan.rank_program = {0, 0};
+  CHECK(plan.columns().failure.kind == ExpandError::self_peer);
+  plan.rank_program = {1, 1};
+  CHECK(plan.columns().failure.kind == ExpandError::unbound_handle);
+  Plan edge(2);
+  edge.mesh_sizes = {2};
+  edge.program(words({{SEND, edge.ref(1, 0, 1, 0, 1 * 2, 0)}}));
+  edge.rank_program = {0, 0};
+  Failure failure = edge.columns().failure;
+  CHECK(failure.kind == ExpandError::peer_off_mesh && failure.rank == 1);
+  Plan endless(1);
+  endless.program(words({{REPEAT, 0xFFFFFFF0u, 2}, {REPEAT, 0xFFFFFFF0u, 1}, {NOP}}));
+  endless.rank_program = {0};
+  CHECK(endless.columns().failure.kind == ExpandError::too_large);
+}
+
+}  // namespace
+
+int main() {
+  head_to_head();
+  exchange(false, false);
+  exchange(true, true);
+  mesh();
+  tree();
+  mismatch();
+  refusals();
+  if (!failures) std::printf("all cases hold\n");
+  return failures ? 1 : 0;
+}
