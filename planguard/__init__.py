@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from planguard.api import check, load, require
     from planguard.errors import PlanError, PlanGuardError, UnsafePlanError, UsageError
+    from planguard.explain import explain
     from planguard.options import CheckOptions
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.groups import ProcessGroup
@@ -61,6 +62,9 @@ _HOMES = {
     "require": "planguard.api",
 }
 
+_CALLABLE_MODULES = frozenset({"explain"})
+"""Packages that are called by their own name as well (docs/adr/0018-callable-modules.md)."""
+
 __all__ = [
     "Approximation",
     "CheckOptions",
@@ -77,6 +81,7 @@ __all__ = [
     "Witness",
     "__version__",
     "check",
+    "explain",
     "load",
     "require",
 ]
@@ -84,6 +89,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use: ``import planguard`` itself loads almost nothing."""
+    if name in _CALLABLE_MODULES:
+        return import_module(f"planguard.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'planguard' has no attribute {name!r}")

@@ -66,29 +66,27 @@ class AdapterCheck:
 
 
 def assert_safe(plan: object, *, model: str | None = None, **options: Any) -> None:
-    """Require that a plan, or an input of a planner, is SAFE under a model.
+    """Require that a plan, or an input of a planner, is SAFE under a model and has no error.
 
     Args:
         plan: Anything that ``planguard.load`` reads.
-        model: Execution model, ``"all"`` requires SAFE under all nine; None takes the plan's own,
+        model: Execution model, or ``"all"`` to require SAFE under all nine; None for the plan's own,
             else ``nccl``.
         options: ``planner`` and the options of its adapter.
 
     Raises:
-        AssertionError: It is not; outcome, findings and reasons are in the message.
+        AssertionError: It is not; the text is the full diagnostic, as ``planguard check`` prints it.
         PlanError: The input cannot be read.
     """
     from planguard.api import check, load
+    from planguard.explain import explain
 
-    verdict = check(load(plan, **options), model=model)
-    outcomes = {
-        name: outcome for name, outcome in verdict.models.items() if outcome.value != "SAFE"
-    }
-    if verdict.safe and not outcomes:
-        return
-    under = ", ".join(f"{name}: {outcome.value}" for name, outcome in outcomes.items())
-    lines = [f"{finding.code} {finding.message}" for finding in verdict.findings]
-    raise AssertionError("\n  ".join([f"not safe ({under})", *lines, *verdict.reasons]))
+    loaded = load(plan, **options)
+    verdict = check(loaded, model=model)
+    is_safe = verdict.safe and all(outcome.value == "SAFE" for outcome in verdict.models.values())
+    if not is_safe or verdict.errors:
+        # A SAFE plan may race on a buffer: that fails a gate too.
+        raise AssertionError(f"the plan is not safe\n\n{explain(verdict, loaded)}")
 
 
 def check_adapter(

@@ -296,5 +296,13 @@ class Verdict:
         return verdict_to_json(self, reproducible=reproducible)
 
     def __str__(self) -> str:
-        codes = ", ".join(sorted({f.code for f in self.findings}))
-        return f"verdict: {self.outcome.value}   model {self.model}" + (f"   {codes}" if codes else "")
+        """Return the full diagnostic, the verdict line last."""
+        from planguard.explain import explain
+
+        return explain(self).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and a table of its findings, for a notebook."""
+        from planguard.explain.html import verdict_html
+
+        return verdict_html(self)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-import time
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from pathlib import Path
 
-from planguard.errors import PlanError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from planguard.report import Result
-
-FORMATS = ("text", "concise", "json", "jsonl", "sarif", "github", "gitlab", "junit")
-_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0}
+from planguard.cli.job import Job
+from planguard.cli.outputs import outputs_of
+from planguard.config import Settings, load_settings, seconds
+from planguard.errors import UsageError
+from planguard.report import FORMATS, make_reporter
+from planguard.report.terminal import COLORS
 
 
 class Check:
@@ -25,84 +23,94 @@ class Check:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("paths", nargs="+", metavar="PATH", help="plan file or planner output")
-        parser.add_argument("--planner", metavar="NAME", help="adapter to read PATH with")
-        parser.add_argument("--model", metavar="NAME", help="execution model, or all")
-        parser.add_argument("--format", choices=FORMATS, default="text")
-        parser.add_argument("--budget", type=seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
-        parser.add_argument("--quiet", action="store_true", help="print only the verdict line")
-        parser.add_argument("--exit-zero", action="store_true", help="exit 0 instead of 1")
-        parser.add_argument(
-            "--allow-unknown", action="store_true", help="exit 0 instead of 3, and say how many"
-        )
-        parser.add_argument(
-            "--reproducible", action="store_true", help="leave times out of the results"
-        )
-        parser.add_argument("--certificate", metavar="FILE", help="write a certificate of SAFE")
+        add = parser.add_argument
+        add("paths", nargs="*", metavar="PATH", help="plan file or planner output")
+        add("--planner", metavar="NAME", help="adapter to read PATH with")
+        add("--model", metavar="NAME", help="execution model, or all")
+        add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
+        add("--certificate", metavar="FILE", help="write a certificate of SAFE")
+        _add_output(parser.add_argument_group("output"))
+        _add_gate(parser.add_argument_group("gate"))
 
     def run(self, args: argparse.Namespace) -> int:
-        """Check every path in order and print the results as they are decided."""
-        from planguard.report import make_reporter
+        """Check every path in order and print the results as they are decided.
 
-        _settle_model(args)
-        reporter = make_reporter(args.format, sys.stdout, many=len(args.paths) > 1, args=args)
-        results = []
-        for path in args.paths:
-            result = _check_one(path, args)
-            results.append(result)
-            reporter.add(result)
-        reporter.close()
-        return exit_code(results, args)
+        Raises:
+            UsageError: A setting, a selector or an output that cannot be.
+            Exception: A defect of PlanGuard met while a plan was checked, after all others.
+        """
+        settings = _settings(args)
+        if args.show_settings:
+            print(settings.shown(), end="")
+            return 0
+        if not args.paths:
+            raise UsageError("no plan given", hint="planguard check PLAN.json")
+        _settle(args)
+        job = Job.of(args, settings)
+        with ExitStack() as stack:
+            outputs = [stack.enter_context(output) for output in outputs_of(args, job.options)]
+            reporter = make_reporter(args.format, sys.stdout, job.options)
+            results = job.run(args.paths, [reporter, *(output.reporter for output in outputs)])
+        for output in outputs:
+            print(output.announcement, file=sys.stderr)
+        return job.finish(results)
 
 
-def _settle_model(args: argparse.Namespace) -> None:
-    """Refuse an unknown model before anything is read."""
-    from planguard.semantics.model import find_model
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--format", choices=FORMATS, default="text", help="what to print")
+    group.add_argument(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FORMAT=FILE",
+        help="write FILE as well; may be repeated",
+    )
+    group.add_argument("--force", action="store_true", help="overwrite existing files")
+    group.add_argument("--quiet", action="store_true", help="print only the verdict line")
+    group.add_argument("--color", choices=COLORS, default="auto", help="when to use color")
+    group.add_argument("--reproducible", action="store_true", help="leave times out of the results")
 
-    if args.model not in {None, "all"}:
-        find_model(args.model)
+
+def _add_gate(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--select", action="append", metavar="CODES", help="count only these: PG001,PG2")
+    add("--ignore", action="append", metavar="CODES", help="do not count these")
+    add("--fail-on", metavar="SEVERITY", help="error (default), warning or note")
+    add("--exit-zero", action="store_true", help="exit 0 instead of 1")
+    add("--allow-unknown", action="store_true", help="exit 0 instead of 3, and say how many")
+    add("--baseline", metavar="FILE", type=Path, help="findings accepted earlier")
+    add("--write-baseline", metavar="FILE", type=Path, help="accept what is found now")
+    add("--config", metavar="FILE", type=Path, help="settings; else planguard.toml, pyproject.toml")
+    add("--no-config", action="store_true", help="read no settings file")
+    add("--show-settings", action="store_true", help="print what holds and who said so")
 
 
-def _check_one(path: str, args: argparse.Namespace) -> Result:
-    from planguard import api
-    from planguard.options import CheckOptions
-    from planguard.report import Result
-
-    started = time.perf_counter()
+def _seconds(text: str) -> float:
     try:
-        plan = api.load(path, planner=args.planner)
-        options = CheckOptions(
-            model=args.model, budget=args.budget, certificate=args.certificate is not None
-        )
-        verdict = api.check(plan, options=options)
-    except PlanError as error:
-        return Result(path, None, None, error, time.perf_counter() - started)
-    return Result(path, plan, verdict, None, time.perf_counter() - started)
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def exit_code(results: list[Result], args: argparse.Namespace) -> int:
-    """Return the exit code of several results: 2 over 1 over 3 over 0."""
-    codes = {_code_of(result, args) for result in results}
-    covered = sum(1 for r in results if r.verdict is not None and r.verdict.unknown)
-    if args.allow_unknown and covered:
-        print(f"--allow-unknown covered {covered} undecided plans", file=sys.stderr)
-    return next((code for code in (2, 1, 3) if code in codes), 0)
+def _settings(args: argparse.Namespace) -> Settings:
+    """Return what holds: command line, then file, then defaults."""
+    given = {
+        "model": args.model,
+        "select": args.select,
+        "ignore": args.ignore,
+        "fail-on": args.fail_on,
+        "budget": args.budget,
+    }
+    start = None if args.no_config else Path.cwd()
+    return load_settings(given, file=args.config, start=start)
 
 
-def _code_of(result: Result, args: argparse.Namespace) -> int:
-    if result.verdict is None:
-        return 2
-    if result.verdict.errors:
-        return 0 if args.exit_zero else 1
-    if result.verdict.unknown:
-        return 0 if args.allow_unknown else 3
-    return 0
+def _settle(args: argparse.Namespace) -> None:
+    """Refuse what cannot be before anything is read."""
+    from planguard import registry
 
-
-def seconds(text: str) -> float:
-    """Parse a duration: a number of seconds, or with a unit ``ms``, ``s`` or ``m``."""
-    for unit, factor in _SECONDS.items():
-        number = text.removesuffix(unit)
-        if number != text and number.replace(".", "", 1).isdigit():
-            return float(number) * factor
-    return float(text)
+    if args.planner is not None:
+        registry.find(args.planner)
+    if args.write_baseline is not None and args.write_baseline.exists() and not args.force:
+        raise UsageError(f"{args.write_baseline} exists", hint="--force overwrites it")

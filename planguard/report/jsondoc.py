@@ -6,24 +6,24 @@ import json
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from planguard.report import Result
+    from planguard.report import ReportOptions, Result
 
 
 def document(result: Result, *, reproducible: bool) -> dict[str, Any]:
     """Return the result object of one input, readable or not."""
     if result.verdict is not None:
         return result.verdict.to_json(reproducible=reproducible)
+    code, message = result.refusal
     error = result.error
-    assert error is not None  # noqa: S101  one of the two is always there
     return {
         "schema": "planguard.result/1",
         "plan": {"file": result.path},
         "outcome": None,
         "error": {
-            "code": error.code,
-            "path": error.path,
-            "message": error.message,
-            "hint": error.hint,
+            "code": code,
+            "path": "$" if error is None else error.path,
+            "message": message,
+            "hint": "" if error is None else error.hint,
         },
     }
 
@@ -31,9 +31,9 @@ def document(result: Result, *, reproducible: bool) -> dict[str, Any]:
 class JsonReporter:
     """One object for one input, an array for several."""
 
-    def __init__(self, out: IO[str], *, many: bool, args: Any) -> None:
-        self._out, self._many = out, many
-        self._reproducible = bool(args.reproducible)
+    def __init__(self, out: IO[str], options: ReportOptions) -> None:
+        self._out, self._many = out, options.many
+        self._reproducible = options.reproducible
         self._documents: list[dict[str, Any]] = []
 
     def add(self, result: Result) -> None:
@@ -49,9 +49,9 @@ class JsonReporter:
 class JsonLinesReporter:
     """One line per input, in input order, flushed as decided."""
 
-    def __init__(self, out: IO[str], *, many: bool, args: Any) -> None:
+    def __init__(self, out: IO[str], options: ReportOptions) -> None:
         self._out = out
-        self._reproducible = bool(args.reproducible)
+        self._reproducible = options.reproducible
 
     def add(self, result: Result) -> None:
         """Write one line."""

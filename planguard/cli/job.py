@@ -1,0 +1,163 @@
+"""One run of ``planguard check``: every plan decided, judged by the settings, and reported."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from planguard.errors import PlanError, UsageError
+from planguard.options import CheckOptions
+from planguard.report import ReportOptions, Result
+from planguard.report.baseline import Baseline, read_baseline
+from planguard.report.policy import apply_policy, passes
+from planguard.report.terminal import style_for
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from planguard.config import Settings
+    from planguard.plan.plan import Plan
+    from planguard.report import Reporter
+
+EVERY_FINDING = 1000
+"""Findings explained per plan where a baseline must see them all."""
+REPORT_EVERY = 10.0
+"""Seconds between two lines of progress."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What was asked for, and how results are judged.
+
+    Attributes:
+        args: The parsed command line.
+        settings: What holds.
+        options: How results are written.
+        baseline: Findings accepted earlier, or None.
+        limit: Findings explained per plan.
+    """
+
+    args: argparse.Namespace
+    settings: Settings
+    options: ReportOptions
+    baseline: Baseline | None
+    limit: int
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, settings: Settings) -> Job:
+        """Read the baseline and settle how results are written.
+
+        Raises:
+            UsageError: The baseline is not one.
+        """
+        baseline = None if args.baseline is None else read_baseline(args.baseline)
+        options = ReportOptions(
+            many=len(args.paths) > 1,
+            quiet=args.quiet,
+            reproducible=args.reproducible,
+            style=style_for(sys.stdout, args.color),
+            settings=settings,
+            allow_unknown=args.allow_unknown,
+        )
+        sees_all = baseline is not None or args.write_baseline is not None
+        limit = EVERY_FINDING if sees_all else CheckOptions().explain_limit
+        return cls(args, settings, options, baseline, limit)
+
+    def run(self, paths: list[str], reporters: Sequence[Reporter]) -> list[Result]:
+        """Check every path; each reporter gets every result as it is decided."""
+        results: list[Result] = []
+        said = time.monotonic()
+        for path in paths:
+            result = self._check(path)
+            results.append(result)
+            for reporter in reporters:
+                reporter.add(result)
+            if len(paths) > 1 and time.monotonic() - said > REPORT_EVERY:
+                said = time.monotonic()
+                print(f"checked {len(results):,} of {len(paths):,} plans", file=sys.stderr)
+        for reporter in reporters:
+            reporter.close()
+        return results
+
+    def _check(self, path: str) -> Result:
+        from planguard import api
+
+        started = time.perf_counter()
+        result = Result(path)
+        try:
+            plan = api.load(path, planner=self.args.planner)
+            result = self._decide(path, plan)
+        except PlanError as error:
+            result = Result(path, error=error)
+        except UsageError as error:  # no adapter takes it
+            result = Result(path, error=PlanError(error.message, file=path, hint=error.hint))
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            hint = "is the path right?"
+            refused = PlanError(f"cannot be read: {reason}", file=path, hint=hint)
+            result = Result(path, error=refused)
+        except Exception as error:  # noqa: BLE001  told to every reporter, then raised again
+            result = Result(path, crash=error)
+        return replace(result, seconds=time.perf_counter() - started)
+
+    def _decide(self, path: str, plan: Plan) -> Result:
+        from planguard import api
+
+        options = CheckOptions(
+            model=self.settings.model,
+            budget=self.settings.budget,
+            certificate=self.args.certificate is not None,
+            explain_limit=self.limit,
+        )
+        verdict = api.check(plan, options=options)
+        is_complete = len(verdict.findings) < self.limit
+        if verdict.plan.file is None:
+            verdict = replace(verdict, plan=replace(verdict.plan, file=path))
+        verdict = apply_policy(verdict, path, self.settings, plan=plan, baseline=self.baseline)
+        return Result(path, plan, verdict, is_complete=is_complete)
+
+    def finish(self, results: list[Result]) -> int:
+        """Write the new baseline, say what was allowed, and return the exit code.
+
+        Raises:
+            Exception: What went wrong inside PlanGuard while the first such plan was checked.
+        """
+        crash = next((result.crash for result in results if result.crash is not None), None)
+        if crash is not None:
+            raise crash
+        if self.args.write_baseline is not None:
+            self._write_baseline(results)
+        covered = sum(1 for r in results if r.verdict is not None and r.verdict.unknown)
+        if self.args.allow_unknown and covered:
+            plans = "1 undecided plan" if covered == 1 else f"{covered:,} undecided plans"
+            print(f"--allow-unknown covered {plans}", file=sys.stderr)
+        codes = {self._code_of(result) for result in results}
+        return next((code for code in (2, 1, 3) if code in codes), 0)
+
+    def _code_of(self, result: Result) -> int:
+        verdict = result.verdict
+        if verdict is None:
+            return 2
+        if not passes(verdict, self.settings, is_complete=result.is_complete):
+            return 0 if self.args.exit_zero else 1
+        if verdict.unknown:
+            return 0 if self.args.allow_unknown else 3
+        return 0
+
+    def _write_baseline(self, results: list[Result]) -> None:
+        baseline = Baseline(self.args.write_baseline)
+        for result in results:
+            for finding in () if result.verdict is None else result.verdict.findings:
+                by = None if finding.suppressed is None else finding.suppressed["by"]
+                if by != "config" and not finding.code.startswith("PG9"):
+                    baseline.add(result.path, finding)
+        baseline.file.write_text(baseline.text(), encoding="utf-8")
+        accepted = sum(baseline.counts.values())
+        print(
+            f"wrote {baseline.file} ({accepted:,} findings accepted); "
+            f"use it with: planguard check --baseline {baseline.file}",
+            file=sys.stderr,
+        )

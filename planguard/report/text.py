@@ -1,0 +1,150 @@
+"""``text`` and ``concise``: diagnostics for people; the last line is always the verdict."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING
+
+from planguard.explain.answer import ROLE, body_lines, counts, sizes, verdict_line
+from planguard.explain.lines import Line, flow, line, render
+from planguard.verdict import Outcome
+from planguard.words import clean, plural
+
+if TYPE_CHECKING:
+    from planguard.report import ReportOptions, Result
+    from planguard.verdict import Finding, Verdict
+
+
+class _Stream:
+    """What both formats share: the results seen so far, and the last lines."""
+
+    def __init__(self, out: IO[str], options: ReportOptions) -> None:
+        self.out, self.options, self.style = out, options, options.style
+        self.results: list[Result] = []
+
+    def write(self, lines: list[Line]) -> None:
+        """Write lines, unless only the verdict line was asked for."""
+        if not self.options.quiet:
+            self.out.write(render(lines, self.style))
+            self.out.flush()
+
+    def close(self) -> None:
+        """Write what was checked, and the verdict."""
+        self.write(summary(self.results, self.options))
+        self.out.write(render([last_line(self.results, self.style.width)], self.style))
+        self.out.flush()
+
+
+class TextReporter(_Stream):
+    """The full rendering."""
+
+    def add(self, result: Result) -> None:
+        """Write the diagnostics of one input."""
+        self.results.append(result)
+        width = self.style.width
+        if result.verdict is None:
+            self.write([*refusal_lines(result, width), ()])
+        elif self.options.many and result.verdict.safe and not shown_findings(result.verdict):
+            self.write([_short_ok(result)])
+        else:
+            name = result.path
+            body = body_lines(result.verdict, result.plan, width, name=name)
+            ending = _outcome(result) if self.options.many else []
+            self.write([*body, *ending])
+
+
+class ConciseReporter(_Stream):
+    """One line per finding."""
+
+    def add(self, result: Result) -> None:
+        """Write the lines of one input."""
+        self.results.append(result)
+        if result.verdict is None:
+            code, message = result.refusal
+            self.write(
+                [line(f"{clean(result.path)}: ", ("error", f"error[{code}]"), f" {message}")]
+            )
+            return
+        lines = [concise_line(result.path, finding) for finding in shown_findings(result.verdict)]
+        self.write(lines)
+
+
+def concise_line(path: str, finding: Finding) -> Line:
+    """Return one finding in one line: ``plan.json:rank5:1284: error[PG001] ...``."""
+    at = finding.primary
+    where = clean(path) if at is None else f"{clean(path)}:rank{at.rank}:{at.action}"
+    severity = (finding.severity, f"{finding.severity}[{finding.code}]")
+    return line(f"{where}: ", severity, f" {finding.message}")
+
+
+def shown_findings(verdict: Verdict) -> list[Finding]:
+    """Return the findings that are not suppressed."""
+    return [finding for finding in verdict.findings if finding.suppressed is None]
+
+
+def refusal_lines(result: Result, width: int) -> list[Line]:
+    """Return the diagnostic of an input that could not be read."""
+    code, message = result.refusal
+    out = flow(line(("error", f"error[{code}]"), ": "), message, "strong", width=width, hang=4)
+    arrow, pad = line(("gutter", "   --> ")), "    "
+    error = result.error
+    where = "" if error is None or error.path in {"", "$"} else f"  {error.path}"
+    out += flow(arrow, f"{clean(result.path)}{where}", width=width)
+    if error is not None and error.value is not None:
+        out += flow(line(("gutter", f"{pad}= "), ("strong", "got"), ": "), error.value, width=width)
+    if error is not None and error.hint:
+        out += flow(line(("help", "help"), ": "), error.hint, width=width, hang=4)
+    out.append(line(("gutter", f"{pad}= "), ("strong", "more"), f": planguard explain {code}"))
+    return out
+
+
+# --- last lines ----------------------------------------------------------------------------------
+
+
+def _short_ok(result: Result) -> Line:
+    verdict = result.verdict
+    assert verdict is not None  # noqa: S101  callers look first
+    text = f": {clean(result.path)}  ({sizes(verdict.stats)}; model {verdict.model})"
+    return line(("ok", "ok"), text)
+
+
+def _outcome(result: Result) -> list[Line]:
+    verdict = result.verdict
+    assert verdict is not None  # noqa: S101  callers look first
+    outcome = (ROLE[verdict.outcome], verdict.outcome.value)
+    return [line(f"{clean(result.path)}: ", outcome, f"   model {verdict.model}"), ()]
+
+
+def summary(results: list[Result], options: ReportOptions) -> list[Line]:
+    """Return what was checked, how long it took, and how much was found."""
+    verdicts = [result.verdict for result in results if result.verdict is not None]
+    found = [finding for verdict in verdicts for finding in shown_findings(verdict)]
+    text = f"checked {plural(len(results), 'plan')}"
+    if len(results) == 1 and verdicts:
+        text += f" ({sizes(verdicts[0].stats)})"
+    if not options.reproducible:
+        text += f" in {sum(result.seconds for result in results):.2f} s"
+    refused = len(results) - len(verdicts)
+    said = [counts(found)] if found or not refused else []
+    if refused:
+        said.append(f"{plural(refused, 'plan')} not read")
+    return flow(line(), f"{text}: {', '.join(said)}", width=options.style.width)
+
+
+def last_line(results: list[Result], width: int) -> Line:
+    """Return the verdict line: of one input its own, of several the worst and how many."""
+    verdicts = [result.verdict for result in results if result.verdict is not None]
+    if len(results) == 1 and verdicts:
+        return verdict_line(verdicts[0], width)
+    if not verdicts:
+        codes = ", ".join(dict.fromkeys(result.refusal[0] for result in results))
+        return line("verdict: ", ("error", "none"), f"   input refused ({codes})")
+    worst = max((verdict.outcome for verdict in verdicts), key=lambda outcome: outcome.severity)
+    numbers = {
+        "safe": sum(verdict.safe for verdict in verdicts),
+        "unsafe": sum(verdict.unsafe for verdict in verdicts),
+        "undecided": sum(verdict.unknown for verdict in verdicts),
+        "not read": len(results) - len(verdicts),
+    }
+    said = ", ".join(f"{number:,} {what}" for what, number in numbers.items() if number)
+    role = ROLE[worst] if numbers["not read"] == 0 or worst is not Outcome.SAFE else "error"
+    return line("verdict: ", (role, worst.value), f"   of {len(results):,} plans: {said}")
