@@ -70,12 +70,12 @@ def assert_safe(plan: object, *, model: str | None = None, **options: Any) -> No
 
     Args:
         plan: Anything that ``planguard.load`` reads.
-        model: Execution model, or ``"all"`` to require SAFE under all nine; None for the plan's own,
-            else ``nccl``.
+        model: Execution model, or ``"all"`` for all nine; None for the plan's own, else
+            ``nccl``.
         options: ``planner`` and the options of its adapter.
 
     Raises:
-        AssertionError: It is not; the text is the full diagnostic, as ``planguard check`` prints it.
+        AssertionError: It is not; the text is the full diagnostic of ``planguard check``.
         PlanError: The input cannot be read.
     """
     from planguard.api import check, load
@@ -83,10 +83,12 @@ def assert_safe(plan: object, *, model: str | None = None, **options: Any) -> No
 
     loaded = load(plan, **options)
     verdict = check(loaded, model=model)
-    is_safe = verdict.safe and all(outcome.value == "SAFE" for outcome in verdict.models.values())
-    if not is_safe or verdict.errors:
-        # A SAFE plan may race on a buffer: that fails a gate too.
-        raise AssertionError(f"the plan is not safe\n\n{explain(verdict, loaded)}")
+    models = verdict.models or {verdict.model: verdict.outcome}
+    unsafe = [f"{name}: {found.value}" for name, found in models.items() if found.value != "SAFE"]
+    if unsafe:
+        raise AssertionError(f"not safe ({', '.join(unsafe)})\n\n{explain(verdict, loaded)}")
+    if verdict.errors:  # a buffer race, for example: it fails a gate as well
+        raise AssertionError(f"safe, but with errors\n\n{explain(verdict, loaded)}")
 
 
 def check_adapter(

@@ -35,7 +35,7 @@ def test_safe_plans_pass_and_others_fail_with_their_findings() -> None:
     and outcome; options reach the adapter.
     """
     assert_safe(SAMPLES / "zbv-2x4.csv", model="all")
-    with pytest.raises(AssertionError, match=r"not safe \(gloo: MISMATCH\)\n  PG2\d\d"):
+    with pytest.raises(AssertionError, match=r"not safe \(gloo: MISMATCH\)\n\nerror\[PG2\d\d\]"):
         assert_safe(SAMPLES / "zbv-deferred-2x4.csv", model="gloo")
     with pytest.raises(AssertionError, match="nccl-lazy: DEADLOCK"):
         assert_safe(SAMPLES / "interleaved1f1b-2x4.csv", model="all", defer_recv=True)
