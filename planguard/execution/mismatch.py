@@ -61,9 +61,17 @@ def blocking_rounds(execution: Execution, numbers: list[int]) -> array[int]:
         members = [m for m in members_of(execution, match) if m.entry is not None]
         sides = [_side(execution, m, match.ranks.index(m.rank)) for m in members]
         what = disagreement(sides, execution.model, pair=False) if len(sides) > 1 else None
-        if what is not None and what.code in BLOCKING:
+        if what is not None and (what.code in BLOCKING or _some_leave_alone(execution, sides)):
             found.append(number)
     return found
+
+
+def _some_leave_alone(execution: Execution, sides: list[Side]) -> bool:
+    """Whether members that move nothing leave at once, so that the others wait in vain (gloo)."""
+    return any(
+        side.signature.bytes == 0 and side.signature.kind in execution.model.empty_alone
+        for side in sides
+    )
 
 
 def candidates(execution: Execution) -> list[int]:

@@ -187,6 +187,7 @@ def _decide_all(  # noqa: PLR0913  one loop needs all of it
     deadline = None if options.budget is None else time.perf_counter() + options.budget
     seen: Counter[Outcome] = Counter()
     kept: dict[Outcome, tuple[Decision, Decider, Ordered]] = {}
+    mixing: tuple[Decision, Decider, Ordered] | None = None
     for chosen in combinations:
         if deadline is not None and time.perf_counter() > deadline:
             reason = f"budget exhausted after {sum(seen.values()):,} combinations of orders (PG903)"
@@ -196,15 +197,24 @@ def _decide_all(  # noqa: PLR0913  one loop needs all of it
         decision = decider.decide()
         seen[decision.outcome] += 1
         kept.setdefault(decision.outcome, (decision, decider, ordered))
-    outcome = _together(seen)
+        if mixing is None and any(cause.finding.subkind is None for cause in decision.causes):
+            mixing = decision, decider, ordered
+    outcome = _together(seen, mixes=mixing is not None)
     shown = kept.get(outcome) or kept[max(kept, key=lambda found: found.severity)]
+    if outcome is Outcome.MISMATCH and mixing is not None:
+        shown = kept.get(outcome, mixing)
     return Explored(outcome, *shown, schedules=sum(seen.values()), route=route)
 
 
-def _together(seen: Counter[Outcome]) -> Outcome:
-    """One outcome for all orders: certain only if every order says so."""
+def _together(seen: Counter[Outcome], *, mixes: bool) -> Outcome:
+    """One outcome for all orders: certain only if every order says so.
+
+    Args:
+        seen: Outcomes of the orders.
+        mixes: Whether some order forms a match whose members disagree, stuck or not.
+    """
     if len(seen) == 1:
         return next(iter(seen))
-    if Outcome.MISMATCH in seen:
+    if mixes:
         return Outcome.MISMATCH
     return Outcome.POTENTIAL_DEADLOCK
