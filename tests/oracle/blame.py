@@ -59,10 +59,15 @@ class Blame:
         return nodes
 
     def _follows(self, node: Node) -> bool:
-        """Tell whether an operation comes after a mismatched match of its own sequence."""
+        """Tell whether an operation waits in a sequence that a mismatch threw out of step.
+
+        One that has not started waits for something else; that has to be the excuse.
+        """
         if node[0] != "operation":
             return False
-        return self._is_late(self.system.key(self.state, self.system.lowered.operations[node[1]]))
+        operation = self.system.lowered.operations[node[1]]
+        started = self.system.is_started(self.state, operation)
+        return started and self._is_late(self.system.key(self.state, operation))
 
     def _is_late(self, key: Key) -> bool:
         return any(
