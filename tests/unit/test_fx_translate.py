@@ -632,8 +632,8 @@ BROKEN = {
         "node 'x' is defined twice",
     ),
     "an unknown field": (
-        lambda d: d["programs"]["p0"][0]["nodes"][0].update(shpae=[1]),
-        "unknown field 'shpae'",
+        lambda d: d["programs"]["p0"][0]["nodes"][0].update(form=[1]),
+        "unknown field 'form'",
     ),
     "an unknown kind of node": (
         lambda d: d["programs"]["p0"][0]["nodes"][0].update(op="call_home"),
