@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from planguard.errors import PlanError, UsageError
+from planguard.errors import PlanError, UsageError, shorten
 from planguard.options import CheckOptions
 from planguard.report import ReportOptions, Result
 from planguard.report.baseline import Baseline, read_baseline
@@ -125,9 +125,10 @@ class Job:
         Raises:
             Exception: What went wrong inside PlanGuard while the first such plan was checked.
         """
-        crash = next((result.crash for result in results if result.crash is not None), None)
-        if crash is not None:
-            raise crash
+        for result in results:
+            if result.crash is not None:
+                print(f"while checking {shorten(result.path, 200)}:", file=sys.stderr)
+                raise result.crash
         if self.args.write_baseline is not None:
             self._write_baseline(results)
         covered = sum(1 for r in results if r.verdict is not None and r.verdict.unknown)
