@@ -24,6 +24,7 @@ from planguard.execution.notes import (
 from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.execution.undecided import nothing_to_check, undecided
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
+from planguard.plan.operations import used
 from planguard.reordering.strategy import explore
 from planguard.reordering.translate import translate
 from planguard.semantics.model import find_model
@@ -158,7 +159,7 @@ def _verdict(decider: Decider, decision: Decision, options: CheckOptions, *, bri
         safe_iff=conditions,
         evidence=Evidence(schedules=decider.runs),
         proved=PROVED if decision.outcome is Outcome.SAFE else (),
-        assumptions=ASSUMPTIONS,
+        assumptions=(*ASSUMPTIONS, *used(decider.plan.code.programs)),
         approximations=decider.plan.approximations,
     )
     return apply_ledger(verdict)

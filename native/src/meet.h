@@ -34,7 +34,8 @@ class MeetCheck {
 
   bool is_split(uint32_t sig) const {
     uint8_t kind = sigs_.kind[sig];
-    return (kind == ALL_TO_ALL || kind == ALL_TO_ALL_SINGLE) && sigs_.splits[sig];
+    return (kind == ALL_TO_ALL || kind == ALL_TO_ALL_SINGLE || is_registered(kind)) &&
+           sigs_.splits[sig];
   }
 
   void compare(uint32_t match, uint32_t& seen, uint32_t sig, uint32_t mark) {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.plan.actions import ASYNC, UNKNOWN_BYTES, Kind
+from planguard.plan.actions import ASYNC, OPERATION_KINDS, UNKNOWN_BYTES, Kind
 
 if TYPE_CHECKING:
     from planguard.kernels.twin_columns import Columns, Lanes
     from planguard.kernels.twin_rules import Rules, Signatures
+
+_SPLIT = frozenset({Kind.ALL_TO_ALL, Kind.ALL_TO_ALL_SINGLE, *OPERATION_KINDS})
 
 MAX_MIXED = 64
 """Rounds with blocking and nonblocking members that are kept: samples for a note."""
@@ -35,8 +37,7 @@ class MeetCheck:
             self._compare_label(match, self._columns.label[at])
 
     def _is_split(self, sig: int) -> bool:
-        all_to_all = self._sigs.kind[sig] in {Kind.ALL_TO_ALL, Kind.ALL_TO_ALL_SINGLE}
-        return all_to_all and bool(self._sigs.splits[sig])
+        return self._sigs.kind[sig] in _SPLIT and bool(self._sigs.splits[sig])
 
     def _compare(self, match: int, sig: int, mark: int) -> None:
         lanes, sigs, rules = self._lanes, self._sigs, self._rules

@@ -22,6 +22,7 @@ class Kind(enum.IntEnum):
 
     ``REPEAT`` and ``BIND`` steer the expansion and never reach the columns. The kinds 49 to 58 are
     markers: they delimit the blocks whose order, interleaving or branch is not fixed by the plan.
+    ``OPERATION_1`` to ``OPERATION_7`` are given to operations that other packages register.
     """
 
     NOP = 0
@@ -47,6 +48,13 @@ class Kind(enum.IntEnum):
     COALESCED_ALL_REDUCE = 22
     COALESCED_ALL_GATHER = 23
     COALESCED_REDUCE_SCATTER = 24
+    OPERATION_1 = 25
+    OPERATION_2 = 26
+    OPERATION_3 = 27
+    OPERATION_4 = 28
+    OPERATION_5 = 29
+    OPERATION_6 = 30
+    OPERATION_7 = 31
     WAIT = 32
     WAIT_MANY = 33
     TEST = 34
@@ -149,6 +157,12 @@ COLLECTIVE_KIND: dict[str, Kind] = {
 }
 """Operation name to kind for every collective that is not coalesced."""
 
+OPERATION_KINDS = tuple(Kind(code) for code in range(Kind.OPERATION_1, Kind.OPERATION_7 + 1))
+"""The kinds for operations that other packages register."""
+
+REGISTERED_NAME: dict[int, str] = {}
+"""Name of the operation that has one of the ``OPERATION_KINDS``; ``operations`` keeps it."""
+
 COALESCED_KIND: dict[str, Kind] = {
     "all_reduce": Kind.COALESCED_ALL_REDUCE,
     "all_gather_into_tensor": Kind.COALESCED_ALL_GATHER,
@@ -179,7 +193,12 @@ MARKERS = frozenset(Kind(code) for code in range(Kind.UNORDERED_BEGIN, Kind.AFTE
 
 def is_collective(kind: int) -> bool:
     """Return whether an instruction kind (flags removed) is a collective, coalesced or not."""
-    return Kind.ALL_REDUCE <= kind <= Kind.COALESCED_REDUCE_SCATTER
+    return Kind.ALL_REDUCE <= kind <= Kind.OPERATION_7
+
+
+def kind_name(kind: int) -> str:
+    """Return the name of an instruction kind (flags removed), in the words of plan files."""
+    return REGISTERED_NAME.get(kind) or Kind(kind).name.lower()
 
 
 def is_point_to_point(kind: int) -> bool:

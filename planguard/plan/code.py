@@ -36,6 +36,7 @@ class Signature(Struct, frozen=True):
         root: Global rank of the root, or None.
         layout: ``(bytes, dtype code)`` of every tensor of a coalesced collective.
         splits: ``(in_splits, out_splits)`` in elements; None for an even split.
+        any_size: Sizes need not agree (a registered operation that says so).
     """
 
     kind: int = 0
@@ -46,6 +47,7 @@ class Signature(Struct, frozen=True):
     root: int | None = None
     layout: tuple[tuple[int, int], ...] | None = None
     splits: tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None = None
+    any_size: bool = False
 
 
 class Program(Struct, frozen=True):
@@ -108,7 +110,7 @@ class CompiledPlan(Struct, frozen=True):
         programs: The distinct rank programs.
         rank_program: Program index of every rank, array ``I``.
         sig_kind: Kind of the collective, 0 point-to-point, array ``B``; signature 0 means none.
-        sig_bytes: Bytes, ``UNKNOWN_BYTES`` when not given, array ``Q``.
+        sig_bytes: Bytes, ``UNKNOWN_BYTES`` when not given or not compared, array ``Q``.
         sig_dtype: Code of the element type, 0 when not given, array ``B``.
         sig_redop: Code of the reduce operation, 0 none, array ``B``.
         sig_root: Global rank of the root, ``NONE`` without one, array ``I``.

@@ -172,6 +172,11 @@ class Emitter:
                 self._memo[key] = found
         self._launch(node, kind, *found)
 
+    def operation(self, node: Any, kind: int) -> None:
+        """Emit an operation that another package registered."""
+        ref, sig = self.tables.refs.group(node), self.tables.signing.operation(node, kind)
+        self._launch(node, kind, ref, sig)
+
     def _launch(self, node: Any, kind: int, ref: int, sig: int) -> None:
         handle = 0 if node.work is UNSET else self._handle(node, node.async_ is True)
         if self.in_batch:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.plan import nodes as n
 from planguard.plan.defects import nearest, refusal
+from planguard.plan.operations import find, trouble_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +53,9 @@ class ProgramBuilder:
 
     def _make(self, op: str, fields: dict[str, Any]) -> n.Node:
         """Make an action from fields that need care: renamed, absent or wrong."""
-        cls = _CLASSES.get(op)
+        cls = _CLASSES.get(op) or find(op)
         if cls is None:
-            hint = nearest(op, _CLASSES)
+            hint = trouble_with(op) or nearest(op, _CLASSES)
             raise refusal("unknown operation", path=self._path, value=op, hint=hint)
         given = {_RENAMED.get(k, k): v for k, v in fields.items() if v is not None}
         try:

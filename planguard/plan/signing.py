@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from planguard.plan.actions import REDUCING, ROOTED, Kind
+from planguard.plan.actions import REDUCING, ROOTED, Kind, kind_name
 from planguard.plan.code import Signature
 from planguard.plan.defects import Defect
+from planguard.plan.operations import spec_of
 from planguard.plan.tables import coalesced_signature
 
 if TYPE_CHECKING:
@@ -50,13 +51,42 @@ class Signing:
         )
         return self.signatures.intern(signature)
 
+    def operation(self, node: Collective, kind: int) -> int:
+        """Return the signature id of an operation that another package registered.
+
+        What its members need not agree on is not part of the signature.
+
+        Raises:
+            Defect: Missing or misplaced root; a bad size.
+        """
+        spec = spec_of(kind)
+        size, count, dtype = self.sizes.of(node)
+        root = None
+        if node.root is not UNSET:
+            root = self._bounded_root(node, node.root)
+        elif spec.degree == "root":
+            hint = 'add "root": a global rank'
+            raise Defect(node, "", f"{spec.name} needs a root", hint=hint)
+        reduce_op = "sum" if node.reduce_op is UNSET else node.reduce_op
+        signature = Signature(
+            kind=kind,
+            bytes=size,
+            count=count,
+            dtype=dtype if "dtype" in spec.agree else None,
+            reduce_op=reduce_op if "reduce_op" in spec.agree else None,
+            root=root if "root" in spec.agree else None,
+            splits=_splits(node) if "splits" in spec.agree else None,
+            any_size="bytes" not in spec.agree,
+        )
+        return self.signatures.intern(signature)
+
     def coalesced(self, node: Coalesced, kind: int) -> int:
         """Return the signature id of a coalesced collective."""
         signature = coalesced_signature(node, kind, self.sizes, _reduce_op(node, kind))
         return self.signatures.intern(signature)
 
     def _root(self, node: Collective, kind: int) -> int | None:
-        name = Kind(kind).name.lower()
+        name = kind_name(kind)
         if kind not in ROOTED:
             if node.root is not UNSET:
                 hint = "leave root out"
@@ -64,18 +94,21 @@ class Signing:
             return None
         if node.root is UNSET:
             raise Defect(node, "", f"{name} needs a root", hint='add "root": a global rank')
-        if node.root >= self._world_size:
+        return self._bounded_root(node, node.root)
+
+    def _bounded_root(self, node: Collective, root: int) -> int:
+        if root >= self._world_size:
             message = f"root is outside 0..{self._world_size - 1}"
             hint = "roots are global ranks, also inside a group"
-            raise Defect(node, "root", message, code="PG404", value=node.root, hint=hint)
-        return node.root
+            raise Defect(node, "root", message, code="PG404", value=root, hint=hint)
+        return root
 
 
 def _reduce_op(node: Collective | Coalesced, kind: int) -> str | None:
     if kind in REDUCING:
         return "sum" if node.reduce_op is UNSET else node.reduce_op
     if node.reduce_op is not UNSET:
-        message = f"{Kind(kind).name.lower()} does not reduce"
+        message = f"{kind_name(kind)} does not reduce"
         raise Defect(node, "reduce_op", message, value=node.reduce_op, hint="leave reduce_op out")
     return None
 

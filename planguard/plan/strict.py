@@ -21,7 +21,9 @@ from planguard.plan.document import (
     Use,
 )
 from planguard.plan.nodes import OP_CLASSES, Action, Part
+from planguard.plan.operations import trouble_with
 from planguard.plan.pointers import Step, render, step
+from planguard.plan.standins import StandIns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,10 +70,13 @@ def parse_slowly(data: bytes, file: str | None) -> Document:
     if b"\\u003" in data or data.count(b":") != colons:
         refuse_duplicate_keys(data, file)
     _drop_extensions(plan)
+    stand_ins = StandIns(plan)
     try:
-        return msgspec.convert(plan, Document)
+        document = msgspec.convert(plan, Document)
     except msgspec.ValidationError as error:
-        raise _schema_error(plan, error, file) from None
+        raise _schema_error(plan, error, file, stand_ins) from None
+    stand_ins.replace(document)
+    return document
 
 
 def _without_top_extensions(data: bytes) -> Document | None:
@@ -187,11 +192,12 @@ def _split(error: Exception) -> tuple[str, str]:
     return match[1], match[2] or "$"
 
 
-def _schema_error(plan: Any, error: Exception, file: str | None) -> PlanError:
+def _schema_error(plan: Any, error: Exception, file: str | None, stand_ins: StandIns) -> PlanError:
     message, text = _split(error)
     steps = _steps(text)
     if _ELSEWHERE in steps:
         message, steps = _refine(plan, message, steps)
+    stand_ins.take_back()
     value = _value_at(plan, steps)
     unknown = _UNKNOWN_FIELD.search(message)
     if unknown is not None:
@@ -273,7 +279,11 @@ def _record_fields(path: str) -> tuple[str, ...]:
 def _hint(steps: list[Step], value: Any) -> str:
     last = steps[-1] if steps else ""
     if last == "op" and isinstance(value, str):
-        return nearest(value, OP_CLASSES) or f"operations: {', '.join(OP_CLASSES)}"
+        return (
+            trouble_with(value)
+            or nearest(value, OP_CLASSES)
+            or f"operations: {', '.join(OP_CLASSES)}"
+        )
     if last == "schema":
         return f'this version reads "{SCHEMA}"'
     return "docs/reference/plan-format.md lists the fields and their types"

@@ -133,7 +133,7 @@ class Signatures:
     def _append(self, s: Signature) -> None:
         self.objects.append(s)
         self.kind.append(s.kind)
-        self.bytes.append(UNKNOWN_BYTES if s.bytes is None else s.bytes)
+        self.bytes.append(UNKNOWN_BYTES if s.bytes is None or s.any_size else s.bytes)
         self.dtype.append(DTYPE_CODE.get(s.dtype or "", 0))
         self.redop.append(ReduceOp[s.reduce_op or "none"])
         self.root.append(NONE if s.root is None else s.root)

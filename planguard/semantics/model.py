@@ -13,6 +13,7 @@ from typing import Any
 from planguard.errors import PlanError
 from planguard.options import MODEL_NAMES
 from planguard.plan.actions import Kind
+from planguard.plan.operations import rooted_kinds
 
 UNLIMITED = (1 << 64) - 1
 """Buffering without a limit, bytes; also the size of an action whose size is not known."""
@@ -163,6 +164,8 @@ def rules_for(model: ExecutionModel, scenario: Scenario) -> dict[str, Any]:
     degree = model.degree
     if scenario.early and model.early_degree is not None:
         degree = model.early_degree
+    rooted = degree.get(Kind.SCATTER, Degree.ALL)
+    degree = {**degree, **dict.fromkeys(rooted_kinds(), rooted)}
     return {
         "family": int(model.family),
         "single_queue": scenario.single_queue,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.plan.actions import Kind
+from planguard.plan.actions import Kind, kind_name
 
 if TYPE_CHECKING:
     from planguard.plan.code import Signature
@@ -84,7 +84,8 @@ def disagreement(
 
 
 def _size(side: Side) -> int | None:
-    return None if side.signature.splits else side.signature.bytes
+    sign = side.signature
+    return None if sign.splits or sign.any_size else sign.bytes
 
 
 def _is_short(sides: list[Side]) -> bool:
@@ -94,7 +95,7 @@ def _is_short(sides: list[Side]) -> bool:
 
 def _kind_name(side: Side, model: ExecutionModel) -> str:
     kind = Kind(side.signature.kind)
-    name = model.spelling.get(kind, kind).name.lower()
+    name = kind_name(model.spelling.get(kind, kind))
     if not model.sync_is_a_kind:
         return name
     return f"{'nonblocking' if side.asynchronous else 'blocking'} {name}"

@@ -28,6 +28,9 @@ enum Kind : uint8_t {
   COALESCED_ALL_REDUCE = 22,
   COALESCED_ALL_GATHER = 23,
   COALESCED_REDUCE_SCATTER = 24,
+  // 25 to 31: operations that other packages register.
+  FIRST_OPERATION = 25,
+  LAST_OPERATION = 31,
   WAIT = 32,
   WAIT_MANY = 33,
   TEST = 34,
@@ -63,8 +66,9 @@ constexpr uint64_t UNKNOWN_SIZE = ~0ull;
 
 inline bool is_send(uint8_t kind) { return kind == SEND || kind == SSEND || kind == BSEND; }
 inline bool is_p2p(uint8_t kind) { return kind >= SEND && kind <= PROBE; }
-inline bool is_collective(uint8_t kind) {
-  return kind >= ALL_REDUCE && kind <= COALESCED_REDUCE_SCATTER;
+inline bool is_collective(uint8_t kind) { return kind >= ALL_REDUCE && kind <= LAST_OPERATION; }
+inline bool is_registered(uint8_t kind) {
+  return kind >= FIRST_OPERATION && kind <= LAST_OPERATION;
 }
 
 }  // namespace planguard
