@@ -118,11 +118,7 @@ def read_side(program: Any) -> Side:
 def _talk(item: Any, nodes: Mapping[str, Any], provenance: Any, groups: Any, planner: Any) -> Talk:
     talk, fields = item.communication, item.communication.fields
     op = fields.get("kind", fields["op"])
-    atoms = Counter(
-        _atom(name, nodes, planner)
-        for used in talk.inputs
-        for name in sorted(provenance.sources(used))
-    )
+    atoms = sorted(_atom(name, nodes, planner) for name in provenance.sent.get(talk.node, ()))
     signature = (
         fields.get("reduce_op"),
         talk.root,
@@ -138,7 +134,7 @@ def _talk(item: Any, nodes: Mapping[str, Any], provenance: Any, groups: Any, pla
         (group.ranks, group.name),
         signature,
         _bytes(fields),
-        tuple(sorted(atoms.elements())),
+        tuple(atoms),
         nodes[talk.node].source,
     )
 

@@ -221,7 +221,9 @@ def _ranks(at: At, world: int) -> tuple[int, ...]:
     return ranks
 
 
-def _graph(at: At) -> FxGraph:
+def _graph(at: At, depth: int = 0) -> FxGraph:
+    if depth > 16:
+        at.fail("subgraphs are nested too deeply")
     found = at.fields("phase", "nodes", "subgraphs")
     if "nodes" not in found:
         at.fail("a graph needs nodes")
@@ -229,7 +231,7 @@ def _graph(at: At) -> FxGraph:
     nodes = tuple(_node(item, known) for item in found["nodes"].each())
     inner = found["subgraphs"].items() if "subgraphs" in found else ()
     phase = found["phase"].text() if "phase" in found else "forward"
-    return FxGraph(nodes, phase, {key: _graph(value) for key, value in inner})
+    return FxGraph(nodes, phase, {key: _graph(value, depth + 1) for key, value in inner})
 
 
 def _node(at: At, known: set[str]) -> FxNode:

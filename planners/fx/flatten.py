@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .model import Arg, FxGraph, FxNode, Opaque, Ref, refs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 TUPLE = "planguard.tuple"
 """Target of the node that stands for an inlined subgraph; its only argument is the result."""
@@ -42,6 +42,15 @@ _INLINED = frozenset(
         "wrap_with_set_grad_enabled",
     }
 )
+
+
+def graph_prefix(graphs: Sequence[FxGraph], place: int) -> str:
+    """Return what makes the names of one of a rank's graphs unique: nothing for the first."""
+    if place == 0:
+        return ""
+    phase = graphs[place].phase
+    again = sum(graph.phase == phase for graph in graphs[:place])
+    return f"{phase}{again + 1}." if again else f"{phase}."
 
 
 def flatten(graph: FxGraph, prefix: str = "") -> tuple[FxNode, ...]:

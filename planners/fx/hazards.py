@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .communication import build
-from .flatten import TUPLE, flatten
+from .flatten import TUPLE, flatten, graph_prefix
 from .operations import find_operation, group_argument, is_wait
 from .storage import GETITEM, Storage, is_view, leaves
 
@@ -52,7 +52,7 @@ def flow(program: RankProgram) -> Flow:
     nodes: dict[str, FxNode] = {}
     kept: dict[str, str] = {}
     for place, graph in enumerate(program.graphs):
-        prefix = f"{graph.phase}{place}." if place else ""
+        prefix = graph_prefix(program.graphs, place)
         outputs: list[str] = []
         for node in flatten(graph, prefix):
             nodes[node.name] = node

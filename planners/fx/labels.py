@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from .model import FxNode, Ref, refs
-from .operations import base_name, find_operation, is_wait
+from .operations import argument, base_name, find_operation, is_wait
 from .storage import GETITEM, is_view, mutated
 
 if TYPE_CHECKING:
@@ -33,66 +33,79 @@ _MOVES = frozenset(
         "prims.convert_element_type",
     }
 )
+_COPIES = frozenset({"aten.copy_", "aten._foreach_copy_"})
 _SCALES = frozenset({"aten.div", "aten.mul"})
 _BUFFERS = frozenset({"aten.empty", "aten.new_empty", "aten.zeros", "aten.new_zeros"})
 _LIMIT = 160
 
 
 class Provenance:
-    """Follows data through views, casts, copies and concatenations of one rank's graphs."""
+    """Follows data through views, casts, copies and concatenations of one rank's graphs.
+
+    One pass over the nodes in order. A buffer's content is what was written into it so far, so what
+    a collective sends is recorded when the pass reaches it.
+
+    Attributes:
+        nodes: Nodes by name, in order.
+        sent: For every communication, the nodes whose values it sends, moved but not computed on.
+        gradients: For every communication, the parameters whose gradients it carries.
+    """
 
     def __init__(self, nodes: Mapping[str, FxNode]) -> None:
         self.nodes = nodes
-        self.writers: dict[str, list[FxNode]] = {}
+        self.sent: dict[str, frozenset[str]] = {}
+        self._sources: dict[str, frozenset[str]] = {}
+        self._buffer: dict[str, str] = {}  # node -> the allocation whose storage it shares
+        self._content: dict[str, frozenset[str]] = {}  # allocation -> what was written into it
         for node in nodes.values():
-            for name in mutated(node):
-                self.writers.setdefault(self.buffer(name), []).append(node)
+            self._step(node)
         self.gradients = self._gradients()
 
-    def buffer(self, name: str) -> str:
-        """Return the node that owns the storage of ``name``, as far as views tell."""
-        node = self.nodes.get(name)
-        while node is not None and (is_view(node) or mutated(node)):
-            first = next(node.inputs(), None)
-            if first is None or first not in self.nodes:
-                break
-            node = self.nodes[first]
-        return node.name if node is not None else name
+    def parameters(self, talk: str) -> list[str]:
+        """Return the parameters a communication sends, sorted; empty if it sends anything else."""
+        found = [self.nodes[name].fqn for name in self.sent.get(talk, ())]
+        return sorted({fqn for fqn in found if fqn}) if all(found) else []
 
-    def sources(self, name: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
-        """Return the nodes whose values reach ``name`` by data movement alone."""
-        node = self.nodes.get(name)
-        if node is None or name in seen:
-            return frozenset()
-        seen |= {name}
+    def _value(self, name: str) -> frozenset[str]:
+        """Return where the value of a node comes from, as far as the pass has got."""
+        content = self._content.get(self._buffer.get(name, ""))
+        return content or self._sources.get(name, frozenset())
+
+    def _step(self, node: FxNode) -> None:
         base = base_name(node.target)
-        if base == "aten.copy_" and len(node.args) > 1 and isinstance(node.args[1], Ref):
-            return self.sources(node.args[1].node, seen)
-        if base in _BUFFERS:
-            written = [self._written(writer, seen) for writer in self.writers.get(name, [])]
-            return frozenset().union(*written) or frozenset({name})
-        if not (base in _MOVES or is_view(node)):
-            return frozenset({name})
-        found = [self.sources(used, seen) for used in node.inputs()]
-        return frozenset().union(*found) or frozenset({name})
+        targets = mutated(node)
+        own = frozenset({node.name})
+        values = [self._value(name) for name in node.inputs() if name not in targets]
+        moved: frozenset[str] = frozenset().union(*values)
+        if find_operation(node) is not None:
+            self.sent[node.name] = frozenset().union(*(self._value(n) for n in self._inputs(node)))
+            self._sources[node.name] = own
+            self._write(targets, own, replace=True)
+        elif base in _BUFFERS:
+            self._buffer[node.name] = node.name
+            self._sources[node.name] = own
+        elif targets and not is_wait(node):
+            put = moved if base in _COPIES and moved else own
+            self._write(targets, put, replace=False)
+            self._sources[node.name] = put  # of a part; the whole is the buffer's content
+        elif base in _MOVES or is_view(node):
+            self._sources[node.name] = moved or own
+            first = next(node.inputs(), None)
+            if is_view(node) and first in self._buffer:
+                self._buffer[node.name] = self._buffer[first]
+        else:
+            self._sources[node.name] = own
 
-    def _written(self, writer: FxNode, seen: frozenset[str]) -> frozenset[str]:
-        """Return what a write into a buffer put there; a collective's result is its own source."""
-        if find_operation(writer) is not None:
-            return frozenset()
-        targets = set(mutated(writer))
-        values = [name for name in writer.inputs() if name not in targets]
-        return frozenset().union(*(self.sources(name, seen) for name in values))
+    def _inputs(self, node: FxNode) -> list[str]:
+        operation = find_operation(node)
+        return [] if operation is None else list(refs(argument(node, operation, "input")))
 
-    def parameters(self, names: Iterable[str]) -> list[str]:
-        """Return the parameters that make up ``names``, sorted; empty when anything else does."""
-        found: set[str] = set()
-        for source in sorted({s for name in names for s in self.sources(name)}):
-            fqn = self.nodes[source].fqn if source in self.nodes else None
-            if fqn is None:
-                return []
-            found.add(fqn)
-        return sorted(found)
+    def _write(self, targets: Iterable[str], values: frozenset[str], *, replace: bool) -> None:
+        for name in targets:
+            buffer = self._buffer.get(name)
+            if buffer is not None:
+                old = frozenset() if replace else self._content.get(buffer, frozenset())
+                self._content[buffer] = old | values
 
     def _gradients(self) -> dict[str, list[str]]:
         """Map collectives to the parameters whose gradients they carry to the outputs."""
@@ -136,8 +149,7 @@ def label_of(draft: Draft, provenance: Provenance) -> str | None:
     gradients = provenance.gradients.get(talk.node)
     if gradients:
         return _joined([f"{fqn}.grad" for fqn in gradients])
-    parameters = provenance.parameters(talk.inputs)
-    return _joined(parameters or sorted({s for n in talk.inputs for s in provenance.sources(n)}))
+    return _joined(provenance.parameters(talk.node) or sorted(provenance.sent.get(talk.node, ())))
 
 
 def assign_labels(ranks: Mapping[int, RankDraft], keys: Mapping[int, Mapping[str, object]]) -> int:
@@ -188,11 +200,3 @@ def _joined(names: list[str]) -> str | None:
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         text = f"{names[0]}+{len(names) - 1} more ({digest})"
     return text or None
-
-
-def producer_names(draft: Draft) -> tuple[str, ...]:
-    """Return the nodes whose tensors a draft sends."""
-    return draft.communication.inputs if draft.communication is not None else ()
-
-
-__all__ = ["Provenance", "assign_labels", "label_of", "producer_names", "refs"]

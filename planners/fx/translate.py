@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .communication import Communication, Note, build
-from .flatten import CHOICE, LOOP, TUPLE, RegionNode, flatten
+from .flatten import CHOICE, LOOP, TUPLE, RegionNode, flatten, graph_prefix
 from .operations import (
     find_operation,
     is_unknown_communication,
@@ -84,17 +84,10 @@ class _Translator:
 
     def run(self, graphs: tuple[FxGraph, ...]) -> RankDraft:
         for place, graph in enumerate(graphs):
-            self._graph(graph, self._prefix(graphs, place))
+            self._graph(graph, graph_prefix(graphs, place))
         self._flush()
         self._wait_for_outputs()
         return self.out
-
-    def _prefix(self, graphs: tuple[FxGraph, ...], place: int) -> str:
-        if place == 0:
-            return ""
-        phase = graphs[place].phase
-        again = sum(graph.phase == phase for graph in graphs[:place])
-        return f"{phase}{again + 1}." if again else f"{phase}."
 
     def _graph(self, graph: FxGraph, prefix: str) -> None:
         outputs: list[str] = []

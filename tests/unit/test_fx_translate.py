@@ -678,3 +678,30 @@ def test_malformed_dumps_are_refused_by_name(case):
     spoil(document)
     with pytest.raises(PlanError, match=message):
         plan_of(document)
+
+
+def test_deep_graphs_do_not_exhaust_the_stack():
+    """Five thousand views in a row, and concatenations of themselves, are read in no time."""
+    nodes = [X]
+    for place in range(5000):
+        source = nodes[-1]["name"]
+        nodes.append(call(f"v{place}", "aten.view.default", ref(source), [4, 8], view=True))
+    for place in range(200):
+        source = ref(nodes[-1]["name"])
+        nodes.append(call(f"c{place}", "aten.cat.default", [source, source]))
+    document = alike(*nodes, *reduced("a", nodes[-1]["name"]), result("wait_a"))
+    assert actions(document)[-2]["label"] == "x"
+
+
+def test_computing_into_a_buffer_is_not_moving_data():
+    """A buffer that was added to holds something new, whatever was copied into it before."""
+    parameter = {"name": "p", "op": "placeholder", "fqn": "p.weight", "val": F32}
+    document = alike(
+        parameter,
+        call("b", "aten.empty.memory_format", [4, 8]),
+        call("copy", "aten.copy_.default", ref("b"), ref("p"), mutates=["b"]),
+        call("add", "aten.add_.Tensor", ref("b"), ref("p"), mutates=["b"]),
+        *reduced("a", "b"),
+        result("wait_a"),
+    )
+    assert actions(document)[-2]["label"] == "add+p"
