@@ -180,6 +180,16 @@ def test_no_link_inside_the_documentation_is_broken():
     assert broken == []
 
 
+def test_every_page_is_linked():
+    """Every page of the documentation is linked from another page."""
+    linked = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    }
+    assert [name_of(page) for page in PAGES[1:] if page not in linked] == []
+
+
 def test_the_reference_names_what_is_public():
     """docs/reference/library.md has a heading for each public name of the package, and no other."""
     text = (ROOT / "docs" / "reference" / "library.md").read_text(encoding="utf-8")
