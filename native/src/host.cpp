@@ -160,16 +160,29 @@ void Lowerer::new_group(uint64_t at, uint32_t entry) {
   }
 }
 
+// The rank ends here; what nobody waited for may be lost with its process.
 void Lowerer::leave() {
   ended_ = true;
   if (!has_exit_) return;
-  // The message is lost when its process leaves: the arrival becomes one that nobody shares.
-  uint32_t dead = layout_.ext({static_cast<uint32_t>(Ext::dead) << 24, rank_, 0, 0}, NONE);
-  for (uint32_t entry : pending_) {
-    if (done_[entry]) continue;
-    auto [begin, end] = arrived_at_[entry];
-    for (uint64_t at = begin; at < end; ++at)
-      if (!(out_.code[at] & AWAIT)) out_.code[at] = dead << 2 | ARRIVE;
+  Leaving leaving;
+  leaving.lane = static_cast<uint32_t>(out_.lane_rank.size() - 1);
+  leaving.at = out_.code.size();
+  for (uint32_t entry : pending_)
+    if (!done_[entry]) leaving.arrivals.push_back(arrived_at_[entry]);
+  if (!leaving.arrivals.empty()) leaving_.push_back(std::move(leaving));
+}
+
+// A lost arrival becomes one that nobody shares. All losses are found before any is made.
+void Lowerer::withdraw() {
+  if (leaving_.empty()) return;
+  Withdrawal past(out_);
+  std::vector<std::pair<uint32_t, std::vector<uint64_t>>> lost;
+  for (const Leaving& leaving : leaving_)
+    lost.push_back({out_.lane_rank[leaving.lane], past.lost(leaving)});
+  for (const auto& [rank, words] : lost) {
+    if (words.empty()) continue;
+    uint32_t dead = layout_.ext({static_cast<uint32_t>(Ext::dead) << 24, rank, 0, 0}, NONE);
+    for (uint64_t at : words) out_.code[at] = dead << 2 | ARRIVE;
   }
 }
 

@@ -20,6 +20,7 @@ Lanes Lowerer::run() {
     for (uint32_t match : out_.broken)
       if (!is_forced(match)) out_.need[match] = NONE;
   out_.lane_off.push_back(out_.code.size());
+  withdraw();
   return std::move(out_);
 }
 

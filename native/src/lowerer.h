@@ -6,6 +6,7 @@
 #include "layout.h"
 #include "meet.h"
 #include "recipe.h"
+#include "withdraw.h"
 
 namespace planguard {
 
@@ -174,6 +175,7 @@ class Lowerer {
   void first_use(uint64_t at, uint64_t end, uint32_t entry);
   void new_group(uint64_t at, uint32_t entry);
   void leave();
+  void withdraw();
   void note_fifo(uint32_t entry, bool async);
   bool tracks_streams() const {
     return device() && rules_.single_queue && host_lane_allowed_ && c_.has_stream;
@@ -203,6 +205,7 @@ class Lowerer {
   std::vector<uint32_t> solid_;     // per entry: the last one up to it that awaits anything
   std::vector<uint32_t> front_;     // one queue, several streams: what each stream comes after
   std::vector<std::pair<uint64_t, uint64_t>> arrived_at_;  // code that `exit` takes back
+  std::vector<Leaving> leaving_;
   std::vector<uint32_t> tail_;                             // per lane: last entry launched there
   std::vector<Key> poison_;
   std::vector<std::pair<uint32_t, uint32_t>> rounds_;  // (slot, entry) of asynchronous rounds

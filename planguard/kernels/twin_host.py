@@ -7,6 +7,7 @@ from planguard.kernels.twin_launch import Launching
 from planguard.kernels.twin_layout import DEAD, INIT, NEW_GROUP
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, Creation, Family, Why
 from planguard.kernels.twin_state import EVERY_LANE
+from planguard.kernels.twin_withdraw import Leaving
 from planguard.plan.actions import ASYNC, NONE, Kind, is_collective
 
 
@@ -183,19 +184,20 @@ class Hosting(Launching):
 
     # --- exit --------------------------------------------------------------------------------
 
-    def dead(self) -> int:
-        """Return the match of this rank that never completes."""
-        return self.layout.ext((DEAD, self.rank, 0, 0), NONE)
+    def dead(self, rank: int) -> int:
+        """Return the match of a rank that never completes."""
+        return self.layout.ext((DEAD, rank, 0, 0), NONE)
 
     def leave(self) -> None:
-        """End the rank; where exit withdraws, an unwaited arrival becomes one nobody shares."""
+        """End the rank; what nobody waited for may be lost with its process."""
         self.ended = True
         if not self.exits_withdraw:
             return
-        dead, code = self.dead(), self.lanes[0]
+        base = len(self.out.code)
+        leaving = Leaving(len(self.out.lane_rank), base + len(self.lanes[0]))
         for entry in self.pending:
             if entry not in self.done:
-                for at in range(*self.arrived_at[entry]):
-                    word, origin, why = code[at]
-                    if not word & AWAIT:
-                        code[at] = dead << 2 | ARRIVE, origin, why
+                begin, end = self.arrived_at[entry]
+                leaving.arrivals.append((base + begin, base + end))
+        if leaving.arrivals:
+            self.leaving.append(leaving)

@@ -132,7 +132,7 @@ class Issuing(Hosting):
         peer = (columns.chan_dst if send else columns.chan_src)[channel]
         tag = columns.chan_tag[channel] if send else NONE
         self.poison.append((columns.chan_ginst[channel], peer, tag, send))
-        dead = self.dead()
+        dead = self.dead(self.rank)
         if not first:
             now.awaits.append(dead)
 
@@ -154,7 +154,7 @@ class Issuing(Hosting):
         match = self.layout.next_round(slot)
         self.check.add(match, at)
         if self._is_poisoned(at):
-            now.awaits.append(self.dead())
+            now.awaits.append(self.dead(self.rank))
             return
         if self.is_forced(match):
             self._collect_forced(now, slot, match, kind, sig)

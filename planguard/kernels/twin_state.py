@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from planguard.kernels.twin_columns import Columns
+    from planguard.kernels.twin_withdraw import Leaving
 
 Matches = tuple[int, ...]
 Instruction = tuple[int, int, int]
@@ -109,6 +110,7 @@ class LoweringState:
         exact = options.origins or options.forced or rules.worker or self.exits_withdraw or dies
         self.chains = may_chain and not exact
         self.out_of_order = False
+        self.leaving: list[Leaving] = []
         self.queues: dict[tuple[int, ...], Queue] = {}
         self.created_comms: set[tuple[int, ...]] = set()
         self.rank = 0
