@@ -1,0 +1,299 @@
+"""Check a certificate of SAFE against a flat plan: standard library only, nothing of PlanGuard.
+
+A certificate of kind ``order`` lists communication in an order in which it can complete. This file
+reads the flat plan, finds out by itself who meets whom and whether they agree, and follows the
+order through the execution of the model that makes the least progress: no send is buffered, a
+device has one queue. What completes there completes in every execution (docs/reference/
+certificates.md says why). Cost: linear in plan and certificate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from itertools import count, product
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEVICE = {"nccl", "nccl-lazy", "nccl-eager", "nccl-serialized"}  # one queue of launches per rank
+GLOO, MPI = {"gloo", "gloo-detail"}, {"mpi-eager", "mpi-sync"}  # no queue
+QUEUED = DEVICE | {"mpi-pg"}  # the last one: one queue of operations per rank
+SENDS, FLAT, SCANS = {"send", "isend"}, {"gather", "scatter"}, {"scan", "exscan"}
+PAIR, GATHERS = SENDS | {"recv", "irecv"}, {"all_gather", "all_gather_into_tensor"}
+ALONE = {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"} | GATHERS
+SPELLING = {"all_gather_into_tensor": "all_gather", "all_to_all_single": "all_to_all"}
+ROUND = ALONE | FLAT | SCANS | {*SPELLING, "all_to_all", "broadcast", "barrier", "coalesced"}
+INERT = {"test", "destroy", "event_record", "event_wait", "h2d", "d2h", "d2d"}
+ITEM_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2}
+ITEM_BYTES |= dict.fromkeys(("f8", "i8", "u8", "bool"), 1)
+Call = dict[str, Any]
+
+
+class RejectedError(Exception):
+    """The certificate does not show that the plan is safe; the message says where."""
+
+
+class OutsideError(RejectedError):
+    """The plan holds something of which no single order of completion proves anything."""
+
+
+class _Match:  # what meets, by place in the group; the places of a message: 0 sends, 1 receives
+    def __init__(self, size: int) -> None:
+        self.size, self.ops, self.is_done = size, dict[int, Any](), False
+
+
+class _Op:  # one send, receive or collective call of a rank
+    def __init__(self, rank: _Rank, call: Call) -> None:
+        self.rank, self.action, self.call = rank, rank.at, call
+        self.is_done = self.is_hidden = False  # hidden: the others cannot count on it
+        self.place, self.match, self.launch = 0, _Match(0), 1 << 62  # not issued yet
+        self.needs: list[int] | None = None  # places of its match; None: all
+
+    def __str__(self) -> str:
+        return f"rank {self.rank.rank}, action {self.action} ({self.call['op']})"
+
+
+class _Rank:  # the host of one rank and its queue: how far both came, and what names mean
+    def __init__(self, rank: int, head: int) -> None:
+        self.rank, self.head, self.at, self.created = rank, head, 0, 0
+        self.blockers: list[Any] | None = []  # None: the host came to its end
+        self.launches, self.earlier = list[set[_Op]](), defaultdict[Any, list[_Op]](list)
+        self.comms, self.counts = dict[str, Any](), defaultdict[Any, int](int)
+        self.handles, self.ids = dict[Any, list[_Op]](), dict[Any, list[_Op]]()
+
+    def __str__(self) -> str:
+        return f"rank {self.rank}, action {self.at}"
+
+
+class Plan:
+    """A flat plan under one model, and its execution."""
+
+    def __init__(self, flat: dict[str, Any], model: str) -> None:
+        self.model, self.ops, self.dropped = model, dict[Any, _Op](), list[_Op]()
+        uses = [flat["ranks"][str(rank)]["actions"] for rank in range(flat["world_size"])]
+        if flat.get("templates") or flat.get("fusion") or len(uses) != len(flat["ranks"]):
+            raise OutsideError("the plan is not flat, or has fused buffers")
+        groups = flat.get("groups", {}) | {"world": {"ranks": range(len(uses))}}
+        self.groups = {k: dict(zip(v["ranks"], count(), strict=False)) for k, v in groups.items()}
+        self.alike = {name: str(group["ranks"]) for name, group in groups.items()}
+        self.matches, self.meetings = dict[Any, _Match](), dict[Any, _Match]()
+        self.todo = list(range(len(uses)))
+        self.ranks = [_Rank(rank, 0 if model in QUEUED else 1 << 61) for rank in self.todo]
+        self.hosts = [self._run(rank, use) for rank, use in zip(self.ranks, uses, strict=True)]
+        self._resume()
+
+    def _run(self, rank: _Rank, actions: list[Call]) -> Iterator[list[Any]]:
+        """Do what a host does; yield what blocks it."""
+        for rank.at, action in enumerate(actions):
+            name, ops = action["op"], list[_Op]()
+            rank.ids[action.get("id")] = ops
+            if name in PAIR or name in ROUND or name == "batch":
+                yield from self._communicate(rank, action, ops)
+            elif name == "wait":
+                works = action["work"] if isinstance(action["work"], list) else [action["work"]]
+                if len(works) > 1 and action.get("mode", "all") != "all":
+                    raise OutsideError(f"{rank}: a wait for any or some")
+                yield [op for work in works for op in rank.handles.pop(work)]
+            elif name == "compute" and self.model not in DEVICE:
+                yield [op for needed in action.get("deps", []) for op in rank.ids[needed]]
+            elif name == "host_sync" and self.model in DEVICE:  # of one stream: read as of all
+                yield [op for launch in rank.launches[-1:] for op in launch]
+            elif name in {"init", "new_group"}:
+                yield self._create(rank, name, action.get("group", "world"))
+            elif name == "drop":
+                rank.handles[None] = rank.handles.pop(action["work"])
+                self.dropped += rank.handles[None]
+            elif name == "exit":
+                if self.model in GLOO and rank.handles:
+                    raise OutsideError(f"{rank}: an exit that takes back what nobody waited for")
+                return
+            elif name not in INERT and name not in {"compute", "host_sync"}:
+                raise OutsideError(f"{rank}: no order of completion covers `{name}`")
+
+    def _create(self, rank: _Rank, name: str, group: str) -> list[_Match]:
+        """Create a communicator; torch names it by its members and the counter of this rank."""
+        members, place = self.groups[group], rank.created
+        if name == "init":
+            return self._meet(rank, (name, rank.comms.get(group, group)), len(members))
+        rank.created += 1
+        if rank.rank in members:
+            rank.comms[group] = self.alike[group], place
+        if self.model == "nccl-eager":
+            return self._meet(rank, (name, place), len(self.ranks))
+        is_free = self.model in DEVICE or rank.rank not in members
+        return [] if is_free else self._meet(rank, (name, rank.comms[group]), len(members))
+
+    def _meet(self, rank: _Rank, what: tuple[Any, ...], size: int) -> list[_Match]:
+        match = self.meetings.setdefault(what, _Match(size))
+        match.ops[rank.rank] = rank
+        self.todo += match.ops if len(match.ops) == size and not match.is_done else ()
+        match.is_done = len(match.ops) == size
+        return [match]
+
+    def _communicate(self, rank: _Rank, action: Call, ops: list[_Op]) -> Iterator[list[Any]]:
+        """Issue a call, or those of a batch: one launch on a device, a loop elsewhere."""
+        is_batch, is_async = action["op"] == "batch", action["op"] in {"isend", "irecv"}
+        is_async = "work" in action if is_batch else action.get("async", is_async)
+        calls = list(enumerate(action["ops"])) if is_batch else [(None, action)]
+        for launch in [calls] if self.model in DEVICE else [[call] for call in calls]:
+            for member, call in launch:
+                op = self.ops[rank.rank, rank.at, member] = _Op(rank, call)
+                rank.ids[call.get("id")] = ops
+                ops.append(op)
+                yield self._identify(rank, op, in_batch=is_batch)
+            rank.launches.append(set(ops[-len(launch) :]))
+            for op in rank.launches[-1]:
+                op.launch = len(rank.launches) - 1
+            # A collective of gloo-detail lets the hosts meet first.
+            yield ops[-1:] if self.model == "gloo-detail" and call["op"] in ROUND else []
+        blocking = [op for op in ops if self.model not in DEVICE or op.call["op"] == "barrier"]
+        if is_async:
+            rank.handles[action.get("work")] = blocking  # without a name it stays open
+        yield [] if is_async else blocking
+
+    def _identify(self, rank: _Rank, op: _Op, *, in_batch: bool) -> list[Any]:
+        """Find the match of a call, the k-th on its communicator or channel, and what it needs."""
+        call, name, group = op.call, op.call["op"], op.call.get("group", "world")
+        comm, members, blockers = rank.comms.get(group, group), self.groups[group], list[Any]()
+        op.place, size, slot = members[rank.rank], len(members), ("round", comm)
+        if name in PAIR:
+            peer, tag = call["peer"], call.get("tag", 0)
+            if "any" in {peer, tag} or members[peer] == op.place:
+                raise OutsideError(f"{rank}: a message from anybody, with any tag, or to itself")
+            src, dst = (rank.rank, peer) if name in SENDS else (peer, rank.rank)
+            op.place, size = int(name not in SENDS), 2
+            if self.model == "nccl-lazy" and not in_batch:
+                comm, members = (comm, min(src, dst), max(src, dst)), {src: 0, dst: 1}
+            slot = ("pair", (comm, src, dst, 0 if self.model in DEVICE else tag))
+            if name in SENDS and self.model in MPI and call.get("mode") == "buffered":
+                op.needs = []
+        elif name not in ROUND or (name in SCANS and self.model[:3] != "mpi"):
+            raise OutsideError(f"{rank}: no order of completion covers `{name}` here")
+        elif self.model in GLOO and name == "barrier":
+            blockers = rank.earlier.pop(comm, [])  # it comes after the earlier rounds
+        elif self.model in GLOO:
+            rank.earlier[comm].append(op)
+        if name in FLAT and self.model != "gloo-detail":
+            op.needs = None if rank.rank == call["root"] else [members[call["root"]]]
+        elif name == "broadcast" and self.model == "gloo":
+            op.needs = _relatives(op.place, members[call["root"]], size)
+        elif name in ALONE and self.model == "gloo" and _extent(call)[0] == 0:
+            op.needs, op.is_hidden = [], True
+        rank.counts[slot] += 1
+        op.match = self.matches.setdefault((*slot, rank.counts[slot]), _Match(size))
+        op.match.ops[op.place] = op
+        if self.model == "nccl-lazy":  # the first use creates the communicator
+            blockers = self._meet(rank, ("init", comm), len(members))
+        return blockers
+
+    def _resume(self) -> None:
+        while self.todo:
+            rank = self.ranks[self.todo.pop()]
+            while rank.blockers is not None:
+                while rank.blockers and rank.blockers[-1].is_done:
+                    rank.blockers.pop()
+                if rank.blockers:
+                    break
+                rank.blockers = next(self.hosts[rank.rank], None)
+
+    def complete(self, op: _Op) -> None:
+        """Complete an operation, and let its rank go on."""
+        match, rank = op.match, op.rank
+        if op.is_done:
+            raise RejectedError(f"{op} completes twice")
+        everybody = range(0 if match.is_done else match.size)
+        for place in (op.place, *(everybody if op.needs is None else op.needs)):
+            other = match.ops.get(place)
+            if not other or other.launch > other.rank.head or other.is_hidden > (other is op):
+                raise RejectedError(f"{op} completes before {other or f'member {place}'} starts")
+        op.is_done, match.is_done = True, match.is_done or op.needs is None
+        if self.model in QUEUED:
+            rank.launches[op.launch].discard(op)
+            rank.head += not rank.launches[op.launch]
+        self.todo.append(rank.rank)
+        self._resume()
+
+    def finish(self) -> None:
+        """Reject if something is left over, or if somebody disagrees."""
+        for match in self.matches.values():
+            _agree([op for _, op in sorted(match.ops.items())], self.model)
+        for op in self.dropped:
+            if self.model in GLOO and op.call["op"] in PAIR and len(op.match.ops) == 2:
+                raise OutsideError(f"{op}: its handle is dropped although its partner exists")
+        for rank in self.ranks:
+            if rank.blockers is not None:
+                raise RejectedError(f"{rank}: the order ends before the host gets past this")
+            if self.model in DEVICE and rank.head < len(rank.launches):
+                raise RejectedError(f"{next(iter(rank.launches[rank.head]))} never completes")
+
+
+def _relatives(place: int, root: int, size: int) -> list[int]:
+    """Return who is above and right below a member of gloo's binomial broadcast tree."""
+    own = (place - root) % size
+    above = [own % (1 << bit) for bit in range(own.bit_length())]
+    below = [own | 1 << bit for bit in range(own.bit_length(), size.bit_length())]
+    return [(other + root) % size for other in above + below if other < size]
+
+
+def _extent(call: Call) -> tuple[int | None, str | None]:
+    """Return bytes and element type as far as the plan says."""
+    if "count" in call:
+        return call["count"] * ITEM_BYTES[call["dtype"]], call["dtype"]
+    return call.get("bytes"), call.get("dtype")
+
+
+def _signature(op: _Op, model: str) -> dict[str, Any]:
+    """Return what the members of a match must agree on; None where the plan does not say."""
+    call, name, parts = op.call, op.call["op"], op.call.get("ops", [])
+    size, dtype = _extent({} if name == "barrier" else call)
+    said: dict[str, Any] = {"bytes": None if "in_splits" in call else size, "dtype": dtype}
+    said |= {f"label of part {place}": part.get("label") for place, part in enumerate(parts)}
+    if name in ROUND:
+        is_alike = model in DEVICE and name == "reduce_scatter_tensor"
+        kind = "reduce_scatter" if is_alike else SPELLING.get(name, name)
+        said["kind"] = kind, call.get("kind"), model in MPI and call.get("async", False)
+        said |= {"root": call.get("root"), "parts": [_extent(part) for part in parts]}
+        said |= {"reduce_op": call.get("reduce_op", "sum")}
+    return said | {"label": call.get("label")}
+
+
+def _agree(ops: list[_Op], model: str) -> None:
+    seen: dict[str, tuple[Any, _Op]] = {}
+    for op in ops:
+        for what, value in _signature(op, model).items():
+            other, first = seen.setdefault(what, (value, op)) if value is not None else (None, op)
+            is_short = what == "bytes" and model in MPI and op.call["op"] in PAIR
+            if value != other and not (is_short and other < value):
+                raise RejectedError(f"{what} disagree: {other} of {first}, {value} of {op}")
+    splits = [{"in_splits", "out_splits"} & {*op.call} for op in ops]
+    for src, dst in product(ops, repeat=2) if any(splits) else ():
+        if not all(len(fields) == 2 for fields in splits):
+            raise OutsideError(f"{ops[0]}: not every member says both of its splits")
+        if src.call["in_splits"][dst.place] != dst.call["out_splits"][src.place]:
+            raise RejectedError(f"splits disagree: what {src} sends and {dst} expects")
+
+
+def check(text: bytes, certificate: bytes) -> str:
+    """Return what a certificate proves of the text of a flat plan.
+
+    Raises:
+        RejectedError: It proves nothing; the message says why.
+    """
+    flat, proof = json.loads(text), json.loads(certificate)
+    forms, model = (flat["schema"], proof["schema"], proof["kind"]), proof["model"]
+    known = ("planguard.plan/1", "planguard.certificate/1", "order")
+    if forms != known or model not in QUEUED | GLOO | MPI:
+        raise RejectedError(f"not an order of a flat plan under a known model: {forms}, {model}")
+    if proof["plan_sha256"] != hashlib.sha256(text).hexdigest():
+        raise RejectedError("the certificate is about another plan")
+    plan = Plan(flat, model)
+    for item in proof["order"]:
+        op = plan.ops.get((*item, None)[:3])
+        if op is None:
+            raise RejectedError(f"{item}: no communication, or its host is not there yet")
+        plan.complete(op)
+    plan.finish()
+    return f"{len(plan.ranks)} ranks, {len(plan.ops)} operations complete under {model}"

@@ -1,0 +1,48 @@
+"""The form of a certificate: a JSON object and its one canonical text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+SCHEMA = "planguard.certificate/1"
+
+Step = tuple[int, int] | tuple[int, int, int]
+"""Rank and action index in the flat plan, and the index inside a batch for a member of one."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Communication in an order in which all of it can complete.
+
+    Attributes:
+        model: Execution model under which the plan is safe.
+        plan_sha256: Hash of the text of the flat plan.
+        order: Completions under the execution of the model that makes the least progress.
+    """
+
+    model: str
+    plan_sha256: str
+    order: tuple[Step, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object, keys sorted."""
+        return {
+            "kind": "order",
+            "model": self.model,
+            "order": [list(step) for step in self.order],
+            "plan_sha256": self.plan_sha256,
+            "schema": SCHEMA,
+        }
+
+
+def encode(certificate: dict[str, Any]) -> bytes:
+    """Return the canonical text of a certificate: sorted keys, no spaces, one line."""
+    return json.dumps(certificate, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def digest(text: bytes) -> str:
+    """Return the SHA-256 of a text in hexadecimal."""
+    return hashlib.sha256(text).hexdigest()
