@@ -51,6 +51,7 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
 
     Raises:
         PlanError: If a rank uses a peer, root or group it cannot use, or the model is unknown.
+        InternalError: If the independent checker rejects the certificate that was asked for.
     """
     started = time.perf_counter()
     options = options or CheckOptions()
@@ -60,6 +61,10 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
     verdict = _decide(plan, columns, replace(options, model=selected))
     if asked == "all":
         verdict = _matrix(plan, columns, options, verdict)
+    if options.certificate:
+        from planguard.execution.certify import with_certificate
+
+        verdict = with_certificate(verdict, plan, columns)
     stats = Stats(
         ranks=plan.world_size,
         actions=plan.actions,

@@ -7,6 +7,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from planguard.cli.certificates import certificate_writers
 from planguard.cli.job import Job
 from planguard.cli.outputs import outputs_of
 from planguard.config import Settings, load_settings, seconds
@@ -28,7 +29,7 @@ class Check:
         add("--planner", metavar="NAME", help="adapter to read PATH with")
         add("--model", metavar="NAME", help="execution model, or all")
         add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
-        add("--certificate", metavar="FILE", help="write a certificate of SAFE")
+        add("--certificate", metavar="FILE", help="write certificates of SAFE")
         _add_output(parser.add_argument_group("output"))
         _add_gate(parser.add_argument_group("gate"))
 
@@ -50,7 +51,8 @@ class Check:
         with ExitStack() as stack:
             outputs = [stack.enter_context(output) for output in outputs_of(args, job.options)]
             reporter = make_reporter(args.format, sys.stdout, job.options)
-            results = job.run(args.paths, [reporter, *(output.reporter for output in outputs)])
+            writers = [output.reporter for output in outputs]
+            results = job.run(args.paths, [reporter, *writers, *certificate_writers(args)])
         for output in outputs:
             print(output.announcement, file=sys.stderr)
         return job.finish(results)
