@@ -25,6 +25,7 @@ from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.execution.undecided import nothing_to_check, undecided
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 from planguard.plan.operations import used
+from planguard.reordering.fusion import over_flushes
 from planguard.reordering.strategy import explore
 from planguard.reordering.translate import translate
 from planguard.semantics.model import find_model
@@ -105,6 +106,13 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     open_points = undecided(plan, columns, options)
     if open_points:
         return _open(plan, model.name, open_points)
+    if plan.fusion:
+        return over_flushes(
+            plan,
+            columns,
+            model.name,
+            lambda merged: _decide(merged, expand(merged), options, brief=brief),
+        )
     if columns.has_markers:
         return _over_orders(plan, columns, options, brief=brief)
     decider = Decider(plan, columns, model, options)

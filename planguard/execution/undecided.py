@@ -38,9 +38,6 @@ def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
             for kind, name in _MPI_ONLY.items()
             if kind in present
         ]
-    if plan.fusion:
-        names = ", ".join(buffer.id for buffer in plan.fusion)
-        reasons.append(("PG902", f"fused buffers ({names}): their flushes may be merged and reordered"))
     if columns.has_any_source or columns.has_any_tag:
         reasons.append(("PG904", "a receive from any source or with any tag: its sender is a choice"))
     if columns.has_wait_choice:

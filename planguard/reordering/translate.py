@@ -79,6 +79,11 @@ def _finding(plan: Plan, ordered: Ordered, finding: Finding, *, reordered: bool)
     return replace(moved, certainty="some-execution")
 
 
+def back(plan: Plan, ordered: Ordered, finding: Finding) -> Finding:
+    """Return a finding about a rewritten plan with the places of the plan it was made from."""
+    return _finding(plan, ordered, finding, reordered=False)
+
+
 def _location(plan: Plan, ordered: Ordered, at: Location | None) -> Location | None:
     return None if at is None else plan.location(at.rank, ordered.actions[at.rank][at.action])
 

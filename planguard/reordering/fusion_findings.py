@@ -1,0 +1,132 @@
+"""Findings about merged flushes -> findings about the members of fused buffers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planguard.catalog import lookup
+from planguard.execution.cause import make_finding
+from planguard.reordering.translate import back
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.plan.plan import Plan
+    from planguard.reordering.blocks import Leaf
+    from planguard.reordering.buffers import Buffer
+    from planguard.reordering.strategy import Ordered
+    from planguard.verdict import Finding, Verdict
+
+_ROUND = frozenset(
+    {"PG102", "PG201", "PG202", "PG203", "PG204", "PG205", "PG206", "PG212", "PG213"}
+)
+_SHOWN = 6
+
+
+def moved(plan: Plan, ordered: Ordered, verdict: Verdict) -> Verdict:
+    """Return the verdict on a merged plan with the places of the plan it came from."""
+    route = tuple(dict.fromkeys(("fusion", *verdict.evidence.route)))
+    return replace(
+        verdict,
+        findings=tuple(back(plan, ordered, finding) for finding in verdict.findings),
+        evidence=replace(verdict.evidence, kind="proof", route=route),
+        approximations=plan.approximations,
+        certificate=None,
+        core=(),
+    )
+
+
+def describe(
+    rank: int, mine: Sequence[tuple[str, ...]], theirs: Sequence[tuple[str, ...]]
+) -> tuple[str, str]:
+    """Return the two sequences of flushes from the first difference on."""
+    same = 0
+    while same < min(len(mine), len(theirs)) and mine[same] == theirs[same]:
+        same += 1
+    return (
+        f"rank {rank} may flush {_sequence(mine, same)}",
+        f"while another member of the group flushes {_sequence(theirs, same)}",
+    )
+
+
+def _sequence(flushed: Sequence[tuple[str, ...]], start: int) -> str:
+    shown = [_bucket(names) for names in flushed[start : start + 3]]
+    more = ", ..." if len(flushed) > start + 3 else ""
+    return ", ".join(shown) + more + (f" from flush {start} on" if start else "")
+
+
+def _bucket(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return "{" + ", ".join(names[:_SHOWN]) + more + "}"
+
+
+def out_of_round(
+    verdict: Verdict, buffer: Buffer, rank: int, notes: tuple[str, ...], policy: str
+) -> Verdict:
+    """Name the errors of an execution in which two ranks flush differently PG103."""
+    entry = lookup("PG103")
+    errors = [f for f in verdict.findings if f.severity == "error"]
+    named = [f for f in errors if f.code in _ROUND] or errors[:1]
+    findings = tuple(
+        replace(
+            finding,
+            code=entry.number,
+            name=entry.name,
+            certainty="some-execution",
+            message=(
+                f"fused all_reduce may join the wrong round: buffer {buffer.id} can be flushed"
+                f" differently on rank {rank} than on the rest of its group: {finding.message}"
+            ),
+            related=tuple(sorted({*finding.related, finding.code})),
+            notes=(*notes, f"largest safe policy: {policy}", *finding.notes),
+            help="launch fixed buckets in a fixed order, or coordinate the flush",
+        )
+        if finding in named
+        else finding
+        if finding.severity != "error"
+        else replace(finding, certainty="some-execution")
+        for finding in verdict.findings
+    )
+    return replace(verdict, findings=findings)
+
+
+def settled_layouts(verdict: Verdict, buffers: list[Buffer]) -> Verdict:
+    """Name disagreements of merged collectives PG104: every rank has one layout, not the same."""
+    if all(buffer.is_coordinated for buffer in buffers):
+        return verdict
+    members = {member for buffer in buffers for member in buffer.members}
+    return replace(
+        verdict, findings=tuple(_layout(finding, members) for finding in verdict.findings)
+    )
+
+
+def _layout(finding: Finding, members: set[str]) -> Finding:
+    places = (finding.primary, *finding.related_actions)
+    if finding.code not in _ROUND or not any(at and at.id in members for at in places):
+        return finding
+    entry = lookup("PG104")
+    return replace(
+        finding,
+        code=entry.number,
+        name=entry.name,
+        message=f"fused buffers differ between ranks: {finding.message}",
+        related=tuple(sorted({*finding.related, finding.code})),
+        help="give all ranks the same capacity, members and flags",
+    )
+
+
+def unflushed(plan: Plan, verdict: Verdict, left: Sequence[tuple[int, Leaf]]) -> Verdict:
+    """Add PG307 for members that are never flushed."""
+    if not left:
+        return verdict
+    ranks = tuple(sorted({rank for rank, _ in left}))
+    rank, leaf = left[0]
+    names = ", ".join(dict.fromkeys(str(leaf.fields["id"]) for _, leaf in left))
+    finding = make_finding(
+        "PG307",
+        f"a fused buffer still holds {names} at the end of rank {rank}: nothing waits for it",
+        ranks=ranks,
+        primary=plan.location(rank, leaf.action),
+    )
+    return replace(verdict, findings=(*verdict.findings, finding))
