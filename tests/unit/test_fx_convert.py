@@ -99,7 +99,7 @@ def test_data_dependent_splits_stay_unknown():
 
 
 def test_modules_and_functions_a_graph_cannot_show_are_unknown():
-    """symbolic_trace keeps modules as leaves: torch's own compute, anything else may communicate."""
+    """symbolic_trace keeps modules as leaves: torch's own compute, others may communicate."""
 
     class Exchange(nn.Module):
         def forward(self, x):
