@@ -284,10 +284,6 @@ def test_pytorch_172668_is_rejected_where_torch_accepts_it() -> None:
     assert outcome(adapter.adapt(path, PlanBuilder, send_wait="at-once"), "gloo") == DEAD
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a cycle through a queue names the action behind the stuck one: 1RECV_F1, not 1SEND_F0",
-)
 def test_pytorch_172668_is_stuck_at_the_actions_of_the_issue() -> None:
     """The cycle names the heads at which the issue saw both ranks: 0SEND_F1 and 1SEND_F0."""
     path = ROOT / "examples" / "pipelining" / "pytorch-172668.csv"
@@ -357,7 +353,6 @@ def test_data_dependencies_decide() -> None:
     assert {model: outcome(plan, model) for model in MODELS} == dict.fromkeys(MODELS, DEAD)
 
 
-@pytest.mark.xfail(strict=True, reason="the engine does not weigh the ledger of a plan yet")
 def test_sends_and_receives_alone_prove_nothing() -> None:
     """Without the computations the same order has nothing to wait for, so it is not called safe."""
     alone = {
