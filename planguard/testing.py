@@ -1,8 +1,9 @@
-"""Tests for users' own suites: a plan that must be safe, an adapter that must conform.
+"""Tests for users' own suites: a plan that must be safe, an extension that must conform.
 
 ``assert_safe(plan)`` fails with the findings of a plan that is not SAFE. ``check_adapter(adapter,
-sample)`` holds a planner adapter to what the rest of PlanGuard relies on. Nothing here needs
-pytest; what does not hold is an ``AssertionError`` that says why.
+sample)`` holds a planner adapter to what the rest of PlanGuard relies on, ``check_operation(spec)``
+a communication operation to the built-in one whose rules it takes. Nothing here needs pytest; what
+does not hold is an ``AssertionError`` that says why.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from planguard.conformance import OperationCheck, check_operation, require
 from planguard.errors import PlanError
 from planguard.plan.builder import PlanBuilder
 from planguard.plan.format import read
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
     from planguard.plan.plan import Plan
     from planguard.registry import PlannerAdapter
+
+__all__ = [
+    "AdapterCheck", "OperationCheck", "assert_safe", "check_adapter", "check_operation",
+]  # fmt: skip
 
 _STRANGERS: tuple[object, ...] = (
     None, 3, 1.5, "no such file anywhere", b"", b"\x00\xff\x00", b"{}", b"[]", b"hello, world\n",
@@ -118,14 +124,14 @@ def check_adapter(
         AssertionError: A rule is violated; the message names the rule and the evidence.
     """
     given = dict(options or {})
-    _require(bool(adapter.name), "the adapter has no name")
-    _require(adapter.sniff(sample), "sniff does not recognize the sample")
+    require(bool(adapter.name), "the adapter has no name")
+    require(adapter.sniff(sample), "sniff does not recognize the sample")
     for stranger in (*_STRANGERS, *strangers):
-        _require(not adapter.sniff(stranger), f"sniff recognizes {stranger!r}")
+        require(not adapter.sniff(stranger), f"sniff recognizes {stranger!r}")
     plan = adapter.adapt(sample, PlanBuilder, **given)
     again = adapter.adapt(sample, PlanBuilder, **given)
-    _require(plan.document == again.document, "the same sample gave two different plans")
-    _require(
+    require(plan.document == again.document, "the same sample gave two different plans")
+    require(
         read(msgspec.json.encode(plan.document)).document == plan.document,
         "the plan differs after writing and reading",
     )
@@ -134,14 +140,9 @@ def check_adapter(
     damaged = refused = 0
     if isinstance(sample, str | Path | bytes):
         events = _audited(lambda: adapter.adapt(sample, PlanBuilder, **given))
-        _require(not events, f"reading the sample ran code: {', '.join(events)}")
+        require(not events, f"reading the sample ran code: {', '.join(events)}")
         damaged, refused = _check_damaged(adapter, sample, given, variants)
     return AdapterCheck(plan, len(actions), labeled, damaged, refused)
-
-
-def _require(holds: bool, message: str) -> None:  # noqa: FBT001 - an assertion with a sentence
-    if not holds:
-        raise AssertionError(message)
 
 
 def _programs(plan: Plan) -> list[list[dict[str, Any]]]:
@@ -166,11 +167,11 @@ def _walk(program: list[Any]) -> list[dict[str, Any]]:
 
 def _check_sources(actions: list[dict[str, Any]], plan: Plan) -> int:
     communicating = [action for action in actions if action["op"] in _COMMUNICATES]
-    _require(bool(communicating), "the sample's plan communicates nothing: take a better sample")
+    require(bool(communicating), "the sample's plan communicates nothing: take a better sample")
     for action in communicating:
-        _require("src" in action, f"no source location: {action}")
+        require("src" in action, f"no source location: {action}")
     bare = [a for a in communicating if "label" not in a and a["op"] not in _NEEDS_NO_LABEL]
-    _require(
+    require(
         not bare or bool(plan.approximations),
         f"{len(bare)} actions have no label and the ledger does not say so, first {bare[:1]}",
     )
@@ -225,7 +226,7 @@ def _check_damaged(
                 raise AssertionError(
                     f"a damaged sample raised {type(error).__name__} instead of PlanError: {error}"
                 ) from error
-    _require(refused > 0, f"none of {damaged} damaged samples was refused")
+    require(refused > 0, f"none of {damaged} damaged samples was refused")
     return damaged, refused
 
 

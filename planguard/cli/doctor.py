@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Level = Literal["ok", "note", "problem"]
 
-OTHER_GROUPS = ("planguard.reporters", "planguard.operations", "planguard.executors")
+OTHER_GROUPS = ("planguard.reporters", "planguard.executors")
 _REQUIRED = ("numpy", "networkx", "z3-solver", "msgspec", "rich")
 _OPTIONAL = {
     "torch": "for replay, capture and schedules in memory: install the build of torch you want",
@@ -164,7 +164,7 @@ def _probe() -> Line:
 
 
 def _plug_ins() -> Iterator[Line]:
-    from planguard import registry
+    from planguard import operations, registry
 
     broken = {problem.entry: problem.reason for problem in registry.problems()}
     for entry in registry.entries():
@@ -174,9 +174,13 @@ def _plug_ins() -> Iterator[Line]:
     if os.environ.get(registry.NO_PLUGINS, "") not in {"", "0"}:
         yield Line("plug-ins", "third parties", "note", f"turned off by {registry.NO_PLUGINS}")
         return
+    wrong = {(problem.name, problem.target): problem.reason for problem in operations.problems()}
+    for point in operations.entry_points():
+        reason = wrong.get((point.name, point.value))
+        yield _plug_in("operations", point.name, point.value, reason)
     for group in OTHER_GROUPS:
         for point in sorted(importlib.metadata.entry_points(group=group), key=lambda p: p.name):
-            reason: str | None = None
+            reason = None
             try:
                 point.load()
             except Exception as error:  # noqa: BLE001 - a plug-in may fail in any way

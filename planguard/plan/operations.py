@@ -53,8 +53,8 @@ class OperationSpec:
         degree: ``all``: every member waits for every member. ``root``: the root waits for every
             member, the others for the root only, and every call names its ``root``. Under the
             models in which messages can be eager, the root sends like that of a ``scatter``.
-        spelling: A built-in collective of which this is another name. Degree and agreement are
-            then those of the built-in one.
+        spelling: A built-in collective, other than ``barrier``, of which this is another name.
+            Degree and agreement are then those of the built-in one.
         agree: Which of ``FIELDS`` must be equal on all members; others are not compared. Without
             a ``reduce_op`` a call means ``sum``; a dtype or size that is not given agrees with all.
         bytes_per_edge: What goes from the member in place ``src`` of the group to that in place
@@ -222,8 +222,9 @@ def _validate(spec: OperationSpec) -> None:
     rooted = spec.degree == "root" and spec.spelling is None
     need(not rooted or "root" in spec.agree, "members must agree on the root", "add it to agree")
     if spec.spelling is not None:
-        built_in = spec.spelling in COLLECTIVE_KIND and spec.spelling in BUILT_IN
-        need(built_in, f"{spec.spelling!r} is no built-in collective", "e.g. all_gather")
+        built_in = spec.spelling in COLLECTIVE_KIND and spec.spelling in BUILT_IN - {"barrier"}
+        message = f"{spec.spelling!r} is no built-in collective that moves data"
+        need(built_in, message, "for example all_gather")
         given = spec.degree != "all" or set(spec.agree) != set(FIELDS)
         need(not given, "another spelling waits and agrees like the original",
              "leave degree and agree out, or spelling")  # fmt: skip
