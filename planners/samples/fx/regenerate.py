@@ -6,7 +6,7 @@ Each model is captured by ``planguard.capture.fx`` on torch's fake process group
 compares instead of writing. The files come from torch 2.13.
 """
 
-# ruff: noqa: ARG004, INP001, T201 - a script beside its data; autograd passes a context
+# ruff: noqa: ARG004 - autograd passes a context
 
 from __future__ import annotations
 
