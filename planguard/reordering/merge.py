@@ -164,7 +164,7 @@ class _Rank:
         work = item["work"] if isinstance(item["work"], list) else [item["work"]]
         names: list[str] = []
         for name in work:
-            handle: str = self.handle.get(name, name)
+            handle = str(self.handle.get(name, name))
             if handle in self.what and handle not in self.launched:
                 held, flush = self.what[handle]
                 if flush.part is not None or number < max(held.ready.parts):
@@ -232,7 +232,9 @@ def _collective(
     if len({"bytes" in fields for fields in members}) > 1:
         raise UndecidedError(f"fused buffer {held.buffer.id} mixes sizes in bytes and in elements")
     like = members[0]
-    kept = {name: like[name] for name in ("group", "dtype", "reduce_op") if name in like}
+    kept: dict[str, Any] = {
+        name: like[name] for name in ("group", "dtype", "reduce_op") if name in like
+    }
     size = "bytes" if "bytes" in like else "count"
     names: list[str] = [held.ready.name(element) for element in flush.elements]
     label = repr(names) if any("+" in name for name in names) else "+".join(names)

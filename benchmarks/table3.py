@@ -1,0 +1,141 @@
+"""dl2's Table 3: can gradients of Swin-T be reduced out of round, by number and size of buffers?
+
+The policy is not stated in the paper. With this one all 20 answers and the five counts of one
+buffer are those of the paper; most counts of 2, 4 and 8 buffers are not, so it need not be the
+policy that was measured:
+
+* 173 tensors, fp32, in the order of the parameters; MB means 2**20 bytes;
+* the tensors are dealt to the buffers in turn; each buffer is packed greedily into fixed buckets,
+  flushed before it would overflow;
+* a bucket is launched when all of it is ready; the last one of each buffer is drained at the end,
+  in the order of the buffers (64 MB is "No" because at most one bucket is not such a last one);
+* gradients become ready block by block of the network, in any order inside a block; nothing is
+  coordinated between ranks.
+
+Run ``python benchmarks/table3.py`` for the table and its time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.semantics.fusion import launch_conflict, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DATA = Path(__file__).parent / "data" / "swin_tiny.json"
+BUFFERS = (1, 2, 4, 8)
+SIZES_MB = (1, 2, 4, 8, 64)
+
+
+def tensors() -> list[tuple[str, int]]:
+    """Return the names of the parameters of Swin-T and their sizes in bytes, fp32."""
+    return [(name, 4 * count) for name, count in json.loads(DATA.read_text(encoding="utf-8"))]
+
+
+def window(name: str) -> str:
+    """Return the block of the network that a parameter belongs to, else its module."""
+    head, found, tail = name.partition(".blocks.")
+    return f"{head}.{tail.partition('.')[0]}" if found else name.rpartition(".")[0]
+
+
+def windows(names: Sequence[str]) -> list[list[int]]:
+    """Return runs of tensors that become ready in any order."""
+    runs: list[list[int]] = []
+    for at, name in enumerate(names):
+        if not at or window(names[at - 1]) != window(name):
+            runs.append([])
+        runs[-1].append(at)
+    return runs
+
+
+def masks(runs: Sequence[Sequence[int]]) -> list[int]:
+    """Return for every tensor the bit mask of those that are always ready before it."""
+    return [(1 << run[0]) - 1 for run in runs for _ in run]
+
+
+def cell(below: Sequence[int], sizes: Sequence[int], buffers: int, cap: int) -> tuple[bool, int]:
+    """Return whether two ranks can reduce out of round, and how many buckets there are."""
+    dealt = [pack(range(first, len(sizes), buffers), sizes, cap) for first in range(buffers)]
+    filled = tuple(bucket for buckets in dealt for bucket in buckets[:-1])
+    return launch_conflict(below, filled) is not None, sum(map(len, dealt))
+
+
+def table() -> dict[tuple[int, int], tuple[bool, int]]:
+    """Return all cells by number of buffers and their size in MB."""
+    named = tensors()
+    below = masks(windows([name for name, _ in named]))
+    sizes = [size for _, size in named]
+    return {
+        (count, size): cell(below, sizes, count, size << 20)
+        for count in BUFFERS
+        for size in SIZES_MB
+    }
+
+
+def plan(buffers: int, size_mb: int, coordination: str = "none") -> dict[str, Any]:
+    """Return a cell as a plan of two data-parallel ranks.
+
+    Args:
+        buffers: Number of buffers.
+        size_mb: Size of each, in 2**20 bytes.
+        coordination: ``none``; ``rank0-broadcast`` as DDP; ``negotiated`` as Horovod.
+    """
+    named = tensors()
+    names = [name for name, _ in named]
+    fixed = {"op": "all_reduce", "async": True}
+    body = [{**fixed, "bytes": n, "id": name, "label": name, "work": name} for name, n in named]
+    blocks = [{"op": "unordered", "body": [body[at] for at in run]} for run in windows(names)]
+    return {
+        "schema": "planguard.plan/1",
+        "name": f"swin-t, {buffers} x {size_mb} MB",
+        "world_size": 2,
+        "templates": {"backward": [*blocks, {"op": "wait", "work": names}]},
+        "fusion": [
+            {
+                "id": "gradients",
+                "group": "world",
+                "cap_bytes": size_mb << 20,
+                "buffers": buffers,
+                "coordination": coordination,
+                "membership": "fixed",
+                "launch": "ordered" if coordination == "rank0-broadcast" else "when-ready",
+                "drain": "ordered",
+                "members": names,
+            }
+        ],
+        "ranks": {"0-1": {"template": "backward"}},
+    }
+
+
+def main() -> None:
+    """Print the table and the best of five times."""
+    cells = table()
+    print("buffers" + "".join(f"{size:>7} MB" for size in SIZES_MB))
+    for count in BUFFERS:
+        row = [cells[count, size] for size in SIZES_MB]
+        print(f"{count:>7}" + "".join(f"{_text(found):>10}" for found in row))
+    named = tensors()
+    below = masks(windows([name for name, _ in named]))
+    sizes = [size for _, size in named]
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        for count in BUFFERS:
+            for size in SIZES_MB:
+                cell(below, sizes, count, size << 20)
+        times.append(time.perf_counter() - started)
+    print(f"20 cells in {min(times) * 1e3:.2f} ms")
+
+
+def _text(found: tuple[bool, int]) -> str:
+    is_unsafe, count = found
+    return f"{'Yes' if is_unsafe else 'No'} ({count})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Plans with fused buffers: the verdict against every order of readiness of every rank."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import planguard
+from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PLANS = 200
+
+
+def gradient(name: str, nbytes: int = 4) -> dict[str, Any]:
+    """Return a member: an asynchronous all_reduce with a handle of its own."""
+    fixed = {"op": "all_reduce", "async": True}
+    return {**fixed, "bytes": nbytes, "id": name, "label": name, "work": name}
+
+
+def plan_of(programs: list[list[dict[str, Any]]], **buffer: Any) -> dict[str, Any]:
+    """Return a plan of one fused buffer over all ranks."""
+    blocks = [item for actions in programs for item in actions if item["op"] == "unordered"]
+    members = dict.fromkeys(
+        item["id"] for block in blocks for item in block["body"] if "id" in item
+    )
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": len(programs),
+        "fusion": [{"id": "fused", "group": "world", "members": list(members), **buffer}],
+        "ranks": {str(rank): {"actions": actions} for rank, actions in enumerate(programs)},
+    }
+
+
+def settle(blocks: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return a program: blocks of members, then a wait for all of them."""
+    names = [item["id"] for body in blocks for item in body]
+    return [
+        *({"op": "unordered", "body": body} for body in blocks),
+        {"op": "wait", "work": names},
+    ]
+
+
+def random_blocks(rng: random.Random, sizes: dict[str, int]) -> list[list[dict[str, Any]]]:
+    """Return the members in one or two blocks, some ordered by `after`."""
+    names = list(sizes)
+    rng.shuffle(names)
+    cut = rng.randint(0, len(names) - 1)
+    blocks = []
+    for part in (names[:cut], names[cut:]):
+        body = []
+        for place, name in enumerate(part):
+            earlier = [other for other in part[:place] if rng.random() < 0.6]
+            body.append(gradient(name, sizes[name]) | ({"after": earlier} if earlier else {}))
+        blocks.append(body)
+    return [body for body in blocks if body]
+
+
+def readiness(blocks: list[list[dict[str, Any]]]) -> Iterator[list[str]]:
+    """Yield every order in which the members of a program become ready, by permuting."""
+    per_block = []
+    for body in blocks:
+        needs = {item["id"]: item.get("after", []) for item in body}
+        per_block.append(
+            [
+                order
+                for order in itertools.permutations(needs)
+                if all(order.index(f) < order.index(n) for n in needs for f in needs[n])
+            ]
+        )
+    for orders in itertools.product(*per_block):
+        yield [name for order in orders for name in order]
+
+
+def greedy(order: list[str], sizes: dict[str, int], cap: int) -> list[frozenset[str]]:
+    """Return buckets filled in order and flushed before they overflow."""
+    buckets: list[list[str]] = []
+    for name in order:
+        if not buckets or sum(sizes[held] for held in buckets[-1]) + sizes[name] > cap:
+            buckets.append([])
+        buckets[-1].append(name)
+    return [frozenset(bucket) for bucket in buckets]
+
+
+def flushed(
+    order: list[str], members: list[str], sizes: dict[str, int], policy: dict[str, Any]
+) -> tuple[frozenset[str], ...]:
+    """Return what one rank flushes, in order: the meaning of the policy, played through."""
+    if policy["membership"] == "fill":
+        return tuple(greedy(order, sizes, policy["cap_bytes"]))
+    count = policy.get("buffers", 1)
+    dealt = [greedy(members[k::count], sizes, policy["cap_bytes"]) for k in range(count)]
+    dealt = [buckets for buckets in dealt if buckets]
+    if policy["launch"] == "ordered":
+        every = [bucket for buckets in dealt for bucket in buckets]
+        return tuple(sorted(every, key=lambda b: max(members.index(name) for name in b)))
+    last = [] if policy["drain"] == "free" else [buckets[-1] for buckets in dealt]
+    waiting = [b for buckets in dealt for b in buckets if b not in last]
+    done = []
+    for length in range(1, len(order) + 1):
+        ready = [bucket for bucket in waiting if bucket <= set(order[:length])]
+        done += ready
+        waiting = [bucket for bucket in waiting if bucket not in ready]
+    return (*done, *last)
+
+
+@pytest.mark.parametrize("model", ["nccl", "gloo"])
+@pytest.mark.parametrize("membership", ["fill", "fixed"])
+def test_random_plans_agree_with_every_order(membership: str, model: str) -> None:
+    """SAFE iff all ranks flush alike in all orders of readiness; else MISMATCH, never UNKNOWN."""
+    rng = random.Random(f"{membership} {model}")
+    seen: dict[Outcome, int] = {}
+    for _ in range(PLANS):
+        sizes = {f"g{n}": 4 * rng.randint(1, 4) for n in range(rng.randint(1, 5))}
+        policy = {
+            "membership": membership,
+            "launch": rng.choice(["ordered", "when-ready", "when-ready"]),
+            "drain": rng.choice(["ordered", "free"]),
+            "coordination": "none",
+            "cap_bytes": 4 * rng.randint(1, 10),
+        }
+        if membership == "fixed" and rng.random() < 0.4:
+            policy["buffers"] = rng.randint(1, 3)
+        blocks = [random_blocks(rng, sizes) for _ in range(rng.randint(2, 3))]
+        if rng.random() < 0.5:
+            blocks = [blocks[0]] * len(blocks)
+        plan = plan_of([settle(body) for body in blocks], **policy)
+        members = plan["fusion"][0]["members"]
+        sequences = {
+            flushed(order, members, sizes, policy) for body in blocks for order in readiness(body)
+        }
+        expected = Outcome.SAFE if len(sequences) == 1 else Outcome.MISMATCH
+        verdict = planguard.check(plan, model=model)
+        assert verdict.outcome is expected, (plan, [f.message for f in verdict.findings])
+        seen[expected] = seen.get(expected, 0) + 1
+        if verdict.unsafe:
+            assert {f.code for f in verdict.errors} <= {"PG103", "PG104"}
+    assert min(seen[Outcome.SAFE], seen[Outcome.MISMATCH]) > PLANS // 10
+
+
+@pytest.mark.parametrize("coordination", ["rank0-broadcast", "negotiated"])
+@pytest.mark.parametrize("launch", ["ordered", "when-ready"])
+def test_coordinated_buffers_are_safe(coordination: str, launch: str) -> None:
+    """Ranks that agree on one order are SAFE, and the agreement is stated as an assumption."""
+    program = settle([[gradient("a"), gradient("b"), gradient("c")]])
+    plan = plan_of([program, program], cap_bytes=8, launch=launch, coordination=coordination)
+    verdict = planguard.check(plan)
+    assert verdict.outcome is Outcome.SAFE
+    assert "coordinated-fusion" in verdict.assumptions
+    assert "fusion-order" in verdict.proved
+    assert verdict.evidence.route[0] == "fusion"
+
+
+def test_witness_names_both_sequences_and_the_largest_safe_policy() -> None:
+    """PG103 shows two sequences of flushes, the order of readiness and what would be safe."""
+    program = settle([[gradient("a"), gradient("b"), gradient("c")]])
+    buffer = {"cap_bytes": 8, "coordination": "none", "membership": "fixed"}
+    verdict = planguard.check(plan_of([program, program], launch="when-ready", **buffer))
+    finding = next(f for f in verdict.findings if f.code == "PG103")
+    assert finding.witness is not None
+    assert finding.certainty == "some-execution"
+    text = "\n".join(finding.notes)
+    assert "{c}, {a, b}" in text
+    assert "{a, b}, {c}" in text
+    assert "cap >= 12 B, or with ordered launch" in text
+    assert [(c.kind, c.buffers) for c in verdict.safe_iff] == [("fusion-order", ("fused",))]
+    assert planguard.check(plan_of([program, program], launch="ordered", **buffer)).safe
+    assert planguard.check(
+        plan_of([program, program], launch="when-ready", **{**buffer, "cap_bytes": 12})
+    ).safe
+
+
+def test_missing_member_is_a_divergent_layout() -> None:
+    """A rank without one of the members builds another layout: PG104."""
+    buffer = {"cap_bytes": 8, "membership": "fixed", "launch": "ordered", "coordination": "none"}
+    full, short = settle([[gradient("a"), gradient("b")]]), settle([[gradient("a")]])
+    verdict = planguard.check(plan_of([full, short], **buffer))
+    assert verdict.outcome is Outcome.MISMATCH
+    assert {f.code for f in verdict.errors} == {"PG104"}
+
+
+def test_residual_without_a_wait_is_never_flushed() -> None:
+    """What is left in a filled buffer that nothing waits for is PG307; the rest is decided."""
+    body = [{"op": "unordered", "body": [gradient(name)]} for name in "abc"]
+    program = [*body, {"op": "wait", "work": ["a"]}]
+    verdict = planguard.check(plan_of([program, program], cap_bytes=8, membership="fill"))
+    assert [f.code for f in verdict.findings] == ["PG307"]
+    assert verdict.outcome is Outcome.SAFE
+    assert "holds c " in verdict.findings[0].message
+
+
+BARRIER = {"op": "barrier"}
+UNDECIDED = {
+    "other communication in the block": [
+        {"op": "unordered", "body": [gradient("a"), gradient("b"), BARRIER]},
+        {"op": "wait", "work": ["a", "b"]},
+    ],
+    "waited for before its flush": [
+        {"op": "unordered", "body": [gradient("a")]},
+        {"op": "wait", "work": "a"},
+        {"op": "unordered", "body": [gradient("b")]},
+        {"op": "wait", "work": "b"},
+    ],
+    "polled": [
+        {"op": "unordered", "body": [gradient("a"), gradient("b")]},
+        {"op": "test", "work": "a"},
+        {"op": "wait", "work": ["a", "b"]},
+    ],
+    "synchronous member": [
+        {"op": "unordered", "body": [{"op": "all_reduce", "bytes": 4, "id": "a", "label": "a"}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("why", UNDECIDED)
+def test_what_is_not_decided_is_unknown(why: str) -> None:
+    """Uses of a buffer outside the exact rules are UNKNOWN with a reason, not SAFE."""
+    program = UNDECIDED[why]
+    plan = plan_of([program, program], cap_bytes=64, membership="fill")
+    verdict = planguard.check(plan)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.reasons
+
+
+def test_agreed_flush_beside_other_communication_is_unknown() -> None:
+    """A flush that a coordinator launches at a time of its own may pass other collectives."""
+    program = [
+        {"op": "unordered", "body": [gradient("a"), gradient("b")]},
+        BARRIER,
+        {"op": "wait", "work": ["a", "b"]},
+    ]
+    plan = plan_of([program, program], cap_bytes=4)
+    plan["fusion"][0]["coordination"] = "negotiated"
+    assert planguard.check(plan).outcome is Outcome.UNKNOWN
+    plan["fusion"][0]["coordination"] = "rank0-broadcast"
+    assert planguard.check(plan).outcome is Outcome.SAFE
