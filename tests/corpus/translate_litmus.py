@@ -25,7 +25,6 @@ POTENTIAL, UNKNOWN = "POTENTIAL_DEADLOCK", "UNKNOWN"
 # Refused before any verdict, with the code of the refusal.
 REFUSED = {
     "p2p_self_send": "PG010",
-    "batch_mixed_groups_rejected": "PG901",
     "zero_len_batch": "PG901",
     "groups_nonmember_call": "PG401",
 }
