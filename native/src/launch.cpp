@@ -34,8 +34,21 @@ void Lowerer::launch_host(uint32_t entry, bool async, Why why) {
   uint64_t begin = out_.code.size();
   set_await(entry, now_.await);
   emit_launch(0, entry, !async || barrier, why);
+  if (barrier && has_exit_) return exchange_after_check(entry, async, why);
   if (barrier) await_[entry] = NONE;
   else if (async && has_exit_) keep_for_exit(entry, begin);
+}
+
+// All members passed the check, but one may leave before the collective itself is done.
+void Lowerer::exchange_after_check(uint32_t entry, bool async, Why why) {
+  await_[entry] = NONE;
+  if (now_.arrive.size() != 1) return;
+  uint32_t round = now_.arrive[0];
+  Key key{static_cast<uint32_t>(Ext::edge) << 24 | 0xFFFE, round, 0, 0};
+  uint32_t data = layout_.ext(key, out_.need[round]);
+  put(0, data, async ? ARRIVE : ARRIVE | AWAIT, entry, why);
+  await_[entry] = data;
+  if (async) keep_for_exit(entry, out_.code.size() - 1);
 }
 
 // Remember what the launch put on the host's lane since `begin`: it leaves with its process.

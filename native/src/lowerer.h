@@ -147,6 +147,7 @@ class Lowerer {
   void launch(uint32_t entry, size_t lane, bool async, Why why);
   void launch_host(uint32_t entry, bool async, Why why);
   void forward_alone(uint32_t entry, Why why);
+  void exchange_after_check(uint32_t entry, bool async, Why why);
   void keep_for_exit(uint32_t entry, uint64_t begin);
   void launch_single(uint32_t entry, bool async, Why why);
   void launch_parallel(uint32_t entry, size_t lane, bool async, Why why);

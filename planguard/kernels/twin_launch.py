@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planguard.kernels.twin_layout import EDGE
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, LaneKind, Why
 from planguard.kernels.twin_state import Launch, LoweringState, Queue
 
@@ -47,8 +48,21 @@ class Launching(LoweringState):
         begin = len(self.lanes[0])
         self._emit(now, 0, entry, wait=not is_async or barrier, why=why)
         self.awaits[entry] = () if barrier else tuple(now.awaits)
-        if not barrier and is_async and self.exits_withdraw:
+        if barrier and self.exits_withdraw:
+            self._exchange_after_check(now, entry, is_async=is_async, why=why)
+        elif not barrier and is_async and self.exits_withdraw:
             self.keep_for_exit(entry, begin)
+
+    def _exchange_after_check(self, now: Launch, entry: int, *, is_async: bool, why: Why) -> None:
+        """Do the collective itself: all passed the check, but one may leave before it is done."""
+        if len(now.arrive) != 1:
+            return
+        checked = now.arrive[0]
+        data = self.layout.ext((EDGE | 0xFFFE, checked, 0, 0), self.out.need[checked])
+        self.put(0, data, ARRIVE if is_async else ARRIVE | AWAIT, entry, why)
+        self.awaits[entry] = (data,)
+        if is_async:
+            self.keep_for_exit(entry, len(self.lanes[0]) - 1)
 
     def keep_for_exit(self, entry: int, begin: int) -> None:
         """Remember what the host's lane got since ``begin``: it leaves with its process."""
