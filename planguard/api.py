@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 PLAN_SUFFIXES = (".json", ".json.gz")
+PLAN_SCHEMA = "planguard.plan"
+GZIP = b"\x1f\x8b"
+HEAD = 4096
+"""Bytes that are looked at to tell a plan from other JSON."""
 
 
 def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
@@ -44,11 +48,38 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
 
 
 def _is_plan_file(obj: Any) -> bool:
+    """Whether an input is read as a plan: JSON that does not say it follows another schema."""
     if isinstance(obj, dict):
-        return "schema" in obj or not obj or all(isinstance(key, str) for key in obj)
+        return str(obj.get("schema", PLAN_SCHEMA)).startswith(PLAN_SCHEMA) and all(
+            isinstance(key, str) for key in obj
+        )
     if isinstance(obj, bytes):
-        return obj[:2] == b"\x1f\x8b" or obj.lstrip()[:1] == b"{"
-    return isinstance(obj, (str, Path)) and str(obj).endswith(PLAN_SUFFIXES)
+        return (obj[:2] == GZIP or obj.lstrip()[:1] == b"{") and not _other_schema(obj)
+    if isinstance(obj, (str, Path)) and str(obj).endswith(PLAN_SUFFIXES):
+        return not _other_schema(_head(Path(obj)))
+    return False
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD)
+    except OSError:
+        return b""  # the reader says what is wrong with the path
+
+
+def _other_schema(data: bytes) -> bool:
+    """Whether the first bytes of a JSON document name a schema that is not that of plans."""
+    import re
+    import zlib
+
+    if data[:2] == GZIP:
+        try:
+            data = zlib.decompressobj(wbits=31).decompress(data[:HEAD], HEAD)
+        except zlib.error:
+            return False
+    named = re.search(rb'"schema"\s*:\s*"(planguard\.[a-z]+)/', data[:HEAD])
+    return named is not None and named[1].decode() != PLAN_SCHEMA
 
 
 def check(
