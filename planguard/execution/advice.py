@@ -58,6 +58,7 @@ def _dropped(cause: Cause) -> Cause:
         severity="error",
         message=f"{name_ranks(cause.finding.ranks)} {hang} when a dropped work handle dies before "
         "its match",
+        notes=("on gloo a message is lost when its handle dies before both sides are there",),
         related=(cause.finding.code,),
     )
     return replace(cause, finding=finding, shape=("PG308", *cause.shape[1:]))

@@ -76,16 +76,14 @@ def _swap(finding: Finding) -> str:
         return ""
     rank = edge.waits_for.rank
     early, late = _named(edge.waits_for), _named(edge.behind)
-    swap = f"on rank {rank}, issue {early} before {late}"
+    many = bool(finding.equivalent) or finding.code in {"PG002", "PG004"}
+    alike = " and every rank like it" if many else ""
+    swap = f"on rank {rank}{alike}, issue {early} before {late}"
     if finding.code in {"PG001", "PG012", "PG101"}:
         return f"{swap}, or post both as one batch on all ranks of the cycle"
     if finding.code == "PG011":
-        return f"on rank {rank}, put {early} and {late} into one batch"
-    if finding.code in {"PG003", "PG008"}:
-        return swap
-    if finding.code in {"PG002", "PG004"}:
-        return f"use the groups in one order on all ranks: {swap}"
-    return ""
+        return f"on rank {rank}{alike}, put {early} and {late} into one batch"
+    return swap if finding.code in {"PG002", "PG003", "PG004", "PG008"} else ""
 
 
 def _into_primary(finding: Finding) -> CycleEdge | None:

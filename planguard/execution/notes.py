@@ -167,6 +167,9 @@ def creation_findings(plan: Plan, columns: Any) -> list[Finding]:
                 "of their creation order, so they hold different communicators",
                 ranks=tuple(ranks),
                 primary=plan.location(rank, action),
+                related_actions=tuple(
+                    plan.location(*places[0]) for places in by_counter.values() if places is not odd
+                ),
             )
         )
     return found

@@ -19,6 +19,7 @@ NEVER = ("never starts", "never reached")
 GAP = "..."
 
 _SAYS: dict[str, tuple[str, str]] = {
+    "PG102": ("in one of the open orders this meets other data on rank {other}", ""),
     "PG107": ("may be in flight together with the other group's call", ""),
     "PG201": ("another collective than on rank {other}", ""),
     "PG202": ("another size than on rank {other}", ""),
@@ -104,7 +105,9 @@ class Context:
         waiting = {edge.at.rank for edge in self.finding.cycle}
         for edge in self.finding.cycle:
             if not self._folds(edge.at):
-                self._row(edge.at).marks.append((CAUSE, sentence(edge)))
+                dropped = self.finding.code == "PG308"
+                says = "its partner's handle may die first" if dropped else sentence(edge)
+                self._row(edge.at).marks.append((CAUSE, says))
         rest = set(self.finding.ranks) - waiting
         if rest and self.finding.cycle:
             self.like.setdefault(self.finding.cycle[0].at.rank, []).extend(sorted(rest))
@@ -113,6 +116,8 @@ class Context:
                 self._row(place).marks.append((SIDE, self._last_seen(place)))
 
     def _last_seen(self, place: Location) -> str:
+        if self.finding.code == "PG308":
+            return "the handle of this call dies later"
         if place.op == "exit":
             return f"rank {place.rank} leaves here"
         if self.plan is not None and place.action == self.plan.length(place.rank) - 1:

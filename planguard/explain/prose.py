@@ -126,7 +126,8 @@ class FindingText:
         if finding.consequences:
             implied = ", ".join(map(_named_code, finding.consequences))
             facts.append(("implies", f"{implied}: what follows from this"))
-        if finding.code.startswith(OUTCOME_FAMILIES) and finding.severity == "error":
+        decides = finding.code.startswith(OUTCOME_FAMILIES) or finding.witness is not None
+        if decides and finding.severity == "error":
             facts.append(("scope", self._scope()))
             if self.tells_conditions:
                 facts += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.explain.lines import Line, line
-from planguard.words import cut
+from planguard.words import cut, plural
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -18,7 +18,7 @@ HEAD, TAIL = 12, 8
 
 ENDS = {
     "stuck": "ends stuck",
-    "mismatch": "ends in a match whose members disagree",
+    "mismatch": "ends in a mismatch",
 }
 
 
@@ -36,12 +36,13 @@ def schedule_lines(finding: Finding, plan: Plan | None, pad: str, width: int) ->
     if not witness.steps:
         return []
     texts = _Texts(finding, plan)
-    minimal = f"minimal: {len(witness.steps)} steps" if witness.minimal else "not minimal"
+    steps = _told(finding, witness)
+    minimal = f"minimal: {plural(len(steps), 'step')}" if witness.minimal else "not minimal"
     title = f"one execution that {ENDS[witness.end]} ({minimal})"
     out: list[Line] = [line(("gutter", f"{pad}= "), title)]
     ranks = sorted({step.rank for step in witness.steps})
     room = (width - len(pad) - 9) // max(1, len(ranks))
-    rows = _columns(witness, ranks, texts, room) if room >= NARROW else _list(witness, texts, width)
+    rows = _columns(steps, ranks, texts, room) if room >= NARROW else _list(steps, texts, width)
     return out + [line(f"{pad}  {row}") for row in [*rows, *_end(witness, texts)]]
 
 
@@ -61,18 +62,31 @@ class _Texts:
         return self.known.get((rank, action), "")
 
 
-def _shown(steps: tuple[WitnessStep, ...]) -> list[WitnessStep | None]:
+def _told(finding: Finding, witness: Witness) -> list[WitnessStep]:
+    """Return the steps; whether members that disagree complete is not predicted."""
+    if witness.end == "stuck":
+        return list(witness.steps)
+    places = [finding.primary, *finding.related_actions]
+    ends = {(at.rank, at.action) for at in places if at is not None}
+    return [
+        step
+        for step in witness.steps
+        if step.event != "complete" or (step.rank, step.action) not in ends
+    ]
+
+
+def _shown(steps: list[WitnessStep]) -> list[WitnessStep | None]:
     """Return the steps to show; None stands for those left out."""
     if len(steps) <= HEAD + TAIL + 1:
-        return list(steps)
+        return [*steps]
     return [*steps[:HEAD], None, *steps[-TAIL:]]
 
 
-def _columns(witness: Witness, ranks: list[int], texts: _Texts, room: int) -> list[str]:
+def _columns(steps: list[WitnessStep], ranks: list[int], texts: _Texts, room: int) -> list[str]:
     rows = ["step  " + "".join(f"rank {rank}".ljust(room) for rank in ranks)]
-    for step in _shown(witness.steps):
+    for step in _shown(steps):
         if step is None:
-            rows.append(f"      ... {len(witness.steps) - HEAD - TAIL:,} more steps")
+            rows.append(f"      ... {len(steps) - HEAD - TAIL:,} more steps")
             continue
         text = f"{step.event} #{step.action} {texts(step.rank, step.action)}"
         if len(text) >= room:
@@ -81,11 +95,11 @@ def _columns(witness: Witness, ranks: list[int], texts: _Texts, room: int) -> li
     return rows
 
 
-def _list(witness: Witness, texts: _Texts, width: int) -> list[str]:
+def _list(steps: list[WitnessStep], texts: _Texts, width: int) -> list[str]:
     rows = ["step  rank  event     action"]
-    for step in _shown(witness.steps):
+    for step in _shown(steps):
         if step is None:
-            rows.append(f"      ... {len(witness.steps) - HEAD - TAIL:,} more steps")
+            rows.append(f"      ... {len(steps) - HEAD - TAIL:,} more steps")
             continue
         action = f"#{step.action} {texts(step.rank, step.action)}"
         rows.append(f"{step.step:>4}  {step.rank:<4}  {step.event:<8}  {cut(action, width - 30)}")

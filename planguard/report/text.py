@@ -37,19 +37,23 @@ class _Stream:
 class TextReporter(_Stream):
     """The full rendering."""
 
+    _is_listing = False  # the last thing written was one line of a list
+
     def add(self, result: Result) -> None:
         """Write the diagnostics of one input."""
         self.results.append(result)
-        width = self.style.width
-        if result.verdict is None:
-            self.write([*refusal_lines(result, width), ()])
-        elif self.options.many and result.verdict.safe and not shown_findings(result.verdict):
+        verdict, width = result.verdict, self.style.width
+        if verdict is not None and self.options.many and _is_plain(verdict):
             self.write([_short_ok(result)])
+            self._is_listing = True
+            return
+        if verdict is None:
+            lines = [*refusal_lines(result, width), ()]
         else:
-            name = result.path
-            body = body_lines(result.verdict, result.plan, width, name=name)
-            ending = _outcome(result) if self.options.many else []
-            self.write([*body, *ending])
+            lines = body_lines(verdict, result.plan, width, name=result.path)
+            lines += _outcome(result) if self.options.many else []
+        self.write([(), *lines] if self._is_listing else lines)
+        self._is_listing = False
 
 
 class ConciseReporter(_Stream):
@@ -98,6 +102,11 @@ def refusal_lines(result: Result, width: int) -> list[Line]:
 
 
 # --- last lines ----------------------------------------------------------------------------------
+
+
+def _is_plain(verdict: Verdict) -> bool:
+    """Tell whether one line says it all: the plan is safe, and nothing else was found."""
+    return verdict.safe and not shown_findings(verdict)
 
 
 def _short_ok(result: Result) -> Line:
