@@ -16,6 +16,7 @@ from planguard.reordering.blocks import take_apart
 from planguard.reordering.buffers import UndecidedError, buffers_of, ready_of
 from planguard.reordering.flushes import conflict, flushes
 from planguard.reordering.fusion_findings import (
+    arrives,
     describe,
     moved,
     out_of_round,
@@ -157,7 +158,7 @@ class _Decision:
     @staticmethod
     def _sequence(buffer: Buffer, ready: Ready, arrival: Any) -> list[tuple[str, ...]]:
         done = flushes(buffer, ready, _cap(buffer, ready), arrival)
-        return [tuple(sorted(ready.name(e) for e in flush.elements)) for flush in done]
+        return [tuple(ready.name(e) for e in flush.elements) for flush in done]
 
     def _settled(self, usual: Merged, fixed: Verdict) -> Verdict:
         """Every rank has one sequence of flushes: the verdict on them is the verdict."""
@@ -181,13 +182,11 @@ class _Decision:
         assert other is not None  # noqa: S101  a clash has a partner
         theirs = self._sequence(*other, range(len(other[1].leaves)))
         pair = describe(clash[0], self._sequence(buffer, ready, clash[2]), theirs)
-        arrival = ", ".join(ready.name(element) for element in clash[2][:12])
         same = [r for held in self.held for b, r in held if b.id == buffer.id]
         policy = largest_safe(buffer, same)
         verdict = moved(self.plan, odd.ordered, shown)
-        verdict = out_of_round(
-            verdict, buffer, clash[0], (*pair, f"ready there in the order {arrival}"), policy
-        )
+        notes = (*pair, arrives(ready, clash[2]))
+        verdict = out_of_round(verdict, buffer, clash[0], notes, policy)
         condition = (SafeIff("fusion-order", buffers=(buffer.id,)),) if fixed.safe else ()
         return apply_ledger(
             replace(

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from planguard.plan.plan import Plan
     from planguard.reordering.blocks import Leaf
-    from planguard.reordering.buffers import Buffer
+    from planguard.reordering.buffers import Buffer, Ready
     from planguard.reordering.strategy import Ordered
     from planguard.verdict import Finding, Verdict
 
 _ROUND = frozenset(
     {"PG102", "PG201", "PG202", "PG203", "PG204", "PG205", "PG206", "PG212", "PG213"}
 )
-_SHOWN = 6
+_SHOWN = 3
 
 
 def moved(plan: Plan, ordered: Ordered, verdict: Verdict) -> Verdict:
@@ -48,6 +48,14 @@ def describe(
         f"rank {rank} may flush {_sequence(mine, same)}",
         f"while another member of the group flushes {_sequence(theirs, same)}",
     )
+
+
+def arrives(ready: Ready, order: Sequence[int]) -> str:
+    """Return what becomes ready early in an order, against the order of the program."""
+    at = next((at for at, element in enumerate(order) if element != at), None)
+    if at is None:
+        return "its members become ready there in the order of the program"
+    return f"there {ready.name(order[at])} becomes ready before {ready.name(at)}"
 
 
 def _sequence(flushed: Sequence[tuple[str, ...]], start: int) -> str:
