@@ -142,7 +142,7 @@ class _Rank:
                 continue
             if leaf.fields["op"] != "compute" or leaf.fields.get("deps"):
                 op = leaf.fields["op"]
-                raise UndecidedError(f"a {op} may change places with members of a fused buffer")
+                raise UndecidedError(f"`{op}` may change places with members of a fused buffer")
             self._check((leaf,))
             self._add({k: v for k, v in leaf.fields.items() if k != "x-after"}, (leaf,))
 
@@ -157,7 +157,7 @@ class _Rank:
             references = [*leaf.fields.get("deps", ()), *leaf.fields.get("x-after", ())]
             if self._named(leaf.fields) or self.names & set(references):
                 op = leaf.fields["op"]
-                raise UndecidedError(f"a {op} that refers to a member of a fused buffer")
+                raise UndecidedError(f"`{op}` refers to a member of a fused buffer")
 
     def _wait(self, number: int, item: dict[str, Any], leaf: Leaf) -> None:
         """Wait for the flushes of the named members; that launches what is left in a buffer."""
@@ -202,7 +202,7 @@ class _Rank:
             if item["op"] != "wait" or not self._named(item):
                 op = item["op"]
                 raise UndecidedError(
-                    f"a {op} before fused buffer {buffer.id} is settled: its flushes may come"
+                    f"`{op}` before fused buffer {buffer.id} is settled: its flushes may come"
                     " before or after it"
                 )
 

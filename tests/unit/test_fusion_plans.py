@@ -239,3 +239,45 @@ def test_agreed_flush_beside_other_communication_is_unknown() -> None:
     assert planguard.check(plan).outcome is Outcome.UNKNOWN
     plan["fusion"][0]["coordination"] = "rank0-broadcast"
     assert planguard.check(plan).outcome is Outcome.SAFE
+
+
+def on_mesh(**buffer: Any) -> dict[str, Any]:
+    """Return a plan of 2 x 2 ranks with a tensor-parallel collective between gradients."""
+
+    def member(name: str) -> dict[str, Any]:
+        return {key: value for key, value in gradient(name).items() if key != "label"} | {
+            "group": "dp"
+        }
+
+    actions = [
+        {"op": "unordered", "body": [member("a"), member("b")]},
+        {"op": "all_reduce", "group": "tp", "bytes": 4},
+        {"op": "unordered", "body": [member("c")]},
+        {"op": "wait", "work": ["a", "b", "c"]},
+    ]
+    spec = {"id": "fused", "group": "dp", "members": ["a", "b", "c"], "cap_bytes": 8}
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": 4,
+        "mesh": {"dims": [["dp", 2], ["tp", 2]]},
+        "groups": {"dp": {"mesh_dims": ["dp"]}, "tp": {"mesh_dims": ["tp"]}},
+        "fusion": [spec | buffer],
+        "ranks": {"0-3": {"actions": actions}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("buffer", "expected"),
+    [
+        ({}, Outcome.SAFE),
+        ({"cap_bytes": 4}, Outcome.MISMATCH),
+        ({"coordination": "rank0-broadcast"}, Outcome.UNKNOWN),
+        ({"coordination": "negotiated"}, Outcome.UNKNOWN),
+        ({"membership": "fixed", "launch": "ordered", "cap_bytes": 4}, Outcome.SAFE),
+    ],
+)
+def test_family_of_groups_with_other_communication(
+    buffer: dict[str, Any], expected: Outcome
+) -> None:
+    """A buffer over a family is one per instance; other collectives lie between its blocks."""
+    assert planguard.check(on_mesh(**buffer)).outcome is expected
