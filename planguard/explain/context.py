@@ -20,6 +20,8 @@ GAP = "..."
 
 _SAYS: dict[str, tuple[str, str]] = {
     "PG102": ("in one of the open orders this meets other data on rank {other}", ""),
+    "PG103": ("a flush may hold other members here than on rank {other}", ""),
+    "PG104": ("fused with other members than on rank {other}", ""),
     "PG107": ("may be in flight together with the other group's call", ""),
     "PG201": ("another collective than on rank {other}", ""),
     "PG202": ("another size than on rank {other}", ""),
@@ -35,6 +37,7 @@ _SAYS: dict[str, tuple[str, str]] = {
     "PG304": ("reads the buffer", "still in flight"),
     "PG305": ("writes the buffer", "still in flight"),
     "PG306": ("uses the buffer", "still in flight"),
+    "PG307": ("nothing flushes the buffer after this", ""),
     "PG308": ("the handle is dropped here", "started here"),
     "PG309": ("nobody records this event", ""),
     "PG310": ("destroys the group", "still pending"),
@@ -129,7 +132,7 @@ class Context:
         finding, primary = self.finding, self.finding.primary
         if primary is None:
             return
-        says, beside = _SAYS.get(finding.code, ("", ""))
+        says, beside = _SAYS.get(finding.code, (finding.name.replace("-", " "), ""))
         others = [at for at in finding.related_actions if at.rank != primary.rank]
         other = others[0].rank if others else primary.rank
         self._row(primary).marks.append((CAUSE, says.format(other=other)))
