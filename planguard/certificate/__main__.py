@@ -7,6 +7,9 @@ from pathlib import Path
 
 from planguard.certificate.checker import RejectedError, check
 
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+"""What reading JSON of another shape ends in."""
+
 
 def main(arguments: list[str]) -> int:
     """Check one certificate and print one line; 2 where a file cannot be read."""
@@ -19,8 +22,11 @@ def main(arguments: list[str]) -> int:
     except RejectedError as error:
         print(f"rejected: {error}")
         return 1
-    except (OSError, ValueError) as error:
+    except OSError as error:
         print(f"unreadable: {error}", file=sys.stderr)
+        return 2
+    except MALFORMED as error:
+        print(f"not a flat plan and a certificate: {error!r}", file=sys.stderr)
         return 2
     return 0
 
