@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -79,6 +81,20 @@ def test_specifications_conform(spec: OperationSpec) -> None:
     found = check_operation(spec, plans=25)
     assert set(found.outcomes) >= {"SAFE", "DEADLOCK", "MISMATCH", "POTENTIAL_DEADLOCK"}
     assert spec not in operations.registered()
+
+
+def test_the_python_kernels_conform_too() -> None:
+    """The Python twin of the kernels passes the same conformance tests as the native ones."""
+    script = (
+        "from planguard import kernels\n"
+        "from planguard.operations import OperationSpec\n"
+        "from planguard.testing import check_operation\n"
+        "assert kernels.IMPLEMENTATION == 'python'\n"
+        "check_operation(OperationSpec(name='deal', degree='root'), plans=15)\n"
+        "check_operation(OperationSpec(name='ring_shift', agree=('splits',)), plans=15)\n"
+    )
+    environment = {**os.environ, "PLANGUARD_KERNELS": "python"}
+    subprocess.run([sys.executable, "-c", script], env=environment, timeout=100, check=True)
 
 
 @pytest.mark.parametrize("edge", [lambda *_: -1, lambda *_: 0.5])
