@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from planguard import kernels
 from planguard.catalog import report_order
 from planguard.execution.advice import name_potential, safe_iff, with_help
-from planguard.execution.decide import Decider, Decision
 from planguard.execution.cause import make_finding
+from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
 from planguard.execution.fold import fold
 from planguard.execution.ledger import apply_ledger
@@ -21,8 +21,8 @@ from planguard.execution.notes import (
     mixed_findings,
     small_group_findings,
 )
-from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.execution.undecided import nothing_to_check, undecided
+from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 from planguard.plan.operations import used
 from planguard.reordering.fusion import over_flushes
@@ -73,7 +73,9 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
         classes=len(plan.code.programs),
         ms=(time.perf_counter() - started) * 1e3,
     )
-    return replace(verdict, stats=stats, plan=_info(plan), native=kernels.IMPLEMENTATION == "native")
+    return replace(
+        verdict, stats=stats, plan=_info(plan), native=kernels.IMPLEMENTATION == "native"
+    )
 
 
 def _info(plan: Plan) -> PlanInfo:
@@ -96,9 +98,7 @@ def _matrix(plan: Plan, columns: Any, options: CheckOptions, selected: Verdict) 
         outcomes[name] = verdict.outcome
         codes[name] = tuple(sorted({f.code for f in verdict.findings if f.severity == "error"}))
         conditions += [c for c in verdict.safe_iff if c not in conditions]
-    return replace(
-        selected, models=outcomes, model_codes=codes, safe_iff=tuple(conditions)
-    )
+    return replace(selected, models=outcomes, model_codes=codes, safe_iff=tuple(conditions))
 
 
 def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
@@ -155,7 +155,9 @@ def _open(plan: Plan, model: str, findings: list[Finding]) -> Verdict:
     )
 
 
-def _verdict(decider: Decider, decision: Decision, options: CheckOptions, *, brief: bool) -> Verdict:
+def _verdict(
+    decider: Decider, decision: Decision, options: CheckOptions, *, brief: bool
+) -> Verdict:
     causes = [with_help(cause) for cause in fold(decision.causes)]
     if not brief:
         causes = causes[: options.explain_limit]

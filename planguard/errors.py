@@ -34,7 +34,7 @@ class PlanError(PlanGuardError):
     Attributes:
         code: Finding code, for example ``PG901`` (schema), ``PG906`` (unknown field), ``PG403``.
         file: Name of the input as given, or None for objects in memory.
-        path: Where in the input: a JSON path such as ``$.ranks.2.actions[18].peer``, a CSV cell, a line.
+        path: Where in the input: a JSON path such as ``$.ranks.2.actions[18].peer``, a CSV cell.
         value: The offending value, shortened to at most 80 characters.
     """
 

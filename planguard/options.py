@@ -26,7 +26,7 @@ class CheckOptions:
         model: One of ``MODEL_NAMES``, or ``"all"``. None: the plan's own ``model``, else ``nccl``.
         budget: Wall-clock seconds for the parts that are not linear; None means no limit.
         eager_bytes: Message threshold k of ``mpi-eager`` and ``mpi-pg``, bytes.
-        max_resident_kernels: Pin K, the number of co-resident kernels of a device; None: K in 1..inf.
+        max_resident_kernels: Pin K, the number of co-resident kernels; None: K in 1..inf.
         strict_start_order: False also lets a device start kernels in any order (opt-in).
         certificate: Make a certificate; None means only below 10**6 actions on request.
         explain_limit: How many findings to explain in full.

@@ -171,8 +171,8 @@ class Approximation:
     Attributes:
         kind: Short name, for example ``dynamic-shape``, ``no-labels``, ``spmd-substitution``.
         message: One sentence.
-        direction: ``over`` admits executions that may not exist: it spoils a witness that touches it.
-            ``under`` leaves executions out: it spoils SAFE. ``exact`` is only a note.
+        direction: ``over`` admits executions that may not exist: it spoils a witness that
+            touches it. ``under`` leaves executions out: it spoils SAFE. ``exact`` is only a note.
         actions: ``(rank, action)`` it touches; empty with ``scope='plan'`` means all.
         used: Whether the answer touched it.
     """

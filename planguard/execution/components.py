@@ -14,10 +14,10 @@ def components(edges: dict[int, list[int]]) -> list[list[int]]:
     on_stack: set[int] = set()
     stack: list[int] = []
     found: list[list[int]] = []
-    for root in edges:
+    for root, first in edges.items():
         if root in order:
             continue
-        work = [(root, iter(edges[root]))]
+        work = [(root, iter(first))]
         _enter(root, order, low, stack, on_stack)
         while work:
             node, successors = work[-1]

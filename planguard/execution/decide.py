@@ -15,12 +15,12 @@ from planguard.errors import InternalError
 from planguard.execution.classify import Cause, explain_cycle, explain_orphan
 from planguard.execution.executor import Execution, execute
 from planguard.execution.mismatch import (
+    blocking_rounds,
     candidates,
     explain_mismatch,
     find_mismatches,
     home_of,
     own_matches,
-    blocking_rounds,
 )
 from planguard.execution.stuck import Cycle, Orphan, StuckState, host_waits
 from planguard.semantics.model import ExecutionModel, Family, Scenario, lenient, strict
@@ -117,7 +117,10 @@ class Decider:
             if not mismatches:
                 mismatches = [explain_mismatch(worst, m) for m in find_mismatches(worst, suspects)]
             own, implied = self._own_causes(worst, mismatches, suspects)
-        own = [replace(cause, finding=replace(cause.finding, certainty="some-execution")) for cause in own]
+        own = [
+            replace(cause, finding=replace(cause.finding, certainty="some-execution"))
+            for cause in own
+        ]
         shown = best if worst.completes else worst
         if mismatches:
             return Decision(
@@ -159,7 +162,9 @@ def stuck_causes(execution: Execution) -> list[Cause]:
     """
     state = StuckState(execution)
     causes = []
-    for cycle, others in _first_of_each(execution, state.cycles(), lambda c: [s.at for s in c.steps]):
+    for cycle, others in _first_of_each(
+        execution, state.cycles(), lambda c: [s.at for s in c.steps]
+    ):
         cause = explain_cycle(execution, cycle)
         stands = tuple(step.at for step in cycle.steps)
         causes.append(_equivalent(replace(cause, stands=stands), others))

@@ -19,7 +19,11 @@ MAX_ENTRIES = 400_000_000
 _FAILURES = {
     1: ("PG402", "the peer lies beyond the edge of the mesh", 'set "wrap": true for a ring'),
     2: ("PG403", "the peer is not a member of the group", "name a group that holds both ranks"),
-    3: ("PG010", "a rank cannot send to or receive from itself", "remove the action or fix the peer"),
+    3: (
+        "PG010",
+        "a rank cannot send to or receive from itself",
+        "remove the action or fix the peer",
+    ),
     4: ("PG401", "the rank is not a member of the group", "select only the members of the group"),
     5: ("PG404", "the root is not a member of the group", "root is a global rank of the group"),
     6: ("PG901", "the plan has too many actions", "raise the limit or shrink the loops"),

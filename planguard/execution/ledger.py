@@ -1,4 +1,4 @@
-"""The approximation ledger applied to a verdict: what spoils SAFE, what spoils a witness (ADR 0007).
+"""The approximation ledger applied to a verdict: what spoils SAFE, what a witness (ADR 0007).
 
 An *under*-approximation leaves executions out: a SAFE that rests on it is UNKNOWN. An
 *over*-approximation admits executions that may not exist: a finding whose witness touches it is
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def apply_ledger(verdict: Verdict) -> Verdict:
-    """Return the verdict with every approximation marked as used or not, lowered where it must be."""
+    """Return the verdict with each approximation marked as used or not, lowered where needed."""
     if not verdict.approximations or verdict.unknown:
         return verdict
     if verdict.safe:

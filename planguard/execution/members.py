@@ -64,9 +64,7 @@ def describe_match(execution: Execution, match: int) -> Match:
     channel = lanes.class_chan[cls % len(lanes.class_chan)]
     columns = execution.columns
     ranks = (columns.chan_src[channel], columns.chan_dst[channel])
-    return Match(
-        "pair", columns.chan_ginst[channel], match - lanes.class_base[cls], ranks, match
-    )
+    return Match("pair", columns.chan_ginst[channel], match - lanes.class_base[cls], ranks, match)
 
 
 def _describe_ext(execution: Execution, match: int) -> Match:
@@ -98,9 +96,7 @@ def members_of(execution: Execution, match: Match) -> tuple[Member, ...]:
     """Return the actions that form a pair or a round, absent ones with entry None."""
     if match.type in {"round", "edge"}:
         round_ = describe_match(execution, match.number)
-        return tuple(
-            Member(rank, round_entry(execution, rank, round_)) for rank in round_.ranks
-        )
+        return tuple(Member(rank, round_entry(execution, rank, round_)) for rank in round_.ranks)
     if match.type == "pair":
         src, dst = match.ranks
         return (

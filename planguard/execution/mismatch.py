@@ -185,9 +185,7 @@ def _batch_entry(execution: Execution, rank: int, entry: int) -> int:
 def explain_mismatch(execution: Execution, mismatch: Mismatch) -> Cause:
     """Return the finding of a mismatch; the minority of the members is to blame."""
     odd = mismatch.found.odd
-    places = {
-        m.rank: place_of(execution, m.rank, m.entry or 0) for m in mismatch.members
-    }
+    places = {m.rank: place_of(execution, m.rank, m.entry or 0) for m in mismatch.members}
     blamed = [places[rank] for rank in odd if rank in places]
     primary = locate(execution, blamed[0])
     others = _both_sides(mismatch, places, primary.rank)

@@ -44,7 +44,9 @@ def rerun(plan: Plan, model: ExecutionModel, scenario: Scenario) -> Run:
     blocked = stuck_by_rank(execution)
     cyclic = bool(blocked) and bool(StuckState(execution).cycles())
     return Run(
-        tuple(steps), tuple((place.rank, place.action) for _, place in sorted(blocked.items())), cyclic
+        tuple(steps),
+        tuple((place.rank, place.action) for _, place in sorted(blocked.items())),
+        cyclic,
     )
 
 

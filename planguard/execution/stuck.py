@@ -142,7 +142,7 @@ class StuckState:
             path = _cycle_through(start, self.edges, inside)
             if path and (not best or len(path) < len(best)):
                 best = path
-            if len(best) == 2:  # noqa: PLR2004  no shorter cycle exists
+            if len(best) == 2:
                 break
         return best
 
@@ -196,7 +196,7 @@ class StuckState:
 
 def _across_ranks(steps: list[Step]) -> list[Step]:
     """Join steps between lanes of one rank with the step that follows them."""
-    if len({step.at.rank for step in steps} | {step.owed.rank for step in steps}) < 2:  # noqa: PLR2004
+    if len({step.at.rank for step in steps} | {step.owed.rank for step in steps}) < 2:
         return steps
     while steps and steps[-1].at.rank == steps[-1].owed.rank:
         steps = [steps[-1], *steps[:-1]]

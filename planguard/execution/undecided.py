@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.classify import make_finding
@@ -39,7 +40,9 @@ def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
             if kind in present
         ]
     if columns.has_any_source or columns.has_any_tag:
-        reasons.append(("PG904", "a receive from any source or with any tag: its sender is a choice"))
+        reasons.append(
+            ("PG904", "a receive from any source or with any tag: its sender is a choice")
+        )
     if columns.has_wait_choice:
         reasons.append(("PG902", "a wait for any or some of several handles"))
     if options.max_resident_kernels is not None:
@@ -68,14 +71,17 @@ def nothing_to_check(plan: Plan, columns: Any) -> Finding | None:
 
 
 def _matches_something(columns: Any) -> bool:
-    if any(sent and received for sent, received in zip(columns.send_count, columns.recv_count, strict=True)):
+    if any(
+        sent and received
+        for sent, received in zip(columns.send_count, columns.recv_count, strict=True)
+    ):
         return True
     if columns.has_any_source or columns.has_any_tag:
         return True
     offsets, counts = columns.ginst_off, columns.slot_count
     return any(
         sum(1 for count in counts[start:end] if count) > 1
-        for start, end in zip(offsets[:-1], offsets[1:], strict=True)
+        for start, end in itertools.pairwise(offsets)
         if end - start > 1
     )
 
@@ -83,9 +89,5 @@ def _matches_something(columns: Any) -> bool:
 def _only_small_groups(columns: Any) -> bool:
     """Whether the plan communicates, but only in groups of one rank (they are exempt)."""
     offsets, counts = columns.ginst_off, columns.slot_count
-    used = [
-        end - start
-        for start, end in zip(offsets[:-1], offsets[1:], strict=True)
-        if any(counts[start:end])
-    ]
+    used = [end - start for start, end in itertools.pairwise(offsets) if any(counts[start:end])]
     return bool(used) and all(size == 1 for size in used) and not len(columns.chan_src)

@@ -92,7 +92,7 @@ def _add_waits(graph: nx.DiGraph[Any], execution: Execution, state: StuckState, 
     _add_absent(graph, execution, state, lane, node, owing)
 
 
-def _add_absent(  # noqa: PLR0913  an edge is made of all of it
+def _add_absent(
     graph: nx.DiGraph[Any],
     execution: Execution,
     state: StuckState,

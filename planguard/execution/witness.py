@@ -12,10 +12,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.execution.rerun import rerun
 from planguard.execution.members import Member, describe_match, members_of
 from planguard.execution.project import Projection, project
 from planguard.execution.references import referred
+from planguard.execution.rerun import rerun
 from planguard.execution.stuck import place_of
 from planguard.verdict import Witness, WitnessStep
 
@@ -129,9 +129,7 @@ def _try(execution: Execution, keep: Keep, ranks: frozenset[int]) -> Candidate |
     )
 
 
-def _try_prefixes(
-    execution: Execution, cause: Cause, ranks: frozenset[int]
-) -> Candidate | None:
+def _try_prefixes(execution: Execution, cause: Cause, ranks: frozenset[int]) -> Candidate | None:
     last: dict[int, int] = {}
     for place in (*cause.blocked, *cause.owed):
         last[place.rank] = max(place.action, last.get(place.rank, 0))

@@ -92,7 +92,9 @@ def _part(item: dict[str, Any], places: Iterator[int]) -> Leaf | Block:
         for place, fields in enumerate(chain):
             before.append({len(leaves) - 1} if place else set())
             kept = {key: value for key, value in fields.items() if key != "after"}
-            leaves.append(Leaf({**kept, "x-after": fields.get("after", [])}, next(places), (number, place)))
+            leaves.append(
+                Leaf({**kept, "x-after": fields.get("after", [])}, next(places), (number, place))
+            )
     ids = {leaf.fields["id"]: at for at, leaf in enumerate(leaves) if "id" in leaf.fields}
     for at, leaf in enumerate(leaves):
         before[at] |= {ids[name] for name in leaf.fields["x-after"]}

@@ -68,9 +68,7 @@ class Explored:
     reason: str = ""
 
 
-def explore(
-    plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions
-) -> Explored:
+def explore(plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions) -> Explored:
     """Decide a plan over all orders that its ``unordered`` blocks admit.
 
     Args:
@@ -84,7 +82,7 @@ def explore(
     if problem:
         return Explored(Outcome.UNKNOWN, reason=problem)
     if all(_is_free(order, model) for order in orders):
-        return _decide_all(plan, flat, orders, [_first(orders)], model, options, "any-order")
+        return _decide_all(flat, orders, [_first(orders)], model, options, "any-order")
     total = 1
     for order in orders:
         for block in order.blocks:
@@ -92,7 +90,7 @@ def explore(
             if total > LIMIT and options.budget is None:
                 reason = f"more than {LIMIT:,} combinations of orders; no cheaper exact route yet"
                 return Explored(Outcome.UNKNOWN, reason=reason)
-    return _decide_all(plan, flat, orders, _combinations(orders), model, options, "explorer")
+    return _decide_all(flat, orders, _combinations(orders), model, options, "explorer")
 
 
 def _label(plan: Plan, orders: list[RankOrder]) -> str:
@@ -108,7 +106,7 @@ def _label(plan: Plan, orders: list[RankOrder]) -> str:
                 if op in POINT_TO_POINT or op == "batch":
                     return f"an unlabeled {op} that may change places with another of its channel"
                 if not _same_program(plan, fields, order.rank):
-                    return f"an unlabeled {op} that may change places, on ranks with different programs"
+                    return f"an unlabeled {op} that may move, on ranks with different programs"
                 fields["label"] = f"~{programs[order.rank]}:{number}:{block.leaves[at].path}"
     return ""
 
@@ -119,7 +117,11 @@ def _same_program(plan: Plan, fields: dict[str, Any], rank: int) -> bool:
     members: Any = range(plan.world_size)
     if name != "world":
         members = next(
-            (g.members(rank, plan.mesh) for g in plan.groups if plan.group_name(g.name, rank) == name),
+            (
+                g.members(rank, plan.mesh)
+                for g in plan.groups
+                if plan.group_name(g.name, rank) == name
+            ),
             range(plan.world_size),
         )
     return len({programs[member] for member in members}) == 1
@@ -175,8 +177,7 @@ def put_in_order(
     return Ordered(read({**document, "ranks": ranks}), tuple(places))
 
 
-def _decide_all(  # noqa: PLR0913  one loop needs all of it
-    plan: Plan,
+def _decide_all(
     flat: dict[str, Any],
     orders: list[RankOrder],
     combinations: Any,

@@ -1,1 +1,1 @@
-"""When an action may start and complete: the nine execution models and what a match must agree on."""
+"""When an action may start and complete: nine execution models, and what a match agrees on."""

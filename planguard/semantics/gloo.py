@@ -47,8 +47,8 @@ GLOO_DETAIL = ExecutionModel(
     exit_withdraws=True,
     new_group=NewGroup.MEMBERS,
     mismatch=(
-        "TORCH_DISTRIBUTED_DEBUG=DETAIL, measured: an error for kind, shape and dtype; root, reduce "
-        "op and point-to-point sizes are not seen"
+        "TORCH_DISTRIBUTED_DEBUG=DETAIL, measured: an error for kind, shape and dtype; root, "
+        "reduce op and point-to-point sizes are not seen"
     ),
 )
 

@@ -95,7 +95,9 @@ class _Walk:
         elif kind == Kind.EVENT_RECORD:
             self.recorded.add(a)
         elif kind == Kind.EVENT_WAIT and a not in self.recorded:
-            self._note("PG309", "error", f"event {node.event!r} is waited for but never recorded", action)
+            self._note(
+                "PG309", "error", f"event {node.event!r} is waited for but never recorded", action
+            )
         elif kind == Kind.DESTROY:
             self._destroy(node.group, action)
         started = is_point_to_point(kind) or is_collective(kind) or kind == Kind.BATCH
@@ -106,7 +108,11 @@ class _Walk:
     def _start(self, node: Any, action: int, handle: int) -> None:
         group = getattr(node, "group", UNSET)
         flight = _InFlight(
-            action, node, "world" if group is UNSET else group, _names(node.reads), _names(node.writes)
+            action,
+            node,
+            "world" if group is UNSET else group,
+            _names(node.reads),
+            _names(node.writes),
         )
         if handle:
             self.flying[handle - 1] = flight
@@ -116,7 +122,9 @@ class _Walk:
     def _drop(self, slot: int, action: int) -> None:
         flight = self.flying.pop(slot, None)
         if flight is not None:
-            message = f"the handle of {flight.node.__struct_config__.tag} is dropped before its wait"
+            message = (
+                f"the handle of {flight.node.__struct_config__.tag} is dropped before its wait"
+            )
             self._note("PG308", "warning", message, action, flight.action)
 
     def _destroy(self, group: str, action: int) -> None:

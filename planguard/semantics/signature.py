@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from planguard.plan.code import Signature
     from planguard.semantics.model import ExecutionModel
 
+
 @dataclass(frozen=True)
 class Side:
     """One member of a match: its rank, what it issues, and the label of its data."""
@@ -48,9 +49,7 @@ class Disagreement:
         return tuple(sorted(rank for _, ranks in minority for rank in ranks))
 
 
-def disagreement(
-    sides: list[Side], model: ExecutionModel, *, pair: bool
-) -> Disagreement | None:
+def disagreement(sides: list[Side], model: ExecutionModel, *, pair: bool) -> Disagreement | None:
     """Return the first disagreement among the members of a match, or None.
 
     Args:

@@ -18,10 +18,12 @@ def step(*items, then=()):
 
 
 def reduce(group, **more):
+    """One all_reduce on a group."""
     return {"op": "all_reduce", "group": group, "bytes": 4, **more}
 
 
 def blocks(document):
+    """The blocks of open order of all ranks."""
     plan = planguard.load(document)
     _, orders = take_apart(plan, expand(plan))
     return [block for order in orders for block in order.blocks]
@@ -52,7 +54,7 @@ def test_a_nested_list_keeps_its_order():
 
 
 def test_opposite_orders_of_synchronous_groups_may_deadlock():
-    """Synchronous collectives of two groups in open order: some orders hang, so POTENTIAL_DEADLOCK."""
+    """Synchronous collectives of two groups in open order: some orders hang, others pass."""
     document = step(reduce("A", label="a"), reduce("B", label="b"))
     for model in ("gloo", "nccl", "mpi-sync"):
         verdict = planguard.check(document, model=model)

@@ -11,12 +11,14 @@ import planguard
 from planguard.cli import main
 
 
-
 def document():
     """A plan in which both ranks send before they receive, after one good exchange."""
 
     def program(peer, *, first):
-        good = [{"op": "send", "peer": peer, "bytes": 64}, {"op": "recv", "peer": peer, "bytes": 64}]
+        good = [
+            {"op": "send", "peer": peer, "bytes": 64},
+            {"op": "recv", "peer": peer, "bytes": 64},
+        ]
         bad = [{"op": "send", "peer": peer, "bytes": 64}, {"op": "recv", "peer": peer, "bytes": 64}]
         return {"actions": [*(good if first else good[::-1]), *bad]}
 
@@ -28,18 +30,21 @@ def document():
 
 
 def as_file(tmp_path):
+    """A plan file."""
     path = tmp_path / "bug.plan.json"
     path.write_text(json.dumps(document()), encoding="utf-8")
     return path
 
 
 def as_gzip(tmp_path):
+    """A gzipped plan file."""
     path = tmp_path / "bug.plan.json.gz"
     path.write_bytes(gzip.compress(json.dumps(document()).encode()))
     return path
 
 
 def as_dict(_tmp_path):
+    """The decoded document."""
     return document()
 
 
@@ -57,6 +62,7 @@ def as_templates(tmp_path):
 
 
 def as_builder(_tmp_path):
+    """A plan made in memory."""
     builder = planguard.PlanBuilder(2)
     for rank, order in enumerate(("send recv send recv", "recv send send recv")):
         program = builder.program([rank])

@@ -22,10 +22,12 @@ def load(*programs, groups=None):
 
 
 def send(peer):
+    """A blocking send."""
     return {"op": "send", "peer": peer, "bytes": 4}
 
 
 def recv(peer):
+    """A blocking receive."""
     return {"op": "recv", "peer": peer, "bytes": 4}
 
 
