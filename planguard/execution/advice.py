@@ -115,7 +115,10 @@ def safe_iff(decider: Decider, decision: Decision) -> tuple[SafeIff, ...]:
     """Return the conditions under which an unsafe plan becomes safe, each decided by runs."""
     if decision.outcome not in {Outcome.DEADLOCK, Outcome.POTENTIAL_DEADLOCK}:
         return ()
-    if any(cause.finding.code.startswith("PG2") and cause.finding.code < "PG207" for cause in decision.causes):
+    if any(
+        cause.finding.code.startswith("PG2") and cause.finding.code < "PG207"
+        for cause in decision.causes
+    ):
         return ()
     found: list[SafeIff] = []
     if decision.potential and decider.model.family is Family.DEVICE:

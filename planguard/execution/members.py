@@ -156,7 +156,7 @@ def _pair_entry(execution: Execution, match: Match, rank: int, *, send: bool) ->
         if batched is not None and bool(columns.op[at] & MEMBER) is not batched:
             continue
         if seen == match.position:
-            return at - start
+            return int(at - start)
         seen += 1
     return None
 

@@ -157,7 +157,7 @@ def _is_issued(execution: Execution, rank: int, entry: int) -> bool:
     if host is None or state.pc[host] >= lanes.lane_off[host + 1]:
         return True
     stands = lanes.origin[state.pc[host]]
-    return stands == NONE or entry <= stands
+    return bool(stands == NONE or entry <= stands)
 
 
 def _has_arrived(execution: Execution, rank: int, entry: int) -> bool:

@@ -53,7 +53,7 @@ def hazard_findings(plan: Plan, model: str) -> list[Finding]:
 def leftover_findings(execution: Execution) -> list[Finding]:
     """Return PG210 for asynchronous actions of a completed run that never meet a partner."""
     columns = execution.columns
-    found = []
+    found: list[Finding] = []
     for channel, (sent, received) in enumerate(
         zip(columns.send_count, columns.recv_count, strict=True)
     ):

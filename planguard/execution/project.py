@@ -90,7 +90,9 @@ class _Cutter:
             ]
             return fields
         if "peer" in fields and fields["peer"] != "any":
-            fields["peer"] = self.new[self.plan.peer(rank, node)]
+            peer = self.plan.peer(rank, node)
+            assert peer is not None  # noqa: S101  only "any" has none
+            fields["peer"] = self.new[peer]
         if "root" in fields:
             fields["root"] = self.new[fields["root"]]
         if "group" in fields or fields["op"] in _GROUPED:

@@ -84,7 +84,7 @@ class _Walk:
 
     def _step(self, place: int, kind: int, action: int) -> None:
         op, a, b = self.program.code[place * WORDS : place * WORDS + 3]
-        node = self.program.nodes[place]
+        node: Any = self.program.nodes[place]
         if kind == Kind.WAIT:
             self.flying.pop(a, None)
         elif kind == Kind.WAIT_MANY and b == 0:
