@@ -29,7 +29,7 @@ class Check:
         add("--planner", metavar="NAME", help="adapter to read PATH with")
         add("--model", metavar="NAME", help="execution model, or all")
         add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
-        add("--certificate", metavar="FILE", help="write certificates of SAFE")
+        add("--certificate", metavar="FILE", help="write a certificate of SAFE")
         _add_output(parser.add_argument_group("output"))
         _add_gate(parser.add_argument_group("gate"))
 
