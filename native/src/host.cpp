@@ -172,18 +172,8 @@ void Lowerer::leave() {
   if (!leaving.arrivals.empty()) leaving_.push_back(std::move(leaving));
 }
 
-// A lost arrival becomes one that nobody shares. All losses are found before any is made.
 void Lowerer::withdraw() {
-  if (leaving_.empty()) return;
-  Withdrawal past(out_);
-  std::vector<std::pair<uint32_t, std::vector<uint64_t>>> lost;
-  for (const Leaving& leaving : leaving_)
-    lost.push_back({out_.lane_rank[leaving.lane], past.lost(leaving)});
-  for (const auto& [rank, words] : lost) {
-    if (words.empty()) continue;
-    uint32_t dead = layout_.ext({static_cast<uint32_t>(Ext::dead) << 24, rank, 0, 0}, NONE);
-    for (uint64_t at : words) out_.code[at] = dead << 2 | ARRIVE;
-  }
+  if (!leaving_.empty()) Withdrawal(out_, layout_).apply(leaving_);
 }
 
 }  // namespace planguard

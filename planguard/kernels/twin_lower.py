@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planguard.kernels.twin_issue import Issuing
-from planguard.kernels.twin_rules import ARRIVE, LowerOptions, Rules, Signatures, Why
+from planguard.kernels.twin_rules import LowerOptions, Rules, Signatures, Why
 from planguard.kernels.twin_withdraw import Withdrawal
 from planguard.plan.actions import NONE, Kind, is_collective, is_point_to_point
 
@@ -37,17 +37,9 @@ class Lowerer(Issuing):
         return out
 
     def _withdraw(self) -> None:
-        """Turn every arrival that an exit may take along into one that nobody shares."""
-        if not self.leaving:
-            return
-        # All losses are found before any is made.
-        past, out = Withdrawal(self.out), self.out
-        lost = [(out.lane_rank[leaving.lane], past.lost(leaving)) for leaving in self.leaving]
-        for rank, words in lost:
-            if words:
-                dead = self.dead(rank)
-                for at in words:
-                    out.code[at] = dead << 2 | ARRIVE
+        """Let those wait for ever whose partner may leave before they are done."""
+        if self.leaving:
+            Withdrawal(self.out, self.dead).apply(self.leaving)
 
     def _lower_rank(self, rank: int) -> None:
         self.start_rank(rank)

@@ -325,6 +325,9 @@ def test_exit_takes_back_what_nobody_waited_for(kernel: Any) -> None:
     # The reply proves that the message arrived.
     reply = plan([isend(1, "h"), recv(1), leave], [recv(0), send(0)])
     assert stuck(kernel, reply, "gloo") == set()
+    # This one only proves that it was asked for.
+    early = plan([isend(1, "h"), recv(1), leave], [irecv(0, "h"), send(0), wait("h")])
+    assert stuck(kernel, early, "gloo") == {1}
 
 
 def test_chained_rounds_end_where_exact_ones_do(kernel: Any) -> None:
