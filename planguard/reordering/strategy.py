@@ -149,13 +149,22 @@ def _first(orders: list[RankOrder]) -> tuple[tuple[tuple[int, ...], ...], ...]:
     return tuple(tuple(next(extensions(b)) for b in order.blocks) for order in orders)
 
 
-def _combinations(
-    orders: list[RankOrder],
-) -> Iterator[tuple[tuple[tuple[int, ...], ...], ...]]:
-    per_rank = [
-        list(itertools.product(*(extensions(block) for block in order.blocks))) for order in orders
-    ]
-    return itertools.product(*per_rank)
+def _combinations(orders: list[RankOrder]) -> Iterator[tuple[tuple[tuple[int, ...], ...], ...]]:
+    """Yield every choice of one linear extension per block, none of them held in advance."""
+    blocks = [block for order in orders for block in order.blocks]
+    sizes = [sum(1 for _ in order.blocks) for order in orders]
+    for flat in _choices(blocks):
+        rest = iter(flat)
+        yield tuple(tuple(itertools.islice(rest, size)) for size in sizes)
+
+
+def _choices(blocks: list[Block]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    if not blocks:
+        yield ()
+        return
+    for first in extensions(blocks[0]):
+        for others in _choices(blocks[1:]):
+            yield (first, *others)
 
 
 def put_in_order(
