@@ -30,7 +30,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         "from importlinter.cli import lint_imports_command; lint_imports_command()"
     )
     return subprocess.run(
-        [sys.executable, "-S", "-c", script, "--no-cache"],
+        [sys.executable, "-S", "-c", script, "--no-cache", "--no-logo"],
         cwd=folder,
         capture_output=True,
         text=True,
