@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -9,10 +10,12 @@ from urllib.parse import quote
 from planguard.explain.lines import Style, render
 from planguard.explain.prose import FindingText
 from planguard.explain.reasons import around, name, sentence
+from planguard.plan.pointers import line_of
 from planguard.report.places import Places, Spot
 from planguard.words import clean
 
 if TYPE_CHECKING:
+    from planguard.plan.pointers import Step
     from planguard.report import Result
     from planguard.verdict import Edit, Finding, Location, Repair, Witness, WitnessStep
 
@@ -173,38 +176,39 @@ def _logical(rank: int, action: int) -> dict[str, str]:
 
 def _replacement(lines: list[str], text: bytes, edit: Edit) -> dict[str, Any] | None:
     """Return an edit as a region of lines; None where the action does not stand on its own line."""
-    import json
-
-    from planguard.plan.pointers import line_of
-
-    steps = [int(part) if part.isdigit() else part for part in _pointer(edit.pointer)]
-    try:
-        number = line_of(text, steps)
-    except (IndexError, ValueError):
-        return None
+    steps = _steps(json.loads(text), edit.pointer)
+    number = None if steps is None else line_of(text, steps)
     if number is None:
         return None
     row = lines[number - 1]
-    body = row.strip()
     indent = len(row) - len(row.lstrip())
     try:
-        json.loads(body.removesuffix(","))
+        length = json.JSONDecoder().raw_decode(row[indent:])[1]
     except ValueError:
-        return None
-    if edit.op == "remove" and not body.endswith(","):
-        return None  # the comma to remove stands on the line before
+        return None  # the action goes over several lines
     value = json.dumps(edit.value)
     if edit.op == "remove":
+        if row[indent + length :].strip() != ",":
+            return None  # the last of its list: a comma on the line before would have to go
         region = {"startLine": number, "startColumn": 1, "endLine": number + 1, "endColumn": 1}
         return {"deletedRegion": region}
     if edit.op == "add":
         region = {"startLine": number, "startColumn": 1, "endLine": number, "endColumn": 1}
         return {"deletedRegion": region, "insertedContent": {"text": f"{' ' * indent}{value},\n"}}
-    end = indent + len(body.removesuffix(",")) + 1
-    region = {"startLine": number, "startColumn": indent + 1, "endLine": number, "endColumn": end}
+    begin, end = indent + 1, indent + length + 1
+    region = {"startLine": number, "startColumn": begin, "endLine": number, "endColumn": end}
     return {"deletedRegion": region, "insertedContent": {"text": value}}
 
 
-def _pointer(pointer: str) -> list[str]:
-    """Return the parts of a JSON Pointer (RFC 6901)."""
-    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+def _steps(document: Any, pointer: str) -> list[Step] | None:
+    """Resolve a JSON Pointer (RFC 6901); None if it names nothing."""
+    steps: list[Step] = []
+    for part in pointer.split("/")[1:]:
+        key: Step = part.replace("~1", "/").replace("~0", "~")
+        try:
+            key = int(part) if isinstance(document, list) else key
+            document = document[key]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return None
+        steps.append(key)
+    return steps
