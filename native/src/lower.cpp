@@ -21,6 +21,7 @@ Lanes Lowerer::run() {
       if (!is_forced(match)) out_.need[match] = NONE;
   out_.lane_off.push_back(out_.code.size());
   withdraw();
+  order_lanes();
   return std::move(out_);
 }
 
@@ -114,6 +115,34 @@ bool Lowerer::repeat_rank() {
   out_.lane_kind.push_back(PROGRAM);
   if (!device()) out_.lane_soft.push_back(begin + recipes_.soft(rank_));
   return true;
+}
+
+// Lanes that send to each other start together: any order ends in the same state, but a pipeline
+// that runs as a whole stays in the cache, and all first stages of a large plan do not.
+void Lowerer::order_lanes() {
+  uint32_t world = c_.world_size;
+  std::vector<uint32_t> parent(world), size(world, 0), place(world);
+  for (uint32_t rank = 0; rank < world; ++rank) parent[rank] = rank;
+  auto root = [&](uint32_t rank) {
+    while (parent[rank] != rank) rank = parent[rank] = parent[parent[rank]];
+    return rank;
+  };
+  for (size_t channel = 0; channel < c_.chan_src.size(); ++channel) {
+    if (c_.chan_src[channel] == NONE || c_.chan_dst[channel] == NONE) continue;
+    uint32_t left = root(c_.chan_src[channel]), right = root(c_.chan_dst[channel]);
+    parent[std::max(left, right)] = std::min(left, right);
+  }
+  uint32_t lanes = static_cast<uint32_t>(out_.lane_rank.size()), components = 0, total = 0;
+  for (uint32_t rank = 0; rank < world; ++rank) components += root(rank) == rank;
+  if (components == 1 || components == world) return;
+  for (uint32_t rank : out_.lane_rank) ++size[root(rank)];
+  for (uint32_t rank = 0; rank < world; ++rank) {
+    place[rank] = total;
+    total += size[rank];
+  }
+  out_.order.resize(lanes);
+  for (uint32_t lane = 0; lane < lanes; ++lane)
+    out_.order[place[root(out_.lane_rank[lane])]++] = lane;
 }
 
 void Lowerer::finish() {

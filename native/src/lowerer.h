@@ -75,6 +75,7 @@ class Lowerer {
   void prepare();
   void lower_rank();
   bool repeat_rank();
+  void order_lanes();
   void finish();
   uint64_t step(uint64_t at);
 

@@ -20,8 +20,8 @@ struct Match {
 // Lanes that can go on. The last one woken runs first: what it touches is in the cache.
 class Ready {
  public:
-  explicit Ready(uint32_t n) : lanes_(n) {
-    for (uint32_t lane = n; lane-- > 0;) push(lane);
+  Ready(uint32_t n, const std::vector<uint32_t>& order) : lanes_(n) {
+    for (uint32_t place = n; place-- > 0;) push(order.empty() ? place : order[place]);
   }
   bool empty() const { return !size_; }
   void push(uint32_t lane) { lanes_[size_++] = lane; }
@@ -72,7 +72,7 @@ RunState run(const Lanes& lanes) {
     all[lane] = {code + lanes.lane_off[lane], code + lanes.lane_off[lane + 1], 0};
   Big<Match> matches(lanes.need.size());
   for (size_t match = 0; match < matches.size(); ++match) matches[match] = {lanes.need[match], 0};
-  Ready ready(n);
+  Ready ready(n, lanes.order);
   while (!ready.empty()) advance(ready.pop(), all.data(), matches.data(), ready);
   RunState state;
   state.pc.reserve(n);

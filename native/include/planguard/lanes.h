@@ -70,6 +70,7 @@ struct Lanes {
   std::vector<uint32_t> lane_rank;
   std::vector<uint8_t> lane_kind;   // 0 program or stream, 1 queue, 2 host
   std::vector<uint64_t> lane_soft;  // first instruction at which being stuck does not block the host
+  std::vector<uint32_t> order;  // in which lanes start; empty for their own order
   Big<uint32_t> need;
   Big<uint32_t> origin;  // entry of every instruction, NONE when synthetic
   Big<uint8_t> why;
