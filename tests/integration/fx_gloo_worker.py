@@ -41,16 +41,6 @@ def wait_on_a_view(rank, group):
     return 0.0
 
 
-def two_on_one_tensor(rank, group):
-    """Reduce a tensor twice in place and wait once."""
-    if rank:
-        value = torch.full((4,), float(rank))
-        C.all_reduce_(value, "sum", group.group_name)
-        C.all_reduce_(value, "sum", group.group_name)
-        return C.wait_tensor(value)[0].item()
-    return 0.0
-
-
 def send_waits_for_its_receiver(rank, group):
     """Wait for an isend whose receive is posted one second later; peers are ranks of the group."""
     if rank == 1:

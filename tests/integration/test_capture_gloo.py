@@ -20,7 +20,6 @@ FACTS = {
     "root_of_a_group": [0.0, 2.0, 2.0],
     "second_wait": [0.0, 3.0, 3.0],
     "wait_on_a_view": [0.0, 3.0, 3.0],
-    "two_on_one_tensor": [0.0, 6.0, 6.0],
     "send_waits_for_its_receiver": [0.0, 1.0, 1.0],
 }
 
