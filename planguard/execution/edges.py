@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planguard.execution.locate import locate
-from planguard.execution.members import MEMBER, members_of
+from planguard.execution.members import MEMBER, describe_match, members_of, round_entry
 from planguard.execution.stuck import place_of
 from planguard.verdict import CycleEdge
 
@@ -115,10 +115,12 @@ def own_place(execution: Execution, match: Match, rank: int) -> Place | None:
     """Return the place of ``rank``'s own member of a match, or None."""
     if match.type not in {"pair", "round", "edge"}:
         return None
-    for member in members_of(execution, match):
-        if member.rank == rank and member.entry is not None:
-            return place_of(execution, rank, member.entry)
-    return None
+    if match.type == "pair":
+        entry = next((m.entry for m in members_of(execution, match) if m.rank == rank), None)
+    else:
+        # Of a group of thousands only this rank's program is searched.
+        entry = round_entry(execution, rank, describe_match(execution, match.number))
+    return None if entry is None else place_of(execution, rank, entry)
 
 
 def view_of(execution: Execution, place: Place) -> ActionView:

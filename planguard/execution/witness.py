@@ -78,7 +78,8 @@ def _core(execution: Execution, cause: Cause) -> tuple[Keep, frozenset[int]]:
         first = min(cause.blocked, key=lambda place: place.rank)
         keep = {(first.rank, first.action)}
         match = describe_match(execution, cause.matches[0])
-        absent = [r for r in match.ranks if r not in {p.rank for p in cause.blocked}]
+        present = {p.rank for p in cause.blocked}
+        absent = [rank for rank in match.ranks if rank not in present]
         others = absent[:1] or [r for r in match.ranks if r != first.rank][:1]
         return frozenset(_close(execution, keep)), frozenset([*others, *_root(execution, first)])
     closed = _close(execution, keep)
