@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.catalog import find
@@ -12,7 +14,7 @@ from planguard.words import plural
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
-    from planguard.verdict import Evidence, Finding, Stats, Verdict
+    from planguard.verdict import Evidence, Finding, Location, Stats, Verdict
 
 ROLE = {
     Outcome.SAFE: "ok",
@@ -88,9 +90,8 @@ def body_lines(
 def _findings(verdict: Verdict, plan: Plan | None, width: int, name: str) -> list[list[Line]]:
     blocks: list[list[Line]] = []
     told: set[str] = set()
-    for finding in verdict.findings:
-        if _is_reason(finding) or finding.suppressed is not None:
-            continue
+    shown = [f for f in verdict.findings if not _is_reason(f) and f.suppressed is None]
+    for finding in fold_alike(shown):
         identity = "" if finding.witness is None else finding.witness.id
         text = FindingText(
             finding,
@@ -103,6 +104,33 @@ def _findings(verdict: Verdict, plan: Plan | None, width: int, name: str) -> lis
         told.add(identity)
         blocks.append(text.lines(width))
     return blocks
+
+
+def fold_alike(findings: list[Finding]) -> list[Finding]:
+    """Join findings that differ in rank numbers only: planners write the same bug for every pair.
+
+    Result files keep them apart; to a reader the ranks of the others are enough.
+    """
+    first: dict[object, Finding] = {}
+    for finding in findings:
+        places = [edge.at for edge in finding.cycle]
+        if finding.primary is not None and not places:
+            places = [finding.primary, *finding.related_actions]
+        message = re.sub(r"\d+", "", finding.message)
+        key: object = (finding.code, finding.severity, message, tuple(map(_alike, places)))
+        if len(places) < 2:
+            key = id(finding)  # too little to compare
+        known = first.get(key)
+        if known is None:
+            first[key] = finding
+        else:
+            others = (*known.equivalent, finding.ranks, *finding.equivalent)
+            first[key] = replace(known, equivalent=others)
+    return list(first.values())
+
+
+def _alike(place: Location) -> tuple[object, ...]:
+    return place.action, place.op, re.sub(r"\d+", "", place.text), place.source
 
 
 def _is_reason(finding: Finding) -> bool:

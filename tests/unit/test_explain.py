@@ -199,3 +199,21 @@ def test_unsafe_plan_errors_carry_their_verdict() -> None:
     with pytest.raises(planguard.UnsafePlanError) as caught:
         planguard.require(head_to_head())
     assert "PG001" in planguard.explain(caught.value.verdict)
+
+
+def test_the_same_bug_of_many_pairs_is_told_once() -> None:
+    """Findings that differ in rank numbers only are one block with the ranks of the others; a
+    finding at another action stays its own.
+    """
+    builder = planguard.PlanBuilder(8)
+    for rank in range(8):
+        program = builder.program(rank)
+        if rank > 5:
+            program.compute(op_name="late")
+        program.send(rank ^ 1, bytes=4)
+        program.recv(rank ^ 1, bytes=4)
+    verdict = planguard.check(builder.build())
+    text = planguard.explain(verdict)
+    assert len(verdict.findings) == 4
+    assert text.count("error[PG001]") == 2
+    assert "= same bug: ranks (2,3) (4,5), folded by symmetry" in text
