@@ -86,7 +86,9 @@ class CertificateWriter:
             with target.open("wb" if self._force else "xb") as file:
                 file.write(encode(verdict.certificate))
         except OSError as error:
-            raise UsageError(f"cannot write a certificate: {error}", hint="choose another") from None
+            raise UsageError(
+                f"cannot write a certificate: {error}", hint="choose another"
+            ) from None
         print(f"wrote {target}: python -m planguard.certificate {flat} {target}", file=sys.stderr)
 
     def close(self) -> None:

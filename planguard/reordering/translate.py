@@ -26,7 +26,7 @@ def translate(plan: Plan, explored: Explored, verdict: Verdict) -> Verdict:
     ordered = explored.ordered
     assert ordered is not None  # noqa: S101  only decided explorations come here
     certain = explored.shown is not None and explored.shown.outcome is explored.outcome
-    some = not certain or explored.schedules > 1 and explored.outcome is not Outcome.SAFE
+    some = not certain or (explored.schedules > 1 and explored.outcome is not Outcome.SAFE)
     several = some and not _always(explored)
     findings = tuple(
         _finding(plan, ordered, finding, reordered=several) for finding in verdict.findings

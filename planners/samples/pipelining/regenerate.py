@@ -8,7 +8,7 @@ compares instead of writing; ``--large`` writes the 8x16 orders, which are not k
 repository. The files come from torch 2.13.
 """
 
-# ruff: noqa: INP001, SLF001, T201 - a script beside its data; torch's passes are private
+# ruff: noqa: SLF001 - a script beside its data; torch's passes are private
 
 from __future__ import annotations
 
