@@ -148,19 +148,19 @@ def command(arguments, repetitions, environment=None):
 
 
 def table_of_phases(sizes, repetitions):
-    """Print nanoseconds per action by phase and size."""
+    """Print nanoseconds of processor time per action, by phase and size."""
     names = "ranks|actions|text, KB|read, ms|expand|lower|run|run, ms|sum, ms|bytes per action"
     print("|", names.replace("|", " | "), "|")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for size in sizes:
         found = child("phases", size, "native", repetitions)
-        wall, n = found["wall"], found["actions"]
-        per = {phase: wall[phase] * 1e9 / n for phase in PHASES}
-        total = sum(wall.values()) * 1e3
+        cpu, n = found["cpu"], found["actions"]
+        per = {phase: cpu[phase] * 1e9 / n for phase in PHASES}
+        total = sum(cpu.values()) * 1e3
         print(
-            f"| {found['ranks']:,} | {n:,} | {found['text'] / 1e3:.0f} | {wall['read'] * 1e3:.1f} "
+            f"| {found['ranks']:,} | {n:,} | {found['text'] / 1e3:.0f} | {cpu['read'] * 1e3:.1f} "
             f"| {per['expand']:.1f} | {per['lower']:.1f} | {per['run']:.1f} "
-            f"| {wall['run'] * 1e3:.1f} | {total:.1f} | {found['bytes']:.1f} |"
+            f"| {cpu['run'] * 1e3:.1f} | {total:.1f} | {found['bytes']:.1f} |"
         )
 
 

@@ -13,6 +13,7 @@ from planguard.report import ReportOptions, Result
 from planguard.report.baseline import Baseline, read_baseline
 from planguard.report.policy import apply_policy, passes
 from planguard.report.terminal import style_for
+from planguard.words import plural
 
 if TYPE_CHECKING:
     import argparse
@@ -133,7 +134,7 @@ class Job:
             self._write_baseline(results)
         covered = sum(1 for r in results if r.verdict is not None and r.verdict.unknown)
         if self.args.allow_unknown and covered:
-            plans = "1 undecided plan" if covered == 1 else f"{covered:,} undecided plans"
+            plans = plural(covered, "undecided plan")
             print(f"--allow-unknown covered {plans}", file=sys.stderr)
         codes = {self._code_of(result) for result in results}
         return next((code for code in (2, 1, 3) if code in codes), 0)
@@ -158,7 +159,7 @@ class Job:
         baseline.file.write_text(baseline.text(), encoding="utf-8")
         accepted = sum(baseline.counts.values())
         print(
-            f"wrote {baseline.file} ({accepted:,} findings accepted); "
+            f"wrote {baseline.file} ({plural(accepted, 'finding')} accepted); "
             f"use it with: planguard check --baseline {baseline.file}",
             file=sys.stderr,
         )

@@ -264,7 +264,7 @@ def condition(safe: SafeIff) -> str:
         if needed <= EAGER_BYTES:
             return f"sends of {size(needed)} are buffered (mpi-eager may do so)"
         eager = f"mpi-eager buffers at most {size(EAGER_BYTES)}"
-        return f"sends of {size(needed)} are buffered ({eager}: stuck there too)"
+        return f"sends of {size(needed)} are buffered ({eager}: too little)"
     if safe.kind == "launch-order":
         groups = ", ".join(cut(clean(name)) for name in safe.groups)
         return f"the calls of groups {groups} start in one order on all ranks"
