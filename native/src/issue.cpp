@@ -155,8 +155,9 @@ bool Lowerer::poisoned(uint64_t at) const {
     uint32_t channel = c_.arg[at];
     bool send = is_send(kind);
     uint32_t peer = send ? c_.chan_dst[channel] : c_.chan_src[channel];
-    if (key.a != c_.chan_ginst[channel] || key.b != peer || bool(key.d) != send) continue;
-    if (!send || key.c == c_.chan_tag[channel]) return true;
+    if (key.a != c_.chan_ginst[channel] || key.b != peer) continue;
+    // A receive that swallowed its message stalls both directions of the pair (measured on gloo).
+    if (!key.d || (send && key.c == c_.chan_tag[channel])) return true;
   }
   return false;
 }

@@ -143,8 +143,12 @@ class Issuing(Hosting):
             return any(ginst == home and not send for ginst, _, _, send in self.poison)
         send = kind in SENDS
         peer = (columns.chan_dst if send else columns.chan_src)[arg]
-        wanted = (columns.chan_ginst[arg], peer, columns.chan_tag[arg] if send else NONE, send)
-        return wanted in self.poison
+        ginst = columns.chan_ginst[arg]
+        # A receive that swallowed its message stalls both directions of the pair.
+        swallowed = (ginst, peer, NONE, False)
+        return swallowed in self.poison or (
+            send and (ginst, peer, columns.chan_tag[arg], True) in self.poison
+        )
 
     # --- collectives -------------------------------------------------------------------------
 
