@@ -28,8 +28,8 @@ HELP = {
     "PG107": "use the groups in one order on all ranks, or wait for one before the other starts",
     "PG109": "create communicators eagerly, or first use them in one order on all ranks",
     "PG201": "let all members of the group issue the same collective in this round",
-    "PG202": "use one size on both sides",
-    "PG203": "use one element type on all sides",
+    "PG202": "give all sides of this call the same size",
+    "PG203": "give all sides of this call the same element type",
     "PG204": "use one reduce operation on all members",
     "PG205": "use one root on all members",
     "PG206": "make what each rank sends equal to what its peer expects",
@@ -62,6 +62,7 @@ MISSING = {
     "PG209": "add the matching send on {absent}, or remove the recv on {present}",
     "PG210": "add its partner on {absent}, or remove the call on {present}",
 }
+APART = "issue both sides in a batch, or both outside of one"
 
 
 def with_advice(finding: Finding) -> Finding:
@@ -106,6 +107,9 @@ def _named(place: Location) -> str:
 def _add(finding: Finding) -> str:
     """Say on which rank something is missing."""
     template = MISSING.get(finding.code)
+    if finding.code == "PG011" and finding.subkind == "orphan":
+        never = any(note.endswith("never meet") for note in finding.notes)
+        template = APART if never else MISSING["PG210"]
     absent = next(
         (note.partition(": ")[2] for note in finding.notes if note.startswith("missing")), ""
     )

@@ -130,6 +130,7 @@ class _Story:
             there = f"{self._who()} in {self.at.op} for its communicator to be created"
         if self.exited:
             verb = "leaves" if len(self.exited) == 1 else "leave"
+            what = what if self.match.type in {"round", "edge"} else f"using {what}"
             return f"{name_ranks(self.exited)} {verb} before {what}; {there}"
         verb = {"round": "reach", "edge": "reach", "new_group": "create"}.get(
             self.match.type, "use"

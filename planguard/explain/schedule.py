@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.explain.lines import Line, line
+from planguard.explain.lines import Line, flow, line
 from planguard.words import cut, plural
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def schedule_lines(finding: Finding, plan: Plan | None, pad: str, width: int) ->
     ranks = sorted({step.rank for step in witness.steps})
     room = (width - len(pad) - 9) // max(1, len(ranks))
     rows = _columns(steps, ranks, texts, room) if room >= NARROW else _list(steps, texts, width)
-    return out + [line(f"{pad}  {row}") for row in [*rows, *_end(witness, texts)]]
+    out += [line(f"{pad}  {row}") for row in rows]
+    return out + flow(line(f"{pad}        "), _end(witness, texts), width=width)
 
 
 class _Texts:
@@ -106,12 +107,12 @@ def _list(steps: list[WitnessStep], texts: _Texts, width: int) -> list[str]:
     return rows
 
 
-def _end(witness: Witness, texts: _Texts) -> list[str]:
+def _end(witness: Witness, texts: _Texts) -> str:
     if witness.end == "mismatch":
-        return ["      silent corruption, abort or hang"]
+        return "silent corruption, abort or hang"
     stuck = [
         f"r{rank}#{action} {texts(rank, action).partition('  ')[0]}"
         for rank, action in witness.blocked
     ]
     more = f" and {len(stuck) - 6} more" if len(stuck) > 6 else ""
-    return [f"      stuck: {', '.join(stuck[:6])}{more}"]
+    return f"stuck: {', '.join(stuck[:6])}{more}"

@@ -194,6 +194,15 @@ def test_text_of_case(name: str, shell, snapshot) -> None:
     snapshot(f"cases/{name}.txt", shell(plans, *arguments))
 
 
+def test_text_of_suppressed_and_stale_findings(shell, snapshot) -> None:
+    """PG908 counts what a baseline accepts, PG909 names what it accepts in vain."""
+    known = {"pair.plan.json": eager(4)}
+    shell(known, "--write-baseline", "known.json")
+    snapshot("cases/suppressed.txt", shell(known, "--baseline", "known.json"))
+    repaired = {"pair.plan.json": safe()}
+    snapshot("cases/stale.txt", shell(repaired, "--baseline", "known.json"))
+
+
 def test_color_changes_nothing_but_color(shell) -> None:
     """Colored text without its escape sequences is the plain text."""
     plans, arguments = CASES["several"]

@@ -81,6 +81,14 @@ def test_a_diagnostic_answers_the_four_questions(number: str) -> None:
         assert "planguard explain PG" in block
 
 
+@pytest.mark.parametrize("number", ["PG006", "PG007", "PG009", "PG207", "PG208", "PG209", "PG210"])
+def test_a_missing_participant_is_never_called_a_cycle(number: str) -> None:
+    """Where somebody never comes, nothing waits in a circle: the text names who is missing."""
+    text = (HERE / "text" / f"{number}.txt").read_text(encoding="utf-8")
+    assert "cycle" not in text
+    assert "= missing:  rank" in text
+
+
 def test_every_code_of_today_has_a_golden_text() -> None:
     """No golden file without its example, no example without its golden file."""
     golden = {path.stem for path in (HERE / "text").glob("PG*.txt")}
