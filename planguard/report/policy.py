@@ -116,7 +116,9 @@ def _counted(findings: list[Finding]) -> list[Finding]:
     if not by:
         return []
     parts = listed([f"{number} by {who}" for who, number in sorted(by.items())])
-    return [_note("PG908", f"{plural(sum(by.values()), 'finding')} suppressed: {parts}")]
+    said = f"{plural(sum(by.values()), 'finding')} suppressed: {parts}"
+    kept = "the outcome stays what it is; --format json shows what was suppressed, and why"
+    return [_note("PG908", said, kept)]
 
 
 def _stale(allowed: Counter[Key], baseline: Baseline) -> list[Finding]:
@@ -135,7 +137,7 @@ def _stale(allowed: Counter[Key], baseline: Baseline) -> list[Finding]:
     return stale
 
 
-def _note(code: str, message: str) -> Finding:
+def _note(code: str, message: str, *notes: str) -> Finding:
     return Finding(
         code=code,
         name=CATALOG[code].name,
@@ -143,6 +145,7 @@ def _note(code: str, message: str) -> Finding:
         certainty="all-executions",
         evidence="P",
         message=message,
+        notes=notes,
     )
 
 
