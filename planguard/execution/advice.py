@@ -37,8 +37,8 @@ def _dependent(
 ) -> list[Cause]:
     finding = cause.finding
     if finding.certainty == "some-execution" and decider.model.drops_kill:
-        # Only dropped handles tell the two ends of these models apart.
-        return [_dropped(cause)]
+        # Dropped handles and exits alone tell the two ends of these models apart.
+        return [_left(cause) if _by_exit(decider) else _dropped(cause)]
     if finding.certainty != "some-execution" or not finding.cycle or finding.subkind != "cycle":
         return [cause]
     if decider.model.family is Family.DEVICE:
@@ -48,20 +48,42 @@ def _dependent(
     return [cause]
 
 
+def _by_exit(decider: Decider) -> bool:
+    """Whether an exit, without any dropped handle, takes away what a rank waits for."""
+    return not decider.run(replace(strict(decider.model), poison_drops=False)).completes
+
+
 def _dropped(cause: Cause) -> Cause:
-    entry = make_finding("PG308", "", severity="error", certainty="some-execution")
+    return _lost(
+        cause,
+        "PG308",
+        "when a dropped work handle dies before its match",
+        "on gloo a message is lost when its handle dies before both sides are there",
+    )
+
+
+def _left(cause: Cause) -> Cause:
+    return _lost(
+        cause,
+        "PG006",
+        "when its partner exits before their message has met",
+        "on gloo an exiting process takes the messages with it that it did not wait for",
+    )
+
+
+def _lost(cause: Cause, code: str, when: str, note: str) -> Cause:
+    entry = make_finding(code, "", severity="error", certainty="some-execution")
     hang = "hangs" if len(cause.finding.ranks) == 1 else "hang"
     finding = replace(
         cause.finding,
         code=entry.code,
         name=entry.name,
         severity="error",
-        message=f"{name_ranks(cause.finding.ranks)} {hang} when a dropped work handle dies before "
-        "its match",
-        notes=("on gloo a message is lost when its handle dies before both sides are there",),
-        related=(cause.finding.code,),
+        message=f"{name_ranks(cause.finding.ranks)} {hang} {when}",
+        notes=(note,),
+        related=tuple(other for other in (cause.finding.code,) if other != code),
     )
-    return replace(cause, finding=finding, shape=("PG308", *cause.shape[1:]))
+    return replace(cause, finding=finding, shape=(code, *cause.shape[1:]))
 
 
 def _buffering(cause: Cause, needed: int | None) -> Cause:

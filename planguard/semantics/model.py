@@ -80,7 +80,7 @@ class ExecutionModel:
         slots: Further kinds that share a slot, where kinds otherwise never meet.
         send_modes: MPI send modes are honored.
         drops_kill: A point-to-point handle that dies before its match poisons the pair.
-        exit_withdraws: ``exit`` takes the rank's unwaited actions with it.
+        exit_withdraws: ``exit`` may take the rank's unwaited actions with it.
         new_group: What ``new_group`` waits for.
         degree: Synchronization degree by kind where it is not ALL.
         early_degree: The same in the executions in which rooted collectives finish early.
@@ -130,13 +130,16 @@ class Scenario:
     single_queue: bool = False
     eager_bytes: int | None = None
     poison_drops: bool = False
+    exits_withdraw: bool = False
     early: bool = False
 
 
 def strict(model: ExecutionModel) -> Scenario:
     """Return the execution that makes the least progress."""
     return Scenario(
-        single_queue=model.serialized or model.free_launch, poison_drops=model.drops_kill
+        single_queue=model.serialized or model.free_launch,
+        poison_drops=model.drops_kill,
+        exits_withdraw=model.exit_withdraws,
     )
 
 
@@ -180,7 +183,7 @@ def rules_for(model: ExecutionModel, scenario: Scenario) -> dict[str, Any]:
         "eager": scenario.eager_bytes is not None,
         "eager_bytes": scenario.eager_bytes or 0,
         "poison_drops": scenario.poison_drops,
-        "exit_withdraws": model.exit_withdraws,
+        "exit_withdraws": scenario.exits_withdraw,
         "new_group": int(model.new_group),
         "degree": bytes(int(degree.get(kind, Degree.ALL)) for kind in _kinds()),
         "slot_class": _table({**model.spelling, **model.slots}),
