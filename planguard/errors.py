@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planguard.verdict import Verdict
+    from planguard.verdict import Finding, Verdict
 
 
 class PlanGuardError(Exception):
@@ -68,6 +68,8 @@ class UsageError(PlanGuardError):
 class UnsafePlanError(PlanGuardError):
     """Raised by ``planguard.require`` for a plan that is not SAFE.
 
+    Printed, it is the full diagnostic; ``message`` is the one-line summary.
+
     Attributes:
         verdict: The verdict that says why.
     """
@@ -79,6 +81,14 @@ class UnsafePlanError(PlanGuardError):
             hint="print(planguard.explain(error.verdict)) shows the full diagnostic",
         )
         self.verdict = verdict
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of the verdict."""
+        return self.verdict.findings
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.verdict}"
 
 
 class ReplayError(PlanGuardError):
