@@ -1,0 +1,24 @@
+"""What a run was seen doing. A recording is evidence, not a plan (docs/adr/0010)."""
+
+from __future__ import annotations
+
+from planguard.recording.compare import Comparison, RankComparison, Status, compare
+from planguard.recording.observed import UNRECORDED, Call, Observed, Progress
+from planguard.recording.planned import recording_of
+from planguard.recording.recording import Gap, RankRecord, RecordedGroup, Recording
+
+__all__ = [
+    "UNRECORDED",
+    "Call",
+    "Comparison",
+    "Gap",
+    "Observed",
+    "Progress",
+    "RankComparison",
+    "RankRecord",
+    "RecordedGroup",
+    "Recording",
+    "Status",
+    "compare",
+    "recording_of",
+]

@@ -1,0 +1,119 @@
+"""A recording without gaps as a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import PlanError
+from planguard.plan.format import read
+from planguard.recording.observed import POINT_TO_POINT
+
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
+    from planguard.recording.observed import Observed
+    from planguard.recording.recording import RankRecord, Recording
+
+NONBLOCKING = {"send": "isend", "recv": "irecv"}
+BLOCKING = {"isend": "send", "irecv": "recv"}
+
+
+def promote(recording: Recording, *, blocking: bool) -> Plan:
+    """Return the plan that every rank was seen following.
+
+    Raises:
+        PlanError: The recording has gaps; the message names them.
+    """
+    _refuse_gaps(recording)
+    ranks = {
+        str(rank): {"actions": _program(record, blocking=blocking)}
+        for rank, record in sorted(recording.ranks.items())
+    }
+    document: dict[str, Any] = {
+        "schema": "planguard.plan/1",
+        "world_size": recording.world_size,
+        "producer": {"tool": "+".join(recording.kinds) or "recording"},
+        "groups": _groups(recording),
+        "ranks": ranks,
+    }
+    if not document["groups"]:
+        del document["groups"]
+    return read(document)
+
+
+def _refuse_gaps(recording: Recording) -> None:
+    if not recording.gaps:
+        return
+    said = "; ".join(gap.message for gap in recording.gaps[:5])
+    more = len(recording.gaps) - 5
+    raise PlanError(
+        f"the recording has gaps and is no plan: {said}"
+        + (f"; and {more} more" if more > 0 else ""),
+        code=recording.gaps[0].code,
+        hint="add the missing dumps, or compare the recording with the intended plan",
+    )
+
+
+def _groups(recording: Recording) -> dict[str, Any]:
+    world = tuple(range(recording.world_size))
+    return {
+        name: {"ranks": list(group.members)}
+        for name, group in recording.groups.items()
+        if group.members and (name != "world" or group.members != world)
+    }
+
+
+def _program(record: RankRecord, *, blocking: bool) -> list[dict[str, Any]]:
+    program: list[dict[str, Any]] = []
+    works: list[str] = []  # handles nobody was seen waiting for
+    waited = {one.work for one in record.actions if one.call.op in ("wait", "drop")}
+    batches: dict[int, dict[str, Any]] = {}
+    for number, one in enumerate(record.actions):
+        is_async = (not blocking) if one.is_async is None else one.is_async
+        work = one.work or f"r{number}"
+        if one.batch is not None:
+            launch = batches.get(one.batch)
+            if launch is None:
+                launch = batches[one.batch] = {"op": "batch", "ops": []}
+                if is_async:
+                    launch["work"] = work
+                    works += [work] if work not in waited else []
+                program.append(launch)
+            launch["ops"].append(_fields(one, is_async=True))
+            continue
+        fields = _fields(one, is_async=is_async)
+        if is_async and one.call.is_communication:
+            fields["work"] = work
+            works += [work] if work not in waited and one.is_async is None else []
+        program.append(fields)
+    program += [{"op": "wait", "work": work} for work in works]
+    return program
+
+
+def _fields(one: Observed, *, is_async: bool) -> dict[str, Any]:
+    call = one.call
+    op = (NONBLOCKING if is_async else BLOCKING).get(call.op, call.op)
+    fields: dict[str, Any] = {"op": op}
+    optional = {
+        "group": call.group if call.group != "world" else None,
+        "root": call.root,
+        "reduce_op": call.reduce_op,
+        "label": call.label,
+        "in_splits": None if call.in_splits is None else list(call.in_splits),
+        "out_splits": None if call.out_splits is None else list(call.out_splits),
+    }
+    fields |= {name: value for name, value in optional.items() if value is not None}
+    if call.op in POINT_TO_POINT:
+        fields["peer"] = "any" if call.peer is None else call.peer
+        if call.tag:
+            fields["tag"] = call.tag
+    elif call.is_collective and is_async:
+        fields["async"] = True
+    if call.op in ("wait", "drop", "test") and one.work is not None:
+        fields["work"] = one.work
+    if call.count is not None and call.dtype is not None:
+        fields |= {"count": call.count, "dtype": call.dtype}
+    elif call.bytes is not None:
+        fields["bytes"] = call.bytes
+    if (at := call.source) is not None:
+        fields["src"] = [at.file, at.line or 0, at.function or ""]
+    return fields

@@ -1,0 +1,173 @@
+"""Recording: what the ranks of one run were seen doing, and what is missing from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from planguard.recording.observed import UNRECORDED, Observed
+from planguard.verdict import Location, Source
+from planguard.words import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from planguard.plan.plan import Plan
+
+WORLD = "world"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Something that the recording does not hold.
+
+    Attributes:
+        kind: ``missing-rank``, ``truncated-ring``, ``unresolved-group``, ``unrecorded-calls``,
+            ``unknown-size``.
+        message: One sentence.
+        code: Finding code: PG911, PG912, PG914 or PG904.
+        ranks: Ranks it concerns.
+        count: How much is missing, where that is known.
+    """
+
+    kind: str
+    message: str
+    code: str
+    ranks: tuple[int, ...] = ()
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class RecordedGroup:
+    """A process group as the recording names it.
+
+    Attributes:
+        name: Name in the recording; ``world`` is the default group.
+        ranks: Members in order, or None when the recording does not tell them.
+        seen: Ranks that used it or that some record names as members.
+        description: What the program calls it.
+        size: Number of members, where it is known.
+        is_inferred: The members were concluded from who took part, not recorded.
+        created: Position in the order of creation, where it is known.
+    """
+
+    name: str
+    ranks: tuple[int, ...] | None = None
+    seen: tuple[int, ...] = ()
+    description: str = ""
+    size: int | None = None
+    is_inferred: bool = False
+    created: int | None = None
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The members as far as they are known."""
+        return self.seen if self.ranks is None else self.ranks
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """What one rank was seen doing.
+
+    Attributes:
+        rank: Global rank.
+        actions: Observed actions in issue order.
+        dropped: Older actions that its recorder no longer held.
+        has_ended: True when the rank is known to have come to its end; None when not known.
+        stack: Its Python stack at the end, innermost frame first, libraries left out.
+        inside: Name of the communication call that stack stands in, or None.
+        file: Where it was read from.
+        version: Version of the recorder or library, where it is known.
+    """
+
+    rank: int
+    actions: tuple[Observed, ...] = ()
+    dropped: int = 0
+    has_ended: bool | None = None
+    stack: tuple[Source, ...] = ()
+    inside: str | None = None
+    file: str | None = None
+    version: str | None = None
+
+    @cached_property
+    def pending(self) -> tuple[int, ...]:
+        """Indices of the actions that were issued and not seen to complete."""
+        return tuple(place for place, one in enumerate(self.actions) if one.is_pending)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a run was seen doing.
+
+    Attributes:
+        world_size: Number of ranks of the run.
+        ranks: Records by global rank; a rank without one has unknown progress.
+        groups: Groups by name.
+        gaps: What is missing.
+        backend: ``gloo``, ``nccl``, ... or None when the calls name several or none.
+        kinds: Formats it was read from.
+        notes: What a reader had to assume, one sentence each.
+    """
+
+    world_size: int
+    ranks: Mapping[int, RankRecord]
+    groups: Mapping[str, RecordedGroup] = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
+    backend: str | None = None
+    kinds: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks of the run without a record."""
+        return tuple(rank for rank in range(self.world_size) if rank not in self.ranks)
+
+    @cached_property
+    def actions(self) -> int:
+        """Number of observed actions of all ranks."""
+        return sum(len(record.actions) for record in self.ranks.values())
+
+    @cached_property
+    def hidden(self) -> int:
+        """Number of calls that were counted and not recorded."""
+        return sum(
+            one.call.op == UNRECORDED for record in self.ranks.values() for one in record.actions
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """True when nothing is known to be missing."""
+        return not self.gaps
+
+    def members(self, group: str | None) -> tuple[int, ...]:
+        """Return the members of a group as far as they are known."""
+        found = self.groups.get(group or WORLD)
+        if found is None:
+            return tuple(range(self.world_size)) if group in (None, WORLD) else ()
+        return found.members
+
+    def location(self, rank: int, action: int) -> Location:
+        """Return the place of an observed action as findings name it."""
+        one = self.ranks[rank].actions[action]
+        return Location(
+            rank=rank,
+            action=action,
+            source=one.call.source,
+            text=clean(one.call.text()),
+            op=clean(one.call.op),
+        )
+
+    def to_plan(self, *, blocking: bool = True) -> Plan:
+        """Return the plan that every rank was seen following.
+
+        Args:
+            blocking: How calls are read of which the recording does not say whether the host
+                waited for them: inside the call, or at the end of the rank.
+
+        Raises:
+            PlanError: The recording has gaps; the message names them.
+        """
+        from planguard.recording.promote import promote
+
+        return promote(self, blocking=blocking)
