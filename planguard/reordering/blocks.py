@@ -1,11 +1,13 @@
 """Rank programs with open order, taken apart: fixed stretches and partially ordered blocks.
 
-A block is a fence at both ends. Inside it a nested list is a chain kept in order, and ``after``
-names actions of the same block that are issued first; nothing else orders two actions.
+A block is a fence at both ends. Inside it a nested list is a chain kept in order, ``after`` names
+actions of the same block that are issued first, and a wait or a computation comes after what it
+names; nothing else orders two actions.
 """
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -85,20 +87,62 @@ def _leaf_actions(columns: Any, rank: int) -> Iterator[int]:
 def _part(item: dict[str, Any], places: Iterator[int]) -> Leaf | Block:
     if item["op"] != "unordered":
         return Leaf(item, next(places))
-    leaves: list[Leaf] = []
-    before: list[set[int]] = []
-    for number, entry in enumerate(item["body"]):
-        chain = entry if isinstance(entry, list) else [entry]
-        for place, fields in enumerate(chain):
-            before.append({len(leaves) - 1} if place else set())
-            kept = {key: value for key, value in fields.items() if key != "after"}
-            leaves.append(
-                Leaf({**kept, "x-after": fields.get("after", [])}, next(places), (number, place))
-            )
-    ids = {leaf.fields["id"]: at for at, leaf in enumerate(leaves) if "id" in leaf.fields}
-    for at, leaf in enumerate(leaves):
-        before[at] |= {ids[name] for name in leaf.fields["x-after"]}
-    return Block(tuple(leaves), tuple(frozenset(names) for names in before))
+    growing = _Growing(places)
+    growing.body(item["body"], set(), ())
+    growing.order_by_name()
+    return Block(tuple(growing.leaves), tuple(frozenset(names) for names in growing.before))
+
+
+class _Growing:
+    """A block under construction; a block inside a chain is a fence at both ends too."""
+
+    def __init__(self, places: Iterator[int]) -> None:
+        self.places = places
+        self.leaves: list[Leaf] = []
+        self.before: list[set[int]] = []
+
+    def body(self, items: list[Any], first: set[int], path: tuple[int, ...]) -> None:
+        """Append the items of a body, each after ``first`` and none after another."""
+        for number, entry in enumerate(items):
+            last = first
+            for place, fields in enumerate(entry if isinstance(entry, list) else [entry]):
+                last = self._item(fields, last, (*path, number, place))
+
+    def _item(self, fields: dict[str, Any], first: set[int], path: tuple[int, ...]) -> set[int]:
+        """Append one item; return the leaves that end it."""
+        begin = len(self.leaves)
+        if fields["op"] == "unordered":
+            self.body(fields["body"], first, path)
+            for leaf in self.leaves[begin:]:
+                leaf.fields["x-after"] = [*leaf.fields["x-after"], *fields.get("after", [])]
+            return set(range(begin, len(self.leaves))) or first
+        kept = {key: value for key, value in fields.items() if key != "after"}
+        self.before.append(set(first))
+        self.leaves.append(
+            Leaf({**kept, "x-after": fields.get("after", [])}, next(self.places), path)
+        )
+        return {begin}
+
+    def order_by_name(self) -> None:
+        """Add what ``after`` says, and what a handle or a result orders by being used."""
+        ids = {leaf.fields["id"]: at for at, leaf in enumerate(self.leaves) if "id" in leaf.fields}
+        started: dict[str, int] = {}
+        ended: dict[str, set[int]] = {}
+        for at, leaf in enumerate(self.leaves):
+            fields = leaf.fields
+            self.before[at] |= {ids[name] for name in fields["x-after"]}
+            deps = fields.get("deps", []) if fields["op"] == "compute" else []
+            self.before[at] |= {ids[name] for name in deps if name in ids}
+            work = fields.get("work", [])
+            names = [work] if isinstance(work, str) else work
+            if fields["op"] in {"wait", "test", "drop"}:
+                self.before[at] |= {started[name] for name in names if name in started}
+                for name in names:
+                    ended.setdefault(name, set()).add(at)
+                continue
+            for name in names:
+                self.before[at] |= ended.pop(name, set())
+                started[name] = at
 
 
 def extensions(block: Block) -> Iterator[tuple[int, ...]]:
@@ -128,14 +172,43 @@ def count_extensions(block: Block, limit: int) -> int:
     return total
 
 
+def first_extension(block: Block) -> tuple[int, ...]:
+    """Return the linear extension that keeps the written order wherever it can."""
+    left = [len(names) for names in block.before]
+    followers: list[list[int]] = [[] for _ in block.leaves]
+    for leaf, names in enumerate(block.before):
+        for first in names:
+            followers[first].append(leaf)
+    ready = [leaf for leaf, count in enumerate(left) if not count]
+    order = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for leaf in followers[order[-1]]:
+            left[leaf] -= 1
+            if not left[leaf]:
+                heapq.heappush(ready, leaf)
+    return tuple(order)
+
+
+def below_masks(block: Block) -> list[int]:
+    """Return, for every leaf, the bit set of all leaves that must be issued before it."""
+    masks = [0] * len(block.leaves)
+    for leaf in first_extension(block):
+        for first in block.before[leaf]:
+            masks[leaf] |= masks[first] | 1 << first
+    return masks
+
+
+def above_masks(block: Block) -> list[int]:
+    """Return, for every leaf, the bit set of all leaves that must be issued after it."""
+    masks = [0] * len(block.leaves)
+    for leaf in reversed(first_extension(block)):
+        for first in block.before[leaf]:
+            masks[first] |= masks[leaf] | 1 << leaf
+    return masks
+
+
 def reaches(block: Block) -> list[set[int]]:
     """Return, for every leaf, all leaves that must be issued before it."""
-    closed: list[set[int]] = [set() for _ in block.leaves]
-    done: set[int] = set()
-    while len(done) < len(block.leaves):
-        for leaf in range(len(block.leaves)):
-            if leaf not in done and block.before[leaf] <= done:
-                for first in block.before[leaf]:
-                    closed[leaf] |= {first} | closed[first]
-                done.add(leaf)
-    return closed
+    masks = below_masks(block)
+    return [{leaf for leaf in range(len(masks)) if mask >> leaf & 1} for mask in masks]

@@ -2,18 +2,21 @@
 
 No execution mixes rounds iff on every communicator (and on every point-to-point channel) the
 actions of each member are totally ordered; two unordered ones can always be swapped by one rank
-alone (docs/explanation/theorems.md, T1).
+alone (docs/explanation/every-order.md, T1).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.actions import COLLECTIVE_KIND
-from planguard.reordering.blocks import reaches
+from planguard.reordering.blocks import Block, above_masks, below_masks
 
 if TYPE_CHECKING:
-    from planguard.reordering.blocks import Block, Leaf, RankOrder
+    from collections.abc import Iterator
+
+    from planguard.reordering.blocks import Leaf, RankOrder
 
 POINT_TO_POINT = {"send", "recv", "isend", "irecv"}
 Queue = tuple[Any, ...]
@@ -33,27 +36,66 @@ def queues_of(leaf: Leaf, *, use_tags: bool) -> set[Queue]:
     return found
 
 
-def movable(block: Block) -> list[int]:
+def _unordered_masks(block: Block, *, use_tags: bool) -> Iterator[tuple[int, int]]:
+    """Yield leaves that may change places within a queue, each with the bit set of the others."""
+    members: dict[Queue, int] = {}
+    queues = [queues_of(leaf, use_tags=use_tags) for leaf in block.leaves]
+    for at, mine in enumerate(queues):
+        for queue in mine:
+            members[queue] = members.get(queue, 0) | 1 << at
+    if all(mask & (mask - 1) == 0 for mask in members.values()):
+        return
+    below, above = below_masks(block), above_masks(block)
+    for at, mine in enumerate(queues):
+        free = ~(below[at] | above[at] | 1 << at)
+        others = 0
+        for queue in mine:
+            others |= members[queue] & free
+        if others:
+            yield at, others
+
+
+def movable(block: Block, *, use_tags: bool = False) -> list[int]:
     """Return the leaves that may change places with another leaf of one of their queues."""
-    queues = [queues_of(leaf, use_tags=False) for leaf in block.leaves]
-    closed = reaches(block)
-    found: set[int] = set()
-    for later in range(len(block.leaves)):
-        for earlier in range(later):
-            ordered = earlier in closed[later] or later in closed[earlier]
-            if not ordered and queues[earlier] & queues[later]:
-                found |= {earlier, later}
-    return sorted(found)
+    return [at for at, _ in _unordered_masks(block, use_tags=use_tags)]
+
+
+def swaps(block: Block, *, use_tags: bool) -> Iterator[tuple[int, int]]:
+    """Yield pairs of leaves of one queue that a rank may issue in either order."""
+    for at, others in _unordered_masks(block, use_tags=use_tags):
+        later = others >> (at + 1)
+        if later:
+            yield at, at + 1 + (later & -later).bit_length() - 1
+
+
+def tie_twins(block: Block, *, use_tags: bool) -> Block:
+    """Order actions that nothing tells apart: the same call, label and neighbors in the order.
+
+    Exchanging two of them turns every order into one that reads the same, so the orders that keep
+    them as written stand for all. Calls without a label are not tied: their data may differ.
+    """
+    before = [set(names) for names in block.before]
+    first: dict[Any, int] = {}
+    below, above = below_masks(block), above_masks(block)
+    tied = False
+    for at, _ in _unordered_masks(block, use_tags=use_tags):
+        fields = block.leaves[at].fields
+        if "label" not in fields or {"id", "work"} & fields.keys() or fields["op"] == "batch":
+            continue
+        shown = tuple(
+            sorted((k, repr(v)) for k, v in fields.items() if k not in {"src", "x-after"})
+        )
+        key = shown, below[at], above[at]
+        if key in first:
+            before[at].add(first[key])
+            tied = True
+        first[key] = at
+    return replace(block, before=tuple(map(frozenset, before))) if tied else block
 
 
 def swappable(order: RankOrder, *, use_tags: bool) -> tuple[Block, int, int] | None:
     """Return two leaves of one queue that a rank may issue in either order, or None."""
     for block in order.blocks:
-        queues = [queues_of(leaf, use_tags=use_tags) for leaf in block.leaves]
-        closed = reaches(block)
-        for later in range(len(block.leaves)):
-            for earlier in range(later):
-                ordered = earlier in closed[later] or later in closed[earlier]
-                if not ordered and queues[earlier] & queues[later]:
-                    return block, earlier, later
+        for first, second in swaps(block, use_tags=use_tags):
+            return block, first, second
     return None

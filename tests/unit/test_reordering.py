@@ -114,3 +114,21 @@ def test_findings_name_the_actions_of_the_plan():
     assert finding.witness is not None
     for rank, action in finding.witness.actions:
         assert plan.action_at(rank, action).op == "all_reduce"
+
+
+def test_a_block_inside_a_chain_is_open_too():
+    """A nested `unordered` leaves its own order open and fences its chain at both ends."""
+    inner = {"op": "unordered", "body": [reduce("A", label="a"), reduce("B", label="b")]}
+    (block, _) = blocks(step([{"op": "compute"}, inner, {"op": "compute"}]))
+    assert list(extensions(block)) == [(0, 1, 2, 3), (0, 2, 1, 3)]
+    verdict = planguard.check(step([inner]), model="gloo")
+    assert verdict.outcome is planguard.Outcome.POTENTIAL_DEADLOCK
+
+
+def test_a_wait_comes_after_its_start_and_a_computation_after_what_it_needs():
+    """Handles and data dependencies order actions of a block without `after`."""
+    start = reduce("A", **{"async": True}, work="h", id="a")
+    wait, compute = {"op": "wait", "work": "h"}, {"op": "compute", "deps": ["a"]}
+    (block, _) = blocks(step(start, wait, compute, reduce("B")))
+    assert reaches(block) == [set(), {0}, {0}, set()]
+    assert planguard.check(step(start, wait, compute), model="gloo").safe
