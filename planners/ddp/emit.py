@@ -1,0 +1,134 @@
+"""Calls of all ranks to a plan: equal ranks share a program, and the ledger says what is assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from .buckets import has_torch
+from .options import DdpOptions
+from .steps import rank_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+    from planguard.plan.program import ProgramBuilder
+
+    from .model import ModuleInfo
+    from .steps import Call
+
+
+@dataclass(frozen=True)
+class Job:
+    """A module, the size of the world and the options.
+
+    Attributes:
+        module: The module.
+        world_size: Number of ranks.
+        options: The options, those of single ranks inside.
+    """
+
+    module: ModuleInfo
+    world_size: int
+    options: DdpOptions
+
+
+def emit(job: Job, builder: type[PlanBuilder]) -> Plan:
+    """Build the plan of a job.
+
+    Raises:
+        PlanError: An option names a parameter that the module does not have.
+    """
+    options = job.options
+    name = options.name or job.module.name
+    plan = builder(
+        job.world_size, name=f"ddp {name}", model=options.model, producer=producer("ddp")
+    )
+    leader = options.of_rank(0)
+    classes: dict[str, list[int]] = {}
+    kept: dict[str, DdpOptions] = {}
+    for rank in range(job.world_size):
+        own = options.of_rank(rank)
+        key = repr(own)
+        classes.setdefault(key, []).append(rank)
+        kept[key] = own
+    for key, ranks in classes.items():
+        write(plan.program(ranks), rank_calls(job.module, kept[key], leader))
+    for note in _notes(job, list(kept.values())):
+        plan.approximate(*note, scope="plan")
+    return plan.build()
+
+
+def producer(part: str) -> str | tuple[str, str]:
+    """Return torch and its version, where it is installed."""
+    tool = {"ddp": "torch.nn.parallel.DistributedDataParallel", "fsdp": "torch fully_shard"}[part]
+    try:
+        return tool, metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return tool
+
+
+def write(program: ProgramBuilder, calls: Sequence[Call]) -> None:
+    """Write calls into a program."""
+    for call in calls:
+        if call.op == "unordered":
+            with program.unordered():
+                for branch in call.branches:
+                    write(program, branch)
+        elif call.op == "choice":
+            with program.choice(**call.fields):
+                for branch in call.branches:
+                    with program.branch():
+                        write(program, branch)
+        else:
+            program.add(call.op, **call.fields)
+
+
+def _notes(job: Job, used: Sequence[DdpOptions]) -> list[tuple[str, str, str]]:
+    notes: list[tuple[str, str, str]] = []
+
+    def note(kind: str, message: str, direction: str) -> None:
+        notes.append((kind, message, direction))
+
+    leader = job.options.of_rank(0)
+    if not leader.ready_order and any(own.rebuilds for own in used):
+        note("ready-order", "gradients are taken to become ready in the reverse order of "
+             "registration; another order changes which gradients share a bucket, on all ranks "
+             "alike, since rank 0 broadcasts its buckets", "exact")  # fmt: skip
+    if not has_torch():
+        note("no-torch", "torch is not installed; buckets follow PlanGuard's own reading of its "
+             "rule", "exact")  # fmt: skip
+    if any(own.launch == "when-ready" for own in used):
+        note("free-launch", "buckets launched when ready may start in any order", "over")
+    if any(own.comm_hook == "custom" for own in used):
+        note("comm-hook", "a communication hook of its own replaces the all_reduce of every "
+             "bucket; what it communicates is not known", "under")  # fmt: skip
+    if job.module.sync_batchnorm:
+        note("sync-batchnorm", "SyncBatchNorm layers communicate in forward and backward; their "
+             "calls are not in the plan", "under")  # fmt: skip
+    if any(parameter.sparse for parameter in job.module.trainable):
+        note("sparse-gradient", "the size of a sparse gradient is known only when it is there",
+             "under")  # fmt: skip
+    if any(_raises(own) for own in used):
+        note("reducer-raises", "a rank whose gradients are not all ready goes no further: its next "
+             "iteration raises RuntimeError", "exact")  # fmt: skip
+    if any(own.branches for own in used):
+        note("branches-last", "branches are open in the last iteration; earlier ones take them, "
+             "because a rank that does not can run no further iteration", "exact")  # fmt: skip
+    return notes
+
+
+def _raises(own: DdpOptions) -> bool:
+    return bool(own.unused) and not (own.find_unused_parameters or own.static_graph)
+
+
+def merge_options(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Return options of a file overridden by those of the call; ranks are merged one by one."""
+    merged = {**first, **second}
+    ranks = {**first.get("rank_options", {})}
+    for rank, own in dict(second.get("rank_options") or {}).items():
+        ranks[rank] = {**ranks.get(rank, {}), **own}
+    return {**merged, "rank_options": ranks} if ranks else merged

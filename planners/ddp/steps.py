@@ -1,0 +1,252 @@
+"""What one rank of a DDP job issues, in order.
+
+The order is that of torch 2.13: ``DistributedDataParallel._pre_forward`` and the C++ ``Reducer``
+(torch/csrc/distributed/c10d/reducer.cpp); tests/integration/test_ddp_gloo.py holds it against real
+processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import PlanError
+
+from .buckets import assign
+from .model import joined, plan_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .buckets import Bucket
+    from .model import ModuleInfo, Source, TensorInfo
+    from .options import DdpOptions
+
+BROADCAST_BYTES = 250 << 20
+"""Size of the buffers that parameters and buffers are broadcast in."""
+_IN_FLIGHT = 2
+_HOOK_DTYPES = {"fp16_compress": "float16", "bf16_compress": "bfloat16"}
+
+
+@dataclass
+class Call:
+    """One action to be written: the operation and its fields, or a block of branches."""
+
+    op: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    branches: list[list[Call]] = field(default_factory=list)
+
+
+def rank_calls(module: ModuleInfo, options: DdpOptions, leader: DdpOptions) -> list[Call]:
+    """Return what a rank issues.
+
+    Args:
+        module: The module, alike on all ranks.
+        options: The options of this rank.
+        leader: The options of rank 0, whose order of buckets all ranks adopt when they rebuild.
+
+    Raises:
+        PlanError: An option names a parameter that the module does not have.
+    """
+    return _Rank(module, options, leader).calls()
+
+
+class _Rank:
+    """Walks through the iterations of one rank."""
+
+    def __init__(self, module: ModuleInfo, options: DdpOptions, leader: DdpOptions) -> None:
+        self.module, self.options, self.leader = module, options, leader
+        self.parameters = module.trainable
+        self.place = {parameter.name: at for at, parameter in enumerate(self.parameters)}
+        self.out: list[Call] = []
+        self.works = 0
+        first = assign(self.parameters, options.first_limits)
+        self.buckets: tuple[Bucket, ...] = tuple(reversed(first))
+        self.must_rebuild = False
+        self.has_rebuilt = False
+        self.synced = 0
+        self.sync_buffers = True
+
+    def calls(self) -> list[Call]:
+        if self.options.init:
+            self._constructor()
+        for step in range(self.options.steps):
+            self._forward(step)
+            if not self._backward(step):
+                break
+        return self.out
+
+    # --- construction ------------------------------------------------------------------------
+
+    def _constructor(self) -> None:
+        """Compare the number of parameters, then their shapes; send the state of rank 0."""
+        if not self.parameters:
+            return
+        src = self.parameters[0].src
+        dims = sum(2 * len(parameter.shape) for parameter in self.parameters)
+        self._add("all_gather", "ddp: number of parameters", "int64", 1, src)
+        self._add("broadcast", "ddp: shapes and strides", "int64", dims, src, root=0)
+        if self.options.init_sync:
+            buffers = self.module.buffers if self.options.broadcast_buffers else ()
+            state = (*self.module.parameters, *buffers)
+            self._broadcast_coalesced("initial state", state)
+
+    def _broadcast_coalesced(self, what: str, tensors: Sequence[TensorInfo]) -> None:
+        """Broadcast tensors in flat buffers, at most two of them under way."""
+        flying: list[str] = []
+        for number, bucket in enumerate(assign(tensors, [BROADCAST_BYTES])):
+            inside = [tensors[at] for at in bucket]
+            work = self._work()
+            label = f"{what} {number}: {joined([tensor.name for tensor in inside])}"
+            count = sum(tensor.count for tensor in inside)
+            fields = {"root": 0, "async_": True, "work": work}
+            self._add("broadcast", label, inside[0].dtype, count, inside[0].src, **fields)
+            flying.append(work)
+            if len(flying) >= _IN_FLIGHT:
+                self.out.append(Call("wait", {"work": flying.pop(0)}))
+        self.out += [Call("wait", {"work": work}) for work in flying]
+
+    # --- one iteration -----------------------------------------------------------------------
+
+    def _forward(self, step: int) -> None:
+        if self.must_rebuild:
+            self._rebuild(step)
+        if self.sync_buffers and self.options.broadcast_buffers and self.module.buffers:
+            self._broadcast_coalesced(f"iter{step} buffers", self.module.buffers)
+        self.out.append(_compute(f"iter{step} forward", "forward"))
+        self.sync_buffers = step not in self.options.no_sync
+
+    def _rebuild(self, step: int) -> None:
+        """Adopt the buckets of rank 0: indices and their number, then the sizes of the buckets."""
+        ready = _readiness(self.parameters, self.place, self.leader)
+        self.buckets = assign(self.parameters, self.leader.rebuild_limits, ready)
+        src, count = self.parameters[0].src, len(self.parameters)
+        label = f"iter{step} rebuild"
+        self._add("broadcast", f"{label}: indices", "int32", count + 1, src, root=0)
+        self._add("broadcast", f"{label}: sizes", "int32", len(self.buckets), src, root=0)
+        self.must_rebuild, self.has_rebuilt = False, True
+
+    def _backward(self, step: int) -> bool:
+        """Issue the buckets of an iteration; False when the rank goes no further."""
+        options = self.options
+        if step in options.no_sync or not self.parameters:
+            self.out.append(_compute(f"iter{step} backward", "backward"))
+            return True
+        self.synced += 1
+        missing = {self._index(name, "unused") for name in options.unused}
+        finds = options.find_unused_parameters or options.static_graph
+        if step == options.steps - 1 and options.branches and not finds:
+            self.out += self._choices(step, missing, list(options.branches))
+            return False
+        calls, whole = self._reduction(step, set() if finds else missing)
+        self.out += calls
+        learning = options.static_graph and self.synced == 1
+        if options.rebuilds and not self.has_rebuilt and not learning:
+            self.must_rebuild = True
+        return whole
+
+    def _choices(self, step: int, missing: set[int], names: list[str]) -> list[Call]:
+        """Return the last iteration once for every way through the branches of the module."""
+        if not names:
+            return self._reduction(step, missing)[0]
+        branches = self.options.branches or {}
+        only_here = {self._index(name, f"branches.{names[0]}") for name in branches[names[0]]}
+        sides = [missing, missing | only_here]
+        fields = {"name": names[0], "uniform": self.options.uniform}
+        return [Call("choice", fields, [self._choices(step, side, names[1:]) for side in sides])]
+
+    def _reduction(self, step: int, missing: set[int]) -> tuple[list[Call], bool]:
+        """Return the calls of one backward pass and whether all buckets were launched.
+
+        Buckets start in the order of their index. One that lacks a gradient never starts, and none
+        behind it; the pass then returns without waiting, and the next one raises.
+        """
+        options = self.options
+        learning = options.static_graph and self.synced == 1
+        whole = next(
+            (at for at, bucket in enumerate(self.buckets) if missing & set(bucket)), None
+        )
+        launched = self.buckets[:whole]
+        works: list[str] = []
+        used_map = self._used_map(step, works) if learning else []
+        computes = [_compute(f"iter{step} backward {at}", "backward") for at in range(len(launched))]
+        reductions = [self._reduce(step, bucket, works) for bucket in launched]
+        calls = [*computes, *used_map, *reductions] if learning else []
+        if not learning and options.launch == "when-ready":
+            calls = [*computes, Call("unordered", {}, [reductions])]
+        elif not learning:
+            calls = [call for pair in zip(computes, reductions, strict=True) for call in pair]
+        if options.find_unused_parameters and not options.static_graph and whole is None:
+            calls += self._used_map(step, works)
+        if whole is None and options.comm_hook != "noop":
+            calls += [Call("wait", {"work": work}) for work in works]
+        return [call for call in calls if call.op != "skip"], whole is None
+
+    def _reduce(self, step: int, bucket: Bucket, works: list[str]) -> Call:
+        if self.options.comm_hook == "noop":
+            return Call("skip")
+        inside = [self.parameters[at] for at in bucket]
+        dtype = _HOOK_DTYPES.get(self.options.comm_hook, inside[0].dtype)
+        works.append(self._work())
+        label = f"iter{step} grad: {joined([parameter.name for parameter in inside])}"
+        size = plan_size(dtype, sum(parameter.count for parameter in inside))
+        fields = {"label": label, "src": inside[0].src, "async_": True, "work": works[-1], **size}
+        return Call("all_reduce", {**fields, "group": "world", "phase": "backward"})
+
+    def _used_map(self, step: int, works: list[str]) -> list[Call]:
+        """Return the reduction of the map that says which parameters were used."""
+        works.append(self._work())
+        size = plan_size("int32", len(self.parameters))
+        fields = {"label": f"iter{step} used parameters", "src": self.parameters[0].src, **size}
+        more = {"group": "world", "async_": True, "work": works[-1], "phase": "backward"}
+        return [Call("all_reduce", {**fields, **more})]
+
+    # --- shared ------------------------------------------------------------------------------
+
+    def _add(  # noqa: PLR0913 - the fields of a collective
+        self, op: str, label: str, dtype: str, count: int, src: Source, **fields: Any
+    ) -> None:
+        size = plan_size(dtype, count)
+        self.out.append(
+            Call(op, {"group": "world", "label": label, "src": src, **size, **fields})
+        )
+
+    def _work(self) -> str:
+        self.works += 1
+        return f"w{self.works}"
+
+    def _index(self, name: str, option: str) -> int:
+        return _place(name, self.place, option, self.module.file)
+
+
+def _compute(what: str, phase: str) -> Call:
+    return Call("compute", {"op_name": what, "phase": phase})
+
+
+def _readiness(
+    parameters: Sequence[TensorInfo], place: dict[str, int], options: DdpOptions
+) -> list[int]:
+    """Return parameters in the order in which their gradients become ready; unused ones first."""
+    unused = [place[name] for name in options.unused if name in place]
+    told = [_place(name, place, "ready_order", None) for name in options.ready_order]
+    order = list(dict.fromkeys([*unused, *told, *reversed(range(len(parameters)))]))
+    if options.ready_order and len(set(told) | set(unused)) != len(parameters):
+        missing = next(p.name for at, p in enumerate(parameters) if at not in {*told, *unused})
+        hint = "name every parameter that gets a gradient once"
+        raise PlanError(
+            "the order of readiness leaves out a parameter", path="$.options.ready_order",
+            value=missing, hint=hint,
+        )  # fmt: skip
+    return order
+
+
+def _place(name: str, place: dict[str, int], option: str, file: str | None) -> int:
+    if name not in place:
+        raise PlanError(
+            "the module has no trainable parameter of that name",
+            file=file,
+            path=f"$.options.{option}",
+            value=name,
+            hint=f"for example {next(iter(place), 'none: it has no trainable parameters')}",
+        )
+    return place[name]
