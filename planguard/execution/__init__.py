@@ -8,12 +8,13 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 
-def stuck_actions(plan: Plan, model: str) -> dict[int, int]:
+def stuck_actions(plan: Plan, model: str, *, worst: bool = False) -> dict[int, int]:
     """Return the first action at which each stuck rank stands, for the most lenient execution.
 
     Args:
         plan: The plan.
         model: Name of the execution model.
+        worst: Take the execution that makes the least progress instead.
 
     Returns:
         Action index by global rank; empty when the plan completes.
@@ -21,9 +22,10 @@ def stuck_actions(plan: Plan, model: str) -> dict[int, int]:
     from planguard.execution.executor import execute
     from planguard.execution.expand import expand
     from planguard.execution.stuck import stuck_by_rank
-    from planguard.semantics.model import find_model, lenient
+    from planguard.semantics.model import find_model, lenient, strict
 
     columns = expand(plan)
     found = find_model(model)
-    execution = execute(plan, columns, found, lenient(found, 4096), origins=True)
+    scenario = strict(found) if worst else lenient(found, 4096)
+    execution = execute(plan, columns, found, scenario, origins=True)
     return {rank: place.action for rank, place in stuck_by_rank(execution).items()}

@@ -82,8 +82,8 @@ class Emitter:
             if node.id is not UNSET:
                 self._bind(node)
 
-    def _word(self, node: n.Node, op: int, a: int = 0, b: int = 0) -> None:
-        self.words += (op, a, b, 0, self._label(node), self._stream(node))
+    def _word(self, node: n.Node, op: int, a: int = 0, b: int = 0, *, sig: int = 0) -> None:
+        self.words += (op, a, b, sig, self._label(node), self._stream(node))
         self.nodes.append(node)
 
     def _label(self, node: n.Node) -> int:
@@ -264,10 +264,11 @@ class Emitter:
         self._word(node, kind, self.names.event(node.event))
 
     def _copy(self, node: n.Copy, kind: int) -> None:
-        self.tables.signing.sizes.of(node)
+        # Copies match nothing; their signature is their size, for pictures.
+        sig = self.tables.signing.point_to_point(node)
         if isinstance(node, n.DeviceToDevice) and node.peer is not UNSET:
             self.tables.refs.check_rank(node, "peer", node.peer, "PG402")
-        self._word(node, kind)
+        self._word(node, kind, sig=sig)
 
     def _plain(self, node: n.Node, kind: int) -> None:
         self._word(node, kind)

@@ -167,6 +167,18 @@ class ProgramBuilder:
             fields["deps"] = deps
         self.add("compute", op_name=op_name, **fields)
 
+    def h2d(self, **fields: Any) -> None:
+        """Append a copy from the host to this rank's device."""
+        self.add("h2d", **fields)
+
+    def d2h(self, **fields: Any) -> None:
+        """Append a copy from this rank's device to the host."""
+        self.add("d2h", **fields)
+
+    def d2d(self, peer: int | None = None, **fields: Any) -> None:
+        """Append a copy on this rank's device, or to the device of ``peer``."""
+        self.add("d2d", peer=peer, **fields)
+
     def host_sync(self, stream: str | None = None, **fields: Any) -> None:
         """Append a host wait for one stream, or for everything."""
         if stream is not None:

@@ -80,7 +80,10 @@ def test_the_checker_agrees_with_what_was_measured(name):
         outcome = planguard.check(plan, model=model).outcome.value
         assert outcome in expected["outcomes"], model
         if "stuck" in expected and outcome != "UNKNOWN":
-            assert ranks(stuck_actions(plan, model)) == expected["stuck"], model
+            # What hangs in some executions only may have hung in the measured one.
+            worst = outcome == "POTENTIAL_DEADLOCK" and bool(expected["stuck"])
+            found = stuck_actions(plan, model, worst=worst)
+            assert ranks(found) == expected["stuck"], model
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -1,0 +1,133 @@
+"""Communication matrices: dense numpy arrays of bytes and messages, per key and merged.
+
+``bytes[src][dst]``: rows are senders, columns are receivers. Pictures turn this round, as ComScribe
+does: sender on x, receiver on y.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from planguard.simulate.traffic import HOST
+
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
+    from planguard.simulate.traffic import Traffic
+
+LARGEST = 4096
+"""Most rows of a dense matrix; larger worlds are shown by node."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One matrix.
+
+    Attributes:
+        bytes: ``int64 [n, n]``, bytes from row to column.
+        counts: ``int64 [n, n]``, messages from row to column.
+        labels: Name of every row: ``H`` for the host, the rank, or ``node 3``.
+        title: What is counted.
+        algorithm: How collectives were taken apart.
+        basis: ``modeled`` or ``measured``.
+    """
+
+    bytes: Any
+    counts: Any
+    labels: tuple[str, ...]
+    title: str
+    algorithm: str
+    basis: str
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of all bytes."""
+        return int(self.bytes.sum())
+
+    def to_dataframe(self) -> Any:
+        """Return the bytes as a pandas DataFrame, senders as index, receivers as columns.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # type: ignore[import-untyped]
+
+        return pd.DataFrame(self.bytes, index=list(self.labels), columns=list(self.labels))
+
+
+def matrix(traffic: Traffic, *, title: str = "all", **wanted: str) -> Matrix:
+    """Return the matrix of the traffic whose key has the given fields; all of it by default.
+
+    The host's row and column come first, and only where something moves to or from the host.
+
+    Args:
+        traffic: The traffic.
+        title: Title of the picture.
+        wanted: Fields of ``Key``, for example ``primitive="all_reduce"``.
+
+    Raises:
+        ValueError: More than ``LARGEST`` ranks: use ``by_node``.
+    """
+    edges = traffic.total(**wanted)
+    if traffic.world_size > LARGEST:
+        raise ValueError(f"a matrix of {traffic.world_size:,} ranks: ask for one row per node")
+    with_host = any(HOST in pair for pair in edges)
+    labels = (["H"] if with_host else []) + [str(rank) for rank in range(traffic.world_size)]
+    place = {rank: rank + with_host for rank in range(traffic.world_size)} | {HOST: 0}
+    return _dense(edges, place, tuple(labels), title, traffic)
+
+
+def by_node(traffic: Traffic, plan: Plan, *, title: str = "by node", **wanted: str) -> Matrix:
+    """Return the matrix between nodes; traffic inside a node is its diagonal.
+
+    Args:
+        traffic: The traffic of the plan.
+        plan: The plan; its topology says where a rank runs. Ranks without a place are on the
+            node ``?``.
+        title: Title of the picture.
+        wanted: Fields of ``Key``.
+    """
+    node = nodes(plan)
+    names = sorted(set(node.values()), key=lambda n: (n is None, n))
+    row = {name: index for index, name in enumerate(names)}
+    edges: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+    for (src, dst), (size, messages) in traffic.total(**wanted).items():
+        if HOST in (src, dst):
+            continue
+        cell = edges[row[node[src]], row[node[dst]]]
+        cell[0] += size
+        cell[1] += messages
+    labels = tuple("node ?" if name is None else f"node {name}" for name in names)
+    merged = {pair: (cell[0], cell[1]) for pair, cell in edges.items()}
+    return _dense(merged, {i: i for i in range(len(names))}, labels, title, traffic)
+
+
+def nodes(plan: Plan) -> dict[int, int | None]:
+    """Return the node of every rank, None where the topology does not say."""
+    places: dict[int, int | None] = dict.fromkeys(range(plan.world_size))
+    topology = plan.document.topology
+    if topology is UNSET or topology.ranks is UNSET:
+        return places
+    for place in topology.ranks:
+        places[place.rank] = None if place.node is UNSET else place.node
+    return places
+
+
+def _dense(
+    edges: dict[tuple[int, int], tuple[int, int]],
+    place: dict[int, int],
+    labels: tuple[str, ...],
+    title: str,
+    traffic: Traffic,
+) -> Matrix:
+    import numpy as np
+
+    size = np.zeros((len(labels), len(labels)), np.int64)
+    counts = np.zeros_like(size)
+    for (src, dst), (moved, messages) in edges.items():
+        size[place[src], place[dst]] += moved
+        counts[place[src], place[dst]] += messages
+    return Matrix(size, counts, labels, title, traffic.algorithm, traffic.basis)

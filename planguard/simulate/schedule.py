@@ -1,0 +1,283 @@
+"""An event-driven schedule of a plan: when every action starts and ends under a model of time.
+
+The lanes and matches of the deterministic execution carry clocks: a match completes when its last
+member has arrived plus what the communication costs; a lane that awaits it goes on then. Arrivals
+and completions form a max-plus system, so the order of steps plays no part. What never completes
+in the execution never ends in the schedule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from planguard.execution.executor import Execution, execute
+from planguard.execution.expand import expand
+from planguard.plan.actions import MEMBER, NONE, is_point_to_point
+from planguard.semantics.model import find_model, lenient, strict
+from planguard.simulate.costs import Links, Rates
+from planguard.simulate.edges import Call
+from planguard.simulate.entries import COMPUTE, COPY, WAIT, Entries, computations
+from planguard.simulate.settle import Settled, settle
+from planguard.simulate.traffic import primitive_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.plan.plan import Plan
+
+ARRIVE, AWAIT = 1, 2
+
+
+@dataclass(frozen=True)
+class Span:
+    """One action in time.
+
+    Attributes:
+        rank: Global rank.
+        action: Action index in the plan.
+        member: Index inside a batch, or None.
+        kind: ``compute``, ``collective``, ``send``, ``recv``, ``wait`` or ``copy``.
+        start: Microseconds since the start of the plan.
+        ready: When the last member of its match was there; its own waiting ends here.
+        end: Microseconds, or None: never completes.
+        match: Number that the members of one match share, or None.
+    """
+
+    rank: int
+    action: int
+    member: int | None
+    kind: str
+    start: float
+    ready: float
+    end: float | None
+    match: int | None = None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The modeled times of one execution of a plan.
+
+    Attributes:
+        plan: The plan.
+        model: Name of the execution model.
+        spans: All spans, by rank and start.
+        makespan: End of the last action that ends, microseconds.
+        complete: Whether every rank comes to its end.
+        notes: What was settled or assumed.
+        basis: ``modeled``.
+    """
+
+    plan: Plan
+    model: str
+    spans: tuple[Span, ...]
+    makespan: float
+    complete: bool
+    notes: tuple[str, ...] = ()
+    basis: str = "modeled"
+
+
+def schedule(
+    plan: Plan, model: str | None = None, rates: Rates | None = None, *, worst: bool = False
+) -> Schedule:
+    """Give every action of a plan a start and an end.
+
+    Args:
+        plan: The plan. What it leaves open is taken as written.
+        model: Execution model; the plan's own, else ``nccl``.
+        rates: Speeds that the plan does not say.
+        worst: Draw the execution that makes the least progress (no buffering, one kernel at a
+            time), in which a potential deadlock shows.
+
+    Raises:
+        PlanError: The plan cannot be expanded.
+    """
+    settled = settle(plan)
+    chosen = find_model(model or plan.model or "nccl")
+    scenario = strict(chosen) if worst else lenient(chosen, 4096)
+    execution = execute(settled.plan, expand(settled.plan), chosen, scenario, origins=True)
+    clock = _Clock(settled, execution, rates or Rates())
+    spans = clock.run()
+    ends = [span.end for span in spans if span.end is not None]
+    notes = (*settled.notes, *sorted(clock.notes))
+    return Schedule(plan, chosen.name, spans, max(ends, default=0.0), execution.completes, notes)
+
+
+@dataclass
+class _Open:
+    """A communication under way."""
+
+    start: float
+    matches: list[int] = field(default_factory=list)
+
+
+class _Clock:
+    """Runs the lanes of one execution with a clock on each."""
+
+    def __init__(self, settled: Settled, execution: Execution, rates: Rates) -> None:
+        self.settled, self.execution, self.rates = settled, execution, rates
+        self.plan, self.columns, self.lanes = settled.plan, execution.columns, execution.lanes
+        self.links = Links(settled.plan, rates)
+        self.notes: set[str] = set()
+        self.need = list(self.lanes.need)
+        self.ready = [0.0] * len(self.need)
+        self.cost = [0.0] * len(self.need)
+        self.open: dict[tuple[int, int], _Open] = {}
+        self.spans: list[Span] = []
+        self.views = Entries(settled, self.columns)
+        self._shares: dict[tuple[int, int], float] = {}
+
+    def run(self) -> tuple[Span, ...]:
+        """Run all lanes and return the spans."""
+        lanes = self.lanes
+        n_lanes = len(lanes.lane_rank)
+        self.at = list(lanes.lane_off[:n_lanes])
+        self.now = [0.0] * n_lanes
+        self.computes = computations(self.plan, self.columns, lanes)
+        waiting: dict[int, list[int]] = {}
+        ready = list(range(n_lanes - 1, -1, -1))
+        while ready:
+            self._advance(ready.pop(), waiting, ready)
+        for lane in range(n_lanes):
+            if self.at[lane] >= lanes.lane_off[lane + 1]:
+                self._compute(lane, NONE)
+        self._close()
+        self.spans.sort(key=lambda s: (s.rank, s.start, s.action, s.member or 0))
+        return tuple(self.spans)
+
+    def _advance(self, lane: int, waiting: dict[int, list[int]], ready: list[int]) -> None:
+        """Run one lane until it stands."""
+        lanes = self.lanes
+        end = lanes.lane_off[lane + 1]
+        rank = lanes.lane_rank[lane]
+        while self.at[lane] < end:
+            at = self.at[lane]
+            word, entry = lanes.code[at], lanes.origin[at]
+            match = word >> 2
+            if entry != NONE:
+                self._compute(lane, entry)
+            if word & ARRIVE:
+                self._arrive(lane, rank, entry, match, waiting, ready)
+            if word & AWAIT:
+                if self.need[match]:
+                    waiting.setdefault(match, []).append(lane)
+                    return
+                self._await(lane, rank, entry, match)
+            self.at[lane] += 1
+
+    def _arrive(
+        self,
+        lane: int,
+        rank: int,
+        entry: int,
+        match: int,
+        waiting: dict[int, list[int]],
+        ready: list[int],
+    ) -> None:
+        now = self.now[lane]
+        self.ready[match] = max(self.ready[match], now)
+        if entry != NONE and self.views.communicates(rank, entry):
+            self.cost[match] = max(self.cost[match], self._share(rank, entry))
+            self.open.setdefault((rank, entry), _Open(now)).matches.append(match)
+        self.need[match] -= 1
+        if not self.need[match]:
+            for waiter in waiting.pop(match, ()):
+                where = self.at[waiter]
+                self._await(waiter, self.lanes.lane_rank[waiter], self.lanes.origin[where], match)
+                self.at[waiter] += 1
+                ready.append(waiter)
+
+    def _await(self, lane: int, rank: int, entry: int, match: int) -> None:
+        done = self.ready[match] + self.cost[match]
+        start = self.now[lane]
+        self.now[lane] = max(start, done)
+        waits = entry != NONE and not self.views.communicates(rank, entry)
+        if waits and self.now[lane] > start and self.views.is_wait(rank, entry):
+            action, member = self.views.action(rank, entry)
+            self.spans.append(
+                Span(rank, action, member, WAIT, start, self.now[lane], self.now[lane])
+            )
+
+    def _compute(self, lane: int, before: int) -> None:
+        """Let the computations of a lane in front of an entry pass."""
+        pending = self.computes.get(lane)
+        rank = self.lanes.lane_rank[lane]
+        while pending and pending[-1] < before:
+            entry = pending.pop()
+            action, member = self.views.action(rank, entry)
+            start = self.now[lane]
+            kind, duration = self._duration(rank, entry)
+            self.now[lane] = start + duration
+            self.spans.append(Span(rank, action, member, kind, start, start, self.now[lane]))
+
+    def _duration(self, rank: int, entry: int) -> tuple[str, float]:
+        node: Any = self.views.node(rank, entry)
+        if node.__struct_config__.tag != "compute":
+            size = self.views.size(rank, entry) or 0
+            return COPY, self.rates.latency_us + size / self.rates.bandwidth * 1e6
+        if node.duration_us is not UNSET:
+            return COMPUTE, float(node.duration_us)
+        if node.flops is not UNSET:
+            return COMPUTE, float(node.flops) / self.rates.flops * 1e6
+        self.notes.add(f"computations without a duration take {self.rates.step_us:g} us")
+        return COMPUTE, self.rates.step_us
+
+    def _share(self, rank: int, entry: int) -> float:
+        """Return what an action adds to the duration of its match, microseconds."""
+        columns = self.columns
+        at = columns.rank_off[rank] + entry
+        kind, arg, sig = columns.op[at] & (MEMBER - 1), columns.arg[at], columns.sig[at]
+        signature = self.plan.code.signatures[sig]
+        size = signature.bytes or 0
+        if is_point_to_point(kind):
+            src, dst = columns.chan_src[arg], columns.chan_dst[arg]
+            return 0.0 if src == NONE else self.links.message_us(src, dst, size)
+        key = (arg, sig)
+        if key not in self._shares:
+            self._shares[key] = self._collective(kind, arg, sig)
+        return self._shares[key]
+
+    def _collective(self, kind: int, slot: int, sig: int) -> float:
+        columns = self.columns
+        ginst = columns.slot_ginst[slot]
+        first, last = columns.ginst_off[ginst], columns.ginst_off[ginst + 1]
+        members: Sequence[int] = columns.slot_rank[first:last]
+        signature = self.plan.code.signatures[sig]
+        primitive = primitive_of(kind)
+        if primitive is None:
+            return self.rates.latency_us
+        root = 0 if signature.root is None else list(members).index(signature.root)
+        splits = signature.splits[0] if signature.splits else None
+        sizes = [signature.bytes or 0]
+        if signature.layout is not None:
+            sizes = [size for size, _ in signature.layout]
+        place = slot - first
+        return sum(
+            self.links.collective_us(
+                Call(primitive, len(members), place, size, root, splits), members
+            )
+            for size in sizes
+        )
+
+    def _close(self) -> None:
+        """Give every communication its end."""
+        for (rank, entry), found in self.open.items():
+            action, member = self.views.action(rank, entry)
+            kind = self.views.kind(rank, entry)
+            stuck = any(self.need[match] for match in found.matches)
+            ready = max(self.ready[match] for match in found.matches)
+            end = max(self.ready[match] + self.cost[match] for match in found.matches)
+            self.spans.append(
+                Span(
+                    rank,
+                    action,
+                    member,
+                    kind,
+                    found.start,
+                    max(found.start, ready),
+                    None if stuck else max(end, found.start),
+                    found.matches[0],
+                )
+            )

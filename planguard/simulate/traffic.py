@@ -1,0 +1,266 @@
+"""Traffic of a plan: bytes and messages per (sender, receiver), by primitive, group, dtype, phase.
+
+Counted on the symbolic plan: a loop multiplies, a template counts once for every rank that runs it.
+What the plan leaves open (which branch of a ``choice``) is counted in full and noted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from planguard.plan.actions import MEMBER, NONE, Kind, PeerMode, kind_name
+from planguard.plan.code import REF_WORDS, WORDS
+from planguard.simulate.edges import ALGORITHMS, Call, outgoing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planguard.plan.code import CompiledPlan, Program, Signature
+    from planguard.plan.plan import Plan
+
+HOST = -1
+"""The host in an edge: the row and column H of a matrix (ComScribe)."""
+
+PRIMITIVES = {
+    "all_gather_into_tensor": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
+}
+_SENDS = {Kind.SEND, Kind.SSEND, Kind.BSEND}
+_COALESCED = {
+    Kind.COALESCED_ALL_REDUCE: "all_reduce",
+    Kind.COALESCED_ALL_GATHER: "all_gather",
+    Kind.COALESCED_REDUCE_SCATTER: "reduce_scatter",
+}
+_REGISTERED = range(Kind.OPERATION_1, Kind.OPERATION_7 + 1)
+_COLLECTIVES = range(Kind.ALL_REDUCE, Kind.COALESCED_REDUCE_SCATTER + 1)
+
+
+@dataclass(frozen=True, order=True)
+class Key:
+    """One kind of traffic. ``family`` is ``p2p``, ``collective`` or ``copy``."""
+
+    family: str
+    primitive: str
+    group: str
+    dtype: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What moves between whom.
+
+    Attributes:
+        world_size: Number of ranks.
+        algorithm: How collectives were taken apart: ``ring``, ``tree`` or ``pairwise``.
+        edges: For every key, ``(src, dst) -> (bytes, messages)``; ``HOST`` stands for the host.
+        notes: What the numbers rest on: actions without a size, branches counted in full.
+        basis: ``modeled`` for a plan; ``measured`` when a recording says what was moved.
+    """
+
+    world_size: int
+    algorithm: str
+    edges: dict[Key, dict[tuple[int, int], tuple[int, int]]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    basis: str = "modeled"
+
+    def total(self, **wanted: str) -> dict[tuple[int, int], tuple[int, int]]:
+        """Return the sum over all keys whose fields are those that are given."""
+        merged: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+        for key, edges in self.edges.items():
+            if all(getattr(key, name) == value for name, value in wanted.items()):
+                for pair, (size, messages) in edges.items():
+                    merged[pair][0] += size
+                    merged[pair][1] += messages
+        return {pair: (size, count) for pair, (size, count) in sorted(merged.items())}
+
+    def primitives(self) -> tuple[str, ...]:
+        """Return the primitives that occur, in order."""
+        return tuple(sorted({key.primitive for key in self.edges}))
+
+
+def traffic(plan: Plan, algorithm: str = "ring") -> Traffic:
+    """Count what a plan moves.
+
+    Args:
+        plan: The plan.
+        algorithm: How collectives are taken apart: ``ring`` (default), ``tree``, ``pairwise``.
+
+    Raises:
+        ValueError: The algorithm is not known.
+    """
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"no such algorithm: {algorithm!r}; known: {', '.join(ALGORITHMS)}")
+    counter = _Count(plan, algorithm)
+    for index, program in enumerate(plan.code.programs):
+        ranks = [r for r, p in enumerate(plan.code.rank_program) if p == index]
+        for item, times in _items(program).items():
+            counter.add(item, times, ranks)
+    edges = {key: dict(sorted(found.items())) for key, found in sorted(counter.edges.items())}
+    return Traffic(
+        plan.world_size,
+        algorithm,
+        {key: {p: (b, c) for p, (b, c) in found.items()} for key, found in edges.items()},
+        counter.notes(),
+    )
+
+
+@dataclass(frozen=True)
+class _Item:
+    """What an instruction moves, apart from how often."""
+
+    kind: int
+    ref: int
+    sig: int
+    phase: str
+    peer: int | None = None
+    size: int | None = None
+
+
+def _items(program: Program) -> Counter[_Item]:
+    """Return the distinct communication of a program with the number of times it is issued."""
+    found: Counter[_Item] = Counter()
+    for place, times in _times(program):
+        op, ref, _, sig = program.code[place * WORDS : place * WORDS + 4]
+        kind = op & (MEMBER - 1)
+        node: Any = program.nodes[place]
+        phase = "" if node.phase is UNSET else str(node.phase)
+        if kind in _SENDS or kind in _COLLECTIVES:
+            found[_Item(kind, ref, sig, phase)] += times
+        elif kind == Kind.COPY:
+            peer = getattr(node, "peer", UNSET)
+            other = None if peer is UNSET else int(peer)
+            name = node.__struct_config__.tag
+            found[_Item(kind, NONE, sig, f"{name}\0{phase}", other)] += times
+        elif kind == Kind.CHOICE_BEGIN or kind in _REGISTERED:
+            found[_Item(kind, NONE, 0, "")] += times
+    return found
+
+
+def _times(program: Program) -> Iterator[tuple[int, int]]:
+    """Yield every instruction with the product of the loops around it."""
+    ends: list[tuple[int, int]] = [(len(program), 1)]
+    for place in range(len(program)):
+        while place >= ends[-1][0]:
+            ends.pop()
+        op, a, b = program.code[place * WORDS : place * WORDS + 3]
+        if op == Kind.REPEAT:
+            ends.append((place + 1 + b, ends[-1][1] * a))
+        else:
+            yield place, ends[-1][1]
+
+
+class _Count:
+    """Adds up the edges of one plan."""
+
+    def __init__(self, plan: Plan, algorithm: str) -> None:
+        self.plan, self.algorithm = plan, algorithm
+        self.code: CompiledPlan = plan.code
+        self.edges: dict[Key, dict[tuple[int, int], list[int]]] = defaultdict(
+            lambda: defaultdict(lambda: [0, 0])
+        )
+        self.unsized = self.branches = self.registered = 0
+
+    def notes(self) -> tuple[str, ...]:
+        found = []
+        if self.unsized:
+            found.append(f"{self.unsized:,} calls without a size count as 0 bytes")
+        if self.branches:
+            found.append(f"every branch of {self.branches:,} choices is counted")
+        if self.registered:
+            found.append(f"{self.registered:,} calls of registered operations are not counted")
+        return tuple(found)
+
+    def add(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
+        if item.kind == Kind.CHOICE_BEGIN:
+            self.branches += times * len(ranks)
+        elif item.kind in _REGISTERED:
+            self.registered += times * len(ranks)
+        elif item.kind == Kind.COPY:
+            self._copy(item, times, ranks)
+        elif item.kind in _SENDS:
+            self._send(item, times, ranks)
+        else:
+            self._collective(item, times, ranks)
+
+    def _put(self, key: Key, src: int, dst: int, size: int, messages: int) -> None:
+        cell = self.edges[key][src, dst]
+        cell[0] += size
+        cell[1] += messages
+
+    def _size(self, signature: Signature, times: int) -> int:
+        if signature.bytes is None and signature.layout is None:
+            self.unsized += times
+        return signature.bytes or 0
+
+    def _copy(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
+        name, phase = item.phase.split("\0")
+        signature = self.code.signatures[item.sig]
+        size = self._size(signature, times * len(ranks))
+        key = Key("copy", name, "", signature.dtype or "", phase)
+        for rank in ranks:
+            src, dst = {
+                "h2d": (HOST, rank),
+                "d2h": (rank, HOST),
+                "d2d": (rank, rank if item.peer is None else item.peer),
+            }[name]
+            self._put(key, src, dst, size * times, times)
+
+    def _send(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
+        _, group, mode, a, b, _ = self.code.refs[item.ref * REF_WORDS : (item.ref + 1) * REF_WORDS]
+        signature = self.code.signatures[item.sig]
+        size = self._size(signature, times * len(ranks))
+        name = self.plan.groups[group].name
+        key = Key("p2p", "send", name, signature.dtype or "", item.phase)
+        for rank in ranks:
+            peer: int | None = a
+            if mode == PeerMode.RELATIVE and self.plan.mesh is not None:
+                peer = self.plan.mesh.shift(rank, a, b >> 1, wrap=bool(b & 1))
+            if peer is not None:
+                self._put(key, rank, peer, size * times, times)
+
+    def _collective(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
+        group = self.plan.groups[self.code.refs[item.ref * REF_WORDS + 1]]
+        signature = self.code.signatures[item.sig]
+        primitive = primitive_of(item.kind)
+        if primitive is None:
+            return
+        if primitive != "barrier":
+            self._size(signature, times * len(ranks))
+        key = Key("collective", primitive, group.name, signature.dtype or "", item.phase)
+        for rank in ranks:
+            members = group.members(rank, self.plan.mesh)
+            if not members and group.name == "world":
+                members = range(self.plan.world_size)
+            for call in _calls(primitive, signature, members, rank):
+                for edge in outgoing(call, self.algorithm):
+                    self._put(
+                        key, rank, members[edge.to], edge.bytes * times, edge.transfers * times
+                    )
+
+
+def primitive_of(kind: int) -> str | None:
+    """Return the canonical name of a collective, or None for a registered operation."""
+    if kind in _REGISTERED:
+        return None
+    name = _COALESCED.get(Kind(kind)) or kind_name(kind)
+    return PRIMITIVES.get(name, name)
+
+
+def _calls(
+    primitive: str, signature: Signature, members: Sequence[int], rank: int
+) -> Iterator[Call]:
+    """Yield the call of a collective: one for each tensor of a coalesced one."""
+    sizes = [signature.bytes or 0]
+    if signature.layout is not None:
+        sizes = [size for size, _ in signature.layout]
+    position = members.index(rank)
+    root = 0 if signature.root is None else members.index(signature.root)
+    splits = signature.splits[0] if signature.splits else None
+    for size in sizes:
+        yield Call(primitive, len(members), position, size, root, splits)
