@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
@@ -24,6 +24,7 @@ from planguard.execution.notes import (
 from planguard.execution.undecided import nothing_to_check, undecided
 from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
+from planguard.plan.actions import Kind
 from planguard.plan.operations import used
 from planguard.reordering.fusion import over_flushes
 from planguard.reordering.strategy import explore
@@ -106,6 +107,11 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     open_points = undecided(plan, columns, options)
     if open_points:
         return _open(plan, model.name, open_points)
+    if has_kind(plan, Kind.CHOICE_BEGIN):
+        from planguard.reordering.branches_decide import over_branches
+
+        decide = _Rest(options, brief)
+        return over_branches(plan, columns, model.name, decide, options.budget)
     if plan.fusion:
         return over_flushes(
             plan,
@@ -122,6 +128,22 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
         if empty is not None:
             return _open(plan, model.name, [empty])
     return _verdict(decider, decision, options, brief=brief)
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """Decides what a plan leaves open once something was picked."""
+
+    options: CheckOptions
+    brief: bool
+
+    def __call__(self, plan: Plan, *, brief: bool) -> Verdict:
+        return _decide(plan, expand(plan), self.options, brief=brief or self.brief)
+
+
+def has_kind(plan: Plan, kind: Kind) -> bool:
+    """Tell whether an instruction of this kind occurs in a plan."""
+    return any(kind in (op & 63 for op in set(p.code[::6])) for p in plan.code.programs)
 
 
 def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool) -> Verdict:

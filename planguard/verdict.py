@@ -129,12 +129,23 @@ class Edit:
 
 @dataclass(frozen=True)
 class Repair:
-    """A change of the plan. ``applicability`` is ``verified`` only after it was re-proved."""
+    """A change of the plan. ``applicability`` is ``verified`` only after it was re-proved.
+
+    Attributes:
+        kind: What is done: ``batch``, ``move``, ...; several joined by ``+``.
+        applicability: ``verified`` or ``unverified``.
+        edits: What to do to the plan file, in this order; empty where there is no plan file.
+        text: The same in one sentence.
+        models: Execution models under which the changed plan was proved SAFE.
+        smallest: No repair of fewer edits exists among the kinds that are tried.
+    """
 
     kind: str
     applicability: str
     edits: tuple[Edit, ...] = ()
     text: str = ""
+    models: tuple[str, ...] = ()
+    smallest: bool = False
 
 
 @dataclass(frozen=True)
@@ -190,7 +201,7 @@ class SafeIff:
     """A condition under which an unsafe plan becomes safe.
 
     ``kind`` is send-buffering (``bytes``), launch-order (``groups``), fusion-order (``buffers``),
-    batching (``actions``).
+    batching (``actions``), uniform-branch (``branches``, the names of choices).
     """
 
     kind: str
@@ -198,6 +209,7 @@ class SafeIff:
     groups: tuple[str, ...] = ()
     buffers: tuple[str, ...] = ()
     actions: tuple[tuple[int, int], ...] = ()
+    branches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,11 @@ HELP = {
     "PG013": "issue the communication that the others need before the action that waits for data",
     "PG101": "do not rely on buffering: post both directions as one batch, or let one side receive "
     "first",
+    "PG106": "name the sender, or give the messages different tags or groups",
     "PG107": "use the groups in one order on all ranks, or wait for one before the other starts",
     "PG109": "create communicators eagerly, or first use them in one order on all ranks",
+    "PG110": "branch on a condition that is reduced over the group first, or communicate in both "
+    "branches",
     "PG201": "let all members of the group issue the same collective in this round",
     "PG202": "give all sides of this call the same size",
     "PG203": "give all sides of this call the same element type",

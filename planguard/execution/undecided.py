@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _MARKERS = {
     53: "`threads` (host threads interleave freely)",
-    55: "a `choice` (a data-dependent branch)",
 }
 
 _MPI_ONLY = {5: "probe", 20: "scan", 21: "exscan"}

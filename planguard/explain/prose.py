@@ -11,7 +11,7 @@ from planguard.explain.lines import Line, columns, flow, line
 from planguard.explain.reasons import around
 from planguard.explain.schedule import schedule_lines
 from planguard.options import DEFAULT_MODEL
-from planguard.words import clean, cut, name_ranks, plural, rank_set, size
+from planguard.words import clean, cut, listed, name_ranks, plural, rank_set, shown, size
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -271,6 +271,11 @@ def condition(safe: SafeIff) -> str:
     if safe.kind == "fusion-order":
         buffers = ", ".join(cut(clean(name)) for name in safe.buffers)
         return f"the fused buffers {buffers} are flushed in one order on all ranks"
+    if safe.kind == "uniform-branch":
+        names = [shown(name) for name in safe.branches]
+        if len(names) == 1:
+            return f"the branch {names[0]} is uniform: all ranks take the same one"
+        return f"the branches {listed(names)} are uniform: all ranks take the same ones"
     ranks = name_ranks(rank for rank, _ in safe.actions)
     actions = ", ".join(f"r{rank}#{action}" for rank, action in safe.actions[:6])
     return f"{actions} are posted as one batch ({ranks})"

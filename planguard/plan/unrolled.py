@@ -33,6 +33,7 @@ class Unrolled:
         self._taken: set[str] = set()
         # Ids given before their action is reached: ``after`` may look forward in a block.
         self._prebound: dict[int, str] = {}
+        self._iterations: list[int] = []
         self.actions: list[Any] = self._block(actions, None)
 
     def _block(self, actions: Sequence[Any], iteration: int | None) -> list[Any]:
@@ -47,7 +48,9 @@ class Unrolled:
     def _loop(self, node: n.Repeat, iteration: int | None) -> list[Any]:
         out: list[Any] = []
         for inner in range(node.times):
+            self._iterations.append(inner)
             out += self._block(node.body, inner)
+            self._iterations.pop()
         if out and node.id is not UNSET:
             self._alias(node.id, out, iteration)
         if out and node.after is not UNSET and isinstance(out[0], dict):
@@ -113,7 +116,14 @@ class Unrolled:
             plain["threads"] = [self._block(thread, iteration) for thread in node.threads]
         else:
             plain["branches"] = [self._block(branch, iteration) for branch in node.branches]
+            if "name" in plain:
+                plain["name"] = self._variable(plain["name"], iteration)
         return self._names(node, plain, iteration)
+
+    def _variable(self, name: str, iteration: int | None) -> str:
+        """Name a choice by its iterations; ``{i}`` stands for the innermost."""
+        around = self._iterations[: -1 if "{i}" in name else None]
+        return "@".join([_at(name, iteration), *map(str, around)])
 
     def _prebind(self, items: Sequence[Any], iteration: int | None) -> None:
         for item in items:

@@ -115,6 +115,8 @@ class RepairDoc(Struct, frozen=True):
     applicability: Literal["verified", "unverified"]
     edits: list[EditDoc]
     text: str | UnsetType = UNSET
+    models: list[str] | UnsetType = UNSET
+    smallest: bool | UnsetType = UNSET
 
 
 class MeasuredDoc(Struct, frozen=True):
@@ -162,11 +164,12 @@ class FindingDoc(Struct, frozen=True, kw_only=True):
 class SafeIffDoc(Struct, frozen=True):
     """A condition under which the plan becomes safe; each kind has its own field."""
 
-    kind: Literal["send-buffering", "launch-order", "fusion-order", "batching"]
+    kind: Literal["send-buffering", "launch-order", "fusion-order", "batching", "uniform-branch"]
     bytes: int | UnsetType = UNSET
     groups: list[str] | UnsetType = UNSET
     buffers: list[str] | UnsetType = UNSET
     actions: list[RankAction] | UnsetType = UNSET
+    branches: list[str] | UnsetType = UNSET
 
 
 class EvidenceDoc(Struct, frozen=True):

@@ -1,0 +1,253 @@
+"""Plans with data-dependent branches: every assignment decided, or stretches one by one.
+
+Few assignments are all decided as plans of their own. Many are cut where all ranks are at a
+`choice`: stretches that are safe by themselves are safe one after the other
+(docs/explanation/choices.md argues why), and a stretch has few assignments.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import PlanError
+from planguard.execution.expand import expand
+from planguard.reordering.branches import (
+    Assignment,
+    UnclearError,
+    Variables,
+    assigned,
+    differences,
+    flat_tree,
+    notes_of,
+    plain_name,
+    variables_of,
+)
+from planguard.reordering.branches_stretches import (
+    Programs,
+    is_closed,
+    joined,
+    restricted,
+    stretches,
+    variables_in,
+)
+from planguard.reordering.branches_together import (
+    Part,
+    combined,
+    open_verdict,
+    shown_of,
+    together,
+)
+from planguard.reordering.strategy import LIMIT
+from planguard.verdict import Outcome, SafeIff, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from planguard.plan.plan import Plan
+    from planguard.reordering.branches_together import Decide
+    from planguard.reordering.strategy import Ordered
+
+CODE = "PG110"
+WIDTHS = (1, 2, 3, 4)
+"""How many neighboring stretches are tried together, fewest first."""
+
+
+class BrokenError(Exception):
+    """A combination of branches is no valid program."""
+
+
+class LateError(Exception):
+    """The budget is used up."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An assignment and what is known of it."""
+
+    assignment: Assignment
+    part: Part
+
+
+def over_branches(
+    plan: Plan, columns: Any, model: str, decide: Decide, budget: float | None
+) -> Verdict:
+    """Decide a plan over all branches that its ranks may take.
+
+    Args:
+        plan: A plan with `choice`; ``decide`` takes care of everything else that is open.
+        columns: Its columns.
+        model: Name of the execution model.
+        decide: Decides a plan without `choice`.
+        budget: Seconds, None for no limit in time.
+    """
+    search = _Branches(plan, columns, decide, budget)
+    try:
+        return search.verdict()
+    except UnclearError as reason:
+        return open_verdict(plan, model, "PG904", str(reason))
+    except BrokenError as reason:
+        return open_verdict(plan, model, "PG902", str(reason))
+    except LateError as reason:
+        verdict = open_verdict(plan, model, "PG903", str(reason))
+        return replace(verdict, evidence=replace(verdict.evidence, schedules=search.decided))
+
+
+class _Branches:
+    """One plan and its branch variables."""
+
+    def __init__(self, plan: Plan, columns: Any, decide: Decide, budget: float | None) -> None:
+        self.plan, self.decide, self.decided = plan, decide, 0
+        self.flat = flat_tree(plan, columns)
+        self.deadline = None if budget is None else time.perf_counter() + budget
+
+    def verdict(self) -> Verdict:
+        """Return the verdict over all assignments.
+
+        Raises:
+            UnclearError: Which branches belong together is not known.
+            BrokenError: Some assignment is no valid program.
+            LateError: There is no time for all assignments, and no shorter proof.
+        """
+        return self._over(variables_of(self.plan, self.flat))
+
+    def _over(self, variables: Variables) -> Verdict:
+        if variables.count(LIMIT + 1) <= LIMIT:
+            return self._every(variables, variables.assignments())
+        return self._by_stretches(variables)
+
+    # --- all assignments ---------------------------------------------------------------------
+
+    def _every(self, variables: Variables, assignments: Iterable[Assignment]) -> Verdict:
+        taken = [Taken(assignment, self._part(self.flat, assignment)) for assignment in assignments]
+        verdict = self._together([one.part for one in taken])
+        condition = self._condition(variables, taken) if verdict.unsafe else ()
+        return replace(verdict, safe_iff=(*verdict.safe_iff, *condition))
+
+    def _together(self, parts: list[Part]) -> Verdict:
+        shown = shown_of(parts, together(parts))
+        full = self.decide(shown.ordered.plan, brief=False)
+        return combined(self.plan, parts, full, shown, CODE)
+
+    def _part(self, flat: dict[str, Any], assignment: Assignment) -> Part:
+        if self.deadline is not None and time.perf_counter() > self.deadline:
+            raise LateError(f"budget exhausted after {self.decided:,} combinations of branches")
+        ordered = self._assigned(flat, assignment)
+        self.decided += 1
+        notes, differs = notes_of(assignment), differences(assignment)[0] > 0
+        return Part(ordered, self.decide(ordered.plan, brief=True), notes, differs)
+
+    @staticmethod
+    def _assigned(flat: dict[str, Any], assignment: Assignment) -> Ordered:
+        try:
+            return assigned(flat, assignment)
+        except PlanError as error:
+            where = "; ".join(notes_of(assignment))
+            message = f"where {where}, the program is not valid: {error.message}"
+            raise BrokenError(message) from error
+
+    @staticmethod
+    def _condition(variables: Variables, taken: list[Taken]) -> tuple[SafeIff, ...]:
+        """Return the names whose branch has to be the same on all ranks, if that is enough."""
+
+        def enough(names: set[str]) -> bool:
+            return all(
+                one.part.outcome is Outcome.SAFE
+                for one in taken
+                if not names & _differing(one.assignment)
+            )
+
+        names = set(variables.names)
+        if not names or not enough(names):
+            return ()
+        for name in variables.names:
+            if enough(names - {name}):
+                names.discard(name)
+        return _uniform(names)
+
+    # --- stretches ---------------------------------------------------------------------------
+
+    def _by_stretches(self, variables: Variables) -> Verdict:
+        """Decide a plan with many assignments stretch by stretch."""
+        pieces = stretches(self.flat) or []
+        whole = self._part(self.flat, dict.fromkeys(variables.sizes, 0))
+        at = 0
+        while at < len(pieces) and whole.outcome is Outcome.SAFE:
+            width = next((w for w in WIDTHS if self._is_safe(pieces[at : at + w], variables)), 0)
+            if not width:
+                return self._unsafe(whole, pieces[at], variables)
+            at += width
+        if not pieces or whole.outcome is not Outcome.SAFE:
+            raise LateError(_many(variables))
+        verdict = self._together([whole])
+        evidence = replace(verdict.evidence, kind="proof", schedules=self.decided)
+        return replace(verdict, evidence=evidence)
+
+    def _if_uniform(self, variables: Variables) -> tuple[SafeIff, ...]:
+        """Return the names that differ now and need not, if the plan is safe without."""
+        if not variables.names:
+            return ()
+        agreed = Variables({(name, -1): size for (name, _), size in variables.sizes.items()}, ())
+        try:
+            return _uniform(variables.names) if self._over(agreed).safe else ()
+        except LateError:
+            return ()
+
+    def _is_safe(self, several: list[Programs], variables: Variables) -> bool:
+        """Tell whether a stretch is closed and safe, whatever branches are taken."""
+        programs = joined(several)
+        inside, flat = variables_in(programs, variables), restricted(self.flat, programs)
+        if inside.count(LIMIT + 1) > LIMIT:
+            return False
+        try:
+            parts = (self._part(flat, one) for one in inside.assignments())
+            return all(_closed_and_safe(part) for part in parts)
+        except BrokenError:
+            return False  # something begins in another stretch
+
+    def _unsafe(self, whole: Part, programs: Programs, variables: Variables) -> Verdict:
+        """Look for an unsafe assignment of the whole plan among those of one stretch."""
+        inside = variables_in(programs, variables)
+        if inside.count(LIMIT + 1) <= LIMIT:
+            for assignment in inside.assignments():
+                part = self._part(self.flat, {**dict.fromkeys(variables.sizes, 0), **assignment})
+                if part.outcome.severity >= Outcome.POTENTIAL_DEADLOCK.severity:
+                    verdict = self._together([whole, part])
+                    reason = "an unsafe combination of branches is shown; not all were decided"
+                    evidence = replace(verdict.evidence, schedules=self.decided)
+                    return replace(
+                        verdict,
+                        complete=False,
+                        reasons=(reason,),
+                        evidence=evidence,
+                        safe_iff=(*verdict.safe_iff, *self._if_uniform(variables)),
+                    )
+        raise LateError(_many(variables))
+
+
+def _uniform(names: Iterable[str]) -> tuple[SafeIff, ...]:
+    plain = sorted({plain_name(name) for name in names})
+    return (SafeIff("uniform-branch", branches=tuple(plain)),)
+
+
+def _closed_and_safe(part: Part) -> bool:
+    return part.outcome is Outcome.SAFE and is_closed(expand(part.ordered.plan))
+
+
+def _many(variables: Variables) -> str:
+    count = 1
+    for size in variables.sizes.values():
+        count *= size
+    return (
+        f"more than {LIMIT:,} combinations of branches ({count:.1e}), and the plan does not fall "
+        "into stretches that are safe by themselves"
+    )
+
+
+def _differing(assignment: Assignment) -> set[str]:
+    """Return the names that take different branches on different ranks."""
+    taken: dict[str, set[int]] = {}
+    for (name, _), branch in assignment.items():
+        taken.setdefault(name, set()).add(branch)
+    return {name for name, branches in taken.items() if len(branches) > 1}
