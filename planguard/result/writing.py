@@ -154,6 +154,8 @@ def _repair(repair: Repair) -> doc.RepairDoc:
         applicability=cast("Any", repair.applicability),
         edits=[doc.EditDoc(**_fields(e) | {"text": e.text or UNSET}) for e in repair.edits],
         text=repair.text or UNSET,
+        models=list(repair.models) or UNSET,
+        smallest=repair.smallest or UNSET,
     )
 
 

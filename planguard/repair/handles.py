@@ -1,0 +1,117 @@
+"""Candidates that let a call return at once and wait later, or make it wait at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planguard.repair.batches import dropped, waits_of
+from planguard.repair.dependence import (
+    COLLECTIVES,
+    POINT_TO_POINT,
+    RECEIVES,
+    may_swap,
+    post_may_pass,
+    wait_may_pass,
+    with_starts,
+    works,
+)
+from planguard.repair.proposal import Proposal, add, put
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.repair.document import Block
+
+
+def handles(block: Block, taken: frozenset[str]) -> Iterator[Proposal]:
+    """Yield every call of a list made asynchronous or synchronous.
+
+    Args:
+        block: The list.
+        taken: Handles in use anywhere in the program.
+    """
+    items = with_starts(block.items)
+    name = next(f"w{n}" for n in range(len(taken) + 1) if f"w{n}" not in taken)
+    for at, item in enumerate(items):
+        if not isinstance(item, dict):
+            continue
+        if item["op"] == "drop":
+            yield _waited(block, at)
+        elif is_async(item):
+            found = _synchronous(block, at)
+            if found is not None:
+                yield found
+        elif item["op"] in POINT_TO_POINT or item["op"] in COLLECTIVES - {"scan", "exscan"}:
+            yield from _later(block, items, at, name)
+            yield from _earlier(block, items, at, name)
+
+
+def is_async(item: dict[str, Any]) -> bool:
+    """Tell whether an action returns before it is complete."""
+    return item["op"] in {"isend", "irecv"} or bool(item.get("async"))
+
+
+def _started(item: dict[str, Any], work: str) -> dict[str, Any]:
+    if item["op"] in POINT_TO_POINT:
+        return {**item, "op": "i" + item["op"], "work": work}
+    return {**item, "async": True, "work": work}
+
+
+def _later(block: Block, items: list[Any], at: int, work: str) -> Iterator[Proposal]:
+    """Start it where it stands and wait after a later action."""
+    for last in range(at + 1, len(items)):
+        if not wait_may_pass(items[at], items[last]):
+            return
+        yield Proposal(
+            "async",
+            (
+                put(*block.at(at), value=_started(block.items[at], work)),
+                add(*block.at(last + 1), value={"op": "wait", "work": work}),
+            ),
+            frozenset((block.at(at), block.at(last))),
+            "let {0} return at once, and wait for it after {1}",
+            (block.at(at), block.at(last)),
+            last - at,
+        )
+
+
+def _earlier(block: Block, items: list[Any], at: int, work: str) -> Iterator[Proposal]:
+    """Start it before an earlier action and wait where it stands."""
+    passes = post_may_pass if items[at]["op"] in RECEIVES else may_swap
+    for first in range(at - 1, -1, -1):
+        if not passes(items[first], items[at]):
+            return
+        yield Proposal(
+            "async",
+            (
+                put(*block.at(at), value={"op": "wait", "work": work}),
+                add(*block.at(first), value=_started(block.items[at], work)),
+            ),
+            frozenset((block.at(at), block.at(first))),
+            "post {0} before {1}, and wait for it where it stands now",
+            (block.at(at), block.at(first)),
+            at - first,
+        )
+
+
+def _synchronous(block: Block, at: int) -> Proposal | None:
+    """Wait for a call where it is made."""
+    item = block.items[at]
+    waits = waits_of(block.items, at + 1, works(item))
+    if waits is None:
+        return None
+    plain = {key: value for key, value in item.items() if key not in {"async", "work"}}
+    if item["op"] in {"isend", "irecv"}:
+        plain["op"] = item["op"][1:]
+    edits = [*dropped(block, waits, None), put(*block.at(at), value=plain)]
+    touched = {block.at(at), *(block.at(place) for place, _ in waits)}
+    text = "wait for {0} where it is called"
+    return Proposal("sync", tuple(edits), frozenset(touched), text, (block.at(at),))
+
+
+def _waited(block: Block, at: int) -> Proposal:
+    """Wait for a handle instead of letting it die."""
+    wait = {**block.items[at], "op": "wait"}
+    place = block.at(at)
+    text = "keep the handle and wait for it instead of {0}"
+    return Proposal("sync", (put(*place, value=wait),), frozenset((place,)), text, (place,))
