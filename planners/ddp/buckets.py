@@ -50,9 +50,7 @@ def _of_torch(
 
     order = range(len(parameters)) if ready is None else ready
     tensors = [
-        torch.empty(
-            parameters[at].shape, dtype=getattr(torch, parameters[at].dtype), device="meta"
-        )
+        torch.empty(parameters[at].shape, dtype=getattr(torch, parameters[at].dtype), device="meta")
         for at in order
     ]
     sparse = [parameter.sparse for parameter in parameters]

@@ -1,4 +1,4 @@
-"""Calls of all ranks to a plan: equal ranks share a program, and the ledger says what is assumed."""
+"""Calls of all ranks to a plan: equal ranks share a program, the ledger says what is assumed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from .buckets import has_torch
-from .options import DdpOptions
 from .steps import rank_calls
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from planguard.plan.program import ProgramBuilder
 
     from .model import ModuleInfo
+    from .options import DdpOptions
     from .steps import Call
 
 
@@ -101,8 +101,9 @@ def _notes(job: Job, used: Sequence[DdpOptions]) -> list[tuple[str, str, str]]:
     if not has_torch():
         note("no-torch", "torch is not installed; buckets follow PlanGuard's own reading of its "
              "rule", "exact")  # fmt: skip
-    if any(own.launch == "when-ready" for own in used):
-        note("free-launch", "buckets launched when ready may start in any order", "over")
+    if any(own.launch == "any" for own in used):
+        note("free-launch", "buckets start in any order on every rank, as option launch says",
+             "exact")  # fmt: skip
     if any(own.comm_hook == "custom" for own in used):
         note("comm-hook", "a communication hook of its own replaces the all_reduce of every "
              "bucket; what it communicates is not known", "under")  # fmt: skip

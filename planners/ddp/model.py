@@ -17,7 +17,7 @@ from planguard.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..fx.reading import At
+    from ..fx.reading import At  # noqa: TID252 - the way between adapters
 
 Source = tuple[str, int, str]
 """File, line, and what stands there."""
@@ -143,16 +143,15 @@ def _tensors(
 def _source(name: str, owners: dict[str, Any]) -> Source:
     """Return the class of the innermost module around a tensor that is not torch's own."""
     parts = name.split(".")[:-1]
-    while True:
-        owner = type(owners[".".join(parts)])
-        if not parts or not owner.__module__.startswith("torch."):
-            break
-        parts.pop()
+    around = [type(owners[".".join(parts[:depth])]) for depth in range(len(parts), -1, -1)]
+    owner = next((c for c in around if not c.__module__.startswith("torch.")), around[0])
     try:
         file = inspect.getsourcefile(owner) or owner.__module__
         line = inspect.getsourcelines(owner)[1]
     except (OSError, TypeError):
-        file, line = owner.__module__, 0
+        return owner.__module__, 0, name
+    if owner.__module__.startswith("torch."):  # wherever torch is installed
+        file = owner.__module__.replace(".", "/") + ".py"
     return file, line, name
 
 

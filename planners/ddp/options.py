@@ -11,7 +11,7 @@ from planguard.errors import UsageError
 
 from .buckets import FIRST_BUCKET_BYTES, NO_LIMIT
 
-Launch = Literal["ordered", "when-ready"]
+Launch = Literal["ordered", "any"]
 Hook = Literal["allreduce", "fp16_compress", "bf16_compress", "noop", "custom"]
 
 MAX_STEPS = 64
@@ -30,7 +30,8 @@ class DdpOptions:
         static_graph: The first iteration learns the graph; buckets are rebuilt in the third.
         gradient_as_bucket_view: Changes no communication.
         broadcast_buffers: Rank 0 sends the buffers before each forward.
-        init_sync: Rank 0 sends parameters and buffers when the module is wrapped.
+        init_sync: When the module is wrapped, shapes are compared and rank 0 sends parameters and
+            buffers.
         init: Put the calls of the constructor into the plan.
         steps: Iterations in the plan; the third one is the last that can differ from the next.
         no_sync: Iterations under ``no_sync()``.
@@ -38,8 +39,7 @@ class DdpOptions:
         ready_order: Parameters in the order in which their gradients become ready; by default the
             reverse of their registration.
         comm_hook: The communication hook; ``custom`` stands for any other.
-        launch: ``ordered`` is DDP's; ``when-ready`` a hook that starts a bucket as soon as it is
-            complete.
+        launch: ``ordered`` is DDP's; ``any`` a hook that may start the buckets in any order.
         branches: Data-dependent branches of the module, name to the parameters that only they use.
         uniform: Whether all ranks take the same branches.
         rank_options: Rank to the options that are different there.
@@ -141,7 +141,8 @@ def _checked(given: Mapping[str, object], known: Sequence[str], where: str) -> d
             near = difflib.get_close_matches(name, known)
             hint = f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}"
             raise UsageError(f"the ddp adapter has no option {name!r}{where}", hint=hint)
-        values[name] = tuple(value) if name in _LISTS and _is_list(value) else value
+        kept: Any = value
+        values[name] = tuple(kept) if name in _LISTS and _is_list(kept) else kept
         _check(name, values[name])
     return values
 

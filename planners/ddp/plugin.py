@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError, UsageError
 
-from ..fx.reading import At, load_json, starts_with_schema
+from ..fx.reading import At, load_json, starts_with_schema  # noqa: TID252 - between adapters
 from .emit import Job, emit, merge_options
 from .model import MODULE_FIELDS, describe, is_module, module_json, read_module
 from .options import read_options
@@ -132,8 +132,10 @@ def _from_file(at: At, given: dict[str, Any]) -> Job:
     fields = at.fields("schema", "name", "world_size", *MODULE_FIELDS, "options", "rank_options")
     if "schema" not in fields or fields["schema"].value != SCHEMA:
         at.fail(f"not a file {SCHEMA}", hint=f'it starts with {{"schema": "{SCHEMA}"')
-    module = read_module({key: value for key, value in fields.items() if key in MODULE_FIELDS}) \
-        if set(fields) & set(MODULE_FIELDS) else at.fail("the file lists no parameters")  # fmt: skip
+    described = {key: value for key, value in fields.items() if key in MODULE_FIELDS}
+    if not described:
+        at.fail("the file lists no parameters")
+    module = read_module(described)
     if "name" in fields:
         module = replace(module, name=fields["name"].text(1_000))
     if "world_size" in fields:
@@ -148,9 +150,7 @@ def _from_file(at: At, given: dict[str, Any]) -> Job:
     try:
         options = read_options(merge_options(found, given), world)
     except UsageError as error:
-        raise PlanError(
-            error.message, file=at.file, path="$.options", hint=error.hint
-        ) from error
+        raise PlanError(error.message, file=at.file, path="$.options", hint=error.hint) from error
     return Job(module, world, options)
 
 

@@ -80,16 +80,14 @@ class _Rank:
 
     def _constructor(self) -> None:
         """Compare the number of parameters, then their shapes; send the state of rank 0."""
-        if not self.parameters:
+        if not self.parameters or not self.options.init_sync:
             return
         src = self.parameters[0].src
         dims = sum(2 * len(parameter.shape) for parameter in self.parameters)
         self._add("all_gather", "ddp: number of parameters", "int64", 1, src)
         self._add("broadcast", "ddp: shapes and strides", "int64", dims, src, root=0)
-        if self.options.init_sync:
-            buffers = self.module.buffers if self.options.broadcast_buffers else ()
-            state = (*self.module.parameters, *buffers)
-            self._broadcast_coalesced("initial state", state)
+        buffers = self.module.buffers if self.options.broadcast_buffers else ()
+        self._broadcast_coalesced("initial state", (*self.module.parameters, *buffers))
 
     def _broadcast_coalesced(self, what: str, tensors: Sequence[TensorInfo]) -> None:
         """Broadcast tensors in flat buffers, at most two of them under way."""
@@ -163,16 +161,16 @@ class _Rank:
         """
         options = self.options
         learning = options.static_graph and self.synced == 1
-        whole = next(
-            (at for at, bucket in enumerate(self.buckets) if missing & set(bucket)), None
-        )
+        whole = next((at for at, bucket in enumerate(self.buckets) if missing & set(bucket)), None)
         launched = self.buckets[:whole]
         works: list[str] = []
         used_map = self._used_map(step, works) if learning else []
-        computes = [_compute(f"iter{step} backward {at}", "backward") for at in range(len(launched))]
+        computes = [
+            _compute(f"iter{step} backward {at}", "backward") for at in range(len(launched))
+        ]
         reductions = [self._reduce(step, bucket, works) for bucket in launched]
         calls = [*computes, *used_map, *reductions] if learning else []
-        if not learning and options.launch == "when-ready":
+        if not learning and options.launch == "any":
             calls = [*computes, Call("unordered", {}, [reductions])]
         elif not learning:
             calls = [call for pair in zip(computes, reductions, strict=True) for call in pair]
@@ -203,13 +201,9 @@ class _Rank:
 
     # --- shared ------------------------------------------------------------------------------
 
-    def _add(  # noqa: PLR0913 - the fields of a collective
-        self, op: str, label: str, dtype: str, count: int, src: Source, **fields: Any
-    ) -> None:
+    def _add(self, op: str, label: str, dtype: str, count: int, src: Source, **fields: Any) -> None:
         size = plan_size(dtype, count)
-        self.out.append(
-            Call(op, {"group": "world", "label": label, "src": src, **size, **fields})
-        )
+        self.out.append(Call(op, {"group": "world", "label": label, "src": src, **size, **fields}))
 
     def _work(self) -> str:
         self.works += 1
