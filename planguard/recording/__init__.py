@@ -6,6 +6,7 @@ from planguard.recording.compare import Comparison, RankComparison, Status, comp
 from planguard.recording.observed import UNRECORDED, Call, Observed, Progress
 from planguard.recording.planned import recording_of
 from planguard.recording.recording import Gap, RankRecord, RecordedGroup, Recording
+from planguard.recording.track import Track
 
 __all__ = [
     "UNRECORDED",
@@ -19,6 +20,7 @@ __all__ = [
     "RecordedGroup",
     "Recording",
     "Status",
+    "Track",
     "compare",
     "recording_of",
 ]

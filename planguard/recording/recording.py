@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from planguard.recording.observed import UNRECORDED, Observed
+from planguard.recording.observed import UNRECORDED, Observed, Progress
+from planguard.recording.track import Track
 from planguard.verdict import Location, Source
 from planguard.words import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from planguard.plan.plan import Plan
 
@@ -82,7 +83,7 @@ class RankRecord:
     """
 
     rank: int
-    actions: tuple[Observed, ...] = ()
+    actions: Sequence[Observed] = ()
     dropped: int = 0
     has_ended: bool | None = None
     stack: tuple[Source, ...] = ()
@@ -91,9 +92,15 @@ class RankRecord:
     version: str | None = None
 
     @cached_property
+    def track(self) -> Track:
+        """The actions as columns."""
+        return Track.of(self.actions)
+
+    @cached_property
     def pending(self) -> tuple[int, ...]:
         """Indices of the actions that were issued and not seen to complete."""
-        return tuple(place for place, one in enumerate(self.actions) if one.is_pending)
+        open_states = (Progress.ISSUED, Progress.STARTED)
+        return tuple(n for n, state in enumerate(self.track.progress) if state in open_states)
 
 
 @dataclass(frozen=True)
@@ -131,9 +138,12 @@ class Recording:
     @cached_property
     def hidden(self) -> int:
         """Number of calls that were counted and not recorded."""
-        return sum(
-            one.call.op == UNRECORDED for record in self.ranks.values() for one in record.actions
-        )
+        total = 0
+        for track in (record.track for record in self.ranks.values()):
+            places = {n for n, call in enumerate(track.calls) if call.op == UNRECORDED}
+            if places:
+                total += sum(call in places for call in track.call)
+        return total
 
     @property
     def is_complete(self) -> bool:
@@ -149,13 +159,13 @@ class Recording:
 
     def location(self, rank: int, action: int) -> Location:
         """Return the place of an observed action as findings name it."""
-        one = self.ranks[rank].actions[action]
+        call = self.ranks[rank].track.call_at(action)
         return Location(
             rank=rank,
             action=action,
-            source=one.call.source,
-            text=clean(one.call.text()),
-            op=clean(one.call.op),
+            source=call.source,
+            text=clean(call.text()),
+            op=clean(call.op),
         )
 
     def to_plan(self, *, blocking: bool = True) -> Plan:
