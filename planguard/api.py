@@ -89,6 +89,7 @@ def check(
     budget: float | None = None,
     options: CheckOptions | None = None,
     planner: str | None = None,
+    fix: bool = False,
 ) -> Verdict:
     """Decide a plan under an execution model.
 
@@ -98,6 +99,7 @@ def check(
         budget: Seconds for the parts that are not linear.
         options: All options at once; ``model`` and ``budget`` override it.
         planner: Adapter to read ``plan`` with.
+        fix: Search a repair of an unsafe plan; the deciding finding's ``fixes`` hold it.
 
     Raises:
         PlanError: If ``plan`` cannot be read, or the model is unknown (PG907).
@@ -111,7 +113,13 @@ def check(
         chosen = replace(chosen, model=model)
     if budget is not None:
         chosen = replace(chosen, budget=budget)
-    return check_plan(load(plan, planner=planner), chosen)
+    loaded = load(plan, planner=planner)
+    verdict = check_plan(loaded, chosen)
+    if fix:
+        from planguard import repair
+
+        verdict = repair.fix(loaded, verdict, chosen).verdict
+    return verdict
 
 
 def require(plan: Any, *, model: str | None = None, budget: float | None = None) -> Verdict:

@@ -7,6 +7,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from planguard.cli import fix
 from planguard.cli.certificates import certificate_writers
 from planguard.cli.job import Job
 from planguard.cli.outputs import outputs_of
@@ -30,6 +31,7 @@ class Check:
         add("--model", metavar="NAME", help="execution model, or all")
         add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
         add("--certificate", metavar="FILE", help="write a certificate of SAFE")
+        fix.add_arguments(parser.add_argument_group("repair"))
         _add_output(parser.add_argument_group("output"))
         _add_gate(parser.add_argument_group("gate"))
 
@@ -116,3 +118,4 @@ def _settle(args: argparse.Namespace) -> None:
         registry.find(args.planner)
     if args.write_baseline is not None and args.write_baseline.exists() and not args.force:
         raise UsageError(f"{args.write_baseline} exists", hint="--force overwrites it")
+    fix.settle(args)

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from planguard.cli.fix import repaired
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.options import CheckOptions
 from planguard.report import ReportOptions, Result
@@ -114,6 +115,8 @@ class Job:
             explain_limit=self.limit,
         )
         verdict = api.check(plan, options=options)
+        if self.args.repair or self.args.fix:
+            verdict = repaired(self.args, path, plan, verdict, options)
         is_complete = len(verdict.findings) < self.limit
         if verdict.plan.file is None:
             verdict = replace(verdict, plan=replace(verdict.plan, file=path))

@@ -76,6 +76,8 @@ def outputs_of(args: argparse.Namespace, options: ReportOptions) -> list[Output]
     outputs: list[Output] = []
     for given in args.output:
         name, separator, path = given.partition("=")
+        if name == "plan" and path:
+            continue  # the repaired plan, which planguard.cli.fix writes
         if not separator or not path or name not in FORMATS:
             raise UsageError(
                 f"-o {shorten(given)}: not FORMAT=FILE", hint="formats: " + ", ".join(FORMATS)

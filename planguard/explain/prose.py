@@ -15,7 +15,7 @@ from planguard.words import clean, cut, listed, name_ranks, plural, rank_set, sh
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
-    from planguard.verdict import Finding, Location, Repair, SafeIff, Verdict
+    from planguard.verdict import Edit, Finding, Location, Repair, SafeIff, Verdict
 
 KEY = 10
 """Columns of the longest key and its colon: ``same bug:``."""
@@ -220,16 +220,28 @@ class FindingText:
         verified = fix.applicability == "verified"
         text = (fix.text or fix.kind) + ("" if verified else " (not verified)")
         out = flow(line(("help", "help"), ": "), text, width=width, hang=4)
-        for edit in fix.edits:
-            sign = {"add": "+", "remove": "-"}.get(edit.op, "~")
+        for sign, text in (row for edit in fix.edits for row in _rows(edit)):
             role = {"+": "add", "-": "remove"}.get(sign, "")
-            text = edit.text or edit.pointer
             out += flow(
                 line(("gutter", f"{self.pad}| "), (role, f"{sign} ")), text, role, width=width
             )
         if verified:
-            out += self._told("verified", "the changed plan was checked again", width)
+            out += self._told("verified", _proof(fix), width)
         return out
+
+
+def _rows(edit: Edit) -> list[tuple[str, str]]:
+    """Return the signs and texts of an edit; its text may bring several lines with their signs."""
+    sign = {"add": "+", "remove": "-"}.get(edit.op, "~")
+    rows = [clean(row) for row in (edit.text or edit.pointer).split("\n")]
+    return [(row[0], row[2:]) if row[:2] in {"+ ", "- "} else (sign, row) for row in rows]
+
+
+def _proof(fix: Repair) -> str:
+    """Say what was proved of a repair."""
+    models = f", SAFE under {listed(fix.models)}" if fix.models else ""
+    smallest = "; no smaller change of these kinds helps" if fix.smallest else ""
+    return f"the changed plan was checked again{models}{smallest}"
 
 
 def command(words: list[str], indent: str, width: int) -> list[Line]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from planguard.errors import PlanError
 from planguard.explain.lines import Style, render
 from planguard.explain.prose import FindingText
 from planguard.explain.reasons import around, name, sentence
-from planguard.plan.pointers import line_of
+from planguard.repair.patch import apply_text, hunks
 from planguard.report.places import Places, Spot
 from planguard.words import clean
 
 if TYPE_CHECKING:
-    from planguard.plan.pointers import Step
     from planguard.report import Result
-    from planguard.verdict import Edit, Finding, Location, Repair, Witness, WitnessStep
+    from planguard.verdict import Finding, Location, Repair, Witness, WitnessStep
 
 MAX_FLOW = 10_000
 """Thread-flow locations per result that GitHub takes; it shows the first 1,000."""
@@ -88,7 +87,10 @@ class ResultWriter:
         lines = [finding.message]
         if finding.cycle and finding.subkind != "orphan":
             lines.append(f"cycle: {around(finding.cycle)}")
-        if finding.help:
+        verified = [repair for repair in finding.fixes if repair.applicability == "verified"]
+        if verified:
+            lines += [f"help: {repair.text} (verified)" for repair in verified]
+        elif finding.help:
             lines.append(f"help: {finding.help} (not verified)")
         return "\n".join(lines)
 
@@ -156,16 +158,17 @@ class ResultWriter:
     # --- fixes -----------------------------------------------------------------------------------
 
     def _fix(self, repair: Repair) -> list[dict[str, Any]]:
-        """Return a verified repair whose edits are whole lines of the plan file."""
+        """Return a verified repair as lines of the plan file that become others."""
         plan = self.input.plan
         if repair.applicability != "verified" or plan is None or plan.file is None:
             return []
         if not repair.edits or plan.file.endswith(".gz"):
             return []
-        lines = plan.text.decode().split("\n")
-        edits = [_replacement(lines, plan.text, edit) for edit in repair.edits]
-        if not all(edits):
-            return []
+        try:
+            changed = apply_text(plan.text, repair.edits)
+        except PlanError:
+            return []  # not edits of this file
+        edits = _replacements(plan.text.decode(), changed.decode())
         change = {"artifactLocation": artifact(self.input.path), "replacements": edits}
         return [{"description": message(repair.text), "artifactChanges": [change]}]
 
@@ -174,41 +177,25 @@ def _logical(rank: int, action: int) -> dict[str, str]:
     return {"fullyQualifiedName": f"rank{rank}/action{action}", "kind": "member"}
 
 
-def _replacement(lines: list[str], text: bytes, edit: Edit) -> dict[str, Any] | None:
-    """Return an edit as a region of lines; None where the action does not stand on its own line."""
-    steps = _steps(json.loads(text), edit.pointer)
-    number = None if steps is None else line_of(text, steps)
-    if number is None:
-        return None
-    row = lines[number - 1]
-    indent = len(row) - len(row.lstrip())
-    try:
-        length = json.JSONDecoder().raw_decode(row[indent:])[1]
-    except ValueError:
-        return None  # the action goes over several lines
-    value = json.dumps(edit.value)
-    if edit.op == "remove":
-        if row[indent + length :].strip() != ",":
-            return None  # the last of its list: a comma on the line before would have to go
-        region = {"startLine": number, "startColumn": 1, "endLine": number + 1, "endColumn": 1}
-        return {"deletedRegion": region}
-    if edit.op == "add":
-        region = {"startLine": number, "startColumn": 1, "endLine": number, "endColumn": 1}
-        return {"deletedRegion": region, "insertedContent": {"text": f"{' ' * indent}{value},\n"}}
-    begin, end = indent + 1, indent + length + 1
-    region = {"startLine": number, "startColumn": begin, "endLine": number, "endColumn": end}
-    return {"deletedRegion": region, "insertedContent": {"text": value}}
+def _replacements(before: str, after: str) -> list[dict[str, Any]]:
+    """Return what turns one text into another, as regions of whole lines of the first."""
+    old, new = before.split("\n"), after.split("\n")
+    found: list[dict[str, Any]] = []
+    for hunk in hunks(old, new):
+        text = "".join(f"{row}\n" for row in hunk.lines)
+        region = {"startLine": hunk.first + 1, "startColumn": 1}
+        end = {"endLine": hunk.last + 1, "endColumn": 1}
+        if hunk.last == len(old):  # there is no line after the last
+            region, text = _at_the_end(old, hunk.first, text)
+            end = {"endLine": len(old), "endColumn": len(old[-1]) + 1}
+        inserted = {"insertedContent": {"text": text}} if text else {}
+        found.append({"deletedRegion": {**region, **end}, **inserted})
+    return found
 
 
-def _steps(document: Any, pointer: str) -> list[Step] | None:
-    """Resolve a JSON Pointer (RFC 6901); None if it names nothing."""
-    steps: list[Step] = []
-    for part in pointer.split("/")[1:]:
-        key: Step = part.replace("~1", "/").replace("~0", "~")
-        try:
-            key = int(part) if isinstance(document, list) else key
-            document = document[key]
-        except (KeyError, IndexError, ValueError, TypeError):
-            return None
-        steps.append(key)
-    return steps
+def _at_the_end(old: list[str], first: int, text: str) -> tuple[dict[str, int], str]:
+    """Return where a change begins that goes to the end of a text, and what is put there."""
+    if first == len(old) or not text:  # the line break in front of it belongs to the change
+        where = {"startLine": first, "startColumn": len(old[first - 1]) + 1}
+        return where, "\n" + text[:-1] if text else ""
+    return {"startLine": first + 1, "startColumn": 1}, text[:-1]
