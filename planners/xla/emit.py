@@ -1,0 +1,301 @@
+"""Steps of all devices to a plan: the only module here that talks to ``PlanBuilder``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .labels import Key, Labels, Sending, key_of, leaves
+from .loops import flat_loops
+from .overlap import find_overlap
+from .steps import Choice, Collective, Doubt, Exchange, Loop, Message, Origin, Step, Trace, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+    from planguard.plan.program import ProgramBuilder
+
+    from .options import XlaOptions
+
+_COALESCED = frozenset({"all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor"})
+_REDUCING = frozenset({"all_reduce", "reduce_scatter_tensor"})
+
+
+def emit(
+    traces: Mapping[int, Trace],
+    files: Sequence[str],
+    plan: PlanBuilder,
+    options: XlaOptions,
+    doubts: Sequence[Doubt],
+) -> Plan:
+    """Build the plan of all ranks.
+
+    Args:
+        traces: What each rank does.
+        files: File of each program, for source locations.
+        plan: The builder, empty.
+        options: Options of the adapter.
+        doubts: Entries for the ledger beside those of the traces.
+    """
+    rows: dict[int, list[Step]] = {}
+    ledger = {(doubt.kind, doubt.message): doubt for doubt in doubts}
+    for rank, trace in sorted(traces.items()):
+        rows[rank], numbered = flat_loops(trace.steps)
+        ledger |= trace.doubts
+        if not numbered:
+            _note(
+                ledger, Doubt("no-labels", "loops inside loops are too long to tell rounds apart")
+            )
+    names = Names(plan, rows)
+    labels = Labels(rows)
+    for rank, row in rows.items():
+        writer = Writer(plan.program(rank), rank, files, names, labels, options)
+        writer.begin(row)
+        writer.write(row)
+    for doubt in (*_overlap_doubts(rows, options), *_permute_doubts(rows)):
+        _note(ledger, doubt)
+    if labels.missing:
+        message = f"{labels.missing} communications are told apart by position only"
+        _note(ledger, Doubt("no-labels", message, "exact"))
+    for doubt in ledger.values():
+        plan.approximate(doubt.kind, doubt.message, direction=doubt.direction, scope="plan")
+    return plan.build()
+
+
+def _note(ledger: dict[tuple[str, str], Doubt], doubt: Doubt) -> None:
+    ledger.setdefault((doubt.kind, doubt.message), doubt)
+
+
+def _overlap_doubts(rows: Mapping[int, Sequence[Step]], options: XlaOptions) -> list[Doubt]:
+    try:
+        found = find_overlap(rows)
+    except OverflowError as error:
+        return [Doubt("overlap", f"{error}; circles among them were not all looked for", "exact")]
+    if found is None:
+        return []
+    seen = "XLA's rule about pairs sees it" if found.pairwise else "no two share two devices"
+    message = f"{found}: in flight together, they block each other if started in a circle ({seen})"
+    if options.launch_order == "issue":
+        return [Doubt("overlap", f"{message}; launch_order='free' judges that", "exact")]
+    if _side_by_side(rows, found.calls):
+        return []
+    return [Doubt("overlap", message)]
+
+
+def _side_by_side(rows: Mapping[int, Sequence[Step]], calls: Sequence[tuple[str, Any]]) -> bool:
+    """Tell whether the plan lets every rank start its calls of a circle in any order."""
+    for row in rows.values():
+        own = [place for place, step in enumerate(row) if _call(step) in calls]
+        if own and (own[-1] - own[0] != len(own) - 1):
+            return False
+    return True
+
+
+def _call(step: Step) -> tuple[str, Any] | None:
+    if isinstance(step, Collective) and step.handle is not None:
+        return step.origin.text, step.group
+    if isinstance(step, Exchange) and step.handle is not None:
+        return step.origin.text, step.domain
+    return None
+
+
+def _permute_doubts(rows: Mapping[int, Sequence[Step]]) -> list[Doubt]:
+    """Say so where the devices of a permute do not all run it.
+
+    Messages need two; the CPU backend and the communicator of the GPU backend need all.
+    """
+    counts: dict[tuple[int, ...], dict[int, int]] = {}
+    for rank, row in rows.items():
+        for step in leaves(row):
+            if isinstance(step, Exchange):
+                per_rank = counts.setdefault(step.domain, dict.fromkeys(step.domain, 0))
+                per_rank[rank] += 1
+    uneven = [domain for domain, ranks in counts.items() if len(set(ranks.values())) > 1]
+    message = "not every device of a collective permute runs it; a backend may wait for all of them"
+    return [Doubt("permute-rendezvous", message)] if uneven else []
+
+
+class Names:
+    """Names of the groups, and their declaration."""
+
+    def __init__(self, plan: PlanBuilder, rows: Mapping[int, Sequence[Step]]) -> None:
+        self._world = tuple(range(plan.world_size))
+        self._plan = plan
+        self._names: dict[Key, str] = {}
+        found = {key_of(step) for row in rows.values() for step in leaves(row)}
+        for key in sorted(found):
+            self._declare(key)
+
+    def _declare(self, key: Key) -> None:
+        kind, ranks = key
+        if not kind and ranks == self._world:
+            self._names[key] = "world"
+        else:
+            name = f"{kind}:{_listed(ranks)}" if kind else _listed(ranks)
+            self._names[key] = self._plan.group(name, ranks)
+
+    def __getitem__(self, key: Key) -> str:
+        return self._names[key]
+
+    def of_rank(self, rank: int) -> list[str]:
+        """Return the groups of a rank, larger ones first."""
+        own = [(key, name) for key, name in self._names.items() if rank in key[1]]
+        return [name for _, name in sorted(own, key=lambda item: (-len(item[0][1]), item[0]))]
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """Return ranks as intervals; the order counts, so only rising neighbors are merged."""
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and rank == parts[-1][1] + 1:
+            parts[-1][1] = rank
+        else:
+            parts.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+class Writer:
+    """Writes the steps of one rank into its program."""
+
+    def __init__(
+        self,
+        program: ProgramBuilder,
+        rank: int,
+        files: Sequence[str],
+        names: Names,
+        labels: Labels,
+        options: XlaOptions,
+    ) -> None:
+        self._program = program
+        self._rank = rank
+        self._files = files
+        self._names = names
+        self._labels = labels
+        self._options = options
+        self._started: set[str] = set()
+
+    def begin(self, row: Sequence[Step]) -> None:
+        """Create the communicators that the program of this rank uses, if asked to."""
+        if self._options.cliques == "start":
+            used = {self._names[key_of(step)] for step in leaves(row)}
+            for name in self._names.of_rank(self._rank):
+                if name in used:
+                    self._program.init(name)
+
+    def write(self, row: Sequence[Step]) -> None:
+        """Write all steps in order."""
+        free = self._options.launch_order == "free"
+        place = 0
+        while place < len(row):
+            run = _launches(row, place) if free else 0
+            if run > 1:
+                with self._program.unordered():
+                    for step in row[place : place + run]:
+                        self._step(step)
+            else:
+                self._step(row[place])
+            place += max(run, 1)
+
+    def _step(self, step: Step) -> None:
+        if isinstance(step, Collective):
+            self._collective(step)
+        elif isinstance(step, Exchange):
+            self._exchange(step)
+        elif isinstance(step, Message):
+            self._message(step)
+        elif isinstance(step, Wait):
+            if step.handle in self._started:
+                self._program.wait(_work(step.handle), src=self._src(step.origin))
+        elif isinstance(step, Loop):
+            with self._program.repeat(step.times):
+                self.write(step.body)
+        else:
+            self._choice(step)
+
+    def _choice(self, step: Choice) -> None:
+        name = step.origin.text or None
+        fields = {"uniform": step.uniform, "src": self._src(step.origin)}
+        with self._program.choice(name or "branch", **fields):  # type: ignore[arg-type]
+            for branch in step.branches:
+                with self._program.branch():
+                    self.write(branch)
+
+    def _collective(self, step: Collective) -> None:
+        fields = self._common(step) | {"group": self._names[key_of(step)]}
+        if step.handle is not None:
+            self._started.add(step.handle)
+            fields |= {"async_": True, "work": _work(step.handle)}
+        if step.op in _REDUCING:
+            fields["reduce_op"] = step.reduce_op
+        if len(step.parts) > 1 and step.op in _COALESCED:
+            parts = [_size(part) for part in step.parts]
+            self._program.add("coalesced", kind=step.op, ops=parts, **fields)
+        else:
+            size = {"bytes": step.parts[0].bytes, "dtype": step.parts[0].dtype}
+            if len(step.parts) > 1:
+                size = {"bytes": _total(step), "dtype": None}
+            self._program.add(step.op, root=step.root, **size, **fields)
+
+    def _common(self, step: Sending) -> dict[str, Any]:
+        return {"label": self._labels.label(step), "src": self._src(step.origin)}
+
+    def _exchange(self, step: Exchange) -> None:
+        group, size = self._names[key_of(step)], _size(step.part)
+        common = self._common(step) | {"group": group} | size
+        ops: list[tuple[str, int]] = []
+        if step.target not in (None, self._rank):
+            ops.append(("isend", step.target))  # type: ignore[arg-type]
+        if step.source not in (None, self._rank):
+            ops.append(("irecv", step.source))  # type: ignore[arg-type]
+        if not ops:
+            return
+        work = None
+        if step.handle is not None:
+            self._started.add(step.handle)
+            work = _work(step.handle)
+        with self._program.batch(work, src=self._src(step.origin)):
+            for op, peer in ops:
+                self._program.add(op, peer=peer, **common)
+
+    def _message(self, step: Message) -> None:
+        self._started.add(step.handle)
+        self._program.add(
+            "isend" if step.sends else "irecv",
+            peer=step.peer,
+            group=self._names[key_of(step)],
+            work=_work(step.handle),
+            **self._common(step),
+            **_size(step.part),
+        )
+
+    def _src(self, origin: Origin) -> tuple[str, int, str]:
+        text = f"{origin.name} ({origin.place})" if origin.place else origin.name
+        return (self._files[origin.program], origin.line, text)
+
+
+def _launches(row: Sequence[Step], place: int) -> int:
+    """Return how many asynchronous launches follow each other."""
+    count = 0
+    for step in row[place:]:
+        if not isinstance(step, Collective | Exchange) or step.handle is None:
+            break
+        count += 1
+    return count
+
+
+def _work(handle: str) -> str:
+    return handle.replace("[{i}]", "")
+
+
+def _size(part: Any) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in (("bytes", part.bytes), ("dtype", part.dtype))
+        if value is not None
+    }
+
+
+def _total(step: Collective) -> int | None:
+    sizes = [part.bytes for part in step.parts]
+    return None if None in sizes else sum(size or 0 for size in sizes)

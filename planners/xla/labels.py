@@ -1,0 +1,109 @@
+"""Which data a communication is about, in words that all members of its group use.
+
+Within one program that is the name of the instruction. Programs that were compiled apart number
+their instructions apart, so across programs it is the channel, where channels tell instructions
+apart, else the name that the framework gave; and only what all members use equally often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .steps import Choice, Collective, Exchange, Loop, Message, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from .steps import Origin
+
+Key = tuple[str, tuple[int, ...]]
+Naming = Callable[["Origin"], str]
+Sending = Collective | Exchange | Message
+
+
+def leaves(steps: Sequence[Step]) -> Iterator[Sending]:
+    """Yield the communications of steps, those in loops and branches too."""
+    for step in steps:
+        if isinstance(step, Loop):
+            yield from leaves(step.body)
+        elif isinstance(step, Choice):
+            for branch in step.branches:
+                yield from leaves(branch)
+        elif isinstance(step, Sending):
+            yield step
+
+
+def key_of(step: Sending) -> Key:
+    """Return the communicator of a step."""
+    if isinstance(step, Collective):
+        return "", step.group
+    pipeline = step.pipeline if isinstance(step, Message) else ""
+    kind = "sendrecv" if isinstance(step, Message) else "p2p"
+    return kind + pipeline, step.domain
+
+
+class Labels:
+    """The labels of all programs together."""
+
+    def __init__(self, traces: Mapping[int, Sequence[Step]]) -> None:
+        self._counts: dict[Key, dict[int, list[Origin]]] = defaultdict(lambda: defaultdict(list))
+        for rank, steps in traces.items():
+            for step in leaves(steps):
+                self._counts[key_of(step)][rank].append(step.origin)
+        self._apart = self._channels_tell_apart()
+        self._chosen: dict[Key, dict[str, bool] | None] = {}
+        self._naming: dict[Key, Naming] = {}
+        self.missing = 0
+
+    def _channels_tell_apart(self) -> bool:
+        names: dict[tuple[int, str], set[str]] = defaultdict(set)
+        for ranks in self._counts.values():
+            for origins in ranks.values():
+                for origin in origins:
+                    names[origin.program, origin.channel].add(origin.name)
+        return all(channel and len(found) == 1 for (_, channel), found in names.items())
+
+    def label(self, step: Sending) -> str | None:
+        """Return the label of a step, None if it has no identity that its group shares."""
+        key, origin = key_of(step), step.origin
+        if key not in self._naming:
+            self._choose(key)
+        allowed = self._chosen[key]
+        text = self._naming[key](origin)
+        if not text or (allowed is not None and not allowed.get(text, False)):
+            self.missing += 1
+            return None
+        return text
+
+    def _choose(self, key: Key) -> None:
+        ranks = self._counts[key]
+        programs = {origin.program for origins in ranks.values() for origin in origins}
+        if len(programs) <= 1:
+            self._naming[key], self._chosen[key] = _by_name, None
+            return
+        candidates: list[Naming] = [_by_channel] if self._apart else []
+        candidates += [_by_op_name, _by_name]
+        shared = [(naming, self._shared(ranks, naming)) for naming in candidates]
+        naming, allowed = max(shared, key=lambda pair: sum(pair[1].values()))
+        self._naming[key], self._chosen[key] = naming, allowed
+
+    @staticmethod
+    def _shared(ranks: Mapping[int, Sequence[Origin]], naming: Naming) -> dict[str, bool]:
+        """Return for every name whether all ranks use it equally often."""
+        counts = [Counter(map(naming, origins)) for origins in ranks.values()]
+        names = {name for count in counts for name in count if name}
+        return {name: len({count[name] for count in counts}) == 1 for name in names}
+
+
+def _by_name(origin: Origin) -> str:
+    return origin.text
+
+
+def _by_channel(origin: Origin) -> str:
+    return f"channel {origin.channel}{origin.round}"
+
+
+def _by_op_name(origin: Origin) -> str:
+    return origin.op_name + origin.round if origin.op_name else ""

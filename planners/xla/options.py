@@ -1,0 +1,79 @@
+"""What the adapter can be told about a program that the program itself does not say."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from planguard.errors import UsageError
+
+LaunchOrder = Literal["issue", "free"]
+Cliques = Literal["none", "start"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class XlaOptions:
+    """Options of the ``xla`` adapter.
+
+    Attributes:
+        launch_order: ``issue``: a device starts collectives in the order of the schedule.
+            ``free``: it may start those that are in flight together in any order.
+        cliques: ``start`` creates the communicator of every group before anything else, larger
+            groups first, as XLA's GPU backend acquires its cliques. ``none`` leaves that to the
+            execution model.
+        local_calls: Targets of custom calls that do not communicate.
+        trip_counts: How often a loop runs, by the name of its ``while`` instruction, where the
+            compiler does not know.
+        name: Name of the plan; by default the name of the module.
+        model: Execution model that the plan asks for.
+    """
+
+    launch_order: LaunchOrder = "issue"
+    cliques: Cliques = "none"
+    local_calls: Sequence[str] = ()
+    trip_counts: Mapping[str, int] = field(default_factory=dict)
+    name: str | None = None
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("launch_order", get_args(LaunchOrder)),
+            ("cliques", get_args(Cliques)),
+        ):
+            if getattr(self, name) not in choices:
+                raise UsageError(
+                    f"option {name} of the xla adapter is {getattr(self, name)!r}",
+                    hint=f"choose one of {', '.join(choices)}",
+                )
+        counts = self.trip_counts
+        good = isinstance(counts, Mapping) and all(
+            isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 40
+            for n in counts.values()
+        )
+        if not good:
+            raise UsageError(
+                f"option trip_counts of the xla adapter is {counts!r}",
+                hint="give a map from the name of a while instruction to a number",
+            )
+
+
+def read_options(options: Mapping[str, object]) -> XlaOptions:
+    """Make the options from keyword arguments.
+
+    Raises:
+        UsageError: An option does not exist, or its value is not possible.
+    """
+    known = [option.name for option in fields(XlaOptions)]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known)
+            raise UsageError(
+                f"the xla adapter has no option {name!r}",
+                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
+            )
+    values: dict[str, Any] = dict(options)
+    if isinstance(values.get("local_calls"), str):
+        values["local_calls"] = tuple(values["local_calls"].split(","))
+    return XlaOptions(**values)

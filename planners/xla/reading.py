@@ -1,0 +1,124 @@
+"""From files, bytes and jax objects to modules: HLO or StableHLO, plain or gzipped, bounded."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+from planguard.errors import PlanError
+
+from .hlo import read_hlo
+from .mlir import read_mlir
+from .model import Module
+
+MAX_BYTES = 256 * 2**20
+_HEAD = 1 << 16
+_GZIP = b"\x1f\x8b"
+_MLIR = (b"stablehlo.", b"mhlo.", b"sdy.", b"stablehlo_")
+
+
+def looks_like_hlo(head: bytes) -> bool:
+    """Tell whether a text begins as HLO does."""
+    for line in head.split(b"\n"):
+        line = line.strip()
+        if line and not line.startswith((b"//", b"#")):
+            return line.startswith(b"HloModule ")
+    return False
+
+
+def looks_like_mlir(head: bytes) -> bool:
+    """Tell whether a text begins as a StableHLO module does."""
+    text = b"\n".join(
+        line for line in head.split(b"\n") if not line.strip().startswith((b"//", b"#"))
+    ).lstrip()
+    return text.startswith((b"module ", b"module@", b'"builtin.module"')) and any(
+        word in head for word in _MLIR
+    )
+
+
+def looks_like_program(head: bytes) -> bool:
+    """Tell whether a text begins as a program of XLA does."""
+    return looks_like_hlo(head) or looks_like_mlir(head)
+
+
+def head_of(path: Path) -> bytes:
+    """Return the beginning of a file, unpacked; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(2)
+        if first == _GZIP:
+            with gzip.open(path, "rb") as packed:
+                return packed.read(_HEAD)
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except (OSError, EOFError, zlib.error, ValueError):
+        return b""
+
+
+def read_path(path: Path) -> Module:
+    """Read the program of a file.
+
+    Raises:
+        PlanError: It cannot be read, or is no program.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == _GZIP
+        with gzip.open(path, "rb") if packed else path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise PlanError(f"cannot be read: {error}", file=str(path)) from error
+    return read_bytes(data, str(path))
+
+
+def read_bytes(data: bytes, file: str) -> Module:
+    """Read a program.
+
+    Raises:
+        PlanError: It is none, or it is malformed; the message names the line.
+    """
+    if len(data) > MAX_BYTES:
+        raise PlanError(f"is larger than {MAX_BYTES} bytes", file=file)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise PlanError("is not UTF-8", file=file, path=f"line {line}") from error
+    if looks_like_mlir(data[:_HEAD]):
+        return read_mlir(text, file)
+    if looks_like_hlo(data[:_HEAD]):
+        return read_hlo(text, file)
+    raise PlanError(
+        "is neither HLO nor StableHLO text",
+        file=file,
+        path="line 1",
+        value=text[:60],
+        hint="give what compiled.as_text() or lowered.as_text() returns",
+    )
+
+
+def is_jax_object(obj: object) -> bool:
+    """Tell whether an object is what jax's ``lower`` or ``compile`` returns; runs nothing."""
+    cls = type(obj)
+    return cls.__name__ in {"Compiled", "Lowered"} and cls.__module__.split(".")[0] == "jax"
+
+
+def read_object(obj: object) -> Module:
+    """Read a path, bytes, or what jax's ``lower`` or ``compile`` returned.
+
+    Raises:
+        PlanError: It is no program.
+    """
+    if isinstance(obj, str | Path):
+        return read_path(Path(obj))
+    if isinstance(obj, bytes | bytearray):
+        return read_bytes(bytes(obj), "program")
+    if is_jax_object(obj):
+        text = obj.as_text()  # type: ignore[attr-defined]
+        return read_bytes(text.encode(), f"jax.stages.{type(obj).__name__}")
+    raise PlanError(
+        "not a program of XLA",
+        value=type(obj).__name__,
+        hint="give a file, bytes, or what jax.jit(f).lower(...) or .compile() returns",
+    )

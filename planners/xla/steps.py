@@ -1,0 +1,136 @@
+"""What one device does: the steps between reading a program and writing a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a step comes from.
+
+    Attributes:
+        program: Number of the program.
+        name: Name of the instruction, behind the calls that lead to it.
+        round: Iterations of the unrolled loops around it, ``[2]``; ``[{i}]`` inside a loop.
+        line: Line of the text.
+        place: The user's code, ``model.py:20 loss``; empty if unknown.
+        op_name: The name that the framework gave it.
+        channel: Its ``channel_id``, or an empty string.
+    """
+
+    program: int
+    name: str
+    round: str
+    line: int
+    place: str = ""
+    op_name: str = ""
+    channel: str = ""
+
+    @property
+    def text(self) -> str:
+        """Name and round."""
+        return self.name + self.round
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tensor that moves: its bytes, None if unknown, and its element type in the plan."""
+
+    bytes: int | None
+    dtype: str | None
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective of the group of this device; ``handle`` is set if it is asynchronous."""
+
+    op: str
+    origin: Origin
+    group: tuple[int, ...]
+    parts: tuple[Part, ...]
+    reduce_op: str | None = None
+    root: int | None = None
+    handle: str | None = None
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A collective permute as one device sees it: at most one message out and one in."""
+
+    origin: Origin
+    domain: tuple[int, ...]
+    part: Part
+    target: int | None
+    source: int | None
+    handle: str | None = None
+
+
+@dataclass(frozen=True)
+class Message:
+    """A send or a receive; its wait is a step of its own."""
+
+    origin: Origin
+    domain: tuple[int, ...]
+    pipeline: str
+    part: Part
+    peer: int
+    sends: bool
+    handle: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The wait for an asynchronous step."""
+
+    origin: Origin
+    handle: str
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop whose passes are alike."""
+
+    origin: Origin
+    times: int
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A branch that the data decides; ``uniform`` if every device takes the same one."""
+
+    origin: Origin
+    uniform: bool
+    branches: tuple[tuple[Step, ...], ...]
+
+
+Step = Collective | Exchange | Message | Wait | Loop | Choice
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something that the plan cannot say exactly.
+
+    Attributes:
+        kind: Short name, an entry of the ledger.
+        message: The sentence.
+        direction: As in the ledger of a plan.
+    """
+
+    kind: str
+    message: str
+    direction: str = "under"
+
+
+@dataclass
+class Trace:
+    """The steps of one device and what is in doubt about them."""
+
+    steps: list[Step] = field(default_factory=list)
+    doubts: dict[tuple[str, str], Doubt] = field(default_factory=dict)
+    undecided: int = 0
+
+    def doubt(self, kind: str, message: str, direction: str = "under") -> None:
+        """Add an entry for the ledger, once."""
+        self.doubts.setdefault((kind, message), Doubt(kind, message, direction))

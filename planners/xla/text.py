@@ -1,0 +1,89 @@
+"""Splitting text at brackets and commas, without being fooled by strings and comments."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[(){}\[\],]')
+_ARROWED = re.compile(r'"(?:[^"\\]|\\.)*"|->|<=|>=|[(){}\[\],<>]')
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|/\*.*?\*/')
+_OPEN = {"(": ")", "{": "}", "[": "]", "<": ">"}
+_CLOSE = frozenset(_OPEN.values())
+MAX_DEPTH = 60
+"""Brackets inside brackets; what compilers print stays far below."""
+
+
+class Unbalanced(ValueError):  # noqa: N818  # a state of the text, turned into a PlanError
+    """Brackets that do not match, or too many inside each other."""
+
+
+def without_comments(line: str) -> str:
+    """Return a line without ``/* */`` comments; strings stay as they are."""
+    return _COMMENT.sub(lambda match: match[1] or "", line) if "/*" in line else line
+
+
+def depth_change(text: str) -> int:
+    """Return how many brackets a piece of text opens and leaves open."""
+    marks = [match[0] for match in _STRUCTURE.finditer(text)]
+    return sum(mark in _OPEN for mark in marks) - sum(mark in _CLOSE for mark in marks)
+
+
+def marks(text: str, start: int = 0, *, angles: bool = False) -> Iterator[tuple[int, str, int]]:
+    """Yield position, bracket or comma, and the depth outside of it.
+
+    Raises:
+        Unbalanced: A bracket closes what is not open.
+    """
+    expected: list[str] = []
+    for match in (_ARROWED if angles else _STRUCTURE).finditer(text, start):
+        mark = match[0]
+        if mark in _OPEN:
+            yield match.start(), mark, len(expected)
+            expected.append(_OPEN[mark])
+            if len(expected) > MAX_DEPTH:
+                raise Unbalanced(f"more than {MAX_DEPTH} brackets inside each other")
+        elif mark in _CLOSE:
+            if not expected or expected.pop() != mark:
+                raise Unbalanced(f"{mark!r} closes nothing")
+            yield match.start(), mark, len(expected)
+        elif mark == ",":
+            yield match.start(), mark, len(expected)
+
+
+def closing(text: str, start: int, *, angles: bool = False) -> int:
+    """Return the position of the bracket that closes the one at ``start``.
+
+    Raises:
+        Unbalanced: Nothing closes it.
+    """
+    for position, mark, depth in marks(text, start, angles=angles):
+        if depth == 0 and mark in _CLOSE:
+            return position
+    raise Unbalanced(f"{text[start : start + 1]!r} is never closed")
+
+
+def split(text: str, *, angles: bool = False) -> list[str]:
+    """Split at the commas outside of all brackets; the parts are stripped.
+
+    Raises:
+        Unbalanced: Brackets do not match.
+    """
+    parts, last, depth_at_end = [], 0, 0
+    for position, mark, depth in marks(text, angles=angles):
+        if mark == "," and depth == 0:
+            parts.append(text[last:position].strip())
+            last = position + 1
+        depth_at_end = depth + (mark in _OPEN)
+    if depth_at_end:
+        raise Unbalanced("a bracket is never closed")
+    tail = text[last:].strip()
+    return [*parts, tail] if tail or parts else []
+
+
+def unquoted(text: str) -> str:
+    """Return a string without its quotes."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text

@@ -1,0 +1,405 @@
+"""Walking through a program as one device would run it, and noting what it communicates."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import collectives as c
+from .scope import (
+    Device,
+    Ref,
+    Scope,
+    at,
+    branch_scope,
+    branch_taken,
+    loop_part,
+    loop_state,
+    loop_test,
+    next_state,
+)
+from .steps import Choice, Collective, Exchange, Loop, Message, Origin, Step, Trace, Wait
+from .values import Value
+
+if TYPE_CHECKING:
+    from .model import Computation, Instruction, Module
+    from .options import XlaOptions
+
+MAX_STEPS = 1_000_000
+MAX_NESTING = 40
+MAX_CALLS = 200
+_UNROLLED = 4096
+_TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,12})"?')
+
+
+class Reach:
+    """Which computations communicate, themselves or in what they call."""
+
+    def __init__(self, module: Module, options: XlaOptions) -> None:
+        self._module = module
+        self._options = options
+        self._known: dict[str, tuple[Instruction, ...]] = {}
+        self._open: set[str] = set()
+
+    def computation(self, name: str) -> bool:
+        """Tell whether anything in a computation needs to be walked."""
+        return bool(self.relevant(name))
+
+    def relevant(self, name: str) -> tuple[Instruction, ...]:
+        """Return the instructions of a computation that need to be walked."""
+        if name not in self._known:
+            if name in self._open or len(self._open) > MAX_CALLS:
+                self._module.fail(1, "computations call each other in a circle", value=name)
+            self._open.add(name)
+            instructions = self._module.computations[name].instructions
+            self._known[name] = tuple(i for i in instructions if self._walks(i))
+            self._open.discard(name)
+        return self._known[name]
+
+    def _walks(self, instruction: Instruction) -> bool:
+        inner = any([self.computation(name) for name in instruction.calls])
+        if c.communicates(instruction) or c.is_host_transfer(instruction):
+            return True
+        return inner or bool(c.foreign_call(instruction, self._options.local_calls))
+
+
+class Walker:
+    """Runs the program of one device without its data."""
+
+    def __init__(
+        self, translator: c.Translator, reach: Reach, options: XlaOptions, device: int
+    ) -> None:
+        module = translator.module
+        self._translator = translator
+        self._reach = reach
+        self._options = options
+        self._device = device
+        self._machine = Device(module, *divmod(device, module.partitions))
+        self._pending: dict[str, str] = {}
+        self._rounds: list[str] = []
+        self._prefix: list[str] = []
+        self._nesting = 0
+        self._count = 0
+        self._in_async = False
+        self.trace = Trace()
+
+    def run(self) -> Trace:
+        """Walk the entry computation.
+
+        Raises:
+            PlanError: A communicating instruction is malformed, or there is no end to them.
+        """
+        module = self._translator.module
+        entry = module.computations[module.entry]
+        scope = Scope(self._machine, entry, self._inputs(entry))
+        self._walk(scope)
+        return self.trace
+
+    def _inputs(self, entry: Computation) -> list[Ref]:
+        parameters = [i for i in entry.instructions if i.opcode == "parameter"]
+        return [_input(i) for i in sorted(parameters, key=lambda i: int(i.literal or 0))]
+
+    def _walk(self, scope: Scope) -> None:
+        self._nesting += 1
+        if self._nesting > MAX_NESTING:
+            self._fail(scope.computation.instructions[0], "control flow is nested too deeply")
+        for instruction in self._reach.relevant(scope.computation.name):
+            self._step(scope, instruction)
+        self._nesting -= 1
+
+    def _fail(self, instruction: Instruction, message: str) -> None:
+        self._translator.module.fail(instruction.line, message, value=instruction.name)
+
+    def _add(self, step: Step, instruction: Instruction) -> None:
+        self._count += 1
+        if self._count > MAX_STEPS:
+            self._fail(instruction, f"a device has more than {MAX_STEPS} communications")
+        self.trace.steps.append(step)
+
+    def _step(self, scope: Scope, instruction: Instruction) -> None:
+        opcode = instruction.opcode
+        if c.is_host_transfer(instruction):
+            scope.bind(instruction.name, lambda _: Value())
+            message = f"{instruction.name} talks with the host, which is taken to answer"
+            self.trace.doubt("host-transfer", message, "exact")
+        elif c.communicates(instruction):
+            self._communicate(scope, instruction)
+        elif opcode == "while":
+            self._loop(scope, instruction)
+        elif opcode == "conditional":
+            self._branch(scope, instruction)
+        elif opcode in {"async-done", "async-update"}:
+            self._passed_on(scope, instruction)
+        elif opcode == "fusion":
+            self._fusion(scope, instruction)
+        elif opcode in {"call", "async-start"} and len(instruction.calls) == 1:
+            self._call(scope, instruction)
+        elif opcode == "custom-call":
+            self._foreign(instruction)
+        else:
+            message = f"{instruction.name} is a {opcode} that calls communicating code"
+            self.trace.doubt("unsupported-op", message)
+
+    def _foreign(self, instruction: Instruction) -> None:
+        target = c.foreign_call(instruction, self._options.local_calls)
+        message = f"the custom call {target!r} may communicate; local_calls says that it does not"
+        self.trace.doubt("custom-call", message)
+
+    # --- communication -----------------------------------------------------------------------
+
+    def _communicate(self, scope: Scope, instruction: Instruction) -> None:
+        opcode = instruction.opcode
+        if opcode in c.MESSAGES:
+            self._message(scope, instruction)
+        elif opcode in c.MESSAGE_DONES or opcode.endswith("-done"):
+            self._wait(scope, instruction)
+        else:
+            self._launch(scope, instruction)
+
+    def _origin(self, instruction: Instruction) -> Origin:
+        return self._translator.origin(instruction, "".join(self._prefix), "".join(self._rounds))
+
+    def _launch(self, scope: Scope, instruction: Instruction) -> None:
+        strange = c.unknown_attributes(instruction)
+        if strange:
+            message = f"{instruction.name} has the attribute {', '.join(strange)}, not understood"
+            self.trace.doubt("unknown-attribute", message)
+        origin = self._origin(instruction)
+        shapes = [scope.find(operand).shape for operand in instruction.operands]
+        started = instruction.opcode.endswith("-start") and not c.is_synchronous_start(instruction)
+        handle = origin.text if started or self._in_async else None
+        alike, kind = False, c.base(instruction.opcode)
+        step: Collective | Exchange
+        if kind == c.PERMUTE:
+            step = self._translator.exchange(instruction, self._device, origin, shapes)
+        else:
+            step, alike = self._translator.collective(instruction, self._device, origin, shapes)
+        if kind == "ragged-all-to-all" or (kind == c.PERMUTE and step_size(step) is None):
+            self.trace.doubt("unknown-size", f"the size of {instruction.name} is not in the text")
+        self._add(replace(step, handle=handle), instruction)
+        value = Value(None, not alike, handle or "")
+        scope.bind(instruction.name, lambda _: value)
+
+    def _message(self, scope: Scope, instruction: Instruction) -> None:
+        origin = self._origin(instruction)
+        shapes = [scope.find(operand).shape for operand in instruction.operands]
+        step = self._translator.message(instruction, self._device, origin, shapes)
+        if step is not None:
+            self._add(step, instruction)
+        value = Value(None, True, step.handle if step else "")
+        scope.bind(instruction.name, lambda _: value)
+
+    def _wait(self, scope: Scope, instruction: Instruction) -> None:
+        if not instruction.operands:
+            self._fail(instruction, "a done without the start that it waits for")
+        started = scope.get(instruction.operands[0])
+        if started.handle is None:
+            self.trace.undecided += 1
+            message = f"which start {instruction.name} waits for is not known"
+            self.trace.doubt("unknown-handle", message)
+        elif started.handle:
+            self._add(Wait(self._origin(instruction), started.handle), instruction)
+        value = Value(None, started.varies, "")
+        scope.bind(instruction.name, lambda _: value)
+
+    # --- calls -------------------------------------------------------------------------------
+
+    def _call(self, scope: Scope, instruction: Instruction) -> None:
+        arguments = [scope.ref(operand) for operand in instruction.operands]
+        inner = scope.inside(instruction.calls[0], arguments)
+        self._prefix.append(f"{instruction.name}/")
+        before = len(self.trace.steps)
+        was, self._in_async = self._in_async, self._in_async or instruction.opcode == "async-start"
+        self._walk(inner)
+        self._in_async = was
+        self._prefix.pop()
+        if instruction.opcode != "async-start":
+            scope.bind(instruction.name, inner.result)
+            return
+        handles = [s.handle for s in self.trace.steps[before:] if isinstance(s, _LAUNCHED)]
+        joined = " ".join(handle for handle in handles if handle)
+        value = Value(None, True, joined)
+        scope.bind(instruction.name, lambda _: value)
+
+    def _passed_on(self, scope: Scope, instruction: Instruction) -> None:
+        if not instruction.operands:
+            self._fail(instruction, "a done without the start that it waits for")
+        started = scope.get(instruction.operands[0])
+        if instruction.opcode == "async-done":
+            for handle in (started.handle or "").split():
+                self._add(Wait(self._origin(instruction), handle), instruction)
+            started = Value(None, True, "")
+        scope.bind(instruction.name, lambda _: started)
+
+    def _fusion(self, scope: Scope, instruction: Instruction) -> None:
+        """Walk a fusion; the TPU backend spreads one collective over several of them.
+
+        The first has a custom call ``AsyncCollectiveStart``, the last ``AsyncCollectiveDone``, and
+        each repeats the collective with its channel. They are one collective.
+        """
+        computation = self._translator.module.computations[instruction.calls[0]]
+        targets = {i.attrs.get("custom_call_target", "") for i in computation.instructions}
+        inside = [i for i in computation.instructions if c.communicates(i)]
+        channel = inside[0].attrs.get("channel_id", "") if len(inside) == 1 else ""
+        if channel and channel in self._pending:
+            if '"AsyncCollectiveDone"' in targets:
+                handle = self._pending.pop(channel)
+                self._add(Wait(self._origin(instruction), handle), instruction)
+            scope.bind(instruction.name, lambda _: Value())
+            return
+        begins = bool(channel) and '"AsyncCollectiveStart"' in targets
+        was, self._in_async = self._in_async, begins
+        before = len(self.trace.steps)
+        self._call(scope, instruction)
+        self._in_async = was
+        launched = [s for s in self.trace.steps[before:] if isinstance(s, _LAUNCHED)]
+        if begins and launched:
+            self._pending[channel] = launched[0].handle or ""
+
+    # --- control flow ------------------------------------------------------------------------
+
+    def _branch(self, scope: Scope, instruction: Instruction) -> None:
+        test = scope.get(instruction.operands[0])
+        taken = branch_taken(instruction, test)
+        if taken is not None and not test.varies:
+            self._take(scope, instruction, taken)
+            return
+        doubts, undecided, pending = dict(self.trace.doubts), self.trace.undecided, self._pending
+        inner = [branch_scope(scope, instruction, n) for n in range(len(instruction.calls))]
+        branches = [self._apart(branch) for branch in inner]
+        if len({_essence(branch) for branch in branches}) == 1:
+            # The devices take different branches to one and the same communication.
+            self.trace.steps += branches[0]
+        elif taken is not None:
+            self.trace.doubts, self.trace.undecided = doubts, undecided
+            self._pending = pending
+            self._take(scope, instruction, taken)
+            return
+        else:
+            self.trace.undecided += 1
+            origin = self._origin(instruction)
+            step = Choice(origin, not test.varies, tuple(tuple(b) for b in branches))
+            self._add(step, instruction)
+        result = inner[taken].result if taken is not None else lambda _: Value(None, varies=True)
+        scope.bind(instruction.name, result)
+
+    def _take(self, scope: Scope, instruction: Instruction, taken: int) -> None:
+        inner = branch_scope(scope, instruction, taken)
+        self._walk(inner)
+        scope.bind(instruction.name, inner.result)
+
+    def _apart(self, scope: Scope) -> list[Step]:
+        """Walk a computation and return its steps instead of adding them."""
+        kept, self.trace.steps = self.trace.steps, []
+        self._walk(scope)
+        found, self.trace.steps = self.trace.steps, kept
+        return found
+
+    def _loop(self, scope: Scope, instruction: Instruction) -> None:
+        if self._reach.computation(loop_part(instruction, "condition")):
+            message = f"the condition of {instruction.name} communicates"
+            self.trace.doubt("unsupported-op", message)
+        trips = self._trips(scope, instruction)
+        if trips == 0:
+            begin = loop_state(scope, instruction)
+            scope.bind(instruction.name, lambda path: at(begin, path))
+            return
+        doubts, undecided = dict(self.trace.doubts), self.trace.undecided
+        body = self._alike(scope, instruction)
+        if self.trace.undecided == undecided and trips is not None:
+            self._add_loop(instruction, trips, body)
+            scope.bind(instruction.name, lambda _: Value())
+            return
+        self.trace.doubts, self.trace.undecided = doubts, undecided
+        self._passes(scope, instruction, trips)
+
+    def _add_loop(self, instruction: Instruction, trips: int, body: list[Step]) -> None:
+        if body:
+            self._add(Loop(self._origin(instruction), trips, tuple(body)), instruction)
+
+    def _alike(self, scope: Scope, instruction: Instruction) -> list[Step]:
+        """Walk the body once in an unknown state: what it does in every pass, if decided."""
+        state: list[Ref] = [lambda _: Value() for _ in loop_state(scope, instruction)]
+        self._rounds.append("[{i}]")
+        pending = dict(self._pending)
+        steps = self._apart(scope.inside(loop_part(instruction, "body"), state))
+        if pending != self._pending:
+            self.trace.undecided += 1
+            self._pending = pending
+        self._rounds.pop()
+        return steps
+
+    def _trips(self, scope: Scope, instruction: Instruction) -> int | None:
+        """Return how often a loop runs: as told, as the compiler found, or by its counter."""
+        if instruction.name in self._options.trip_counts:
+            return self._options.trip_counts[instruction.name]
+        known = _TRIPS.search(instruction.attrs.get("backend_config", ""))
+        if known is not None:
+            return int(known[1])
+        state = loop_state(scope, instruction)
+        for count in range(_UNROLLED):
+            test = loop_test(scope, instruction, state)
+            if test.data is None:
+                return None
+            if not test.data[0]:
+                return count
+            state = next_state(scope.inside(loop_part(instruction, "body"), state), state)
+        return None
+
+    def _passes(self, scope: Scope, instruction: Instruction, trips: int | None) -> None:
+        """Walk the passes one by one, because they differ; merge equal neighbors again."""
+        state = loop_state(scope, instruction)
+        told = trips is not None
+        for count in range(min(trips, _UNROLLED) if trips is not None else _UNROLLED):
+            if not told:
+                test = loop_test(scope, instruction, state)
+                if test.data is None:
+                    self._endless(scope, instruction, state, count, uniform=not test.varies)
+                    return
+                if not test.data[0]:
+                    break
+            self._rounds.append(f"[{count}]")
+            body = scope.inside(loop_part(instruction, "body"), state)
+            self._walk(body)
+            self._rounds.pop()
+            state = next_state(body, state)
+        else:
+            if trips is None or trips > _UNROLLED:
+                message = f"{instruction.name} runs too often to be followed pass by pass"
+                self.trace.doubt("long-loop", message)
+        scope.bind(instruction.name, lambda path: at(state, path))
+
+    def _endless(
+        self, scope: Scope, instruction: Instruction, state: list[Ref], count: int, *, uniform: bool
+    ) -> None:
+        """Note a loop whose end the data decides: one more pass, or none."""
+        self._rounds.append(f"[{count}]")
+        steps = self._apart(scope.inside(loop_part(instruction, "body"), state))
+        self._rounds.pop()
+        if steps:
+            hint = "option trip_counts says how often"
+            message = f"how often {instruction.name} runs depends on data; {hint}"
+            self.trace.doubt("unknown-trip-count", message)
+            self.trace.undecided += 1
+            origin = self._origin(instruction)
+            self._add(Choice(origin, uniform, ((), tuple(steps))), instruction)
+        scope.bind(instruction.name, lambda _: Value())
+
+
+_LAUNCHED = (Collective, Exchange, Message)
+
+
+def _input(parameter: Instruction) -> Ref:
+    same = parameter.attrs.get("sharding", "") == "{replicated}"
+    return lambda _: Value(None, not same)
+
+
+def step_size(step: Collective | Exchange) -> int | None:
+    """Return the bytes of a permute; a collective has a size for every tensor."""
+    return step.part.bytes if isinstance(step, Exchange) else 0
+
+
+def _essence(steps: list[Step]) -> str:
+    """Return steps without the names that differ between the branches of a conditional."""
+    return re.sub(r"origin=Origin\(.*?channel='[^']*'\)", "", repr(steps))
