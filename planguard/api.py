@@ -9,6 +9,8 @@ from planguard.errors import UnsafePlanError
 from planguard.options import CheckOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
 
@@ -90,6 +92,7 @@ def check(
     options: CheckOptions | None = None,
     planner: str | None = None,
     fix: bool = False,
+    rules: bool | Mapping[str, Mapping[str, float]] = False,
 ) -> Verdict:
     """Decide a plan under an execution model.
 
@@ -100,6 +103,8 @@ def check(
         options: All options at once; ``model`` and ``budget`` override it.
         planner: Adapter to read ``plan`` with.
         fix: Search a repair of an unsafe plan; the deciding finding's ``fixes`` hold it.
+        rules: Also give the advice of the PG6xx rules, as notes; a mapping sets thresholds by
+            code and name.
 
     Raises:
         PlanError: If ``plan`` cannot be read, or the model is unknown (PG907).
@@ -119,6 +124,11 @@ def check(
         from planguard import repair
 
         verdict = repair.fix(loaded, verdict, chosen).verdict
+    if rules is not False:
+        from planguard.simulate.rules import advise
+
+        advice = advise(loaded, None if rules is True else rules)
+        verdict = replace(verdict, findings=(*verdict.findings, *advice))
     return verdict
 
 

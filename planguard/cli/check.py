@@ -30,6 +30,7 @@ class Check:
         add("--planner", metavar="NAME", help="adapter to read PATH with")
         add("--model", metavar="NAME", help="execution model, or all")
         add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
+        add("--rules", action="store_true", help="advise on performance and structure (PG6xx)")
         add("--certificate", metavar="FILE", help="write a certificate of SAFE")
         fix.add_arguments(parser.add_argument_group("repair"))
         _add_output(parser.add_argument_group("output"))

@@ -12,7 +12,7 @@ from planguard.errors import PlanError, UsageError, shorten
 from planguard.options import CheckOptions
 from planguard.report import ReportOptions, Result
 from planguard.report.baseline import Baseline, read_baseline
-from planguard.report.policy import apply_policy, passes
+from planguard.report.policy import apply_policy, asks_for_rules, passes
 from planguard.report.terminal import style_for
 from planguard.words import plural
 
@@ -114,10 +114,13 @@ class Job:
             certificate=self.args.certificate is not None,
             explain_limit=self.limit,
         )
-        verdict = api.check(plan, options=options)
+        wanted = self.args.rules or asks_for_rules(self.settings)
+        rules = self.settings.rules if wanted else False
+        verdict = api.check(plan, options=options, rules=rules)
         if self.args.repair or self.args.fix:
             verdict = repaired(self.args, path, plan, verdict, options)
-        is_complete = len(verdict.findings) < self.limit
+        explained = [f for f in verdict.findings if not f.code.startswith("PG6")]
+        is_complete = len(explained) < self.limit
         if verdict.plan.file is None:
             verdict = replace(verdict, plan=replace(verdict.plan, file=path))
         verdict = apply_policy(verdict, path, self.settings, plan=plan, baseline=self.baseline)

@@ -173,6 +173,12 @@ def _is_named(code: str, settings: Settings) -> bool:
     return any(code in codes_of(s) for s in selectors if s.upper() != ALL)
 
 
+def asks_for_rules(settings: Settings) -> bool:
+    """Tell whether the settings name a performance rule (PG6xx), so that rules are to be run."""
+    rules = [code for code in CATALOG if code.startswith("PG6")]
+    return bool(settings.rules) or any(_is_named(code, settings) for code in rules)
+
+
 def passes(verdict: Verdict, settings: Settings, *, is_complete: bool = True) -> bool:
     """Tell whether a decided verdict passes the gate.
 

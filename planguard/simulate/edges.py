@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ALGORITHMS = ("ring", "tree", "pairwise")
+ALGORITHMS = ("ring", "tree", "pairwise", "direct")
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
 
@@ -61,7 +61,8 @@ def outgoing(call: Call, algorithm: str = "ring") -> list[Edge]:
 
     Args:
         call: The call.
-        algorithm: ``ring``, ``tree`` or ``pairwise``. A primitive that has no form under it
+        algorithm: ``ring``, ``tree``, ``pairwise`` or ``direct`` (rooted collectives
+            as one message per rank). A primitive that has no form under it
             (an all-to-all on a ring) takes its natural one.
     """
     if call.size < 2:
@@ -187,6 +188,8 @@ _FORMS: dict[tuple[str, str], Callable[[Call], list[Edge]]] = {
     (ALL_REDUCE, "tree"): _tree_all_reduce,
     ("broadcast", "tree"): _tree_down,
     ("reduce", "tree"): _tree_up,
+    ("broadcast", "direct"): _scatter,
+    ("reduce", "direct"): _gather,
     (ALL_REDUCE, "pairwise"): _pairwise_all_reduce,
     (ALL_GATHER, "pairwise"): _pairwise_parts,
     (REDUCE_SCATTER, "pairwise"): _pairwise_parts,

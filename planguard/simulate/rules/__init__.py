@@ -1,0 +1,101 @@
+"""The PG6xx rules: advice on performance and structure. They never change an outcome.
+
+Thresholds without a source are ours; docs/reference/rules.md lists them. Rules on measured FLOPS
+and bandwidth (PG605, PG611) need a GPU trace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planguard.simulate.rules import structure, tensors, times
+from planguard.simulate.rules.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from planguard.plan.plan import Plan
+    from planguard.simulate.schedule import Schedule
+    from planguard.verdict import Finding
+
+DEFAULTS: dict[str, dict[str, float]] = {
+    "PG601": {"factor": 3.0},
+    "PG602": {"factor": 2.0},
+    "PG603": {"threshold": 0.25},
+    "PG604": {"tolerance": 0.10},
+    "PG606": {"threshold": 1.5},
+    "PG610": {"threshold": 0.20},
+    "PG612": {"threshold": 0.20},
+    "PG613": {"threshold": 0.30},
+    "PG620": {"bytes": 1024},
+    "PG621": {"bytes": 64 * 2**20},
+    "PG622": {},
+    "PG623": {"threshold": 1.0},
+    "PG630": {},
+    "PG631": {},
+    "PG632": {},
+    "PG633": {},
+    "PG640": {"count": 100, "bytes": 64 * 2**10},
+}
+"""Thresholds of every rule; settings override them by code and name."""
+
+NEEDS_TRACE = ("PG605", "PG611")
+"""Rules that compare measured rates: a plan cannot answer them."""
+
+_STRUCTURE: dict[str, Callable[[Facts, dict[str, float]], Iterator[Finding]]] = {
+    "PG606": structure.link_traffic,
+    "PG610": structure.stage_flops,
+    "PG612": structure.rank_flops,
+    "PG613": structure.peak_memory,
+    "PG620": tensors.shard_too_small,
+    "PG621": tensors.large_unpartitioned,
+    "PG622": tensors.redundant_reshard,
+    "PG623": tensors.small_operand,
+    "PG630": structure.self_traffic,
+    "PG631": structure.one_way_duplex,
+    "PG632": structure.master_worker,
+    "PG633": structure.host_staged,
+    "PG640": structure.tiny_collectives,
+}
+
+_TIMES: dict[str, Callable[[Facts, Schedule, dict[str, float]], Iterator[Finding]]] = {
+    "PG601": times.slow_operator,
+    "PG602": times.stragglers,
+    "PG603": times.collective_waits,
+    "PG604": times.stage_waits,
+}
+
+PER_RULE = 5
+"""Findings shown of one rule; the last one says how many more there are."""
+
+
+def advise(
+    plan: Plan, thresholds: Mapping[str, Mapping[str, float]] | None = None
+) -> tuple[Finding, ...]:
+    """Apply the rules to a plan.
+
+    Args:
+        plan: The plan.
+        thresholds: By code and name, over ``DEFAULTS``.
+
+    Returns:
+        Findings by code, at most ``PER_RULE`` of each.
+    """
+    facts = Facts(plan)
+    limits = {code: {**own, **(thresholds or {}).get(code, {})} for code, own in DEFAULTS.items()}
+    found = [list(rule(facts, limits[code])) for code, rule in _STRUCTURE.items()]
+    if times.has_times(facts):
+        run = times.modeled(facts)
+        found += [list(rule(facts, run, limits[code])) for code, rule in _TIMES.items()]
+    kept = [finding for findings in found for finding in _some(findings)]
+    return tuple(sorted(kept, key=lambda finding: finding.code))
+
+
+def _some(findings: list[Finding]) -> list[Finding]:
+    from dataclasses import replace
+
+    if len(findings) <= PER_RULE:
+        return findings
+    kept = findings[:PER_RULE]
+    more = f"{len(findings) - PER_RULE} more of this rule"
+    return [*kept[:-1], replace(kept[-1], notes=(*kept[-1].notes, more))]
