@@ -1,0 +1,244 @@
+"""The adapter: a module, a sharded module or a file in, a plan out."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import PlanError, UsageError
+
+from ..ddp.emit import merge_options, producer, write  # noqa: TID252 - between adapters
+from ..ddp.model import MODULE_FIELDS, describe, is_module, read_module  # noqa: TID252 - same
+from ..ddp.plugin import document, dump_text  # noqa: TID252 - same
+from ..fx.reading import At, load_json, starts_with_schema  # noqa: TID252 - same
+from .options import FsdpOptions, read_options
+from .steps import rank_calls
+
+if TYPE_CHECKING:
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+
+    from ..ddp.model import ModuleInfo  # noqa: TID252 - between adapters
+
+SCHEMA = "planguard.fsdp/1"
+MAX_WORLD = 1 << 20
+
+
+@dataclass(frozen=True)
+class Job:
+    """A module, the size of the world and the options."""
+
+    module: ModuleInfo
+    world_size: int
+    options: FsdpOptions
+
+
+class FsdpAdapter:
+    """Adapter for FSDP2, ``torch.distributed.fsdp.fully_shard`` (torch 2.13).
+
+    Attributes:
+        name: ``fsdp``.
+    """
+
+    name = "fsdp"
+
+    def sniff(self, obj: object) -> bool:
+        """Recognize a sharded module or a file ``planguard.fsdp/1``.
+
+        A plain ``nn.Module`` says nothing about how it is parallelized: name the adapter for it.
+        """
+        if isinstance(obj, str | Path):
+            return starts_with_schema(Path(obj), SCHEMA)
+        if isinstance(obj, dict):
+            return obj.get("schema") == SCHEMA
+        return is_sharded(obj)
+
+    def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:
+        """Turn a module and its options into a plan, without running it.
+
+        Args:
+            obj: An ``nn.Module`` (with ``world_size`` and ``units``), a module that ``fully_shard``
+                was applied to, or a file ``planguard.fsdp/1`` as path or object.
+            builder: The ``PlanBuilder`` class.
+            options: ``world_size`` and the fields of ``FsdpOptions``.
+
+        Raises:
+            PlanError: The file is malformed, or an option names something unknown.
+            UsageError: An option does not exist or has an impossible value.
+        """
+        return _emit(_job(obj, dict(options)), builder)
+
+
+def is_sharded(obj: object) -> bool:
+    """Tell whether ``fully_shard`` was applied to a module, without importing torch."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return fsdp is not None and isinstance(obj, fsdp.FSDPModule)
+
+
+def _job(obj: object, given: dict[str, Any]) -> Job:
+    if isinstance(obj, str | Path):
+        return _from_file(load_json(Path(obj)), given)
+    if isinstance(obj, dict):
+        return _from_file(At(obj), given)
+    if is_sharded(obj):
+        return _from_sharded(obj, given)
+    if is_module(obj):
+        world = _world(given)
+        return Job(describe(obj), world, read_options(given, world))
+    raise PlanError(
+        "not a module for FSDP",
+        path="input",
+        value=type(obj).__name__,
+        hint="give an nn.Module, one that fully_shard was applied to, or a planguard.fsdp/1 file",
+    )
+
+
+def _world(given: dict[str, Any]) -> int:
+    world = given.pop("world_size", None)
+    if isinstance(world, bool) or not isinstance(world, int) or not 1 <= world <= MAX_WORLD:
+        raise UsageError(
+            f"option world_size of the fsdp adapter is {world!r}",
+            hint="give the number of ranks, for example world_size=8",
+        )
+    return world
+
+
+def _from_sharded(module: Any, given: dict[str, Any]) -> Job:
+    """Read units, mesh and policies of a module that is sharded already."""
+    names = {inner: name for name, inner in module.named_modules() if is_sharded(inner)}
+    found: dict[str, Any] = {"units": [name for name in names.values() if name], "root": True}
+    reshard: dict[str, Any] = {}
+    ahead: dict[str, dict[str, list[str]]] = {"forward": {}, "backward": {}}
+    for inner, name in names.items():
+        state = inner._get_fsdp_state()  # noqa: SLF001 - torch has no public way
+        for direction, targets in ahead.items():
+            states = getattr(state, f"_states_to_{direction}_prefetch")
+            if states:
+                targets[name] = [names[one._modules[0]] for one in states]  # noqa: SLF001 - same
+        for group in state._fsdp_param_groups:  # noqa: SLF001 - same
+            after = group.post_forward_mesh_info
+            is_root = not name and bool(state._auto_reshard_after_forward)  # noqa: SLF001 - same
+            whole = after is None or is_root
+            partial = not whole and after.mesh is not group.mesh_info.mesh
+            reshard[name] = after.shard_mesh_size if partial else not whole
+            policy = group.mp_policy
+            for option in ("param_dtype", "reduce_dtype"):
+                dtype = getattr(policy, option)
+                found[option] = None if dtype is None else str(dtype).removeprefix("torch.")
+            found["replicate"] = getattr(group.mesh_info, "replicate_mesh_size", 1)
+            given.setdefault("world_size", group.mesh_info.mesh.size())
+    found["reshard_units"] = reshard
+    found |= {f"{d}_prefetch": targets for d, targets in ahead.items() if targets}
+    world = _world(given)
+    return Job(describe(module), world, read_options(merge_options(found, given), world))
+
+
+def _from_file(at: At, given: dict[str, Any]) -> Job:
+    fields = at.fields("schema", "name", "world_size", *MODULE_FIELDS, "options", "rank_options")
+    if "schema" not in fields or fields["schema"].value != SCHEMA:
+        at.fail(f"not a file {SCHEMA}", hint=f'it starts with {{"schema": "{SCHEMA}"')
+    described = {key: value for key, value in fields.items() if key in MODULE_FIELDS}
+    if not described:
+        at.fail("the file lists no parameters")
+    module = read_module(described)
+    if "name" in fields:
+        module = replace(module, name=fields["name"].text(1_000))
+    if "world_size" in fields:
+        given.setdefault("world_size", fields["world_size"].integer(1, MAX_WORLD))
+    world = _world(given)
+    found: dict[str, Any] = {}
+    if "options" in fields:
+        found = {key: value.value for key, value in fields["options"].items()}
+    if "rank_options" in fields:
+        ranks = fields["rank_options"].items()
+        found["rank_options"] = {
+            rank: {key: value.value for key, value in own.items()} for rank, own in ranks
+        }
+    try:
+        options = read_options(merge_options(found, given), world)
+    except UsageError as error:
+        raise PlanError(error.message, file=at.file, path="$.options", hint=error.hint) from error
+    return Job(module, world, options)
+
+
+def _emit(job: Job, builder: type[PlanBuilder]) -> Plan:
+    options = job.options
+    shard = job.world_size // options.replicate
+    part = next((r for r in _reshards(options) if not isinstance(r, bool)), None)
+    dims = [("shard", shard)]
+    if part:
+        dims = [("shards", shard // part), ("part", part)]
+    mesh = [("replicate", options.replicate), *dims] if options.replicate > 1 else dims
+    plan = builder(
+        job.world_size,
+        name=f"fsdp {options.name or job.module.name}",
+        mesh=mesh,
+        model=options.model,
+        producer=producer("fsdp"),
+    )
+    plan.group("shard", mesh_dims=[dim for dim, _ in dims])
+    if part:
+        plan.group("part", mesh_dims=["part"])
+    if options.replicate > 1:
+        plan.group("replicate", mesh_dims=["replicate"])
+    classes: dict[str, list[int]] = {}
+    kept: dict[str, FsdpOptions] = {}
+    for rank in range(job.world_size):
+        own = options.of_rank(rank)
+        classes.setdefault(repr(own), []).append(rank)
+        kept[repr(own)] = own
+    for key, ranks in classes.items():
+        write(plan.program(ranks), rank_calls(job.module, kept[key], shard))
+    for note in _notes(list(kept.values())):
+        plan.approximate(*note, scope="plan")
+    return plan.build()
+
+
+def _reshards(options: FsdpOptions) -> list[bool | int]:
+    ranks = options.rank_options or {}
+    every = [options, *(options.of_rank(rank) for rank in ranks)]
+    return [
+        value
+        for own in every
+        for value in (own.reshard_after_forward, *own.reshard_units.values())
+        if value is not None
+    ]
+
+
+def _notes(used: list[FsdpOptions]) -> list[tuple[str, str, str]]:
+    notes = []
+    if any(own.order is None for own in used):
+        notes.append(
+            (
+                "forward-order",
+                "units are taken to run in the order of registration, on every rank alike",
+                "exact",
+            )
+        )
+    notes.append(
+        (
+            "input-gradients",
+            "a unit with no trainable parameter before it is reduced at the end of backward",
+            "exact",
+        )
+    )
+    return notes
+
+
+def dump(module: Any, path: str | Path, *, world_size: int, **options: Any) -> None:
+    """Write a module and its options as a file ``planguard.fsdp/1``, which needs no code to read.
+
+    Args:
+        module: An ``nn.Module``; it is not run.
+        path: Where to write.
+        world_size: Number of ranks.
+        options: Fields of ``FsdpOptions``.
+
+    Raises:
+        UsageError: An option does not exist or has an impossible value.
+    """
+    read_options(options, world_size)
+    text = dump_text(document(describe(module), world_size, options, SCHEMA))
+    Path(path).write_text(text, encoding="utf-8")

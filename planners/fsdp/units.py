@@ -1,0 +1,165 @@
+"""The modules that are sharded as one: which parameters each has, and when each runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from planguard.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..ddp.model import ModuleInfo, TensorInfo  # noqa: TID252 - between adapters
+    from .options import FsdpOptions
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One call of ``fully_shard``.
+
+    Attributes:
+        name: Name of the module; empty for the root.
+        own: Its parameters without those of units inside it, as places in the module's list.
+        first: Place of the first parameter under it.
+    """
+
+    name: str
+    own: tuple[int, ...]
+    first: int
+
+    def is_around(self, other: Unit) -> bool:
+        """Whether another unit lies inside this one."""
+        return self is not other and (not self.name or other.name.startswith(self.name + "."))
+
+
+Event = tuple[str, Unit]
+"""``enter`` or ``exit`` of a unit in forward."""
+
+
+def find_units(module: ModuleInfo, options: FsdpOptions) -> dict[str, Unit]:
+    """Return the units by name, in the order of the modules, the root first.
+
+    Raises:
+        PlanError: A pattern matches no module, or a parameter cannot be sharded.
+    """
+    names = _matching(module, options.units)
+    if options.root:
+        names.insert(0, "")
+    places: dict[str, list[int]] = {name: [] for name in names}
+    for at, parameter in enumerate(module.parameters):
+        inside = [name for name in names if not name or parameter.name.startswith(name + ".")]
+        if not inside:
+            continue
+        if not parameter.shape:
+            raise PlanError(
+                "a parameter without dimensions cannot be sharded",
+                file=module.file,
+                path=f"parameter {parameter.name}",
+                hint="fully_shard refuses it as well; give it one dimension",
+            )
+        places[max(inside, key=len)].append(at)
+    return {
+        name: Unit(name, tuple(own), _first(module.parameters, name))
+        for name, own in places.items()
+    }
+
+
+def _matching(module: ModuleInfo, patterns: Sequence[str]) -> list[str]:
+    """Return the modules that patterns name, each once, in the order of registration."""
+    modules: dict[str, None] = {}
+    for parameter in module.parameters:
+        parts = parameter.name.split(".")[:-1]
+        for depth in range(1, len(parts) + 1):
+            modules[".".join(parts[:depth])] = None
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        wanted = pattern.split(".")
+        hits = [name for name in modules if _matches(name.split("."), wanted)]
+        if not hits:
+            raise PlanError(
+                "no module with parameters has that name",
+                file=module.file,
+                path="$.options.units",
+                value=pattern,
+                hint=f"modules: {', '.join(list(modules)[:12])}",
+            )
+        found |= dict.fromkeys(hits)
+    return [name for name in modules if name in found]
+
+
+def _matches(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def _first(parameters: Sequence[TensorInfo], name: str) -> int:
+    return next(
+        (at for at, p in enumerate(parameters) if not name or p.name.startswith(name + ".")), 0
+    )
+
+
+def forward_events(units: dict[str, Unit], order: tuple[str, ...] | None) -> list[Event]:
+    """Return the units as they are entered and left in forward.
+
+    Raises:
+        PlanError: The order names something that is no unit.
+    """
+    names = [name for name in units if name] if order is None else list(order)
+    stack: list[Unit] = [units[""]] if "" in units else []
+    events: list[Event] = [("enter", unit) for unit in stack]
+    for name in names:
+        if name not in units:
+            raise PlanError(
+                "the order names a module that is no unit",
+                path="$.options.order",
+                value=name,
+                hint=f"units: {', '.join(filter(None, units))}",
+            )
+        while stack and not stack[-1].is_around(units[name]):
+            events.append(("exit", stack.pop()))
+        stack.append(units[name])
+        events.append(("enter", units[name]))
+    return events + [("exit", unit) for unit in reversed(stack)]
+
+
+def needs_grad(module: ModuleInfo, events: Sequence[Event], at: int, *, inputs: bool) -> bool:
+    """Tell whether the inputs of the unit that is entered at an event require a gradient.
+
+    They do if a trainable parameter was used before: one of a unit that was left, or one of an
+    enclosing unit that is registered before this one.
+    """
+    if inputs:
+        return True
+    unit = events[at][1]
+    before: set[int] = set()
+    for what, other in events[:at]:
+        if what == "exit":
+            before |= set(other.own)
+        elif other.is_around(unit):
+            before |= {place for place in other.own if place < unit.first}
+    return any(module.parameters[place].requires_grad for place in before)
+
+
+def backward_events(events: Sequence[Event]) -> list[Event]:
+    """Return the events of forward in the order of backward.
+
+    Hooks on one output run in the order in which they were made: a unit that ends together with the
+    one around it comes first.
+    """
+    found = list(reversed(events))
+    at = 0
+    while at < len(found):
+        end = at
+        while end + 1 < len(found) and _end_together(found[end], found[end + 1]):
+            end += 1
+        found[at : end + 1] = reversed(found[at : end + 1])
+        at = end + 1
+    return found
+
+
+def _end_together(outer: Event, inner: Event) -> bool:
+    if outer[0] != "exit" or inner[0] != "exit" or not outer[1].is_around(inner[1]):
+        return False
+    last = max(inner[1].own, default=inner[1].first)
+    return all(place < last for place in outer[1].own)
