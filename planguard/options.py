@@ -30,6 +30,8 @@ class CheckOptions:
         strict_start_order: False also lets a device start kernels in any order (opt-in).
         certificate: Make a certificate; None means only below 10**6 actions on request.
         explain_limit: How many findings to explain in full.
+        solver_memory_mb: Memory budget of the solver, MiB; beyond it the answer is UNKNOWN.
+        solver_process: Run the solver in a process of its own.
     """
 
     model: str | None = None
@@ -39,3 +41,5 @@ class CheckOptions:
     strict_start_order: bool = True
     certificate: bool = False
     explain_limit: int = 20
+    solver_memory_mb: int = 4096
+    solver_process: bool = False

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
-from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
-    from planguard.reordering.strategy import Explored, Ordered
+    from planguard.reordering.explorer import Explored, Ordered
     from planguard.verdict import CycleEdge, Finding, Location, Verdict, Witness
 
 
@@ -25,19 +24,19 @@ def translate(plan: Plan, explored: Explored, verdict: Verdict) -> Verdict:
     """
     ordered = explored.ordered
     assert ordered is not None  # noqa: S101  only decided explorations come here
-    certain = explored.shown is not None and explored.shown.outcome is explored.outcome
-    some = not certain or (explored.schedules > 1 and explored.outcome is not Outcome.SAFE)
-    several = some and not _always(explored)
+    several = explored.reordered
     findings = tuple(
         _finding(plan, ordered, finding, reordered=several) for finding in verdict.findings
     )
-    exhaustive = explored.route == "explorer"
+    exhaustive = "explorer" in explored.route
+    engine = "smt" if "smt" in explored.route else "fast"
     evidence = replace(
         verdict.evidence,
         kind="exhaustive" if exhaustive else "proof",
-        route=(explored.route,),
-        engine="explorer" if exhaustive else "fast",
+        route=explored.route,
+        engine="explorer" if exhaustive else engine,
         schedules=explored.schedules,
+        z3_ms=explored.z3_ms,
     )
     return replace(
         verdict,
@@ -48,10 +47,6 @@ def translate(plan: Plan, explored: Explored, verdict: Verdict) -> Verdict:
         approximations=plan.approximations,
         safe_iff=() if several else verdict.safe_iff,
     )
-
-
-def _always(explored: Explored) -> bool:
-    return explored.outcome in {Outcome.DEADLOCK, Outcome.SAFE}
 
 
 def _finding(plan: Plan, ordered: Ordered, finding: Finding, *, reordered: bool) -> Finding:

@@ -99,6 +99,9 @@ class Blame:
         if self.state.withdrawn & operation.bit:
             return {ORPHAN}
         view = self.system.view(self.state, operation.rank)
+        if operation.launch not in view.after:
+            # Not issued yet, where the order is open: its host is what stands in the way.
+            return {self._host(operation.rank, comes=True)}
         waits = self._operations(view.after[operation.launch])
         waits |= self._meetings(view.meets[operation.launch])
         if self.system.choice.residency != INFINITE:

@@ -34,8 +34,8 @@ def test_swapped_reductions_of_one_group_are_out_of_round():
     verdict = planguard.check(step(reduce("A", label="x"), reduce("A", label="y")), model="nccl")
     assert verdict.outcome is planguard.Outcome.MISMATCH
     assert {f.code for f in verdict.errors} == {"PG102"}
-    assert verdict.evidence.route == ("explorer",)
-    assert verdict.evidence.schedules == 4
+    assert verdict.evidence.route == ("rounds",)
+    assert verdict.evidence.schedules == 2
 
 
 def test_an_edge_between_them_makes_the_rounds_safe():
@@ -83,17 +83,26 @@ def test_what_has_no_identity_and_may_move_is_undecided():
     assert "different programs" in verdict.reasons[0]
 
 
+def undecided(count):
+    """A block whose creations make every route but exhaustion inapplicable."""
+    return step(
+        *({"op": "init", "group": name} for name in "AB"),
+        *({"op": "compute"} for _ in range(count)),
+        then=[reduce("A"), reduce("B")],
+    )
+
+
 def test_too_many_orders_are_undecided_and_say_so():
     """More orders than are explored, without a budget, give UNKNOWN with PG903."""
-    verdict = planguard.check(step(*(reduce("A", label=f"g{n}") for n in range(8))), model="nccl")
+    verdict = planguard.check(undecided(7), model="nccl")
     assert verdict.unknown
     assert {f.code for f in verdict.findings} == {"PG903"}
+    assert "more than 2,000" in verdict.reasons[0]
 
 
 def test_a_budget_that_runs_out_is_never_safe():
     """An exploration cut short is UNKNOWN."""
-    document = step(*(reduce("A", label=f"g{n}") for n in range(7)))
-    verdict = planguard.check(document, model="nccl", budget=1e-4)
+    verdict = planguard.check(undecided(7), model="nccl", budget=1e-4)
     assert verdict.unknown
 
 

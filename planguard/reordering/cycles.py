@@ -1,0 +1,188 @@
+"""Cycles of the may-wait graph with at most one stand per lane: each is an order that gets stuck.
+
+A cycle that lets one lane stand at two places is no order; ignoring that gave 600 false alarms in
+4,000 random cases (Theorem 4, docs/explanation/every-order.md).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.reordering.weak_graph import MayWait
+
+STARTS = 24
+"""Stands from which a shortest cycle is looked for."""
+STEPS = 20_000
+"""Steps of the exhaustive search, beyond which it gives up."""
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A cycle: stands, and for each the late arrival of its lane that the one before waits for."""
+
+    stands: tuple[int, ...]
+    late: tuple[int, ...]
+
+
+def components(graph: MayWait) -> list[list[int]]:
+    """Return the strongly connected components with a cycle, smallest first (Tarjan)."""
+    edges = graph.edges
+    size = len(edges)
+    index, low = [0] * size, [0] * size
+    on_stack = bytearray(size)
+    stack: list[int] = []
+    found: list[list[int]] = []
+    counter = 0
+    for root in range(size):
+        if index[root]:
+            continue
+        counter += 1
+        index[root] = low[root] = counter
+        stack.append(root)
+        on_stack[root] = 1
+        path = [root]
+        turn = [iter(edges[root])]
+        while path:
+            node = path[-1]
+            for target in turn[-1]:
+                if not index[target]:
+                    counter += 1
+                    index[target] = low[target] = counter
+                    stack.append(target)
+                    on_stack[target] = 1
+                    path.append(target)
+                    turn.append(iter(edges[target]))
+                    break
+                if on_stack[target] and index[target] < low[node]:
+                    low[node] = index[target]
+            else:
+                path.pop()
+                turn.pop()
+                if path and low[node] < low[path[-1]]:
+                    low[path[-1]] = low[node]
+                if low[node] == index[node]:
+                    _close(graph, node, stack, on_stack, found)
+    return sorted(found, key=len)
+
+
+def _close(
+    graph: MayWait, node: int, stack: list[int], on_stack: bytearray, found: list[list[int]]
+) -> None:
+    """Take one component off the stack and keep it if it has a cycle."""
+    members = []
+    while True:
+        members.append(stack.pop())
+        on_stack[members[-1]] = 0
+        if members[-1] == node:
+            break
+    if len(members) > 1 or node in graph.edges[node]:
+        found.append(members)
+
+
+def stands_after(graph: MayWait, stand: int, inside: set[int]) -> Iterator[tuple[int, int]]:
+    """Yield the stands that one may depend on, each with the late arrival in between."""
+    todo: list[tuple[int, int]] = [(target, -1) for target in graph.edges[stand]]
+    seen: set[tuple[int, int]] = set()
+    while todo:
+        node, late = todo.pop()
+        if node not in inside or (node, late) in seen:
+            continue
+        seen.add((node, late))
+        if node in graph.stand:
+            yield node, late
+            continue
+        if graph.lane[node] >= 0:
+            late = node
+        todo += [(target, late) for target in graph.edges[node]]
+
+
+class Component:
+    """One component of the graph, with the stands that each stand may depend on."""
+
+    def __init__(self, graph: MayWait, members: list[int]) -> None:
+        self.graph = graph
+        self.inside = set(members)
+        self.stands = sorted(node for node in members if node in graph.stand)
+        self._after: dict[int, dict[int, int]] = {}
+
+    def after(self, stand: int) -> dict[int, int]:
+        """Return the stands that ``stand`` may depend on, each with the late arrival between."""
+        if stand not in self._after:
+            self._after[stand] = dict(stands_after(self.graph, stand, self.inside))
+        return self._after[stand]
+
+    def stuck(self, stands: list[int]) -> Stuck:
+        """Return a cycle of stands with the arrivals between."""
+        turned = zip(stands[-1:] + stands[:-1], stands, strict=True)
+        return Stuck(tuple(stands), tuple(self.after(first)[second] for first, second in turned))
+
+    def distinct(self, stands: list[int]) -> bool:
+        """Whether no lane stands at two places."""
+        return len({self.graph.lane[node] for node in stands}) == len(stands)
+
+
+def shortest(part: Component) -> Stuck | None:
+    """Return a short cycle with distinct lanes through a stand of the smallest lanes, if any."""
+    best: list[int] | None = None
+    by_lane = sorted(part.stands, key=lambda node: part.graph.lane[node])
+    for start in by_lane[:STARTS]:
+        cycle = _back_to(part, start, len(best) if best else len(part.stands) + 1)
+        if cycle is not None and part.distinct(cycle):
+            best = cycle
+            if len(best) <= 2:
+                break
+    return None if best is None else part.stuck(best)
+
+
+def _back_to(part: Component, start: int, limit: int) -> list[int] | None:
+    """Return a shortest cycle through a stand with fewer than ``limit`` stands."""
+    before: dict[int, int] = {start: start}
+    todo = deque([(start, 1)])
+    while todo:
+        node, length = todo.popleft()
+        if length >= limit:
+            return None
+        for target in part.after(node):
+            if target == start:
+                cycle = [node]
+                while cycle[-1] != start:
+                    cycle.append(before[cycle[-1]])
+                return cycle[::-1]
+            if target not in before:
+                before[target] = node
+                todo.append((target, length + 1))
+    return None
+
+
+def exhaust(part: Component, steps: int = STEPS) -> tuple[Stuck | None, bool]:
+    """Try every cycle with distinct lanes.
+
+    Returns:
+        A cycle if there is one, and whether the answer is final (enough steps).
+    """
+    lane = part.graph.lane
+    left = steps
+    for start in part.stands:
+        # Only cycles whose smallest stand this is: the others are found from theirs.
+        path, used = [start], {lane[start]}
+        turn = [iter(part.after(start))]
+        while path:
+            target = next(turn[-1], None)
+            left -= 1
+            if left < 0:
+                return None, False
+            if target is None:
+                used.discard(lane[path.pop()])
+                turn.pop()
+            elif target == start:
+                return part.stuck(path), True
+            elif target > start and lane[target] not in used:
+                path.append(target)
+                used.add(lane[target])
+                turn.append(iter(part.after(target)))
+    return None, True

@@ -1,0 +1,199 @@
+"""Every combination of linear extensions, each decided as a fixed order: the reference.
+
+Exact, because a fixed order is decided exactly; slow, because there are factorially many. The other
+routes must agree with it wherever both decide.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planguard.execution.decide import Decider, Decision
+from planguard.execution.expand import expand
+from planguard.plan.format import read
+from planguard.reordering.blocks import Block, RankOrder, count_extensions, extensions
+from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planguard.options import CheckOptions
+    from planguard.plan.plan import Plan
+    from planguard.semantics.model import ExecutionModel
+
+LIMIT = 2_000
+"""Most combinations of orders that are explored when no budget is given."""
+
+Choice = tuple[tuple[int, ...], ...]
+"""A linear extension of every block of a rank."""
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """One combination of orders as a fixed plan.
+
+    Attributes:
+        plan: The plan with its blocks put in order.
+        actions: Action index in the original plan of every action, per rank.
+    """
+
+    plan: Plan
+    actions: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What all orders together say.
+
+    Attributes:
+        outcome: The outcome over all orders; UNKNOWN when not all were decided.
+        shown: The order that shows it, and its decision.
+        decider: The decider of that order.
+        ordered: The fixed plan of that order.
+        schedules: How many orders were decided.
+        route: The routes taken, names of ``evidence.route``.
+        reason: Why it is UNKNOWN.
+        reordered: What is shown holds in some orders only.
+        z3_ms: Milliseconds spent in the solver.
+    """
+
+    outcome: Outcome
+    shown: Decision | None = None
+    decider: Decider | None = None
+    ordered: Ordered | None = None
+    schedules: int = 0
+    route: tuple[str, ...] = ("explorer",)
+    reason: str = ""
+    reordered: bool = False
+    z3_ms: float = 0.0
+
+
+@dataclass
+class Task:
+    """A plan with open order under one model, and how many of its orders were decided.
+
+    Attributes:
+        flat: The flat plan.
+        orders: The order structure of every rank.
+        model: The execution model.
+        options: Options of the check.
+        deadline: End of the budget on the clock of ``time.perf_counter``, or None.
+        schedules: Orders decided so far.
+        z3_ms: Milliseconds spent in the solver so far.
+    """
+
+    flat: dict[str, Any]
+    orders: list[RankOrder]
+    model: ExecutionModel
+    options: CheckOptions
+    deadline: float | None = None
+    schedules: int = 0
+    z3_ms: float = 0.0
+
+    def expired(self) -> bool:
+        """Whether the budget is used up."""
+        return self.deadline is not None and time.perf_counter() > self.deadline
+
+    def left(self) -> float | None:
+        """Return the seconds left, or None without a budget."""
+        return None if self.deadline is None else self.deadline - time.perf_counter()
+
+    def decide(self, chosen: Sequence[Choice]) -> tuple[Decision, Decider, Ordered]:
+        """Decide one order exactly."""
+        ordered = put_in_order(self.flat, self.orders, chosen)
+        decider = Decider(ordered.plan, expand(ordered.plan), self.model, self.options)
+        self.schedules += 1
+        return decider.decide(), decider, ordered
+
+    def combinations(self, limit: int) -> int:
+        """Return how many combinations of orders there are, or a number above ``limit``."""
+        total = 1
+        for order in self.orders:
+            for block in order.blocks:
+                total *= count_extensions(block, limit + 1)
+                if total > limit:
+                    return total
+        return total
+
+
+def put_in_order(
+    flat: dict[str, Any], orders: Sequence[RankOrder], chosen: Sequence[Choice]
+) -> Ordered:
+    """Return the fixed plan of one combination of linear extensions."""
+    ranks, places = {}, []
+    for order, choice in zip(orders, chosen, strict=True):
+        actions: list[dict[str, Any]] = []
+        indices: list[int] = []
+        blocks = iter(choice)
+        for part in order.parts:
+            leaves = [part.leaves[at] for at in next(blocks)] if isinstance(part, Block) else [part]
+            actions += [leaf.fields for leaf in leaves]
+            indices += [leaf.action for leaf in leaves]
+        ranks[str(order.rank)] = {"actions": actions}
+        places.append(tuple(indices))
+    document = {key: value for key, value in flat.items() if key not in {"ranks", "approximations"}}
+    return Ordered(read({**document, "ranks": ranks}), tuple(places))
+
+
+def combinations_of(orders: Sequence[RankOrder]) -> Iterator[tuple[Choice, ...]]:
+    """Yield every choice of one linear extension per block, none of them held in advance."""
+    blocks = [block for order in orders for block in order.blocks]
+    sizes = [sum(1 for _ in order.blocks) for order in orders]
+    for flat in _choices(blocks):
+        rest = iter(flat)
+        yield tuple(tuple(itertools.islice(rest, size)) for size in sizes)
+
+
+def _choices(blocks: list[Block]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    if not blocks:
+        yield ()
+        return
+    for first in extensions(blocks[0]):
+        for others in _choices(blocks[1:]):
+            yield (first, *others)
+
+
+def explore_all(task: Task) -> Explored:
+    """Decide every combination of orders of a plan, within its budget."""
+    seen: Counter[Outcome] = Counter()
+    kept: dict[Outcome, tuple[Decision, Decider, Ordered]] = {}
+    mixing: tuple[Decision, Decider, Ordered] | None = None
+    for chosen in combinations_of(task.orders):
+        if task.expired():
+            reason = f"budget exhausted after {seen.total():,} combinations of orders (PG903)"
+            return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=reason)
+        found = task.decide(chosen)
+        seen[found[0].outcome] += 1
+        kept.setdefault(found[0].outcome, found)
+        if mixing is None and mixes(found[0]):
+            mixing = found
+    outcome = together(seen, mixes=mixing is not None)
+    shown = kept.get(outcome) or kept[max(kept, key=lambda one: one.severity)]
+    if outcome is Outcome.MISMATCH and mixing is not None:
+        shown = kept.get(outcome, mixing)
+    several = seen.total() > 1 or shown[0].outcome is not outcome
+    open_ended = outcome not in {Outcome.DEADLOCK, Outcome.SAFE}
+    return Explored(outcome, *shown, schedules=seen.total(), reordered=several and open_ended)
+
+
+def mixes(decision: Decision) -> bool:
+    """Whether an order forms a match whose members disagree."""
+    return any(cause.finding.subkind is None for cause in decision.causes)
+
+
+def together(seen: Counter[Outcome], *, mixes: bool) -> Outcome:
+    """One outcome for all orders: certain only if every order says so.
+
+    Args:
+        seen: Outcomes of the orders.
+        mixes: Whether some order forms a match whose members disagree, stuck or not.
+    """
+    if len(seen) == 1:
+        return next(iter(seen))
+    if mixes:
+        return Outcome.MISMATCH
+    return Outcome.POTENTIAL_DEADLOCK

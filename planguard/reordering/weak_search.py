@@ -1,0 +1,178 @@
+"""Does some order get stuck, when the written one is safe and matching is the same in all?
+
+The may-wait graph of the strict end over-approximates: without a cycle in it, no order of no
+execution gets stuck. A cycle with distinct lanes is turned into orders and executed before it
+counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planguard.errors import InternalError
+from planguard.reordering.blocks import Block
+from planguard.reordering.cycles import Component, Stuck, components, exhaust, shortest
+from planguard.reordering.encoding import solve
+from planguard.reordering.explorer import Explored, explore_all
+from planguard.reordering.shrink import orders_of, put_back
+from planguard.reordering.smt import Answer, Limits
+from planguard.reordering.weak_graph import InapplicableError, may_wait
+from planguard.semantics.model import Family, strict
+from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from planguard.execution.decide import Decider, Decision
+    from planguard.reordering.explorer import Choice, Ordered, Task
+    from planguard.reordering.weak_graph import MayWait
+
+    Found = tuple[Decision, Decider, Ordered]
+
+FRESH = {"init", "new_group", "destroy", "exit", "drop", "test", "probe"}
+"""Operations whose effect on others depends on where in a block they are issued."""
+AGREE = 64
+"""Largest number of combinations of orders that are explored to confirm an answer of the solver."""
+
+
+def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
+    """Look for an order that gets stuck.
+
+    Args:
+        task: The plan; no order mixes rounds.
+        firsts: The written order of every rank.
+        written: Its decision: SAFE.
+    """
+    try:
+        _check_fit(task)
+        run = written[1].run(strict(task.model), origins=True)
+        graph = may_wait(run, task.orders, firsts)
+    except InapplicableError as error:
+        return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=str(error))
+    route = ["weak-order" if graph.weak else "cycle"]
+    found = components(graph)
+    for number, members in enumerate(found):
+        part = Component(graph, members)
+        stuck, reason = _one(task, part, route)
+        if stuck is not None:
+            return _shown(task, graph, stuck, firsts, tuple(route))
+        if reason:
+            return _unknown(task, part, reason, number, len(found))
+    safe = Explored(
+        Outcome.SAFE, *written, schedules=task.schedules, route=tuple(route), z3_ms=task.z3_ms
+    )
+    if "smt" in route:
+        _confirm(task)
+    return safe
+
+
+def _check_fit(task: Task) -> None:
+    """Refuse what makes the words of an action depend on the order.
+
+    Raises:
+        InapplicableError: With the reason.
+    """
+    model = task.model
+    for order in task.orders:
+        for block in order.blocks:
+            if len(block.leaves) < 2:
+                continue
+            ops = {leaf.fields["op"] for leaf in block.leaves}
+            if ops & FRESH:
+                raise InapplicableError(f"a {min(ops & FRESH)} inside a block of open order")
+            if "barrier" in ops and model.barrier_last:
+                raise InapplicableError("a barrier of gloo inside a block of open order")
+    if model.exit_withdraws and _has(task, "exit"):
+        raise InapplicableError("a process that may leave beside a block of open order")
+    if model.drops_kill and _has(task, "drop"):
+        raise InapplicableError("a handle that is dropped beside a block of open order")
+
+
+def _has(task: Task, op: str) -> bool:
+    return any(
+        leaf.fields["op"] == op
+        for order in task.orders
+        for part in order.parts
+        for leaf in (part.leaves if isinstance(part, Block) else (part,))
+    )
+
+
+def _one(task: Task, part: Component, route: list[str]) -> tuple[Stuck | None, str]:
+    """Return a cycle of one component, or why it is open; neither if there is no cycle."""
+    stuck = shortest(part)
+    if stuck is not None:
+        return stuck, ""
+    stuck, final = exhaust(part)
+    if "cycle" not in route:
+        route[0] = "cycle"
+    if stuck is not None or final:
+        return stuck, ""
+    if task.expired():
+        return None, "budget exhausted"
+    options = task.options
+    limits = Limits(
+        seconds=task.left(),
+        memory_mb=options.solver_memory_mb,
+        process=options.solver_process,
+    )
+    if "smt" not in route:
+        route.append("smt")
+    stuck, answer = solve(part, limits)
+    task.z3_ms += answer.ms
+    return stuck, answer.reason if answer.answer is Answer.UNKNOWN else ""
+
+
+def _unknown(task: Task, part: Component, reason: str, done: int, parts: int) -> Explored:
+    lanes = len({part.graph.lane[stand] for stand in part.stands})
+    said = (
+        f"{reason}; decided: the written order is safe, no order mixes rounds, {done} of {parts} "
+        f"components; open: whether {len(part.stands):,} waits of {lanes} ranks form a deadlock"
+    )
+    return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=said, z3_ms=task.z3_ms)
+
+
+def _shown(
+    task: Task,
+    graph: MayWait,
+    stuck: Stuck,
+    firsts: tuple[Choice, ...],
+    route: tuple[str, ...],
+) -> Explored:
+    """Execute the orders of a cycle and show them, with as few ranks reordered as it takes."""
+    chosen = orders_of(graph, stuck, task.orders, firsts)
+    found = task.decide(chosen)
+    if found[0].outcome is Outcome.SAFE:
+        if task.model.family is Family.HOST:
+            raise InternalError(
+                "a cycle of the may-wait graph completes when it is executed",
+                hint="please report the plan: no verdict is given",
+            )
+        reason = "the order found to be stuck completes: the host runs ahead of what it started"
+        return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=reason)
+    fewer = put_back(
+        chosen, firsts, lambda tried: task.decide(tried)[0].outcome is not Outcome.SAFE
+    )
+    if fewer != chosen:
+        found = task.decide(fewer)
+    return Explored(
+        Outcome.POTENTIAL_DEADLOCK,
+        *found,
+        schedules=task.schedules,
+        route=route,
+        reordered=True,
+        z3_ms=task.z3_ms,
+    )
+
+
+def _confirm(task: Task) -> None:
+    """Explore every order where there are few: the solver must not be wrong.
+
+    Raises:
+        InternalError: Some order is not safe although the solver says so.
+    """
+    if task.combinations(AGREE) > AGREE:
+        return
+    explored = explore_all(task)
+    if explored.outcome not in {Outcome.SAFE, Outcome.UNKNOWN}:
+        raise InternalError(
+            f"the solver says SAFE and exploration {explored.outcome.value}",
+            hint="please report the plan: no verdict is given",
+        )
