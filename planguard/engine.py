@@ -35,6 +35,7 @@ from planguard.verdict import Evidence, Finding, Outcome, PlanInfo, Stats, Verdi
 if TYPE_CHECKING:
     from planguard.execution.classify import Cause
     from planguard.plan.plan import Plan
+    from planguard.semantics.model import ExecutionModel
 
 PROVED = ("matching", "p2p-order", "collective-order", "no-send-buffering")
 ASSUMPTIONS = ("static-shapes", "static-control-flow", "no-link-faults")
@@ -119,15 +120,42 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
             model.name,
             lambda merged: _decide(merged, expand(merged), options, brief=brief),
         )
+    if is_contested(plan, columns):
+        if columns.has_markers:
+            from planguard.reordering.branches_orders import over_each_order
+
+            return over_each_order(plan, columns, model, options, _Rest(options, brief))
+        from planguard.reordering.wildcards_decide import over_matches
+
+        return over_matches(plan, columns, model, options, _Fixed(options, brief))
     if columns.has_markers:
         return _over_orders(plan, columns, options, brief=brief)
     decider = Decider(plan, columns, model, options)
     decision = name_potential(decider, decider.decide())
     if decision.outcome is Outcome.SAFE:
-        empty = nothing_to_check(plan, columns)
+        empty = nothing_to_check(plan, columns, model)
         if empty is not None:
             return _open(plan, model.name, [empty])
     return _verdict(decider, decision, options, brief=brief)
+
+
+def is_contested(plan: Plan, columns: Any) -> bool:
+    """Tell whether messages compete for receives, or a wait is for one of several handles."""
+    if columns.has_any_source or columns.has_any_tag or columns.has_wait_choice:
+        return True
+    return has_kind(plan, Kind.PROBE)
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """Decides a fixed plan under rules that are not those of a model by name."""
+
+    options: CheckOptions
+    brief: bool
+
+    def __call__(self, plan: Plan, model: ExecutionModel, *, brief: bool) -> Verdict:
+        decider = Decider(plan, expand(plan), model, self.options)
+        return _verdict(decider, decider.decide(), self.options, brief=brief or self.brief)
 
 
 @dataclass(frozen=True)
@@ -155,7 +183,7 @@ def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool
         message = f"not decided: {explored.reason}"
         return _open(plan, model.name, [make_finding(code, message, severity="warning")])
     if explored.outcome is Outcome.SAFE:
-        empty = nothing_to_check(explored.ordered.plan, explored.decider.columns)
+        empty = nothing_to_check(explored.ordered.plan, explored.decider.columns, model)
         if empty is not None:
             return _open(plan, model.name, [empty])
     decision = name_potential(explored.decider, explored.shown)

@@ -10,6 +10,7 @@ from planguard.execution.classify import make_finding
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
+    from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding
 
 _MARKERS = {
@@ -38,12 +39,6 @@ def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
             for kind, name in _MPI_ONLY.items()
             if kind in present
         ]
-    if columns.has_any_source or columns.has_any_tag:
-        reasons.append(
-            ("PG904", "a receive from any source or with any tag: its sender is a choice")
-        )
-    if columns.has_wait_choice:
-        reasons.append(("PG902", "a wait for any or some of several handles"))
     if options.max_resident_kernels is not None:
         reasons.append(("PG902", "a pinned number of co-resident kernels"))
     if not options.strict_start_order:
@@ -54,9 +49,9 @@ def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
     ]
 
 
-def nothing_to_check(plan: Plan, columns: Any) -> Finding | None:
+def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding | None:
     """Return PG910 when nothing of a plan of several ranks could ever match anything."""
-    if plan.world_size == 1 or _matches_something(columns):
+    if plan.world_size == 1 or _matches_something(columns, use_tags=model.use_tags):
         return None
     if _only_small_groups(columns):
         return None
@@ -69,12 +64,18 @@ def nothing_to_check(plan: Plan, columns: Any) -> Finding | None:
     )
 
 
-def _matches_something(columns: Any) -> bool:
-    if any(
-        sent and received
-        for sent, received in zip(columns.send_count, columns.recv_count, strict=True)
-    ):
-        return True
+def _matches_something(columns: Any, *, use_tags: bool) -> bool:
+    pairs: dict[tuple[int, ...], list[int]] = {}
+    channels = zip(
+        columns.chan_ginst, columns.chan_src, columns.chan_dst, columns.chan_tag, strict=True
+    )
+    both = zip(channels, columns.send_count, columns.recv_count, strict=True)
+    for (ginst, src, dst, tag), sent, received in both:
+        known = pairs.setdefault((ginst, src, dst, tag if use_tags else 0), [0, 0])
+        known[0] += sent
+        known[1] += received
+        if known[0] and known[1]:
+            return True
     if columns.has_any_source or columns.has_any_tag:
         return True
     offsets, counts = columns.ginst_off, columns.slot_count

@@ -39,7 +39,6 @@ from planguard.reordering.branches_together import (
     shown_of,
     together,
 )
-from planguard.reordering.strategy import LIMIT
 from planguard.verdict import Outcome, SafeIff, Verdict
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ if TYPE_CHECKING:
     from planguard.reordering.strategy import Ordered
 
 CODE = "PG110"
+LIMIT = 2_000
+"""Most combinations of branches that are all decided."""
 WIDTHS = (1, 2, 3, 4)
 """How many neighboring stretches are tried together, fewest first."""
 

@@ -1,0 +1,371 @@
+"""Plans in which messages compete: every way to meet, each decided as the fixed plan it leads to.
+
+Searched are the states of the lanes (`states`). What an execution met is then a fixed plan, and the
+deterministic engine decides that plan: what a search found is never shown unless the engine agrees.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from planguard.errors import InternalError
+from planguard.execution.executor import execute
+from planguard.execution.expand import expand
+from planguard.plan.actions import ITEM_BYTES, MEMBER, Kind
+from planguard.reordering.branches import AT, flat_tree, leaves, plan_of
+from planguard.reordering.branches_together import (
+    Part,
+    combined,
+    open_verdict,
+    shown_of,
+    together,
+)
+from planguard.reordering.states import ARRIVE, Machine, State, TooManyError, endings
+from planguard.reordering.wildcards import (
+    ANY,
+    Meeting,
+    Message,
+    Messages,
+    accepts,
+    id_of,
+    is_choice_wait,
+    is_wild,
+    look_at,
+    started_by,
+)
+from planguard.semantics.model import Family, strict
+from planguard.verdict import Outcome, Verdict
+from planguard.words import plural
+
+if TYPE_CHECKING:
+    from planguard.options import CheckOptions
+    from planguard.plan.plan import Plan
+    from planguard.semantics.model import ExecutionModel
+
+CODE = "PG106"
+STATES = 20_000
+"""Most states that are searched when no budget is given."""
+ENDINGS = 300
+"""Most endings that are decided one by one."""
+
+
+class Fixed(Protocol):
+    """Decides a fixed plan under the rules of a model, which need not be those of its name."""
+
+    def __call__(self, plan: Plan, model: ExecutionModel, *, brief: bool) -> Verdict:
+        """Return the verdict; ``brief`` leaves out witnesses and what decides nothing."""
+        ...
+
+
+def over_matches(
+    plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions, fixed: Fixed
+) -> Verdict:
+    """Decide a plan with receives from anybody, probes, or waits for one of several.
+
+    Args:
+        plan: A plan of fixed orders.
+        columns: Its columns.
+        model: The execution model.
+        options: Options; ``budget`` bounds the search in seconds.
+        fixed: Decides a fixed plan.
+    """
+    flat = flat_tree(plan, columns)
+    code, reason = _unclear(flat, model, options)
+    if reason:
+        return open_verdict(plan, model.name, code, reason)
+    if model.family is Family.DEVICE:
+        return _without_tags(plan, flat, model, fixed)
+    search = _Search(plan, flat, model, options, fixed)
+    try:
+        return search.verdict()
+    except TooManyError as reached:
+        what = f"the ways to match its messages: {reached} searched"
+        verdict = open_verdict(plan, model.name, "PG903", what)
+        return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
+
+
+def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions) -> tuple[str, str]:
+    """Return why a plan cannot be searched under a model: code and reason."""
+    ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
+    inner = [part for item in ops for part in (item["ops"] if item["op"] == "batch" else [item])]
+    kinds = {item["op"] for item in ops}
+    if model.family is Family.DEVICE:
+        if any(part.get("peer") == ANY for part in inner):
+            return "PG904", "a receive from any source, which no NCCL model has"
+        if any(map(is_choice_wait, ops)):
+            return (
+                "PG902",
+                "a wait for any or some of several handles, where waits are stream edges",
+            )
+    if "new_group" in kinds:
+        return "PG902", "messages that compete beside new_group, which renames the groups they use"
+    if "exit" in kinds and model.exit_withdraws:
+        return "PG902", "messages that compete beside an exit, which may take some of them along"
+    if "drop" in kinds and model.drops_kill:
+        return "PG902", "messages that compete beside a dropped handle, which may swallow some"
+    if "probe" in kinds and model.family is Family.WORKER:
+        return "PG902", "a probe, which ProcessGroupMPI does not have"
+    if model.eager and any(_leaves_early(item, options.eager_bytes) for item in ops):
+        return "PG902", "messages that compete beside a broadcast or reduce that may finish early"
+    return "", ""
+
+
+def _leaves_early(item: dict[str, Any], limit: int) -> bool:
+    if item["op"] not in {"broadcast", "reduce", "gather", "scatter"}:
+        return False
+    size = _size(item)
+    return size is not None and size <= limit
+
+
+def _size(fields: dict[str, Any]) -> int | None:
+    if "bytes" in fields:
+        return int(fields["bytes"])
+    if "count" in fields and "dtype" in fields:
+        return int(fields["count"]) * ITEM_BYTES[fields["dtype"]]
+    return None
+
+
+class _Search:
+    """The search of one plan under one model."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        flat: dict[str, Any],
+        model: ExecutionModel,
+        options: CheckOptions,
+        fixed: Fixed,
+    ) -> None:
+        self.plan, self.model, self.options, self.fixed = plan, model, options, fixed
+        self.messages = Messages(_in_fifo(flat) if model.family is Family.WORKER else flat)
+        self.states = 0
+        self.sends: dict[int, tuple[int, int, int | None]] = {}
+        self.waits: dict[tuple[int, int], tuple[int, str]] = {}
+        budget = options.budget
+        self.deadline = None if budget is None else time.perf_counter() + budget
+        # What finishes early is picked message by message, so nothing is left to the scenario.
+        self.settled = replace(
+            model, eager=False, early_degree=None, send_modes=model.send_modes or model.eager
+        )
+        self.separated = self.messages.separated()
+        self.columns = expand(self.separated.plan)
+        self.machine = self._machine()
+
+    def verdict(self) -> Verdict:
+        """Return the verdict over all ways to meet.
+
+        Raises:
+            TooManyError: There are more than can be searched.
+        """
+        limit = STATES if self.deadline is None else 1 << 62
+        ends, self.states = endings(self.machine, limit, self._is_late)
+        chosen = self._representatives(ends)
+        if len(chosen) > ENDINGS and self.deadline is None:
+            raise TooManyError(f"{len(chosen):,} endings")
+        parts: list[Part] = []
+        for state in chosen:
+            if self._is_late():
+                raise TooManyError(f"{len(parts):,} endings")
+            parts.append(self._part(state))
+        shown = shown_of(parts, together(parts))
+        full = self.fixed(shown.ordered.plan, self.settled, brief=False)
+        verdict = combined(self.plan, parts, full, shown, CODE)
+        evidence = replace(verdict.evidence, schedules=len(ends), states=self.states)
+        return replace(verdict, evidence=evidence)
+
+    def _is_late(self) -> bool:
+        return self.deadline is not None and time.perf_counter() > self.deadline
+
+    # --- the machine -------------------------------------------------------------------------
+
+    def _machine(self) -> Machine:
+        execution = execute(
+            self.separated.plan, self.columns, self.settled, strict(self.settled), origins=True
+        )
+        arrivals = _arrivals(execution.lanes)
+        match = {m.number: self._match(arrivals, m) for m in self.messages.all}
+        posted = self.model.send_modes or self.model.eager
+
+        def goes_first(one: Message, other: Message) -> bool:
+            return posted or (one.peer, one.tag) == (other.peer, other.tag)
+
+        return Machine(
+            execution.lanes,
+            self.messages.all,
+            match,
+            goes_first,
+            self._eager(arrivals) if self.model.eager else {},
+            self._alternatives(),
+        )
+
+    def _entries(self, rank: int) -> list[int]:
+        """Return the entry of every action of the separated plan."""
+        columns = self.columns
+        start, end = columns.rank_off[rank], columns.rank_off[rank + 1]
+        return [at - start for at in range(start, end) if not columns.op[at] & MEMBER]
+
+    def _positions(self, rank: int) -> list[int]:
+        """Return the position in the plan of every action of the separated plan."""
+        program = self.messages.programs[str(rank)]
+        widths = [len(action["work"]) if is_choice_wait(action) else 1 for action in program]
+        return [at for at, width in enumerate(widths) for _ in range(width)]
+
+    def _match(self, arrivals: dict[tuple[int, int], list[int]], message: Message) -> int:
+        place = self._positions(message.rank).index(message.at)
+        entry = self._entries(message.rank)[place]
+        return arrivals[message.rank, entry][message.member or 0]
+
+    def _eager(self, arrivals: dict[tuple[int, int], list[int]]) -> dict[int, int]:
+        """Return the matches whose send may finish early, with the rank that sends."""
+        found: dict[int, int] = {}
+        sizes, columns = self.separated.plan.code.sig_bytes, self.columns
+        for rank in range(self.plan.world_size):
+            for at, entry in zip(self._positions(rank), self._entries(rank), strict=True):
+                begin = columns.rank_off[rank] + entry
+                is_batch = columns.op[begin] & 63 == Kind.BATCH
+                for member, match in enumerate(arrivals.get((rank, entry), [])):
+                    place = begin + is_batch + member
+                    if columns.op[place] & 63 != Kind.SEND:
+                        continue
+                    if sizes[columns.sig[place]] <= self.options.eager_bytes:
+                        found[match] = rank
+                        self.sends[match] = rank, at, member if is_batch else None
+        return found
+
+    def _alternatives(self) -> dict[tuple[int, int], tuple[int, ...]]:
+        """Return, for every look at one handle, the entries of all looks of the same wait."""
+        found: dict[tuple[int, int], tuple[int, ...]] = {}
+        for rank, program in self.messages.programs.items():
+            by_action: dict[int, list[int]] = {}
+            pairs = zip(self._positions(int(rank)), self._entries(int(rank)), strict=True)
+            for at, entry in pairs:
+                by_action.setdefault(at, []).append(entry)
+            for at, entries in by_action.items():
+                if is_choice_wait(program[at]):
+                    found |= {(int(rank), entry): tuple(entries) for entry in entries}
+                    self.waits |= {
+                        (int(rank), entry): (at, name)
+                        for entry, name in zip(entries, program[at]["work"], strict=True)
+                    }
+        return found
+
+    # --- endings -----------------------------------------------------------------------------
+
+    def _representatives(self, ends: list[State]) -> list[State]:
+        """Return one ending of every kind: where ranks stand, and which pairs may disagree."""
+        found: dict[Any, State] = {}
+        for state in sorted(ends, key=lambda s: (len(s.buffered), sorted(s.pairs))):
+            odd = frozenset(pair for pair in state.pairs if self._differs(*pair))
+            stuck = self.machine.stuck(state)
+            stands = tuple((lane, state.at[lane]) for lane in stuck)
+            found.setdefault((stands, odd), state)
+        return list(found.values())
+
+    def _differs(self, receive: int, send: int) -> bool:
+        return self.messages.all[receive].said != self.messages.all[send].said
+
+    def _part(self, state: State) -> Part:
+        meeting = self._meeting(state)
+        ordered = self.messages.settled(meeting, self._guesses(state))
+        verdict = self.fixed(ordered.plan, self.settled, brief=True)
+        is_stuck = bool(self.machine.stuck(state))
+        if not is_stuck and verdict.outcome not in {Outcome.SAFE, Outcome.MISMATCH}:
+            raise InternalError("an execution that completed does not complete when re-executed")
+        if is_stuck and verdict.safe:
+            raise InternalError("an execution that got stuck completes when re-executed")
+        return Part(ordered, verdict, self._notes(meeting), differs=True)
+
+    def _meeting(self, state: State) -> Meeting:
+        buffered = frozenset(self.sends[match] for match in state.buffered)
+        waited = {
+            (rank, self.waits[rank, entry][0]): self.waits[rank, entry][1]
+            for rank, entry in state.looked
+        }
+        return Meeting(dict(state.pairs | state.seen), buffered, waited)
+
+    def _guesses(self, state: State) -> dict[int, int]:
+        """Pair what did not happen, so that a stuck receive waits for somebody who may send."""
+        met = {number for pair in state.pairs | state.seen for number in pair}
+        need = self.machine.need(state)
+        there = {m.number for m in self.machine.free(state, need)}
+        left = [m for m in self.messages.all if m.number not in met]
+        taken: dict[int, int] = {}
+        used: set[int] = set()
+        receives = sorted(
+            (m for m in left if m.kind == "recv"), key=lambda m: m.number not in there
+        )
+        for receive in receives:
+            for send in (m for m in left if m.kind == "send" and m.number not in used):
+                both = receive.number in there and send.number in there
+                if accepts(receive, send) and not both:
+                    taken[receive.number] = send.number
+                    used.add(send.number)
+                    break
+        return taken
+
+    def _notes(self, meeting: Meeting) -> tuple[str, ...]:
+        wild = [n for n in sorted(meeting.pairs) if is_wild(self.messages.all[n])]
+        notes = [self._note(n, meeting.pairs[n]) for n in wild[:3]]
+        if len(wild) > len(notes):
+            notes.append(f"{plural(len(wild) - len(notes), 'other pick')} not shown")
+        return tuple(notes)
+
+    def _note(self, receive: int, send: int) -> str:
+        mine, other = self.messages.all[receive], self.messages.all[send]
+        verb = "sees" if mine.kind == "probe" else "takes"
+        return f"{self._name(mine)} {verb} the message of {self._name(other)}"
+
+    def _name(self, message: Message) -> str:
+        action = self.messages.programs[str(message.rank)][message.at]
+        return f"r{message.rank}#{action[AT]} {action['op']}"
+
+
+def _arrivals(lanes: Any) -> dict[tuple[int, int], list[int]]:
+    """Return the matches at which every entry arrives, in order."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for lane, rank in enumerate(lanes.lane_rank):
+        for at in range(lanes.lane_off[lane], lanes.lane_off[lane + 1]):
+            if lanes.code[at] & ARRIVE:
+                found.setdefault((rank, lanes.origin[at]), []).append(lanes.code[at] >> 2)
+    return found
+
+
+def _in_fifo(flat: dict[str, Any]) -> dict[str, Any]:
+    """Wait for the oldest of several handles: where all operations queue, it is done first."""
+    ranks = {}
+    for rank, body in flat["ranks"].items():
+        actions = [_plain(action) for action in body["actions"]]
+        started = started_by(actions)
+        for at in started.values():
+            actions[at] = {**actions[at], "id": id_of(actions, at)}
+        for at, action in enumerate(actions):
+            if is_choice_wait(action):
+                oldest = min((started[at, name], name) for name in action["work"])[1]
+                actions[at] = look_at(actions, at, oldest, started, apart=False)
+        ranks[rank] = {"actions": actions}
+    return {**flat, "ranks": ranks}
+
+
+def _plain(action: dict[str, Any]) -> dict[str, Any]:
+    """Return an action without send modes, which ProcessGroupMPI does not know."""
+    plain = {key: value for key, value in action.items() if key != "mode" or action["op"] == "wait"}
+    if action["op"] == "batch":
+        plain["ops"] = [_plain(part) for part in action["ops"]]
+    return plain
+
+
+def _without_tags(plan: Plan, flat: dict[str, Any], model: ExecutionModel, fixed: Fixed) -> Verdict:
+    """Decide a plan whose tags mean nothing: "any tag" is no choice then."""
+    ranks = {rank: [_untagged(a) for a in b["actions"]] for rank, b in flat["ranks"].items()}
+    ordered = plan_of(flat, ranks)
+    part = Part(ordered, fixed(ordered.plan, model, brief=False))
+    verdict = combined(plan, [part], part.verdict, part, CODE)
+    return replace(verdict, evidence=part.verdict.evidence)
+
+
+def _untagged(action: dict[str, Any]) -> dict[str, Any]:
+    if action["op"] == "batch":
+        return {**action, "ops": [_untagged(part) for part in action["ops"]]}
+    return {**action, "tag": 0} if action.get("tag") == ANY else action
