@@ -9,8 +9,9 @@ from .collectives import Translator
 from .emit import emit
 from .options import XlaOptions, read_options
 from .programs import Program, is_program_set, read_programs
+from .reach import Reach
 from .steps import Doubt, Trace
-from .walk import Reach, Walker
+from .walk import Walker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -113,7 +113,7 @@ class Translator:
         op_name = re.search(r'op_name="((?:[^"\\]|\\.)*)"', metadata)
         return Origin(
             program=self.program,
-            name=prefix + instruction.name,
+            name=prefix + _shown(instruction),
             round=rounds,
             line=instruction.line,
             place=self._place(metadata),
@@ -258,3 +258,10 @@ def _frontend(instruction: Instruction) -> dict[str, str]:
     except Unbalanced:
         return {}
     return {key.strip(): unquoted(value.strip()) for key, _, value in parts}
+
+
+def _shown(instruction: Instruction) -> str:
+    """Return the name of an instruction; where it is a number, with its operation."""
+    if instruction.name[:1].isdigit():
+        return f"{instruction.opcode} %{instruction.name}"
+    return instruction.name

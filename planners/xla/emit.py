@@ -245,9 +245,9 @@ class Writer:
         common = self._common(step) | {"group": group} | size
         ops: list[tuple[str, int]] = []
         if step.target not in (None, self._rank):
-            ops.append(("isend", step.target))  # type: ignore[arg-type]
+            ops.append(("isend", step.target))
         if step.source not in (None, self._rank):
-            ops.append(("irecv", step.source))  # type: ignore[arg-type]
+            ops.append(("irecv", step.source))
         if not ops:
             return
         work = None

@@ -1,10 +1,344 @@
-"""StableHLO text."""
+"""StableHLO text, as ``lowered.as_text()`` writes it, to the same ``Module`` as HLO.
+
+Regions become computations that see the values around them. Collectives that a partitioner has
+still to place are not in such a text; the module says so in ``sharded``.
+"""
 
 from __future__ import annotations
 
-from .model import Module
+import bisect
+import re
+from dataclasses import dataclass, field
+
+from .mlir_ops import convert, read_types, sharding_of, tuple_of
+from .model import Computation, Instruction, Module, Shape, fail
+from .text import Unbalanced, closing, marks, split
+
+_STATEMENT = re.compile(
+    r"(?P<results>%[\w$.\-]+(?::\d+)?(?:\s*,\s*%[\w$.\-]+(?::\d+)?)*\s*=\s*)?"
+    r'(?P<quote>"?)(?P<op>[A-Za-z_][\w.$]*)(?P=quote)'
+)
+_BLOCK = re.compile(r"\^[\w$.]+\s*(?=[(:])")
+_FUNCTION = re.compile(r"(?:public |private |nested )?@(\"[^\"]*\"|[\w$.\-]+)\s*\(")
+_OPERAND = re.compile(r"%([\w$.\-]+(?:#\d+)?)")
+_COUNT = re.compile(r"(?:mhlo|stablehlo)\.num_(partitions|replicas)\s*=\s*(\d{1,9})")
+_RETURNS = frozenset({"return", "func.return", "stablehlo.return", "sdy.return", "mhlo.return"})
+_LOCAL = frozenset({
+    "stablehlo.constant", "sdy.manual_computation", "func.call", "call", "sdy.constant",
+})  # fmt: skip
+_HINT = "give the text of lowered.as_text(), unchanged"
+MAX_DEVICES = 1 << 20
 
 
 def read_mlir(text: str, file: str) -> Module:
-    """Read."""
-    raise NotImplementedError
+    """Read StableHLO text.
+
+    Raises:
+        PlanError: It is malformed; the message names the line.
+    """
+    reader = _Reader(text, file)
+    try:
+        return reader.module()
+    except (Unbalanced, ValueError, IndexError, RecursionError) as error:
+        fail(file, reader.line, f"cannot be read: {error}", hint=_HINT)
+
+
+@dataclass
+class _Region:
+    """A computation under construction."""
+
+    name: str
+    inner: bool
+    instructions: list[Instruction] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    root: str | None = None
+
+    def add(self, instruction: Instruction) -> None:
+        if instruction.name in self.names:
+            raise ValueError(f"%{instruction.name} is defined twice")
+        self.names.add(instruction.name)
+        self.instructions.append(instruction)
+
+
+class _Reader:
+    def __init__(self, text: str, file: str) -> None:
+        self._text = re.sub(r"//[^\n\"]*$|^\s*#loc[^\n]*$", "", text, flags=re.MULTILINE)
+        self._file = file
+        self._newlines = [match.start() for match in re.finditer("\n", self._text)]
+        self._computations: dict[str, Computation] = {}
+        self._global: list[str] = []
+        self._scopes: list[_Region] = []
+        self._arguments: dict[str, str] = {}
+        self._manual = 0
+        self.line = 1
+
+    def module(self) -> Module:
+        opened = self._text.index("{", self._body_start())
+        end = closing(self._text, opened)
+        name = re.match(r"\s*module\s*@([\w$.\-]+)", self._text)
+        for start, statement in self._statements(opened + 1, end):
+            if statement.startswith("func.func"):
+                self._function(start, statement)
+        if "main" not in self._computations:
+            fail(self._file, self.line, "there is no function @main", hint="is the text cut short?")
+        counts = {kind: int(n) for kind, n in _COUNT.findall(self._text[:opened])}
+        if any(not 1 <= n <= MAX_DEVICES for n in counts.values()):
+            fail(self._file, 1, "not a number of devices", value=counts)
+        return Module(
+            name=name[1] if name else "module",
+            file=self._file,
+            computations=self._checked(),
+            entry="main",
+            replicas=counts.get("replicas", 1),
+            partitions=counts.get("partitions", 1),
+            scheduled=False,
+            sharded=self._sharded(counts.get("partitions", 1)),
+        )
+
+    def _body_start(self) -> int:
+        """Return where the body of the module may begin: behind its attributes."""
+        start = re.match(r'\s*(?:module|"builtin\.module")\b\s*(?:@[\w$.\-]+)?', self._text)
+        if start is None:
+            raise ValueError("a module is expected")
+        attributes = re.compile(r"\s*attributes\s*(?=\{)").match(self._text, start.end())
+        return start.end() if attributes is None else closing(self._text, attributes.end()) + 1
+
+    def _checked(self) -> dict[str, Computation]:
+        for computation in self._computations.values():
+            for instruction in computation.instructions:
+                for name in instruction.calls:
+                    if name not in self._computations:
+                        message = "a function is not in the text"
+                        fail(self._file, instruction.line, message, value=name)
+        return self._computations
+
+    def _sharded(self, partitions: int) -> str:
+        if partitions == 1 or not self._global:
+            return ""
+        return (
+            f"{', '.join(sorted(set(self._global))[:4])}: a partitioner has still to place "
+            "collectives; check the compiled program"
+        )
+
+    # --- statements ----------------------------------------------------------------------------
+
+    def _statements(self, start: int, end: int) -> list[tuple[int, str]]:
+        """Split a region into statements: they end where a line ends outside of brackets."""
+        found: list[tuple[int, str]] = []
+        text, begin, depth = self._text[:end], start, 0
+        stops = [
+            (at, 1 if mark in "({[" else -1) for at, mark, _ in marks(text, start) if mark != ","
+        ]
+        ends = self._newlines[bisect.bisect_left(self._newlines, start) :]
+        place = 0
+        for newline in (min(at, end) for at in [*ends, end]):
+            while place < len(stops) and stops[place][0] < newline:
+                depth += stops[place][1]
+                place += 1
+            if depth == 0:
+                statement = text[begin:newline]
+                if statement.strip():
+                    found.append(self._joined(found, begin, statement))
+                begin = newline + 1
+            if newline == end:
+                break
+        return found
+
+    def _joined(self, found: list[tuple[int, str]], begin: int, statement: str) -> tuple[int, str]:
+        """Return a statement, with the one before it if that is the head of a loop."""
+        start = begin + len(statement) - len(statement.lstrip())
+        if statement.lstrip().startswith("cond") and found and "while(" in found[-1][1]:
+            start, _ = found.pop()
+        return start, self._text[start : begin + len(statement)].rstrip()
+
+    def _at(self, offset: int) -> int:
+        self.line = bisect.bisect_left(self._newlines, offset) + 1
+        return self.line
+
+    def _function(self, start: int, statement: str) -> None:
+        line = self._at(start)
+        match = _FUNCTION.search(statement)
+        if match is None:
+            fail(self._file, line, "a function is expected", value=statement[:60], hint=_HINT)
+        name, opened = match[1].strip('"'), match.end() - 1
+        if name in self._computations:
+            fail(self._file, line, "a function of this name exists", value=name)
+        closed = closing(statement, opened)
+        body = self._last_region(statement, closed)
+        region = _Region(name, inner=False)
+        for part in split(statement[opened + 1 : closed], angles=True):
+            self._argument(region, part, line)
+        self._arguments = {i.name: i.attrs.get("sdy", "") for i in region.instructions}
+        self._fill(region, self._text.index(statement[body[0] : body[1]], start), body)
+
+    @staticmethod
+    def _last_region(statement: str, after: int) -> tuple[int, int]:
+        """Return where the body of a function begins and ends: its last braces."""
+        last = None
+        for position, mark, depth in marks(statement, after + 1):
+            if mark == "{" and depth == 0:
+                last = position
+        if last is None:
+            raise ValueError("a function without a body")
+        return last, closing(statement, last) + 1
+
+    def _argument(self, region: _Region, text: str, line: int) -> None:
+        name, _, rest = text.partition(":")
+        shape = read_types(rest.split("{")[0])
+        sharding = sharding_of(rest)
+        attrs = {"sharding": "{replicated}"} if sharding == "replicated" else {"sdy": sharding}
+        number = str(len(region.instructions))
+        found = Instruction(
+            name.strip().lstrip("%"), "parameter", shape[0], (), attrs, (), number, line
+        )
+        region.add(found)
+
+    def _fill(self, region: _Region, offset: int, span: tuple[int, int]) -> None:
+        """Read the statements between the braces at ``offset`` into a region."""
+        self._scopes.append(region)
+        end = offset + span[1] - span[0] - 1
+        for start, statement in self._statements(offset + 1, end):
+            self._statement(region, start, statement)
+        self._scopes.pop()
+        if not region.instructions:
+            region.add(Instruction("empty", "tuple", Shape("tuple"), line=self.line))
+        self._computations[region.name] = Computation(
+            region.name, tuple(region.instructions), region.root, region.inner
+        )
+
+    def _statement(self, region: _Region, start: int, statement: str) -> None:
+        line = self._at(start)
+        block = _BLOCK.match(statement)
+        if block is not None:
+            rest = statement[block.end() :]
+            if rest.startswith("("):
+                for part in split(rest[1 : closing(rest, 0)], angles=True):
+                    self._argument(region, part, line)
+            return
+        match = _STATEMENT.match(statement)
+        if match is None:
+            fail(self._file, line, "an operation is expected", value=statement[:60], hint=_HINT)
+        op = match["op"]
+        regions, bare = self._regions(statement, match.end())
+        operands = [self._used(region, name, line) for name in self._operand_names(op, bare)]
+        if op in _RETURNS:
+            self._return(region, operands, line)
+            return
+        results = [
+            part.strip().lstrip("%") for part in (match["results"] or "").rstrip("= ").split(",")
+        ]
+        self._note(op, bare, operands)
+        self._operation(region, op, results, bare, operands, regions, start, line)
+
+    @staticmethod
+    def _operand_names(op: str, bare: str) -> list[str]:
+        if op.endswith(".while"):
+            pairs = split(bare[1 : closing(bare, 0)])
+            return [pair.partition("=")[2].strip().lstrip("%") for pair in pairs]
+        head = re.split(r"\s:\s", bare, maxsplit=1)[0]
+        if "manual_axes=" in head:  # behind them come the arguments of the region
+            head = head[: head.index(")") + 1]
+        return _OPERAND.findall(head)
+
+    def _regions(self, statement: str, after: int) -> tuple[list[tuple[int, int]], str]:
+        """Return the spans of the regions of a statement, and the statement without them."""
+        spans: list[tuple[int, int]] = []
+        for position, mark, _ in marks(statement, after):
+            inside = bool(spans) and position < spans[-1][1]
+            if mark == "{" and not inside and "\n" in statement[position:]:
+                end = closing(statement, position) + 1
+                if "\n" in statement[position:end] and statement[position - 1] != "<":
+                    spans.append((position, end))
+        bare = statement[after:]
+        for begin, end in reversed(spans):
+            bare = bare[: begin - after] + " " + bare[end - after :]
+        return spans, bare
+
+    def _used(self, region: _Region, name: str, line: int) -> str:
+        base, mark, index = name.partition("#")
+        if not any(base in scope.names for scope in self._scopes):
+            fail(self._file, line, "a value is not defined yet", value=f"%{base}")
+        if mark and name not in region.names:
+            shape = self._shape(base)
+            if shape.dtype != "tuple" or int(index) >= len(shape.parts):
+                fail(self._file, line, "a value has no such part", value=f"%{name}")
+            part = shape.parts[int(index)]
+            region.add(
+                Instruction(name, "get-tuple-element", part, (base,), {"index": index}, line=line)
+            )
+        return name
+
+    def _shape(self, name: str) -> Shape:
+        for scope in reversed(self._scopes):
+            for instruction in reversed(scope.instructions):
+                if instruction.name == name:
+                    return instruction.shape
+        return Shape("token")
+
+    def _return(self, region: _Region, operands: list[str], line: int) -> None:
+        if len(operands) == 1 and not region.name.endswith("/body"):
+            region.root = operands[0]
+            return
+        shape = tuple_of([self._shape(name) for name in operands])
+        region.add(Instruction("return", "tuple", shape, tuple(operands), line=line))
+        region.root = "return"
+
+    def _note(self, op: str, bare: str, operands: list[str]) -> None:
+        """Note what a partitioner would have to act on: work outside of manual computations."""
+        if self._manual:
+            return
+        if op == "sdy.manual_computation":
+            wanted = re.search(r"in_shardings=\[(.*?)\]\s+out_shardings", bare)
+            given = [self._arguments.get(name) for name in operands]
+            parts = split(wanted[1], angles=True) if wanted else []
+            if [part.replace(" ", "") for part in parts] != given:
+                self._global.append("an input is sharded otherwise than its computation wants")
+        elif op not in _LOCAL and self._scopes[0].name == "main":
+            self._global.append(op)
+
+    def _operation(
+        self, region: _Region, op: str, results: list[str], bare: str, operands: list[str],
+        spans: list[tuple[int, int]], start: int, line: int,
+    ) -> None:  # fmt: skip
+        shapes = read_types(bare, whole=op.endswith(".while"))
+        count = sum(int(name.partition(":")[2] or 1) for name in results if name)
+        shape = shapes[0] if count <= 1 and shapes else tuple_of(shapes)
+        name = results[0].partition(":")[0] or f"{op.rpartition('.')[2]}.{line}"
+        calls = []
+        self._manual += op == "sdy.manual_computation"
+        for number, span in enumerate(spans):
+            part = ("condition", "body")[number] if op.endswith(".while") else str(number)
+            inner = _Region(f"{region.name}/{name}/{part}", inner=True)
+            if op.endswith(".while"):
+                self._loop_arguments(inner, bare, shapes, line)
+            elif op == "sdy.manual_computation":
+                for text in _manual_arguments(bare):
+                    self._argument(inner, text, line)
+            self._fill(inner, start + span[0], span)
+            calls.append(inner.name)
+        self._manual -= op == "sdy.manual_computation"
+        found = convert(name, op, shape, bare, operands, calls, line)
+        region.add(found)
+        for index, extra in enumerate(results[1:], 1):
+            piece = {"index": str(index)}
+            region.add(
+                Instruction(extra, "get-tuple-element", shapes[index], (name,), piece, line=line)
+            )
+
+    def _loop_arguments(self, inner: _Region, bare: str, shapes: list[Shape], line: int) -> None:
+        inside = bare[bare.index("(") :]
+        names = [
+            pair.partition("=")[0].strip().lstrip("%")
+            for pair in split(inside[1 : closing(inside, 0)])
+        ]
+        for number, (name, shape) in enumerate(zip(names, shapes, strict=True)):
+            inner.add(Instruction(name, "parameter", shape, (), {}, (), str(number), line))
+
+
+def _manual_arguments(bare: str) -> list[str]:
+    """Return the arguments of the region of a manual computation: ``%arg1: tensor<8x4xf32>``."""
+    axes = re.search(r"manual_axes=\{[^}]*\}\s*\(", bare)
+    if axes is None:
+        raise ValueError("a manual computation without axes")
+    opened = axes.end() - 1
+    return split(bare[opened + 1 : closing(bare, opened)], angles=True)

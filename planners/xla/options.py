@@ -47,16 +47,16 @@ class XlaOptions:
                     f"option {name} of the xla adapter is {getattr(self, name)!r}",
                     hint=f"choose one of {', '.join(choices)}",
                 )
-        counts = self.trip_counts
-        good = isinstance(counts, Mapping) and all(
-            isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 40
-            for n in counts.values()
-        )
-        if not good:
+        counts: object = self.trip_counts
+        if not isinstance(counts, Mapping) or not all(map(_is_count, counts.values())):
             raise UsageError(
                 f"option trip_counts of the xla adapter is {counts!r}",
                 hint="give a map from the name of a while instruction to a number",
             )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
 
 
 def read_options(options: Mapping[str, object]) -> XlaOptions:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
 from .hlo import read_hlo
 from .mlir import read_mlir
-from .model import Module
+
+if TYPE_CHECKING:
+    from .model import Module
 
 MAX_BYTES = 256 * 2**20
 _HEAD = 1 << 16
@@ -20,8 +23,7 @@ _MLIR = (b"stablehlo.", b"mhlo.", b"sdy.", b"stablehlo_")
 
 def looks_like_hlo(head: bytes) -> bool:
     """Tell whether a text begins as HLO does."""
-    for line in head.split(b"\n"):
-        line = line.strip()
+    for line in map(bytes.strip, head.split(b"\n")):
         if line and not line.startswith((b"//", b"#")):
             return line.startswith(b"HloModule ")
     return False

@@ -40,6 +40,8 @@ def constant(literal: str, shape: Shape) -> Value:
     if not all(isinstance(number, int) or _SAFE.match(number) for number in numbers):
         return Value(varies=False)
     values = tuple(int(number) for number in numbers)
+    if len(values) == 1:  # StableHLO writes an array of equal elements as one
+        values *= _count(shape) or 0
     if len(values) != _count(shape):
         return Value(varies=False)
     return Value(values, varies=False)

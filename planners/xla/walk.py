@@ -23,45 +23,14 @@ from .steps import Choice, Collective, Exchange, Loop, Message, Origin, Step, Tr
 from .values import Value
 
 if TYPE_CHECKING:
-    from .model import Computation, Instruction, Module
+    from .model import Computation, Instruction
     from .options import XlaOptions
+    from .reach import Reach
 
 MAX_STEPS = 1_000_000
 MAX_NESTING = 40
-MAX_CALLS = 200
 _UNROLLED = 4096
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,12})"?')
-
-
-class Reach:
-    """Which computations communicate, themselves or in what they call."""
-
-    def __init__(self, module: Module, options: XlaOptions) -> None:
-        self._module = module
-        self._options = options
-        self._known: dict[str, tuple[Instruction, ...]] = {}
-        self._open: set[str] = set()
-
-    def computation(self, name: str) -> bool:
-        """Tell whether anything in a computation needs to be walked."""
-        return bool(self.relevant(name))
-
-    def relevant(self, name: str) -> tuple[Instruction, ...]:
-        """Return the instructions of a computation that need to be walked."""
-        if name not in self._known:
-            if name in self._open or len(self._open) > MAX_CALLS:
-                self._module.fail(1, "computations call each other in a circle", value=name)
-            self._open.add(name)
-            instructions = self._module.computations[name].instructions
-            self._known[name] = tuple(i for i in instructions if self._walks(i))
-            self._open.discard(name)
-        return self._known[name]
-
-    def _walks(self, instruction: Instruction) -> bool:
-        inner = any([self.computation(name) for name in instruction.calls])
-        if c.communicates(instruction) or c.is_host_transfer(instruction):
-            return True
-        return inner or bool(c.foreign_call(instruction, self._options.local_calls))
 
 
 class Walker:
@@ -208,7 +177,7 @@ class Walker:
     def _call(self, scope: Scope, instruction: Instruction) -> None:
         arguments = [scope.ref(operand) for operand in instruction.operands]
         inner = scope.inside(instruction.calls[0], arguments)
-        self._prefix.append(f"{instruction.name}/")
+        self._prefix.append("" if inner.computation.inner else f"{instruction.name}/")
         before = len(self.trace.steps)
         was, self._in_async = self._in_async, self._in_async or instruction.opcode == "async-start"
         self._walk(inner)
@@ -267,7 +236,7 @@ class Walker:
             return
         doubts, undecided, pending = dict(self.trace.doubts), self.trace.undecided, self._pending
         inner = [branch_scope(scope, instruction, n) for n in range(len(instruction.calls))]
-        branches = [self._apart(branch) for branch in inner]
+        branches = [self._arm(instruction, n, branch) for n, branch in enumerate(inner)]
         if len({_essence(branch) for branch in branches}) == 1:
             # The devices take different branches to one and the same communication.
             self.trace.steps += branches[0]
@@ -286,8 +255,15 @@ class Walker:
 
     def _take(self, scope: Scope, instruction: Instruction, taken: int) -> None:
         inner = branch_scope(scope, instruction, taken)
-        self._walk(inner)
+        self.trace.steps += self._arm(instruction, taken, inner)
         scope.bind(instruction.name, inner.result)
+
+    def _arm(self, instruction: Instruction, number: int, inner: Scope) -> list[Step]:
+        """Return the steps of a branch; regions number their values alike, computations do not."""
+        self._prefix.append(f"{instruction.name}.{number}/" if inner.computation.inner else "")
+        steps = self._apart(inner)
+        self._prefix.pop()
+        return steps
 
     def _apart(self, scope: Scope) -> list[Step]:
         """Walk a computation and return its steps instead of adding them."""

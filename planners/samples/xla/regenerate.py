@@ -230,6 +230,7 @@ class Shapes:
         return PartitionSpec(*axes)
 
     def __call__(self, shape: tuple[int, ...], *axes: Any) -> Any:
+        """Return an argument."""
         import jax
         from jax.sharding import NamedSharding
 
