@@ -12,6 +12,7 @@ from planguard.execution.disagreements import mismatch_headline
 from planguard.execution.locate import locate
 from planguard.execution.members import NONE, Match, Member, describe_match, members_of
 from planguard.execution.stuck import Place, place_of, stuck_by_rank
+from planguard.plan.actions import Kind
 from planguard.semantics.model import Family
 from planguard.semantics.signature import Disagreement, Side, disagreement
 
@@ -154,10 +155,30 @@ def _is_issued(execution: Execution, rank: int, entry: int) -> bool:
     lanes, state = execution.lanes, execution.state
     first, last = bisect_right(lanes.lane_rank, rank - 1), bisect_right(lanes.lane_rank, rank)
     host = next((lane for lane in range(first, last) if lanes.lane_kind[lane] == HOST_LANE), None)
-    if host is None or state.pc[host] >= lanes.lane_off[host + 1]:
+    if host is None:
+        # One lane for host and stream: where it stands, the host may stand at a later barrier.
+        at, end = state.pc[first], lanes.lane_off[first + 1]
+        return at >= end or not _host_stops(execution, rank, lanes.origin[at], entry)
+    if state.pc[host] >= lanes.lane_off[host + 1]:
         return True
     stands = lanes.origin[state.pc[host]]
     return bool(stands == NONE or entry <= stands)
+
+
+def _host_stops(execution: Execution, rank: int, stands: int, entry: int) -> bool:
+    """Whether something between where a stream stands and an entry blocks the host."""
+    columns, begin = execution.columns, execution.columns.rank_off[rank]
+
+    def blocks(at: int) -> bool:
+        kind, arg = columns.op[at] & 63, columns.arg[at]
+        if kind == Kind.WAIT:
+            return bool(columns.op[begin + arg] & 63 == Kind.BARRIER)
+        if kind == Kind.WAIT_MANY:
+            targets = columns.aux[arg + 1 : arg + 1 + columns.aux[arg]]
+            return any(columns.op[begin + target] & 63 == Kind.BARRIER for target in targets)
+        return bool(kind == Kind.HOST_SYNC or columns.op[at] & 191 == Kind.BARRIER)
+
+    return any(blocks(at) for at in range(begin + stands, begin + entry))
 
 
 def _has_arrived(execution: Execution, rank: int, entry: int) -> bool:
