@@ -1,0 +1,135 @@
+"""Options of the adapter, checked once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from planguard.errors import UsageError
+
+Step = Literal["train", "infer"]
+ReducerOrder = Literal["autograd", "any"]
+
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "step": get_args(Step),
+    "reducer_order": get_args(ReducerOrder),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NnScalerOptions:
+    """Options of the ``nnscaler`` adapter.
+
+    Attributes:
+        step: ``train`` reads ``_train_step`` (without end-to-end code: forward, the caller's
+            backward and ``sync_grad``), ``infer`` reads ``_infer_step``.
+        inputs: Shapes of the sample: a map from key to shape, or the shape of a sample that is one
+            tensor. ``([4, 16], "i64")`` names a dtype other than f32. Code without end-to-end step:
+            a map from argument to shape.
+        samples: Samples that one ``train_step`` of a plan without scheduler accumulates over; only
+            the last one reduces gradients.
+        optimizer: With ZeRO, gather the parameters after the step, as the hook of nnScaler's
+            optimizer does.
+        reducer_order: ``autograd`` launches the buckets of an asynchronous reducer where autograd
+            does, as soon as their last gradient is there; ``any`` lets each rank launch those of
+            one backward in any order.
+        init: Begin with the ``new_group`` calls of ``__init__``.
+        world_size: Number of ranks that the directory must have; None takes what is there. An
+            ``ExecutionPlan`` made for fewer devices is replicated up to it, as nnScaler does.
+        config: nnScaler's ``ComputeConfig``, or a map with its fields, for plans in memory: number
+            of ranks, ZeRO, asynchronous reducers and bucket size stand only there.
+        name: Name of the plan; None takes the name of the directory.
+        model: Execution model the plan asks for.
+    """
+
+    step: Step = "train"
+    inputs: object = None
+    samples: int = 1
+    optimizer: bool = True
+    reducer_order: ReducerOrder = "autograd"
+    init: bool = True
+    world_size: int | None = None
+    config: object = None
+    name: str | None = None
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise _bad(
+                    name, getattr(self, name), f"choose one of {', '.join(map(str, choices))}"
+                )
+        for name in ("samples", "world_size"):
+            value = getattr(self, name)
+            if value is not None and not (_is_size(value) and value >= 1):
+                raise _bad(name, value, "give a positive integer")
+        for name in ("optimizer", "init"):
+            if not isinstance(getattr(self, name), bool):
+                raise _bad(name, getattr(self, name), "give True or False")
+        self.sample()
+
+    def setting(self, name: str, default: object) -> object:
+        """Return a field of ``config``."""
+        if isinstance(self.config, Mapping):
+            return self.config.get(name, default)
+        return getattr(self.config, name, default)
+
+    def reducer_fields(self) -> dict[str, object]:
+        """Return the settings of reducers that ``config`` implies."""
+        cap = self.setting("reducer_bucket_cap_mb", None)
+        return {
+            "reduce_op": "sum",
+            "async_op": bool(self.setting("use_async_reducer", False)),
+            "zero": bool(self.setting("use_zero", False)),
+            "max_bucket_size_bytes": int(cap * 2**20) if isinstance(cap, (int, float)) else None,
+            "zero_use_reduce_scatter": bool(self.setting("zero_use_reduce_scatter", False)),
+            "zero_ngroups": self.setting("zero_ngroups", 1),
+        }
+
+    def sample(self) -> dict[str, tuple[tuple[int, ...], str]] | tuple[tuple[int, ...], str] | None:
+        """Return ``inputs`` as shape and dtype, per key if it is a map.
+
+        Raises:
+            UsageError: It is neither.
+        """
+        if self.inputs is None:
+            return None
+        if isinstance(self.inputs, Mapping):
+            return {str(key): _shape(value) for key, value in self.inputs.items()}
+        return _shape(self.inputs)
+
+
+def read_options(options: Mapping[str, object]) -> NnScalerOptions:
+    """Make the options from keyword arguments.
+
+    Raises:
+        UsageError: An option does not exist, or its value is not possible.
+    """
+    known = [field.name for field in fields(NnScalerOptions)]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known)
+            raise UsageError(
+                f"the nnscaler adapter has no option {name!r}",
+                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
+            )
+    return NnScalerOptions(**options)  # type: ignore[arg-type]
+
+
+def _shape(value: object) -> tuple[tuple[int, ...], str]:
+    dtype = "f32"
+    if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], str):
+        value, dtype = value
+    if not isinstance(value, (list, tuple)) or not all(_is_size(size) for size in value):
+        raise _bad("inputs", value, "give shapes such as {'data': [4, 16], 'ids': ([4, 8], 'i64')}")
+    return tuple(value), dtype
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+
+
+def _bad(name: str, value: object, hint: str) -> UsageError:
+    return UsageError(f"option {name} of the nnscaler adapter is {value!r}", hint=hint)
