@@ -10,7 +10,7 @@ from planguard.explain.context import Context
 from planguard.explain.lines import Line, columns, flow, line
 from planguard.explain.reasons import around
 from planguard.explain.schedule import schedule_lines
-from planguard.options import DEFAULT_MODEL
+from planguard.options import DEFAULT_MODEL, MODEL_NAMES
 from planguard.words import clean, cut, listed, name_ranks, plural, rank_set, shown, size
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ KEY = 10
 """Columns of the longest key and its colon: ``same bug:``."""
 NOT_ON_GLOO = {"queue", "init", "event", "stream-edge"}
 """Reasons that a replay on gloo cannot show: it has no queues, no streams, no lazy creation."""
+OBSERVED = {"calls", "cause", "evidence", "next", "plan", "stack", "stopped", "then", "waiting"}
+"""Keys with which audits begin their notes."""
 OUTCOME_FAMILIES = ("PG0", "PG1", "PG2")
 EAGER_BYTES = 4096
 """Default threshold of the eager models (``CheckOptions.eager_bytes``)."""
@@ -150,6 +152,8 @@ class FindingText:
         return flow(line(self.pad + "  " + " " * KEY), text, width=width)
 
     def _scope(self) -> str:
+        if self.verdict.evidence.kind == "trace" and self.finding.evidence == "T":
+            return "the recorded run"
         which = {
             "all-executions": "every admissible execution",
             "some-execution": "some admissible executions",
@@ -239,8 +243,9 @@ def _rows(edit: Edit) -> list[tuple[str, str]]:
 
 def _proof(fix: Repair) -> str:
     """Say what was proved of a repair."""
-    models = f", SAFE under {listed(fix.models)}" if fix.models else ""
-    smallest = "; no smaller change of these kinds helps" if fix.smallest else ""
+    named = "all nine models" if len(fix.models) == len(MODEL_NAMES) else listed(fix.models or ("",))
+    models = f", SAFE under {named}" if fix.models else ""
+    smallest = "; no single change helps" if fix.smallest and "; then " in fix.text else ""
     return f"the changed plan was checked again{models}{smallest}"
 
 
@@ -261,7 +266,8 @@ def _note(note: str) -> tuple[str, str]:
     for key, begins in (("missing", "missing participant: "), ("may", "what may happen: ")):
         if note.startswith(begins):
             return {"may": "effect"}.get(key, key), note.removeprefix(begins)
-    return "note", note
+    key, separator, text = note.partition(": ")
+    return (key, text) if separator and key in OBSERVED else ("note", note)
 
 
 def _named_code(number: str) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planguard.plan.plan import Plan
-    from planguard.repair.search import Repaired
+    from planguard.repair.search import Repaired, Search
     from planguard.verdict import Finding, Repair, Verdict
 
 
@@ -35,6 +35,7 @@ def fix(
     verdict: Verdict,
     options: CheckOptions | None = None,
     progress: Callable[[int], None] | None = None,
+    edits: int | None = None,
 ) -> Fixed:
     """Search the smallest change of an unsafe plan that makes it safe, and prove it.
 
@@ -44,20 +45,21 @@ def fix(
         plan: The plan.
         verdict: Its verdict under ``options``; a safe or undecided one is returned as it is.
         options: How it was checked; ``budget`` also bounds the search (5 seconds if None).
-        progress: Called now and then with the number of changed plans that were decided.
+        progress: Called with the number of changed plans that were decided.
+        edits: Most changes of one repair; 12 if None.
     """
-    from planguard.repair.search import BUDGET, Repaired, Search
+    from planguard.repair.search import BUDGET, MAX_EDITS, Repaired, Search
 
     options = options or CheckOptions()
     deciding = deciding_finding(verdict)
     if deciding is None or not verdict.unsafe:
         return Fixed(verdict, None, Repaired())
     budget = BUDGET if options.budget is None else options.budget
-    search = Search(plan, verdict, options, budget, progress)
+    search = Search(plan, verdict, options, budget, progress, MAX_EDITS if edits is None else edits)
     found = search.run()
     proof = None if not found.changes else _proved(search, found, options)
     if proof is None:
-        note = _nothing(found)
+        note = _nothing(found, is_missing=search.is_missing)
         return Fixed(_with(verdict, deciding, note=note), None, replace(found, changes=()))
     repair, text = proof
     return Fixed(_with(verdict, deciding, repair=repair), text, found)
@@ -83,16 +85,14 @@ def _with(
     return replace(verdict, findings=findings)
 
 
-def _proved(search: object, found: Repaired, options: CheckOptions) -> tuple[Repair, bytes] | None:
+def _proved(search: Search, found: Repaired, options: CheckOptions) -> tuple[Repair, bytes] | None:
     """Apply the edits to the text, read it again and decide it under the options of the check."""
     from planguard.engine import check_plan
     from planguard.plan.format import read
     from planguard.repair.patch import apply_text
-    from planguard.repair.search import Search
     from planguard.repair.sentences import spoken
     from planguard.verdict import Repair
 
-    assert isinstance(search, Search)  # noqa: S101
     plan = search.start.plan
     sentence, edits = spoken(search.start, found.changes)
     text = apply_text(plan.text, edits)
@@ -114,9 +114,11 @@ def _proved(search: object, found: Repaired, options: CheckOptions) -> tuple[Rep
     return repair, text
 
 
-def _nothing(found: Repaired) -> str:
-    """Say how far the search went; that there is no repair is never said."""
-    if found.all_singles:
-        none = "no single edit of the kinds that are tried repairs this plan"
-        return none if found.exhausted else f"{none}; no combination was found within the budget"
-    return "no repair was found within the budget"
+def _nothing(found: Repaired, *, is_missing: bool) -> str:
+    """Say how far the search went; that there is no repair is said only of what was all tried."""
+    if not found.all_singles:
+        return "no repair was found within the budget"
+    none = "no single edit of the kinds that are tried repairs this plan"
+    if is_missing:
+        return f"{none}: they keep the calls there are, and add none that is missing"
+    return none if found.exhausted else f"{none}; no combination was found within the budget"

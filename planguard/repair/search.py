@@ -38,6 +38,8 @@ MAX_EDITS = 12
 MAX_WAITING = 4_000
 """Changed plans kept for a further edit."""
 OUTCOME_FAMILIES = ("PG0", "PG1", "PG2")
+MISSING = frozenset({"PG006", "PG007", "PG009", "PG208", "PG209", "PG210", "PG211"})
+"""Codes of a call that somebody never makes; edits are not combined to repair one."""
 
 
 @dataclass(frozen=True)
@@ -114,15 +116,21 @@ class Search:
     def run(self) -> Repaired:
         """Return the repair with the fewest edits that was found."""
         safe, complete = self._single()
-        if safe is None:
+        if safe is None and not self.is_missing:
             safe = self._combined()
         if safe is not None and len(safe.changes) > (2 if complete else 1):
             safe = self._thinned(safe)
         seconds = time.perf_counter() - self._started
         if safe is None:
-            return Repaired((), None, self.tried, complete, not self._waiting, seconds)
+            exhausted = not (self._waiting or self.is_missing)
+            return Repaired((), None, self.tried, complete, exhausted, seconds)
         alone = complete and len(safe.changes) > 1
         return Repaired(safe.changes, safe.verdict, self.tried, alone, seconds=seconds)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether a call or its partner is missing: repairs keep what there is and add nothing."""
+        return any(f.severity == "error" and f.code in MISSING for f in self.verdict.findings)
 
     def _left(self) -> float:
         return self.budget - (time.perf_counter() - self._started)
@@ -132,8 +140,7 @@ class Search:
     def _single(self) -> tuple[_Safe | None, bool]:
         """Try every single edit; tell whether all of them were decided."""
         complete, best = True, None
-        tiers = (near, far) if self._left() > 0 else ()
-        for tier in tiers:
+        for tier in (near, far):
             for one in tier(self.start, self.verdict):
                 if self._left() < self.budget * (1 - SINGLES_SHARE):
                     return best, False
