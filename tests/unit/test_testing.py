@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 from pathlib import Path
 
@@ -163,6 +164,17 @@ def test_each_broken_rule_is_named(broken: type[Letters], words: str) -> None:
     """An adapter that breaks one rule fails with a message that names the rule."""
     with pytest.raises(AssertionError, match=words):
         check_adapter(broken(), SAMPLE)
+
+
+def test_parsing_is_not_running() -> None:
+    """An adapter may parse source text into a syntax tree; that runs nothing."""
+
+    class Parsing(Letters):
+        def text(self, obj: bytes) -> str:
+            ast.parse("print('never')")
+            return super().text(obj)
+
+    assert check_adapter(Parsing(), SAMPLE).actions == 10
 
 
 def test_strangers_of_the_caller_count_too() -> None:
