@@ -75,7 +75,8 @@ class CellWalker:
     def _leave(self, error: str) -> None:
         program = self.rank.program
         program.steps.append(Leave(error, self._where("step")))
-        message = f"rank {program.rank} raises {error} (cell {self.position}) and is taken to go no further"
+        place = f"rank {program.rank} raises {error} (cell {self.position})"
+        message = f"{place} and is taken to go no further"
         program.notes.append(("python-error", message, "exact"))
 
     def _where(self, name: str) -> Where:

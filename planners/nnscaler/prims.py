@@ -1,7 +1,8 @@
 """nnScaler's communication primitives: their arguments, what they call in torch, their duals.
 
 Read from ``nnscaler/runtime/adapter/collectives.py`` and ``nn.py`` of nnScaler 0.8. A primitive
-that Python itself would refuse raises ``Raises`` with Python's words: the rank gets no further there.
+that Python itself would refuse raises ``Raises`` with Python's words: the rank
+gets no further there.
 """
 
 from __future__ import annotations
