@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planguard.api import check, load, require
+    from planguard.audit import audit
     from planguard.errors import PlanError, PlanGuardError, UnsafePlanError, UsageError
     from planguard.explain import explain
     from planguard.options import CheckOptions
@@ -62,7 +63,7 @@ _HOMES = {
     "require": "planguard.api",
 }
 
-_CALLABLE_MODULES = frozenset({"explain"})
+_CALLABLE_MODULES = frozenset({"audit", "explain"})
 """Packages that are called by their own name as well (docs/adr/0018-callable-modules.md)."""
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "Verdict",
     "Witness",
     "__version__",
+    "audit",
     "check",
     "explain",
     "load",

@@ -92,6 +92,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("convert", "planguard.cli.convert", "planner formats to plan files"),
     CommandEntry("schema", "planguard.cli.schema", "JSON Schema of a plan or a result"),
     CommandEntry("explain", "planguard.cli.explain", "the page of a finding code"),
+    CommandEntry("audit", "planguard.cli.audit", "what a recorded run was stuck in"),
     CommandEntry("replay", "planguard.cli.replay", "run a witness on real processes"),
     CommandEntry("doctor", "planguard.cli.doctor", "what is installed, what is missing"),
 )

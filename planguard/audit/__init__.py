@@ -1,0 +1,70 @@
+"""Recordings made by other tools: hardened readers, and what the run was stuck in.
+
+The package is also the function of that name: ``planguard.audit("dumps/")``.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import os
+
+    from planguard.verdict import Verdict
+
+
+def audit(
+    *paths: str | os.PathLike[str],
+    plan: Any = None,
+    prefix: str | None = None,
+    world_size: int | None = None,
+    model: str | None = None,
+    groups: tuple[str, ...] = (),
+    allow_incomplete: bool = False,
+) -> Verdict:
+    """Read recordings of a run and return what it was stuck in, and whose fault that is.
+
+    Args:
+        paths: Files and folders: Flight Recorder dumps, Kineto and execution traces, Chakra files,
+            NCCL logs, captured plans, stacks. One file per rank, kinds mixed as they come.
+        plan: The intended plan, or anything ``load`` accepts.
+        prefix: What stands in front of the rank in file names.
+        world_size: Number of ranks, where the recordings do not say it.
+        model: Execution model for other executions; that of the recorded backend if None.
+        groups: Only these groups, by name or description.
+        allow_incomplete: Missing ranks are known not to exist: no warning about them.
+
+    Raises:
+        PlanError: A file cannot be read, or is refused; nothing in it was executed.
+        UsageError: Nothing to read, or the ranks cannot be told from the names.
+    """
+    from planguard.audit.answer import AuditOptions, audit_paths
+
+    options = AuditOptions(
+        plan=None if plan is None else _load(plan),
+        prefix=prefix,
+        world_size=world_size,
+        model=model,
+        groups=tuple(groups),
+        allow_incomplete=allow_incomplete,
+    )
+    return audit_paths(paths, options)
+
+
+def _load(plan: Any) -> Any:
+    from planguard.plan.format import read
+    from planguard.plan.plan import Plan
+
+    return plan if isinstance(plan, Plan) else read(plan)
+
+
+class _CallableModule(ModuleType):
+    """A module that is called like the function of its name (docs/adr/0018-callable-modules.md)."""
+
+    def __call__(self, *paths: str | os.PathLike[str], **options: Any) -> Verdict:
+        return audit(*paths, **options)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,73 @@
+"""Other admissible executions of a run that came to its end: asked of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planguard.engine import check_plan
+from planguard.errors import PlanError
+from planguard.options import CheckOptions
+from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from planguard.recording import Recording
+    from planguard.verdict import Finding, Verdict
+
+MAX_ACTIONS = 3_000_000
+"""Actions beyond which the engine is not asked."""
+
+
+def other_executions(
+    recording: Recording, model: str
+) -> tuple[list[Finding], tuple[str, ...], list[str]]:
+    """Return findings about other executions, what was proved, and why something stays open.
+
+    A recorder often does not say whether the host waited inside a call. Waiting later only removes
+    order: what cannot hang when every call blocks cannot hang. What hangs then is reported only
+    when it hangs as well with every wait at the end of its rank.
+    """
+    if recording.gaps:
+        return [], (), []
+    if recording.actions > MAX_ACTIONS:
+        return [], (), [f"{recording.actions:,} actions are too many to look for other executions"]
+    try:
+        blocking = _check(recording, model, blocking=True)
+    except PlanError as error:
+        return [], (), [f"the recorded calls make no plan: {error.message}"]
+    if blocking.safe:
+        return [], blocking.proved, []
+    if not any(_is_open(recording)):
+        return _found(blocking)
+    later = _check(recording, model, blocking=False)
+    if later.unsafe:
+        return _found(later)
+    return [], (), ["other executions: where the host waited is not recorded, and it matters"]
+
+
+def _check(recording: Recording, model: str, *, blocking: bool) -> Verdict:
+    return check_plan(recording.to_plan(blocking=blocking), CheckOptions(model=model, budget=5.0))
+
+
+def _is_open(recording: Recording) -> list[bool]:
+    """Return whether some call may or may not have blocked the host."""
+    return [
+        any(
+            action not in record.track.more or record.track.more[action][0] is None
+            for action in range(len(record.track))
+        )
+        for record in recording.ranks.values()
+    ]
+
+
+def _found(verdict: Verdict) -> tuple[list[Finding], tuple[str, ...], list[str]]:
+    if verdict.outcome is Outcome.UNKNOWN:
+        return [], verdict.proved, [f.message for f in verdict.findings] or list(verdict.reasons)
+    note = "other execution: the recorded run came to its end; this order of it would not"
+    findings = [
+        replace(f, notes=(*f.notes, note), certainty="some-execution")
+        if f.severity == "error"
+        else f
+        for f in verdict.findings
+    ]
+    return findings, verdict.proved, []

@@ -1,0 +1,87 @@
+"""What stands beside the cause: missing ranks, wrapped rings, differing versions, skewed clocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING
+
+from planguard.execution.cause import make_finding
+from planguard.words import clean, name_ranks, rank_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.audit.assemble import Assembled
+    from planguard.recording import Recording
+    from planguard.verdict import Finding
+
+SKEW_NS = 1_000_000_000
+"""Offset of a clock, in every sampled round, from which it is told."""
+SAMPLES = 16
+
+
+def beside_findings(assembled: Assembled, *, allow_incomplete: bool) -> Iterator[Finding]:
+    """Yield the findings that limit or accompany the answer.
+
+    Args:
+        assembled: The recording.
+        allow_incomplete: Missing ranks are known not to exist.
+    """
+    recording = assembled.recording
+    for gap in recording.gaps:
+        if gap.code == "PG904" or (gap.kind == "missing-rank" and allow_incomplete):
+            continue
+        yield make_finding(gap.code, gap.message, ranks=gap.ranks, evidence="T", help="")
+    yield from _versions(assembled)
+    yield from _clocks(recording)
+
+
+def _versions(assembled: Assembled) -> Iterator[Finding]:
+    counted = Counter(assembled.versions.values())
+    if len(counted) < 2:
+        return
+    usual = counted.most_common(1)[0][0]
+    odd = sorted(rank for rank, known in assembled.versions.items() if known != usual)
+    named = sorted({" / ".join(clean(v) for v in known if v) or "none" for known in counted})
+    yield make_finding(
+        "PG507",
+        f"versions differ between ranks: {', '.join(named[:4])}; {rank_set(odd)} unlike most",
+        ranks=tuple(odd),
+        evidence="T",
+        help="",
+    )
+
+
+def _clocks(recording: Recording) -> Iterator[Finding]:
+    """Compare when ranks issued the same rounds of the default group."""
+    times: dict[int, dict[int, int]] = {}
+    for rank, record in recording.ranks.items():
+        track = record.track
+        mine = {n for n, c in enumerate(track.calls) if c.is_collective and c.group == "world"}
+        picked = [n for n, call in enumerate(track.call) if call in mine and track.created[n] > 0]
+        times[rank] = {track.position[n]: track.created[n] for n in picked[:SAMPLES]}
+    shared = set.intersection(*map(set, times.values())) if times else set()
+    if len(shared) < 3:
+        return
+    offsets: dict[int, list[float]] = {rank: [] for rank in times}
+    for position in shared:
+        middle = median(row[position] for row in times.values())
+        for rank, row in times.items():
+            offsets[rank].append(row[position] - middle)
+    # A late rank is late in some rounds; a skewed clock is off by the same in all of them.
+    off = {
+        rank: min(row, key=abs)
+        for rank, row in offsets.items()
+        if min(map(abs, row)) > SKEW_NS and (min(row) > 0) == (max(row) > 0)
+    }
+    if off:
+        worst = max(off.values(), key=abs) / 1e9
+        yield make_finding(
+            "PG508",
+            f"the clocks of {name_ranks(off)} are off by up to {worst:+.1f} s; "
+            "nothing here was concluded from times",
+            ranks=tuple(sorted(off)),
+            evidence="T",
+            help="",
+        )

@@ -1,0 +1,228 @@
+"""Rounds: which call of which rank meets which on a group, by the recorders' own numbers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from planguard.recording import Call, Progress
+
+if TYPE_CHECKING:
+    from planguard.recording import Recording
+
+HOLE = -1
+_OPEN = (Progress.ISSUED, Progress.STARTED, Progress.FAILED)
+EVERYONE = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
+"""Families that complete on nobody before every member has come."""
+
+Sign = tuple[str, int | None, str | None, tuple[object, ...] | None, int | None, str | None]
+"""Family, size, element type, shape, root, reduce operation: what members of a round agree on."""
+
+
+@dataclass
+class Line:
+    """The collectives of one rank on one group.
+
+    Attributes:
+        rank: The rank.
+        first: Position of the first one.
+        signs: Signature number by position, from ``first``; ``HOLE`` where nothing was recorded.
+        sites: Call-site number by position.
+        actions: Action index by position.
+        progress: Progress by position.
+    """
+
+    rank: int
+    first: int = 1
+    signs: list[int] = field(default_factory=list)
+    sites: list[int] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    progress: bytearray = field(default_factory=bytearray)
+
+    @property
+    def end(self) -> int:
+        """Position of the last collective; ``first - 1`` when there is none."""
+        return self.first + len(self.signs) - 1
+
+    def has(self, position: int) -> bool:
+        """Tell whether this rank was seen calling its collective of that number."""
+        place = position - self.first
+        return 0 <= place < len(self.signs) and self.signs[place] != HOLE
+
+    def sign(self, position: int) -> int:
+        """Return the signature number at a position, or ``HOLE``."""
+        return self.signs[position - self.first] if self.has(position) else HOLE
+
+    def action(self, position: int) -> int:
+        """Return the action index at a position."""
+        return self.actions[position - self.first]
+
+    def state(self, position: int) -> Progress:
+        """Return how far the collective at a position came."""
+        return Progress(self.progress[position - self.first])
+
+
+class Rounds:
+    """All collectives of a recording, by group and rank.
+
+    Attributes:
+        recording: The recording.
+        lines: Lines by group and rank.
+        signs: Signatures by number.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.lines: dict[str, dict[int, Line]] = defaultdict(dict)
+        self.signs: list[Sign] = []
+        self._numbers: dict[object, int] = {}
+        self._site_numbers: dict[object, int] = {}
+        self._absent: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+        self._compatible: dict[tuple[int, int], bool] = {}
+        self._vague = recording.backend == "gloo" and _lacks_stacks(recording)
+        for rank, record in recording.ranks.items():
+            self._add(rank, record.track)
+        self._mark_failed()
+
+    def _add(self, rank: int, track: object) -> None:
+        calls, states = track.calls, track.progress  # type: ignore[attr-defined]
+        groups = [call.group or "world" if call.is_collective else None for call in calls]
+        signs = [self._sign(call) for call in calls]
+        sites = [
+            self._site_numbers.setdefault(call.stack, len(self._site_numbers)) for call in calls
+        ]
+        lines: dict[str, Line] = {}
+        columns = zip(track.call, track.position, states, strict=True)  # type: ignore[attr-defined]
+        for action, (call, position, state) in enumerate(columns):
+            group = groups[call]
+            if group is None:
+                continue
+            line = lines.get(group)
+            if line is None:
+                line = lines[group] = Line(rank, position or 1)
+            ahead = position - line.first - len(line.signs) if position else 0
+            if ahead and not self._leap(line, ahead, signs[call]):
+                continue
+            line.signs.append(signs[call])
+            line.sites.append(sites[call])
+            line.actions.append(action)
+            line.progress.append(state)
+        for group, line in lines.items():
+            self.lines[group][rank] = line
+
+    def _leap(self, line: Line, ahead: int, sign: int) -> bool:
+        """Fit a collective whose number is not the next one; False when it belongs to the last."""
+        if ahead < 0:
+            if ahead == -1 and line.signs:  # several calls of one launch share a number
+                line.signs[-1] = self._number(("launch", line.signs[-1], sign), self.signs[sign])
+            return False
+        holes = min(ahead, 1_000_000)
+        line.signs += [HOLE] * holes
+        line.sites += [HOLE] * holes
+        line.actions += [HOLE] * holes
+        line.progress += bytes(holes)
+        return True
+
+    def _sign(self, call: Call) -> int:
+        family = call.family
+        if self._vague and family == "reduce_scatter":
+            family = "all_reduce"
+        vector = family == "all_to_all"
+        sign: Sign = (
+            family,
+            None if vector or call.count is None else call.count,
+            call.dtype,
+            None if vector else call.shape,
+            call.root,
+            call.reduce_op,
+        )
+        return self._number(sign, sign)
+
+    def _number(self, key: object, sign: Sign) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.signs)
+            self.signs.append(sign)
+        return number
+
+    def agree(self, one: int, other: int) -> bool:
+        """Tell whether two signatures can be of one round; what is not recorded agrees."""
+        if one == other or HOLE in (one, other):
+            return True
+        known = self._compatible.get((one, other))
+        if known is None:
+            pairs = zip(self.signs[one], self.signs[other], strict=True)
+            known = all(a is None or b is None or a == b for a, b in pairs)
+            known = known and (one < 0 or other < 0 or not self._is_launch(one, other))
+            self._compatible[one, other] = known
+        return known
+
+    def _is_launch(self, one: int, other: int) -> bool:
+        """Tell whether two launches of several calls differ although their first calls agree."""
+        return self.signs[one] == self.signs[other]
+
+    def _mark_failed(self) -> None:
+        """Find operations that count as completed on a rank although a member never called them.
+
+        A recorder that retires what ended with an error makes them look completed.
+        """
+        for group, lines in self.lines.items():
+            members = self.recording.members(group)
+            if not all(rank in self.recording.ranks for rank in members):
+                continue
+            least = min((lines[rank].end if rank in lines else 0 for rank in members), default=0)
+            for line in lines.values():
+                for position in range(max(least + 1, line.first), line.end + 1):
+                    place = position - line.first
+                    family = self.signs[line.signs[place]][0] if line.signs[place] >= 0 else ""
+                    if line.progress[place] == Progress.COMPLETED and family in EVERYONE:
+                        line.progress[place] = Progress.FAILED
+
+    @cached_property
+    def waiting(self) -> dict[int, list[tuple[str, int]]]:
+        """Group and position of every collective that a rank was left waiting in."""
+        found: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        for group, lines in self.lines.items():
+            known = min((lines[r].end if r in lines else 0 for r in self.members(group)), default=0)
+            for rank, line in lines.items():
+                if line.progress.count(Progress.COMPLETED) == len(line.progress):
+                    continue
+                for place, state in enumerate(line.progress):
+                    position = line.first + place
+                    is_open = state in _OPEN or (state == Progress.UNKNOWN and position > known)
+                    if is_open and line.signs[place] != HOLE:
+                        found[rank].append((group, position))
+        return dict(found)
+
+    def absent(self, group: str, position: int) -> tuple[list[int], list[int]]:
+        """Return the members that were not seen calling a round, and those without a record."""
+        known = self._absent.get((group, position))
+        if known is None:
+            lines, ranks = self.lines[group], self.recording.ranks
+            members = self.recording.members(group)
+            known = self._absent[group, position] = (
+                [m for m in members if m in ranks and (m not in lines or lines[m].end < position)],
+                [m for m in members if m not in ranks],
+            )
+        return known
+
+    def members(self, group: str) -> tuple[int, ...]:
+        """Return the members of a group that left a record."""
+        return tuple(rank for rank in self.recording.members(group) if rank in self.recording.ranks)
+
+    def site_name(self, number: int) -> tuple[object, ...]:
+        """Return the call stack of a site number."""
+        for stack, known in self._site_numbers.items():
+            if known == number:
+                return stack  # type: ignore[return-value]
+        return ()
+
+
+def _lacks_stacks(recording: Recording) -> bool:
+    return any(
+        call.family == "all_reduce" and not call.stack
+        for record in recording.ranks.values()
+        for call in record.track.calls
+    )

@@ -1,0 +1,162 @@
+"""Decoding bytes that come from somebody else's incident: nothing runs, nothing grows.
+
+Flight Recorder dumps are pickles. A real one holds no global and no reduction at all, so this
+reader refuses every one of them and loses nothing. What a pickle may still do is ask for memory: a
+memo index of four billion makes the standard unpickler allocate a table of that length. It is
+therefore read under a limit of the address space.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import pickle
+import threading
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from planguard.errors import PlanError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_BYTES = 512 << 20
+"""Largest input, compressed or not."""
+MAX_RATIO = 400
+"""Largest ratio of a compressed input; real traces stay below 100."""
+RATIO_FREE = 8 << 20
+"""Decompressed bytes below which the ratio does not matter."""
+SLACK = 256 << 20
+"""Address space that reading may take beyond a multiple of the input's size."""
+GROWTH = 48
+"""Largest ratio of objects in memory to bytes of a pickle; real dumps need about 8."""
+
+_GZIP = b"\x1f\x8b"
+_limit_lock = threading.Lock()
+
+
+class _NoGlobals(pickle.Unpickler):
+    """An unpickler that knows no class, no function and no persistent object."""
+
+    def find_class(self, module_name: str, global_name: str) -> NoReturn:
+        raise _Refused(f"it needs the global {shorten(f'{module_name}.{global_name}')}")
+
+    def persistent_load(self, pid: Any) -> NoReturn:
+        raise _Refused("it refers to an object outside of the file")
+
+
+class _Refused(pickle.UnpicklingError):
+    """A pickle that asks for code."""
+
+
+def load_pickle(data: bytes, file: str) -> Any:
+    """Return what a pickle holds: dicts, lists, tuples, strings, numbers, nothing else.
+
+    Raises:
+        PlanError: The pickle needs code (PG905), or cannot be read.
+    """
+    try:
+        with _address_space(len(data) * GROWTH + SLACK), _no_collection():
+            return _NoGlobals(io.BytesIO(data)).load()
+    except _Refused as error:
+        raise PlanError(
+            f"pickle refused before anything in it was executed: {error}",
+            code="PG905",
+            file=file,
+            hint="use the JSON form of the recording",
+        ) from None
+    except MemoryError:
+        raise PlanError(
+            "pickle refused: it asks for more memory than a recording of its size needs",
+            code="PG905",
+            file=file,
+            hint="record again, or use the JSON form",
+        ) from None
+    except Exception as error:  # noqa: BLE001  the unpickler raises nearly every exception there is
+        raise PlanError(
+            f"not a readable pickle: {type(error).__name__}",
+            file=file,
+            hint="is the file complete?",
+        ) from None
+
+
+def decompress(data: bytes, file: str) -> bytes:
+    """Return the bytes of a gzip file, or the bytes themselves.
+
+    Raises:
+        PlanError: The file is damaged, or too large once decompressed.
+    """
+    if data[:2] != _GZIP:
+        return data
+    engine, parts, total = zlib.decompressobj(wbits=31), list[bytes](), 0
+    rest = data
+    try:
+        while rest and not engine.eof:
+            part = engine.decompress(rest, 1 << 20)
+            total += len(part)
+            if total > MAX_BYTES or (total > RATIO_FREE and total > MAX_RATIO * len(data)):
+                raise PlanError(
+                    f"refused: {len(data):,} compressed bytes become more than {total:,}",
+                    file=file,
+                    hint="decompress it yourself if it is meant to be so large",
+                )
+            parts.append(part)
+            rest = engine.unconsumed_tail
+    except zlib.error as error:
+        raise PlanError(f"not a readable gzip file: {error}", file=file) from None
+    return b"".join(parts)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from walking the objects again and again while they are made."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _address_space(more: int) -> Iterator[None]:
+    """Let the process grow by so many bytes at most, where the system can limit that."""
+    try:
+        import resource
+
+        size = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):
+        yield
+        return
+    with _limit_lock:
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = size + more
+        for known in (soft, hard):
+            if known != resource.RLIM_INFINITY:
+                limit = min(limit, known)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def decode_json(data: bytes, kind: Any, file: str) -> Any:
+    """Return JSON as a typed object; what the type does not name is skipped.
+
+    Raises:
+        PlanError: Not JSON, nested too deep, or a value of a wrong type.
+    """
+    import msgspec
+
+    try:
+        return msgspec.json.decode(data, type=kind, strict=False)
+    except RecursionError:
+        raise PlanError("JSON nested too deep", file=file) from None
+    except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+        raise PlanError(
+            f"not a readable recording: {shorten(str(error), 200)}", file=file
+        ) from None

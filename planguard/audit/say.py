@@ -1,0 +1,471 @@
+"""Findings of an audit in words: the kind, the ranks, what they wait for, how sure that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from planguard.audit.evidence import ended_note, evidence_note, settle_note, wavefront_note
+from planguard.execution.cause import make_finding
+from planguard.recording import Progress
+from planguard.result.fingerprint import fingerprint
+from planguard.verdict import CycleEdge, Location
+from planguard.words import clean, listed, name_ranks, plural, rank_set, shown, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planguard.audit.disagree import Departure, Disagreement
+    from planguard.audit.triage import Scene
+    from planguard.audit.waits import Wait
+    from planguard.verdict import Finding
+
+FIELD_CODES = {
+    "family": "PG201",
+    "count": "PG202",
+    "shape": "PG202",
+    "dtype": "PG203",
+    "root": "PG205",
+    "reduce_op": "PG204",
+}
+FIELD_WORDS = {
+    "PG202": "sizes differ",
+    "PG203": "element types differ",
+    "PG204": "reduce operations differ",
+    "PG205": "roots differ",
+}
+MAX_SHOWN = 6
+
+
+def finding(
+    scene: Scene,
+    code: str,
+    message: str,
+    places: Sequence[tuple[int, int]],
+    **fields: object,
+) -> Finding:
+    """Return a finding about observed actions; the first place is the primary one."""
+    shown_places = [scene.recording.location(rank, action) for rank, action in places[:MAX_SHOWN]]
+    ops = [place.op for place in shown_places]
+    defaults: dict[str, object] = {
+        "evidence": "T",
+        "help": "",
+        "ranks": tuple(sorted({rank for rank, _ in places})),
+        "primary": shown_places[0] if shown_places else None,
+        "related_actions": tuple(shown_places[1:]),
+        "fingerprint": fingerprint(code, [place.rank for place in shown_places], ops),
+    }
+    return make_finding(code, message, **{**defaults, **fields})
+
+
+def group_words(scene: Scene, group: str) -> str:
+    """Return a group as messages name it, with what the program calls it."""
+    known = scene.recording.groups.get(group)
+    if known is None or not known.description or known.description == group:
+        return shown(group)
+    return f"{shown(known.description)} ({shown(group)})"
+
+
+def call_words(scene: Scene, group: str, position: int, rank: int) -> str:
+    """Return a round as messages name it: ``all_reduce #5102 on group tp4 (16.00 MiB bf16)``."""
+    line = scene.rounds.lines[group][rank]
+    call = scene.recording.ranks[rank].track.call_at(line.action(position))
+    data = f" ({size(call.bytes)} {call.dtype or ''}".rstrip() + ")" if call.bytes else ""
+    return f"{clean(call.op)} #{position} on group {group_words(scene, group)}{data}"
+
+
+def at_words(place: Location) -> str:
+    """Return where the program made a call: `` at train.py:418``, or nothing."""
+    at = place.source
+    return "" if at is None else f" at {clean(at.file.rpartition('/')[2])}:{at.line}"
+
+
+def last_action(scene: Scene, rank: int) -> tuple[int, int] | None:
+    """Return the last recorded action of a rank, if there is one."""
+    count = len(scene.recording.ranks[rank].track)
+    return (rank, count - 1) if count else None
+
+
+# --- disagreements -------------------------------------------------------------------------------
+
+
+def disagreement(scene: Scene, one: Disagreement, left: Departure | None) -> Finding:
+    """Return the finding of a round whose members disagree."""
+    code = FIELD_CODES[one.fields[0]] if one.fields else "PG201"
+    lines = scene.rounds.lines[one.group]
+    first = one.odd[0]
+    places = [
+        (rank, lines[rank].action(one.position)) for rank in (*one.odd, *one.rest[:MAX_SHOWN])
+    ]
+    calls = [scene.recording.location(*place) for place in places]
+    mine, theirs = calls[0], calls[len(one.odd)]
+    where = f"round {one.position} of group {group_words(scene, one.group)}"
+    subject, verb = name_ranks(one.odd), "calls" if len(one.odd) == 1 else "call"
+    others, plural_verb = name_ranks(one.rest), "calls" if len(one.rest) == 1 else "call"
+    if code == "PG201":
+        said = f"{subject} {verb} {mine.op} where {others} {plural_verb} {theirs.op} ({where})"
+    else:
+        said = (
+            f"{FIELD_WORDS[code]} in {mine.op}, {where}: "
+            f"{mine.text} on {subject}, {theirs.text} on {others}"
+        )
+    notes = [f"calls: {name_ranks([p.rank])}: {p.text}{at_words(p)}" for p in (mine, theirs)]
+    if one.is_tie:
+        notes.append("evidence: as many ranks say the one as the other; neither side is blamed")
+    else:
+        notes.append(f"evidence: {len(one.rest)} of {len(one.odd) + len(one.rest)} members agree")
+    related: tuple[str, ...] = ()
+    if left is not None:
+        notes.insert(0, f"cause: {departure_words(scene, left)}")
+        related = ("PG211",)
+    notes += wavefront_note(scene, [*one.odd, *one.rest])
+    stuck = any(
+        lines[rank].state(one.position) != Progress.COMPLETED
+        for rank in lines
+        if lines[rank].has(one.position)
+    )
+    if stuck:
+        related = (*related, "PG501")
+    return finding(
+        scene,
+        code,
+        said,
+        [(first, lines[first].action(one.position)), *places[1:]],
+        ranks=tuple(sorted(one.odd)),
+        notes=tuple(notes),
+        related=related,
+        certainty="all-executions",
+    )
+
+
+def departure_words(scene: Scene, one: Departure) -> str:
+    """Return where a rank left the sequence of the others, as a sentence."""
+    lines = scene.rounds.lines[one.group]
+    whose = one.rank if one.kind == "added" else one.reference
+    calls = [
+        scene.recording.location(whose, lines[whose].action(position))
+        for position in range(one.position, one.position + one.calls)
+        if one.kind != "swapped" and lines[whose].has(position)
+    ]
+    if one.kind == "swapped":
+        pair = [
+            scene.recording.location(one.reference, lines[one.reference].action(position))
+            for position in (one.position, one.position + one.calls)
+        ]
+        said = " before ".join(f"{place.op}{at_words(place)}" for place in pair)
+        return f"{name_ranks([one.reference])} calls {said}, rank {one.rank} the other way round"
+    named = listed([f"{place.op}{at_words(place)}" for place in calls[:3]])
+    if one.is_tie:
+        without = one.reference if one.kind == "added" else one.rank
+        return f"rank {whose} calls {named} (its #{one.position}), rank {without} does not"
+    if one.kind == "added":
+        return f"rank {one.rank} alone calls {named} (its #{one.position})"
+    return f"rank {one.rank} left out {named} (#{one.position} of the others)"
+
+
+def departure(scene: Scene, found: list[Departure]) -> Finding:
+    """Return the finding of ranks whose calls shifted or swapped although every round agrees."""
+    first = min(found, key=lambda one: (one.kind != "swapped", one.position))
+    lines = scene.rounds.lines[first.group]
+    same = [d for d in found if (d.kind, d.position) == (first.kind, first.position)]
+    ranks = tuple(sorted({one.rank for one in same}))
+    said = departure_words(scene, first)
+    if len(ranks) > 1:
+        said += f" (and {plural(len(ranks) - 1, 'rank')} more)"
+    where = f"group {group_words(scene, first.group)}"
+    places = [(first.rank, lines[first.rank].action(first.position))]
+    if lines[first.reference].has(first.position):
+        places.append((first.reference, lines[first.reference].action(first.position)))
+    notes = [
+        "evidence: call sites; the calls have the same kind and size, so the backend cannot notice"
+    ]
+    if first.is_tie:
+        notes.append("evidence: as many ranks do the one as the other; neither side is blamed")
+    if first.kind == "swapped":
+        message = f"calls out of round on {where}: {said}"
+        return finding(
+            scene,
+            "PG212",
+            message,
+            places,
+            notes=tuple(notes),
+            ranks=(tuple(sorted({first.rank, first.reference})) if first.is_tie else ranks),
+        )
+    waits = [w for ws in scene.graph.waits.values() for w in ws if w.group == first.group]
+    if waits:
+        where = call_words(scene, first.group, waits[0].position, waits[0].rank)
+        notes.insert(0, f"waiting: {_waiting(scene, waits)}")
+    notes.append("missing participant: no cycle; every later call met an earlier one of the others")
+    notes += wavefront_note(scene, ranks)
+    blamed = ranks if not first.is_tie else tuple(sorted({first.rank, first.reference}))
+    return finding(
+        scene,
+        "PG007",
+        f"{said}; so {where} never completes",
+        places,
+        ranks=blamed,
+        related=("PG211", "PG212"),
+        notes=tuple(notes),
+        subkind="missing",
+    )
+
+
+def pair_disagreements(scene: Scene) -> Iterator[Finding]:
+    """Yield one finding for every direction whose sends and receives differ in size or type."""
+    told: set[object] = set()
+    tracks = scene.recording.ranks
+    for key, send, recv in scene.channels.pairs():
+        if key in told:
+            continue
+        group, src, dst = key
+        one, other = tracks[src].track.call_at(send), tracks[dst].track.call_at(recv)
+        code = None
+        if None not in (one.bytes, other.bytes) and one.bytes != other.bytes:
+            code = "PG202"
+        elif None not in (one.dtype, other.dtype) and one.dtype != other.dtype:
+            code = "PG203"
+        if code is None:
+            continue
+        told.add(key)
+        yield finding(
+            scene,
+            code,
+            f"{FIELD_WORDS[code]} between rank {src} and rank {dst} on group "
+            f"{group_words(scene, group)}: {one.text()} against {other.text()}",
+            [(src, send), (dst, recv)],
+        )
+
+
+# --- cycles --------------------------------------------------------------------------------------
+
+
+def cycle(scene: Scene, waits: list[Wait]) -> Finding:
+    """Return the finding of ranks that wait for each other."""
+    calls = [scene.recording.location(wait.rank, wait.action) for wait in waits]
+    pairs = [wait.position == 0 for wait in waits]
+    groups = list(dict.fromkeys(wait.group for wait in waits))
+    if all(pairs):
+        code = "PG001"
+    elif any(pairs):
+        code = "PG003"
+    else:
+        code = "PG004" if len(groups) > 1 else "PG002"
+    kinds = {
+        "PG001": "point-to-point deadlock",
+        "PG002": "collective deadlock",
+        "PG003": "hybrid deadlock",
+        "PG004": "cross-communicator deadlock",
+    }
+    told = [_leg(scene, wait, place) for wait, place in zip(waits, calls, strict=True)]
+    more = f", and so on around {plural(len(told), 'rank')}" if len(told) > 3 else ""
+    edges = tuple(
+        CycleEdge(
+            place,
+            _owed(scene, wait, place),
+            calls[(n + 1) % len(calls)],
+            wait.why,
+        )
+        for n, (wait, place) in enumerate(zip(waits, calls, strict=True))
+    )
+    ranks = [wait.rank for wait in waits]
+    notes = evidence_note(scene, waits) + wavefront_note(scene, ranks) + settle_note(scene, waits)
+    return finding(
+        scene,
+        code,
+        f"{kinds[code]}: {'; '.join(told[:3])}{more}",
+        [(wait.rank, wait.action) for wait in waits],
+        cycle=edges,
+        subkind="cycle",
+        related=("PG501",),
+        notes=tuple(notes),
+    )
+
+
+def _owed(scene: Scene, wait: Wait, place: Location) -> Location:
+    """Return the action that would free a wait; behind the last one where it was not issued."""
+    if wait.owed is not None:
+        return scene.recording.location(wait.target, wait.owed)
+    op = {"send-unmatched": "recv", "recv-unmatched": "send"}.get(wait.why, place.op)
+    count = len(scene.recording.ranks[wait.target].track)
+    return Location(wait.target, count, text=f"{op} (not issued)", op=op)
+
+
+def _leg(scene: Scene, wait: Wait, place: Location) -> str:
+    if not wait.position:
+        return f"rank {wait.rank} waits in {clean(place.text.partition('  ')[0])}"
+    where = f"{place.op} #{wait.position} on {group_words(scene, wait.group)}"
+    return f"rank {wait.rank} waits in {where} for rank {wait.target}"
+
+
+# --- missing participants ------------------------------------------------------------------------
+
+
+def missing(scene: Scene, waits: list[Wait]) -> Finding:
+    """Return the finding of a round or a partner that some ranks never came to."""
+    first = waits[0]
+    absent = tuple(sorted({wait.target for wait in waits}))
+    waiting = sorted({wait.rank for wait in waits})
+    owner = scene.recording.location(first.rank, first.action)
+    if first.position:
+        what = call_words(scene, first.group, first.position, first.rank)
+        ended = all(scene.recording.ranks[rank].has_ended for rank in absent)
+        code = "PG009" if owner.op == "barrier" else "PG006" if ended else "PG007"
+        said = f"{name_ranks(absent)} never reached {what}"
+    else:
+        code = "PG208" if first.why == "send-unmatched" else "PG209"
+        partner = "receive" if code == "PG208" else "send"
+        said = (
+            f"rank {first.rank} waits in {owner.text}, and rank {first.target} "
+            f"never posts that {partner}"
+        )
+    stops = [place for rank in absent[:MAX_SHOWN] if (place := last_action(scene, rank))]
+    places = [*stops, *[(w.rank, w.action) for w in waits if w.target == absent[0]]]
+    notes = [*_stopped(scene, absent), f"waiting: {_waiting(scene, waits)}"]
+    notes += wavefront_note(scene, absent, skip=waiting)
+    notes.append(
+        "missing participant: not a cycle in what was recorded; look at what the missing rank does"
+    )
+    notes += evidence_note(scene, waits) + ended_note(scene, waits) + settle_note(scene, waits)
+    return finding(
+        scene,
+        code,
+        said,
+        places,
+        ranks=absent,
+        subkind="missing",
+        related=("PG501",),
+        notes=tuple(notes),
+    )
+
+
+def _stopped(scene: Scene, ranks: Sequence[int]) -> list[str]:
+    """Return where missing ranks were seen last."""
+    out = []
+    for rank in ranks[:3]:
+        record = scene.recording.ranks[rank]
+        place = last_action(scene, rank)
+        if place is None:
+            out.append(f"stopped: rank {rank} before its first recorded call")
+        else:
+            at = scene.recording.location(*place)
+            number = record.track.position[place[1]]
+            where = f" #{number}" if number > 0 else ""
+            out.append(f"stopped: rank {rank} after {at.text}{where}{at_words(at)}")
+        if record.stack:
+            here = record.stack[0]
+            call = f" inside {clean(record.inside)}" if record.inside else ""
+            out.append(
+                f"stack: rank {rank}{call} at {clean(here.file)}:{here.line} in {here.function}"
+            )
+    return out
+
+
+def _waiting(scene: Scene, waits: list[Wait]) -> str:
+    """Return who waits where: ``ranks [32,34-39] in all_reduce #5102 at train.py:418``."""
+    first = waits[0]
+    here = [w for w in waits if (w.group, w.position) == (first.group, first.position)]
+    ranks = sorted({wait.rank for wait in here})
+    place = scene.recording.location(first.rank, first.action)
+    number = f" #{first.position}" if first.position else ""
+    sites = Counter(at_words(scene.recording.location(w.rank, w.action)) for w in here[:64])
+    return f"{name_ranks(ranks)} in {place.op}{number}{sites.most_common(1)[0][0]}"
+
+
+# --- what is stuck for reasons that were not recorded ---------------------------------------------
+
+
+def unknown_partner(scene: Scene) -> Finding:
+    """Return the finding of ranks that wait for ranks without a record."""
+    waits = scene.graph.unknown
+    first = waits[0]
+    absent = sorted({wait.target for wait in waits})
+    ranks = sorted({wait.rank for wait in waits})
+    place = scene.recording.location(first.rank, first.action)
+    number = f" #{first.position}" if first.position else ""
+    return finding(
+        scene,
+        "PG501",
+        f"{name_ranks(ranks)} are stuck in {place.op}{number} on group "
+        f"{group_words(scene, first.group)}, waiting for {name_ranks(absent)} without a dump",
+        [(wait.rank, wait.action) for wait in waits],
+        ranks=tuple(ranks),
+        notes=(
+            f"evidence: weak; nothing is known of {name_ranks(absent)}",
+            f"next: a dump or a stack of {name_ranks(absent[:3])} would settle it",
+        ),
+    )
+
+
+def arrived(scene: Scene) -> Iterator[Finding]:
+    """Yield the findings of rounds that every known member reached and none left."""
+    for group, position in scene.graph.arrived[:MAX_SHOWN]:
+        known = scene.recording.groups.get(group)
+        lines = scene.rounds.lines[group]
+        here = sorted(rank for rank, line in lines.items() if line.has(position))
+        places = [(rank, lines[rank].action(position)) for rank in here]
+        what = call_words(scene, group, position, here[0])
+        if known is not None and known.ranks is None:
+            yield _hidden_member(scene, what, places)
+            continue
+        op = scene.recording.location(*places[0]).op
+        cause = "a link, device or kernel fault, or the dump caught it in flight"
+        if op in ("broadcast", "reduce", "gather", "scatter"):
+            cause = "their roots, which this recorder does not write down, may differ; or " + cause
+        scene.open.append(f"{what} was reached by every member and did not complete: {cause}")
+        yield finding(
+            scene,
+            "PG502",
+            f"every member reached {what}, and it did not complete",
+            places,
+            notes=(f"cause: no member is missing: {cause}",),
+        )
+
+
+def _hidden_member(scene: Scene, what: str, places: list[tuple[int, int]]) -> Finding:
+    """Return the finding of a round that waits for a member whose name was not recorded."""
+    here = [rank for rank, _ in places]
+    others = [rank for rank in scene.recording.ranks if rank not in set(here)]
+    idle = [rank for rank in others if not scene.graph.standing.get(rank)]
+    suspects = idle or others or list(scene.recording.missing)
+    stops = [place for rank in suspects[:1] if (place := last_action(scene, rank))]
+    who = name_ranks(suspects) if suspects else "a member that left no dump"
+    sure = len(suspects) == 1
+    return finding(
+        scene,
+        "PG007",
+        (f"{who} never reached {what}" if sure else f"{what}: one of {who} never reached it"),
+        [*stops, *places],
+        ranks=tuple(suspects),
+        certainty="all-executions" if sure else "heuristic",
+        subkind="missing",
+        related=("PG501", "PG914"),
+        notes=(
+            f"waiting: {name_ranks(here)} in {what}",
+            *_stopped(scene, suspects),
+            (
+                f"evidence: {'medium' if sure else 'weak'}; the members of the group were not "
+                f"recorded, {rank_set(here)} were seen in it and all wait"
+            ),
+            "next: `--plan` with the intended plan says who belongs to the group",
+        ),
+    )
+
+
+def blind(scene: Scene) -> Finding:
+    """Return the finding of ranks that stand in a send or receive of unknown peer."""
+    places = sorted(scene.channels.blind.items())
+    ranks = [rank for rank, _ in places]
+    scene.open.append(f"with whom {name_ranks(ranks)} communicate is not recorded")
+    return finding(
+        scene,
+        "PG501",
+        f"{name_ranks(ranks)} are stuck in point-to-point calls whose peers were not recorded",
+        places,
+        notes=(
+            "evidence: medium; the stacks show the calls, not with whom",
+            (
+                "next: `--plan` with the intended plan, or stacks with local variables "
+                "(py-spy dump --locals)"
+            ),
+        ),
+    )

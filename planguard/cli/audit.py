@@ -1,0 +1,178 @@
+"""``planguard audit``: what a recorded run was stuck in."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planguard.cli.outputs import outputs_of
+from planguard.config import Settings, load_settings, seconds
+from planguard.errors import PlanError, UsageError
+from planguard.options import MODEL_NAMES
+from planguard.report import FORMATS, ReportOptions, Result, make_reporter
+from planguard.report.policy import apply_policy, passes
+from planguard.report.terminal import COLORS, style_for
+
+if TYPE_CHECKING:
+    from planguard.audit.answer import AuditOptions
+
+_EPILOG = """\
+reads, and tells apart by their content:
+  PyTorch Flight Recorder dumps (pickle, JSON), Kineto traces, ExecutionTrace and Chakra files,
+  NCCL_DEBUG logs, captured plans; stacks of py-spy and faulthandler. One file per rank, folders
+  too, kinds mixed. No pickle can run code: whatever needs a global is refused.
+
+exit codes:
+  0 nothing wrong   1 findings   2 usage, unreadable or refused input   3 undecided
+"""
+
+
+class Audit:
+    """The command; see ``planguard audit --help``."""
+
+    name = "audit"
+    help = "Say what a recorded run was stuck in, which rank did not come, and how sure that is."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.epilog = _EPILOG
+        add = parser.add_argument
+        add("paths", nargs="*", metavar="PATH", help="recordings: files and folders")
+        add("--plan", metavar="PLAN", help="the intended plan, to compare with")
+        add("--planner", metavar="NAME", help="adapter to read PLAN with")
+        add("--prefix", metavar="TEXT", help="what stands in front of the rank in file names")
+        add("--stacks", action="append", default=[], metavar="PATH", help="py-spy dumps")
+        add("--world-size", type=int, metavar="N", help="ranks of the run, if the dumps do not say")
+        add("--model", choices=MODEL_NAMES, help="execution model for other executions")
+        add("--pg-filters", nargs="+", default=[], metavar="GROUP", help="only these groups")
+        add("--allow-incomplete-ranks", action="store_true", help="missing dumps do not exist")
+        add("--watch", metavar="DIR", help="audit the dumps of DIR whenever they change")
+        add("--interval", type=_seconds, default=10.0, metavar="SECONDS", help="of --watch")
+        add("--rounds", type=int, metavar="N", help="stop --watch after N looks")
+        output = parser.add_argument_group("output")
+        output.add_argument("--format", choices=FORMATS, default="text", help="what to print")
+        output.add_argument(
+            "-o",
+            "--output",
+            action="append",
+            default=[],
+            metavar="FORMAT=FILE",
+            help="write as well",
+        )
+        output.add_argument("--force", action="store_true", help="overwrite existing files")
+        output.add_argument("--quiet", action="store_true", help="print only the verdict line")
+        output.add_argument("--color", choices=COLORS, default="auto", help="when to use color")
+        output.add_argument("--reproducible", action="store_true", help="leave times out")
+        gate = parser.add_argument_group("gate")
+        gate.add_argument("--exit-zero", action="store_true", help="exit 0 instead of 1")
+        gate.add_argument("--allow-unknown", action="store_true", help="exit 0 instead of 3")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Audit once, or again and again; return the exit code of the last look.
+
+        Raises:
+            UsageError: Nothing to read, or an option that cannot be.
+            PlanError: The intended plan cannot be read.
+        """
+        if args.watch is not None:
+            return _watch(args)
+        if not args.paths:
+            raise UsageError("no recording given", hint="planguard audit DIRECTORY")
+        return _report(args, [_audit(args, [*args.paths, *args.stacks])])
+
+
+def _seconds(text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _options(args: argparse.Namespace, name: str | None) -> AuditOptions:
+    from planguard.api import load
+    from planguard.audit.answer import AuditOptions
+
+    if args.world_size is not None and args.world_size < 1:
+        raise UsageError(f"--world-size {args.world_size}: at least 1")
+    return AuditOptions(
+        plan=None if args.plan is None else load(args.plan, planner=args.planner),
+        prefix=args.prefix,
+        world_size=args.world_size,
+        model=args.model,
+        groups=tuple(args.pg_filters),
+        allow_incomplete=args.allow_incomplete_ranks,
+        name=name,
+    )
+
+
+def _audit(args: argparse.Namespace, paths: list[str]) -> Result:
+    from planguard.audit.answer import audit_paths
+
+    started = time.perf_counter()
+    name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    options = _options(args, name)
+    try:
+        verdict = audit_paths(paths, options)
+    except PlanError as error:
+        return Result(error.file or name, error=error)
+    verdict = apply_policy(verdict, name, Settings())
+    return Result(name, None, verdict, seconds=time.perf_counter() - started)
+
+
+def _report(args: argparse.Namespace, results: list[Result]) -> int:
+    settings = load_settings({}, start=None)
+    style = style_for(sys.stdout, args.color)
+    options = ReportOptions(
+        quiet=args.quiet,
+        reproducible=args.reproducible,
+        style=style,
+        settings=settings,
+        allow_unknown=args.allow_unknown,
+    )
+    with ExitStack() as stack:
+        outputs = [stack.enter_context(output) for output in outputs_of(args, options)]
+        reporters = [make_reporter(args.format, sys.stdout, options)]
+        reporters += [output.reporter for output in outputs]
+        for reporter in reporters:
+            for result in results:
+                reporter.add(result)
+            reporter.close()
+    for output in outputs:
+        print(output.announcement, file=sys.stderr)
+    return max((_code(args, result) for result in results), default=0)
+
+
+def _code(args: argparse.Namespace, result: Result) -> int:
+    if result.verdict is None:
+        return 2
+    if not passes(result.verdict, Settings()):
+        return 0 if args.exit_zero else 1
+    if result.verdict.unknown:
+        return 0 if args.allow_unknown else 3
+    return 0
+
+
+def _watch(args: argparse.Namespace) -> int:
+    from planguard.audit.watch import watch
+
+    if not Path(args.watch).is_dir():
+        raise UsageError(f"--watch {args.watch}: no such folder")
+    code = 0
+    for look in watch(
+        args.watch,
+        lambda: _audit(args, [args.watch, *args.paths, *args.stacks]),
+        interval=args.interval,
+        looks=args.rounds,
+    ):
+        if look.result is None:
+            print(look.message, file=sys.stderr)
+            continue
+        code = _report(args, [replace(look.result)])
+        if look.is_final:
+            break
+    return code
