@@ -1,0 +1,107 @@
+// One rank of a job that calls NCCL as its arguments say: job RANK SIZE TOKEN...
+//   ar:N all_reduce, rs:N, ag:N, a2a:N, bc:N:ROOT, rd:N:ROOT, s:PEER:N, r:PEER:N, gs, ge,
+//   split:COLOR (later calls use the child), up (back to the parent), destroy, fork, time:N
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+struct UniqueId {
+  char internal[128];
+};
+using Comm = void*;
+extern "C" {
+int ncclGetUniqueId(UniqueId*);
+int ncclCommInitRank(Comm*, int, UniqueId, int);
+int ncclCommSplit(Comm, int, int, Comm*, void*);
+int ncclCommUserRank(Comm, int*);
+int ncclCommCount(Comm, int*);
+int ncclCommDestroy(Comm);
+int ncclGroupStart();
+int ncclGroupEnd();
+int ncclAllReduce(const void*, void*, std::size_t, int, int, Comm, void*);
+int ncclReduceScatter(const void*, void*, std::size_t, int, int, Comm, void*);
+int ncclAllGather(const void*, void*, std::size_t, int, Comm, void*);
+int ncclBroadcast(const void*, void*, std::size_t, int, int, Comm, void*);
+int ncclReduce(const void*, void*, std::size_t, int, int, int, Comm, void*);
+int ncclSend(const void*, std::size_t, int, int, Comm, void*);
+int ncclRecv(void*, std::size_t, int, int, Comm, void*);
+}
+
+constexpr int kFloat = 7;
+
+static double seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+static void issue(const char* token, std::vector<Comm>& comms, int rank) {
+  char name[16] = "";
+  long a = 0;
+  long b = 0;
+  std::sscanf(token, "%15[a-z0-9]:%ld:%ld", name, &a, &b);
+  Comm comm = comms.back();
+  const auto n = static_cast<std::size_t>(a);
+  const auto m = static_cast<std::size_t>(b);
+  const auto is = [&](const char* other) { return std::strcmp(name, other) == 0; };
+  if (is("ar")) ncclAllReduce(nullptr, nullptr, n, kFloat, 0, comm, nullptr);
+  if (is("rs")) ncclReduceScatter(nullptr, nullptr, n, kFloat, 0, comm, nullptr);
+  if (is("ag")) ncclAllGather(nullptr, nullptr, n, kFloat, comm, nullptr);
+  if (is("a2a")) {
+    // The stand-in has the alias only, so this name comes from the interposer.
+    using AlltoAll = int (*)(const void*, void*, std::size_t, int, Comm, void*);
+    reinterpret_cast<AlltoAll>(dlsym(RTLD_DEFAULT, "ncclAlltoAll"))(nullptr, nullptr, n, kFloat,
+                                                                    comm, nullptr);
+  }
+  if (is("bc")) ncclBroadcast(nullptr, nullptr, n, kFloat, static_cast<int>(b), comm, nullptr);
+  if (is("rd")) ncclReduce(nullptr, nullptr, n, kFloat, 0, static_cast<int>(b), comm, nullptr);
+  if (is("s")) ncclSend(nullptr, m, kFloat, static_cast<int>(a), comm, nullptr);
+  if (is("r")) ncclRecv(nullptr, m, kFloat, static_cast<int>(a), comm, nullptr);
+  if (is("gs")) ncclGroupStart();
+  if (is("ge")) ncclGroupEnd();
+  if (is("destroy")) ncclCommDestroy(comm);
+  if (is("up")) comms.pop_back();
+  if (is("split")) {
+    Comm made = nullptr;
+    const int result = ncclCommSplit(comm, static_cast<int>(a), rank, &made, nullptr);
+    if (result != 0) std::exit(40 + result);
+    int place = -1;
+    int size = -1;
+    ncclCommUserRank(made, &place);
+    ncclCommCount(made, &size);
+    std::printf("split %d of %d\n", place, size);
+    comms.push_back(made);
+  }
+  if (is("fork")) {
+    const pid_t child = fork();
+    if (child == 0) {
+      ncclAllReduce(nullptr, nullptr, 5, kFloat, 0, comm, nullptr);
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+  }
+  if (is("time")) {
+    const double start = seconds();
+    for (long i = 0; i < a; ++i) ncclAllReduce(nullptr, nullptr, 8, kFloat, 0, comm, nullptr);
+    std::printf("%.1f ns per call\n", (seconds() - start) / static_cast<double>(a) * 1e9);
+  }
+}
+
+int main(int argc, char** argv) {
+  const int rank = std::atoi(argv[1]);
+  const int size = std::atoi(argv[2]);
+  UniqueId id;
+  std::memset(&id, 7, sizeof id);
+  std::vector<Comm> comms(1);
+  ncclCommInitRank(&comms[0], size, id, rank);
+  for (int i = 3; i < argc; ++i) issue(argv[i], comms, rank);
+  std::printf("done\n");
+  return 0;
+}

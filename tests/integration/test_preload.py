@@ -1,0 +1,294 @@
+"""The NCCL interposer in front of a stand-in libnccl: real processes, real LD_PRELOAD."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import planguard
+from planguard.capture.preload import HEADER_BYTES, read_log, read_logs
+from planguard.errors import PlanError, UsageError
+from planguard.recording import Progress
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "native" / "preload"
+
+
+def compile_(output, *arguments):
+    """Compile with the C++ compiler that the project needs anyway."""
+    command = ["g++", "-std=c++17", "-O2", "-o", str(output), *map(str, arguments)]
+    subprocess.run(command, check=True, timeout=120)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """Build the interposer, the stand-in and the job."""
+    folder = tmp_path_factory.mktemp("preload")
+    shared = ["-shared", "-fPIC", "-fvisibility=hidden"]
+    interposer = sorted(SOURCES.glob("*.cpp"))
+    compile_(folder / "libplanguard_preload.so", *shared, *interposer, "-ldl", "-lpthread")
+    compile_(
+        folder / "libnccl.so.2", *shared, "-Wl,-soname,libnccl.so.2",
+        SOURCES / "tests" / "fake_nccl.cpp",
+    )  # fmt: skip
+    compile_(
+        folder / "job", SOURCES / "tests" / "job.cpp", folder / "libnccl.so.2",
+        f"-Wl,-rpath,{folder}", "-ldl",
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def job(built, tmp_path):
+    """Start a rank under the interposer."""
+
+    def start(rank, size, *tokens, **more):
+        environment = os.environ | {
+            "LD_PRELOAD": str(built / "libplanguard_preload.so"),
+            "PLANGUARD_PRELOAD_LOG": str(tmp_path),
+            "PLANGUARD_PRELOAD_RECORDS": "4096",
+            "RANK": str(rank),
+            "WORLD_SIZE": str(size),
+            **more,
+        }
+        command = [str(built / "job"), str(rank), str(size), *tokens]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    return start
+
+
+def finish(*processes):
+    """Wait for the end of every process and give their outputs."""
+    out = [process.communicate(timeout=30)[0] for process in processes]
+    assert all(process.returncode == 0 for process in processes), out
+    return out
+
+
+def seen(recording, rank):
+    """Give the calls of a rank in words."""
+    return [one.call.text() for one in recording.ranks[rank].actions if one.call.op != "init"]
+
+
+def test_every_call_is_recorded_before_and_after(job, tmp_path):
+    """Collectives, sends and receives appear with group, size, root and peer of global ranks."""
+    tokens = ["ar:4", "rs:2", "ag:3", "a2a:5", "bc:6:1", "rd:7:0"]
+    finish(job(0, 2, *tokens, "s:1:8"), job(1, 2, *tokens, "r:0:8"))
+    recording = read_logs([tmp_path])
+    common = [
+        "all_reduce  16 B f32", "reduce_scatter  8 B f32", "all_gather  12 B f32",
+        "all_to_all  40 B f32", "broadcast  root 1  24 B f32", "reduce  root 0  28 B f32",
+    ]  # fmt: skip
+    assert seen(recording, 0) == [*common, "send -> 1  32 B f32"]
+    assert seen(recording, 1) == [*common, "recv <- 0  32 B f32"]
+    assert recording.is_complete
+    assert planguard.check(recording.to_plan(), model="nccl").outcome.value == "SAFE"
+
+
+def test_a_call_that_never_returns_is_the_one_that_shows(job, tmp_path):
+    """A process that hangs inside a call and is killed leaves that call as issued, not returned."""
+    process = job(0, 1, "ar:4", "ar:666", "ar:5")
+    deadline = time.monotonic() + 20
+    logs = []
+    while time.monotonic() < deadline:
+        logs = list(tmp_path.glob("*.pglog"))
+        if logs and any(e.count == 666 for e in read_log(logs[0]).entries):
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=10)
+    actions = read_logs([tmp_path]).ranks[0].actions
+    assert [(a.call.count, a.progress) for a in actions if a.call.op == "all_reduce"] == [
+        (4, Progress.UNKNOWN), (666, Progress.ISSUED),
+    ]  # fmt: skip
+
+
+def test_every_committed_record_survives_a_kill_at_a_random_point(job, tmp_path):
+    """SIGKILL loses nothing that was committed: the calls in a log are a prefix of the program."""
+    rng = random.Random(7)
+    for trial in range(5):
+        folder = tmp_path / str(trial)
+        folder.mkdir()
+        process = job(
+            0, 1, "time:50000000",
+            PLANGUARD_PRELOAD_LOG=str(folder), PLANGUARD_PRELOAD_RECORDS="500000",
+        )  # fmt: skip
+        while not list(folder.glob("*.pglog")) and process.poll() is None:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0.01, 0.1))
+        process.kill()
+        process.communicate(timeout=10)
+        log = read_log(next(folder.glob("*.pglog")))
+        assert len(log.entries) > 10
+        assert log.torn <= 1
+        calls = [e for e in log.entries if e.op == 1]
+        assert [e.phase for e in calls] == [n % 2 for n in range(len(calls))]
+
+
+def test_a_log_that_is_full_is_incomplete(job, tmp_path):
+    """What does not fit is counted; the recording has a gap and is no plan."""
+    finish(job(0, 1, *["ar:1"] * 20, PLANGUARD_PRELOAD_RECORDS="10"))
+    recording = read_logs([tmp_path])
+    assert [gap.code for gap in recording.gaps] == ["PG912"]
+    with pytest.raises(PlanError, match="INCOMPLETE"):
+        recording.to_plan()
+
+
+def test_members_of_a_split_share_its_identity(job, tmp_path):
+    """The child of a split is one group for all its members, with global ranks."""
+    finish(*(job(rank, 4, f"split:{rank % 2}", "ar:3", "up", "ar:9") for rank in range(4)))
+    recording = read_logs([tmp_path])
+    children = {g.ranks for name, g in recording.groups.items() if name != "world"}
+    assert children == {(0, 2), (1, 3)}
+    assert seen(recording, 0)[-1] == "all_reduce  36 B f32"
+
+
+def test_stub_mode_contacts_nobody(job, tmp_path):
+    """One rank of eight runs alone and learns its rank and size; a split is told or refused."""
+    places = tmp_path / "splits.txt"
+    places.write_text("0 1 2 4\n")
+    out = finish(
+        job(
+            5, 8, "ar:4", "split:1", "ar:2",
+            PLANGUARD_PRELOAD_STUB="1", PLANGUARD_PRELOAD_SPLITS=str(places),
+        )
+    )  # fmt: skip
+    assert out == ["split 2 of 4\ndone\n"]
+    recording = read_logs([tmp_path])
+    assert recording.world_size == 8
+    assert [gap.code for gap in recording.gaps] == ["PG911"]
+    refused = job(5, 8, "split:1", PLANGUARD_PRELOAD_STUB="1")
+    refused.communicate(timeout=30)
+    assert refused.returncode == 45
+
+
+def test_calls_of_one_launch_stay_together(job, tmp_path):
+    """Sends and receives between ncclGroupStart and ncclGroupEnd are one batch."""
+    finish(*(job(r, 2, "gs", f"s:{1 - r}:4", f"r:{1 - r}:4", "ge", "ar:1") for r in range(2)))
+    recording = read_logs([tmp_path])
+    batches = [one.batch for one in recording.ranks[0].actions if one.call.op != "init"]
+    assert batches == [1, 1, None]
+
+
+def test_a_forked_process_has_a_log_of_its_own(job, tmp_path):
+    """The mapping is shared with a child, so a child opens its own file."""
+    finish(job(0, 1, "ar:4", "fork"))
+    logs = [read_log(path) for path in tmp_path.glob("*.pglog")]
+    assert sorted(e.count for log in logs for e in log.entries if e.op == 1 and not e.phase) == [
+        4,
+        5,
+    ]
+    assert len(logs) == 2
+
+
+def test_a_file_that_is_no_log_is_refused(tmp_path):
+    """Foreign bytes, other versions and cut files are one clear error each."""
+    with pytest.raises(UsageError, match="no log"):
+        read_logs([tmp_path])
+    file = tmp_path / "nccl-1.pglog"
+    file.write_bytes(b"\0" * 5000)
+    with pytest.raises(PlanError, match="not a log"):
+        read_log(file)
+    file.write_bytes(b"PGNCCL1\0" + (9).to_bytes(4, "little") + b"\0" * HEADER_BYTES)
+    with pytest.raises(PlanError, match="unknown version"):
+        read_log(file)
+    head = b"PGNCCL1\0" + (1).to_bytes(4, "little") + (64).to_bytes(4, "little")
+    file.write_bytes(head + (10**9).to_bytes(8, "little") + b"\0" * HEADER_BYTES)
+    with pytest.raises(PlanError, match="cut short"):
+        read_log(file)
+
+
+# --- against the header of a release -------------------------------------------------------------
+
+
+def signatures(text):
+    """Give the parameter shapes of every `ncclX(...)` in C or C++ text: pointers, sizes, ints."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
+    found = {}
+    for name, arguments in re.findall(r"\b(nccl[A-Z]\w*)\s*\(([^()]*)\)\s*[;{]", text):
+        parts = [part.strip() for part in arguments.split(",") if part.strip() not in {"", "void"}]
+        found.setdefault(name, tuple(map(shape, parts)))
+    return found
+
+
+def shape(parameter):
+    """Reduce a parameter to what the calling convention sees of it."""
+    words = parameter.replace("*", " * ").split()
+    if "*" in words or {
+        "ncclComm_t",
+        "cudaStream_t",
+        "ncclWindow_t",
+        "Comm",
+        "Stream",
+        "Window",
+    } & set(words):
+        return "pointer"
+    if {"size_t", "std::size_t", "uint64_t"} & set(words):
+        return "word"
+    if {"ncclUniqueId", "UniqueId"} & set(words):
+        return "unique id"
+    return "int"
+
+
+def exported():
+    """Give the shapes of what the interposer exports, macros expanded by the compiler."""
+    text = ""
+    for source in ("communication.cpp", "lifecycle.cpp"):
+        command = ["g++", "-std=c++17", "-E", "-P", str(SOURCES / source)]
+        text += subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=60
+        ).stdout
+    text = text[text.index("namespace planguard") :]
+    return signatures(text)
+
+
+def header():
+    """Find nccl.h of an installed nvidia-nccl wheel, or of PLANGUARD_NCCL_HEADER."""
+    given = os.environ.get("PLANGUARD_NCCL_HEADER")
+    if given:
+        return Path(given)
+    from importlib import metadata
+
+    for name in ("nvidia-nccl-cu13", "nvidia-nccl-cu12"):
+        try:
+            for file in metadata.files(name) or ():
+                if file.name == "nccl.h":
+                    return Path(file.locate())
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+NOT_COMMUNICATION = re.compile(
+    r"nccl(Mem(Alloc|Free)|Get(Version|ErrorString)|ResetDebugInit|SetEncryption|Param\w+)$"
+)
+
+
+@pytest.mark.skipif(header() is None, reason="no nvidia-nccl wheel; .ci/run brings its header")
+def test_the_interposer_covers_the_header_of_the_release():
+    """Every communication and communicator function of nccl.h is exported with its parameters."""
+    declared = {
+        name: shapes
+        for name, shapes in signatures(header().read_text()).items()
+        if not NOT_COMMUNICATION.match(name)
+    }
+    offered = exported()
+    assert set(declared) - set(offered) == set()
+    assert {name: offered[name] for name in declared} == declared
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="binutils are not installed")
+def test_nothing_but_nccl_names_is_exported(built):
+    """The library adds no other name to the processes it is loaded into."""
+    command = ["nm", "-D", "--defined-only", str(built / "libplanguard_preload.so")]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    names = {line.split()[-1] for line in lines.splitlines() if " T " in line}
+    assert names
+    assert all(name.startswith("nccl") for name in names)
