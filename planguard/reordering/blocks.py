@@ -113,14 +113,14 @@ class _Growing:
         begin = len(self.leaves)
         if fields["op"] == "unordered":
             self.body(fields["body"], first, path)
-            for leaf in self.leaves[begin:]:
-                leaf.fields["x-after"] = [*leaf.fields["x-after"], *fields.get("after", [])]
+            for leaf in self.leaves[begin:] if "after" in fields else ():
+                leaf.fields["x-after"] = [*leaf.fields.get("x-after", []), *fields["after"]]
             return set(range(begin, len(self.leaves))) or first
-        kept = {key: value for key, value in fields.items() if key != "after"}
+        kept = dict(fields)
+        if "after" in kept:
+            kept["x-after"] = kept.pop("after")
         self.before.append(set(first))
-        self.leaves.append(
-            Leaf({**kept, "x-after": fields.get("after", [])}, next(self.places), path)
-        )
+        self.leaves.append(Leaf(kept, next(self.places), path))
         return {begin}
 
     def order_by_name(self) -> None:
@@ -130,7 +130,7 @@ class _Growing:
         ended: dict[str, set[int]] = {}
         for at, leaf in enumerate(self.leaves):
             fields = leaf.fields
-            self.before[at] |= {ids[name] for name in fields["x-after"]}
+            self.before[at] |= {ids[name] for name in fields.get("x-after", ())}
             deps = fields.get("deps", []) if fields["op"] == "compute" else []
             self.before[at] |= {ids[name] for name in deps if name in ids}
             work = fields.get("work", [])

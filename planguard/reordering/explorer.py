@@ -131,12 +131,18 @@ def put_in_order(
         blocks = iter(choice)
         for part in order.parts:
             leaves = [part.leaves[at] for at in next(blocks)] if isinstance(part, Block) else [part]
-            actions += [leaf.fields for leaf in leaves]
+            actions += [_fixed(leaf.fields) for leaf in leaves]
             indices += [leaf.action for leaf in leaves]
         ranks[str(order.rank)] = {"actions": actions}
         places.append(tuple(indices))
     document = {key: value for key, value in flat.items() if key not in {"ranks", "approximations"}}
     return Ordered(read({**document, "ranks": ranks}), tuple(places))
+
+
+def _fixed(fields: dict[str, Any]) -> dict[str, Any]:
+    if "x-after" not in fields:
+        return fields
+    return {key: value for key, value in fields.items() if key != "x-after"}
 
 
 def combinations_of(orders: Sequence[RankOrder]) -> Iterator[tuple[Choice, ...]]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from planguard.reordering.weak_graph import MayWait
 
 
+TRIES = 6
+"""Largest number of reordered ranks that are tried one by one; each costs one decision."""
+
+
 def orders_of(
     graph: MayWait, stuck: Stuck, orders: Sequence[RankOrder], firsts: Sequence[Choice]
 ) -> tuple[Choice, ...]:
@@ -67,9 +71,9 @@ def put_back(
 ) -> tuple[Choice, ...]:
     """Return the orders with every rank in written order again that need not leave it."""
     kept = list(chosen)
-    for rank, first in enumerate(firsts):
-        if kept[rank] != first:
-            tried = [*kept[:rank], first, *kept[rank + 1 :]]
-            if stuck(tried):
-                kept = tried
+    moved = [rank for rank, first in enumerate(firsts) if kept[rank] != first]
+    for rank in moved if len(moved) <= TRIES else ():
+        tried = [*kept[:rank], firsts[rank], *kept[rank + 1 :]]
+        if stuck(tried):
+            kept = tried
     return tuple(kept)

@@ -248,14 +248,14 @@ class _Builder:
         place = {leaf: at for at, leaf in enumerate(order)}
         masks = _in_order(above, place)
         for at, leaf in enumerate(order):
-            late = ranges.cover(0, at)
-            if cut is not None:
-                late.append(cut)
-            for begin, end in _gaps(masks[leaf], at + 1, len(order)):
-                late += ranges.cover(begin, end)
-            delayed = graph.joint(late)
-            self._leaf(lane, inside[leaf], [] if delayed is None else [delayed])
-        return graph.joint(ranges.cover(0, len(order)) + ([] if cut is None else [cut]))
+            if inside[leaf]:
+                late = [] if cut is None else [cut]
+                for begin, end in _gaps(masks[leaf], at + 1, len(order)):
+                    late += ranges.cover(begin, end)
+                delayed = graph.joint(late)
+                self._leaf(lane, inside[leaf], [] if delayed is None else [delayed])
+            cut = graph.joint(_present(stands[at], cut))
+        return cut
 
     def _leaf(self, lane: int, words: list[tuple[Word, int | None]], late: list[int]) -> None:
         for word, stand in words:
