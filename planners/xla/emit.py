@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any
 from .labels import Key, Labels, Sending, key_of, leaves
 from .loops import flat_loops
 from .overlap import find_overlap
-from .steps import Choice, Collective, Doubt, Exchange, Loop, Message, Origin, Step, Trace, Wait
+from .steps import (
+    Choice,
+    Collective,
+    Doubt,
+    Exchange,
+    Loop,
+    Message,
+    Origin,
+    Plain,
+    Step,
+    Trace,
+    Wait,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +40,8 @@ def emit(
     plan: PlanBuilder,
     options: XlaOptions,
     doubts: Sequence[Doubt],
+    *,
+    overlap: bool = True,
 ) -> Plan:
     """Build the plan of all ranks.
 
@@ -37,6 +51,7 @@ def emit(
         plan: The builder, empty.
         options: Options of the adapter.
         doubts: Entries for the ledger beside those of the traces.
+        overlap: Look for collectives in flight together that can block each other.
     """
     rows: dict[int, list[Step]] = {}
     ledger = {(doubt.kind, doubt.message): doubt for doubt in doubts}
@@ -53,7 +68,8 @@ def emit(
         writer = Writer(plan.program(rank), rank, files, names, labels, options)
         writer.begin(row)
         writer.write(row)
-    for doubt in (*_overlap_doubts(rows, options), *_permute_doubts(rows)):
+    found = _overlap_doubts(rows, options) if overlap else []
+    for doubt in (*found, *_permute_doubts(rows)):
         _note(ledger, doubt)
     if labels.missing:
         message = f"{labels.missing} communications are told apart by position only"
@@ -132,8 +148,7 @@ class Names:
         if not kind and ranks == self._world:
             self._names[key] = "world"
         else:
-            name = f"{kind}:{_listed(ranks)}" if kind else _listed(ranks)
-            self._names[key] = self._plan.group(name, ranks)
+            self._names[key] = self._plan.group(group_name(key), ranks)
 
     def __getitem__(self, key: Key) -> str:
         return self._names[key]
@@ -142,6 +157,12 @@ class Names:
         """Return the groups of a rank, larger ones first."""
         own = [(key, name) for key, name in self._names.items() if rank in key[1]]
         return [name for _, name in sorted(own, key=lambda item: (-len(item[0][1]), item[0]))]
+
+
+def group_name(key: Key) -> str:
+    """Return the name of a group that is not the world."""
+    kind, ranks = key
+    return f"{kind}:{_listed(ranks)}" if kind else _listed(ranks)
 
 
 def _listed(ranks: Sequence[int]) -> str:
@@ -210,6 +231,8 @@ class Writer:
         elif isinstance(step, Loop):
             with self._program.repeat(step.times):
                 self.write(step.body)
+        elif isinstance(step, Plain):
+            self._program.add(step.op, src=self._src(step.origin), **dict(step.fields))
         else:
             self._choice(step)
 
@@ -259,12 +282,15 @@ class Writer:
                 self._program.add(op, peer=peer, **common)
 
     def _message(self, step: Message) -> None:
-        self._started.add(step.handle)
+        op, work = "send" if step.sends else "recv", None
+        if not step.blocking:
+            self._started.add(step.handle)
+            op, work = f"i{op}", _work(step.handle)
         self._program.add(
-            "isend" if step.sends else "irecv",
+            op,
             peer=step.peer,
             group=self._names[key_of(step)],
-            work=_work(step.handle),
+            work=work,
             **self._common(step),
             **_size(step.part),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .steps import Choice, Loop, Step, Wait
+from .steps import Choice, Loop, Plain, Step, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,7 +75,7 @@ def _renamed(step: Step, rename: Callable[[Origin], Origin]) -> Step:
     if isinstance(step, Choice):
         branches = tuple(tuple(_renamed(i, rename) for i in b) for b in step.branches)
         return replace(step, origin=origin, branches=branches)
-    if step.handle is None or rename is _nameless:
+    if isinstance(step, Plain) or step.handle is None or rename is _nameless:
         return replace(step, origin=origin)
     if isinstance(step, Wait):
         suffix = step.origin.round

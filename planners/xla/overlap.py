@@ -94,7 +94,8 @@ def _windows(steps: Sequence[Step]) -> list[_Window]:
     for place, step in enumerate(steps):
         if isinstance(step, Collective | Exchange | Message):
             group = step.group if isinstance(step, Collective) else _pair(step)
-            end = place + 0.5 if step.handle is None else ends.get(step.handle, float("inf"))
+            at_once = step.handle is None or (isinstance(step, Message) and step.blocking)
+            end = place + 0.5 if at_once else ends.get(step.handle or "", float("inf"))
             if len(group) > 1:
                 found.append(_Window((step.origin.text, group), place, end))
     return found

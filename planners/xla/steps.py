@@ -68,7 +68,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Message:
-    """A send or a receive; its wait is a step of its own."""
+    """A send or a receive; its wait is a step of its own unless it is ``blocking``."""
 
     origin: Origin
     domain: tuple[int, ...]
@@ -77,6 +77,7 @@ class Message:
     peer: int
     sends: bool
     handle: str
+    blocking: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,16 @@ class Choice:
     branches: tuple[tuple[Step, ...], ...]
 
 
-Step = Collective | Exchange | Message | Wait | Loop | Choice
+@dataclass(frozen=True)
+class Plain:
+    """Any other action of the plan format: its operation and its fields."""
+
+    origin: Origin
+    op: str
+    fields: tuple[tuple[str, object], ...] = ()
+
+
+Step = Collective | Exchange | Message | Wait | Loop | Choice | Plain
 
 
 @dataclass(frozen=True)
