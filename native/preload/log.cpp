@@ -82,7 +82,7 @@ Log* open_log(const char* folder) {
   header->monotonic_ns = now(CLOCK_MONOTONIC);
   header->rank = number_of("RANK");
   header->world_size = number_of("WORLD_SIZE");
-  header->stub = is_stub() ? 1 : 0;
+  header->flags.store(is_stub() ? 1 : 0, std::memory_order_relaxed);
   // It takes its name when the header is whole: a log is readable from its first moment.
   if (std::rename(draft, path) != 0) {
     std::perror("planguard preload: cannot name its log");
@@ -125,6 +125,12 @@ bool is_stub() {
     return text != nullptr && *text != 0 && std::strcmp(text, "0") != 0;
   }();
   return stub;
+}
+
+void mark_profiler() {
+  Log* log = settled.load(std::memory_order_acquire) ? current.load(std::memory_order_acquire)
+                                                     : settle();
+  if (log != nullptr) log->header->flags.fetch_or(2, std::memory_order_relaxed);
 }
 
 void append(const Fields& fields, int phase, int result) {

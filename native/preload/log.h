@@ -14,7 +14,7 @@ namespace planguard::preload {
 struct Record {
   std::atomic<std::uint32_t> commit;  // 0: not committed; else the low 31 bits of its number, plus 2^31
   std::uint16_t op;
-  std::uint8_t phase;  // 0 before the call, 1 after it
+  std::uint8_t phase;  // 0 before the call, 1 after it, 2 its kernels have ended (profiler only)
   std::uint8_t dtype;
   std::uint64_t time;    // CLOCK_MONOTONIC, nanoseconds
   std::uint64_t comm;    // identity that all members of a communicator share
@@ -39,7 +39,7 @@ struct Header {
   std::uint64_t monotonic_ns;  // the same moment on the clock of the records
   std::int32_t rank;           // environment variable RANK, or -1
   std::int32_t world_size;     // environment variable WORLD_SIZE, or -1
-  std::uint32_t stub;
+  std::atomic<std::uint32_t> flags;  // 1 stub mode, 2 written by the profiler plugin
 };
 constexpr std::size_t kHeaderBytes = 4096;
 static_assert(sizeof(Header) <= kHeaderBytes);
@@ -58,6 +58,9 @@ struct Fields {
 
 // Write one record; nothing happens when there is no log.
 void append(const Fields& fields, int phase, int result);
+
+// Say in the header that the records come from the profiler plugin.
+void mark_profiler();
 
 // True when PLANGUARD_PRELOAD_STUB is set: calls return success and move nothing.
 bool is_stub();

@@ -6,25 +6,16 @@ and after; a call without its second record is the one the process is stuck in, 
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planguard.capture.preload_log import SUFFIX, Entry, Log, read_log
 from planguard.errors import PlanError, UsageError
 from planguard.recording import Call, Gap, Observed, Progress, RankRecord, RecordedGroup, Recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-MAGIC = b"PGNCCL1\0"
-HEADER_BYTES = 4096
-_HEADER = struct.Struct("<8sIIQQQQQiiI")
-_RECORD = struct.Struct("<IHBBQQQQiIiIQ")
-_COMMITTED = 0x80000000
-SUFFIX = ".pglog"
-MOST_BYTES = 1 << 34
 
 DTYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16", "f8", "f8")
 _PLAN_DTYPE = {"u32": "i32", "u64": "i64"}
@@ -51,83 +42,6 @@ ENDINGS = frozenset({38, 39})
 COMM_INFO = 50
 _ROOTED = frozenset({2, 3, 4, 8, 9})
 _REDUCING = frozenset({1, 4, 6})
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One record of a log; ``phase`` is 0 before a call and 1 after it."""
-
-    op: int
-    phase: int
-    dtype: int
-    time: int
-    comm: int
-    count: int
-    stream: int
-    peer: int
-    thread: int
-    result: int
-    redop: int
-    caller: int
-
-
-@dataclass(frozen=True)
-class Log:
-    """The log of one process.
-
-    Attributes:
-        file: Where it was read from.
-        pid: Process id.
-        rank: Environment variable RANK, or None.
-        world_size: Environment variable WORLD_SIZE, or None.
-        stub: Calls returned success and moved nothing.
-        entries: The committed records.
-        dropped: Records that did not fit.
-        torn: Records that were begun and not committed.
-    """
-
-    file: str
-    pid: int
-    rank: int | None
-    world_size: int | None
-    stub: bool
-    entries: tuple[Entry, ...]
-    dropped: int
-    torn: int
-
-
-def read_log(path: str | Path) -> Log:
-    """Read one log.
-
-    Raises:
-        PlanError: The file is not a log of the interposer, or is damaged.
-    """
-    file = Path(path)
-    if file.stat().st_size > MOST_BYTES:
-        raise PlanError("the log is larger than 16 GiB", file=str(file), path="header")
-    data = file.read_bytes()
-    if len(data) < HEADER_BYTES or data[:8] != MAGIC:
-        hint = "the interposer writes nccl-PID.pglog"
-        raise PlanError("not a log of the NCCL interposer", file=str(file), path="0", hint=hint)
-    _, version, size, capacity, head, pid, _, _, rank, world, stub = _HEADER.unpack_from(data)
-    if version != 1 or size != _RECORD.size:
-        hint = "read it with the version of planguard that wrote it"
-        raise PlanError("unknown version", file=str(file), path="8", value=version, hint=hint)
-    if HEADER_BYTES + capacity * size > len(data):
-        raise PlanError("the log is cut short", file=str(file), path="16", value=capacity)
-    kept = min(head, capacity)
-    records = _RECORD.iter_unpack(data[HEADER_BYTES : HEADER_BYTES + kept * size])
-    entries = tuple(Entry(*fields[1:]) for fields in records if fields[0] & _COMMITTED)
-    return Log(
-        str(file),
-        pid,
-        None if rank < 0 else rank,
-        None if world < 0 else world,
-        bool(stub),
-        entries,
-        dropped=head - kept,
-        torn=kept - len(entries),
-    )
 
 
 def read_logs(paths: Iterable[str | Path]) -> Recording:
@@ -215,8 +129,10 @@ class _Reader:
         if missing:
             gaps.append(Gap("missing-rank", f"no log of ranks {missing}", "PG911", missing))
         notes = ("the calls moved no data: stub mode",) if any(g.stub for g in self.logs) else ()
+        profiled = any(log.profiler for log in self.logs)
+        kinds = ("nccl-profiler",) if profiled else ("nccl-preload",)
         return Recording(
-            self.size, dict(sorted(ranks.items())), groups, tuple(gaps), "nccl", ("nccl-preload",),
+            self.size, dict(sorted(ranks.items())), groups, tuple(gaps), "nccl", kinds,
             notes,
         )  # fmt: skip
 
@@ -229,7 +145,7 @@ class _Reader:
 
     def _actions(self, log: Log, names: dict[int, str]) -> Iterator[Observed]:
         """Yield what one process called, in order of issue."""
-        done = _returned(log.entries)
+        progress = _completed(log.entries) if log.profiler else _returned(log.entries)
         batches = _batches(log.entries)
         rounds: dict[object, int] = defaultdict(int)
         for at, entry in enumerate(log.entries):
@@ -242,7 +158,7 @@ class _Reader:
             yield Observed(
                 call,
                 position=rounds[key],
-                progress=Progress.UNKNOWN if at in done else Progress.ISSUED,
+                progress=progress.get(at, Progress.ISSUED),
                 batch=batches.get(at),
                 created_ns=entry.time,
                 number=at,
@@ -274,10 +190,28 @@ def _places(log: Log) -> dict[int, tuple[int, int]]:
     return {e.comm: (e.peer, e.count) for e in log.entries if e.op == COMM_INFO}
 
 
-def _returned(entries: tuple[Entry, ...]) -> set[int]:
-    """Return the places of the calls that came back: calls of one thread nest."""
+def _completed(entries: tuple[Entry, ...]) -> dict[int, Progress]:
+    """Return how far every operation came that the profiler plugin numbered."""
+    begun: dict[int, int] = {}
+    done: dict[int, Progress] = {}
+    for at, entry in enumerate(entries):
+        if entry.op == COMM_INFO:
+            continue
+        if not entry.phase:
+            begun[entry.stream] = at
+        elif entry.stream in begun:
+            ended = entry.phase == 2
+            done[begun[entry.stream]] = Progress.COMPLETED if ended else Progress.STARTED
+    return done
+
+
+def _returned(entries: tuple[Entry, ...]) -> dict[int, Progress]:
+    """Return the calls that came back; what became of them on the device is not known.
+
+    Calls of one thread nest.
+    """
     open_calls: dict[int, list[int]] = defaultdict(list)
-    done: set[int] = set()
+    done: dict[int, Progress] = {}
     for at, entry in enumerate(entries):
         if entry.op == COMM_INFO:
             continue
@@ -285,7 +219,7 @@ def _returned(entries: tuple[Entry, ...]) -> set[int]:
         if not entry.phase:
             stack.append(at)
         elif stack:
-            done.add(stack.pop())
+            done[stack.pop()] = Progress.UNKNOWN
     return done
 
 
@@ -313,21 +247,34 @@ def _batches(entries: tuple[Entry, ...]) -> dict[int, int]:
 
 
 def library() -> Path:
-    """Return the path of the interposer.
+    """Return the path of the interposer, for LD_PRELOAD.
 
     Raises:
         UsageError: It was not built (no compiler when planguard was installed).
     """
+    return _built("libplanguard_preload.so")
+
+
+def profiler() -> Path:
+    """Return the path of the profiler plugin, for NCCL_PROFILER_PLUGIN.
+
+    Raises:
+        UsageError: It was not built (no compiler when planguard was installed).
+    """
+    return _built("libnccl-profiler-planguard.so")
+
+
+def _built(name: str) -> Path:
     from importlib.util import find_spec
 
     # Beside the compiled kernels: an editable install keeps both away from the sources.
     native = find_spec("planguard._native")
     if native is not None and native.origin is not None:
-        found = Path(native.origin).with_name("libplanguard_preload.so")
+        found = Path(native.origin).with_name(name)
         if found.exists():
             return found
     hint = "install planguard where a C++ compiler is available"
-    raise UsageError("the NCCL interposer was not built", hint=hint)
+    raise UsageError(f"{name} was not built", hint=hint)
 
 
 def environment(

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import planguard
-from planguard.capture.preload import HEADER_BYTES, read_log, read_logs
+from planguard.capture.preload import read_logs
+from planguard.capture.preload_log import HEADER_BYTES, read_log
 from planguard.errors import PlanError, UsageError
 from planguard.recording import Progress
 
@@ -33,8 +34,15 @@ def built(tmp_path_factory):
     """Build the interposer, the stand-in and the job."""
     folder = tmp_path_factory.mktemp("preload")
     shared = ["-shared", "-fPIC", "-fvisibility=hidden"]
-    interposer = sorted(SOURCES.glob("*.cpp"))
+    log = SOURCES / "log.cpp"
+    interposer = [
+        log,
+        *(SOURCES / f"{name}.cpp" for name in ("communicators", "communication", "lifecycle")),
+    ]
     compile_(folder / "libplanguard_preload.so", *shared, *interposer, "-ldl", "-lpthread")
+    profiler = [log, SOURCES / "profiler.cpp"]
+    compile_(folder / "libnccl-profiler-planguard.so", *shared, *profiler, "-lpthread")
+    compile_(folder / "profiler_host", SOURCES / "tests" / "profiler_host.cpp", "-ldl")
     compile_(
         folder / "libnccl.so.2", *shared, "-Wl,-soname,libnccl.so.2",
         SOURCES / "tests" / "fake_nccl.cpp",
@@ -205,6 +213,27 @@ def test_a_file_that_is_no_log_is_refused(tmp_path):
         read_log(file)
 
 
+@pytest.mark.parametrize("version", ["4", "5", "6"])
+def test_the_profiler_plugin_tells_what_completed(built, tmp_path, version):
+    """Through every version of the interface: names, sizes, peers, and which kernels ended."""
+    for rank in range(2):
+        command = [
+            str(built / "profiler_host"), str(built / "libnccl-profiler-planguard.so"),
+            version, str(rank),
+        ]  # fmt: skip
+        environment = os.environ | {"PLANGUARD_PRELOAD_LOG": str(tmp_path)}
+        subprocess.run(command, check=True, env=environment, timeout=30, capture_output=True)
+    recording = read_logs([tmp_path])
+    assert recording.kinds == ("nccl-profiler",)
+    assert seen(recording, 0) == [
+        "all_reduce  4.00 KiB f32", "send -> 1  128 B bf16", "broadcast  root 0  2.00 KiB f32",
+    ]  # fmt: skip
+    assert [one.progress for one in recording.ranks[1].actions] == [
+        Progress.COMPLETED, Progress.COMPLETED, Progress.STARTED,
+    ]  # fmt: skip
+    assert recording.ranks[1].pending == (2,)
+
+
 # --- against the header of a release -------------------------------------------------------------
 
 
@@ -292,3 +321,17 @@ def test_nothing_but_nccl_names_is_exported(built):
     names = {line.split()[-1] for line in lines.splitlines() if " T " in line}
     assert names
     assert all(name.startswith("nccl") for name in names)
+
+
+def test_both_libraries_are_installed_beside_the_kernels():
+    """A native install brings the interposer and the plugin; without it, one clear error."""
+    from planguard import kernels
+    from planguard.capture import preload
+
+    if kernels.IMPLEMENTATION == "native":
+        assert preload.library().exists()
+        assert preload.profiler().exists()
+        assert preload.environment("logs", stub=True)["LD_PRELOAD"] == str(preload.library())
+    else:
+        with pytest.raises(UsageError, match="was not built"):
+            preload.library()
