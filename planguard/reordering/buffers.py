@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.reordering.blocks import Block, Leaf, RankOrder, extensions, reaches
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from planguard.reordering.blocks import Leaf
 
 _DTYPE_BYTES = {
     "f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2,
@@ -20,6 +18,10 @@ _KNOWN = frozenset(
     | {"src", "ns", "mb", "stage", "phase"}
 )
 """Fields of a member that its flush takes over or may lose."""
+
+
+MERGED = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_tensor"})
+"""Collectives of which several can travel as one: sizes add up."""
 
 
 class UndecidedError(Exception):
@@ -96,61 +98,21 @@ def buffers_of(flat: dict[str, Any]) -> list[Buffer]:
     ]
 
 
-def ready_of(buffer: Buffer, order: RankOrder) -> Ready | None:
-    """Return the members that a rank has of a buffer, or None if it has none.
-
-    Raises:
-        UndecidedError: A member is used in a way that is not decided.
-    """
-    found: list[tuple[Leaf, int]] = []
-    below: list[int] = []
-    earlier = 0
-    for part, leaves, before in _blocks(order):
-        numbers: dict[int, int] = {}
-        inside = [
-            at for at in next(extensions(Block(leaves, before))) if _is_in(buffer, leaves[at])
-        ]
-        closed = reaches(Block(leaves, before)) if inside else []
-        for at in inside:
-            numbers[at] = len(found)
-            below.append(earlier | sum(1 << numbers[b] for b in closed[at] if b in numbers))
-            found.append((leaves[at], part))
-        earlier = (1 << len(found)) - 1
-    if not found:
-        return None
-    place = {name: at for at, name in enumerate(buffer.members)}
-    declared = sorted(range(len(found)), key=lambda at: place[found[at][0].fields["id"]])
-    return Ready(
-        tuple(leaf for leaf, _ in found),
-        tuple(part for _, part in found),
-        tuple(below),
-        tuple(_size(buffer, leaf.fields) for leaf, _ in found),
-        tuple(declared),
-    )
-
-
-def _blocks(
-    order: RankOrder,
-) -> Iterator[tuple[int, tuple[Leaf, ...], tuple[frozenset[int], ...]]]:
-    for number, part in enumerate(order.parts):
-        if isinstance(part, Block):
-            yield number, part.leaves, part.before
-        else:
-            yield number, (part,), (frozenset(),)
-
-
-def _is_in(buffer: Buffer, leaf: Leaf) -> bool:
+def is_member(buffer: Buffer, leaf: Leaf) -> bool:
+    """Whether an action is a member of a buffer."""
     fields = leaf.fields
     return fields.get("id") in buffer.members and fields.get("group", "world") == buffer.group
 
 
-def _size(buffer: Buffer, fields: dict[str, Any]) -> int:
-    """Return the bytes of a member after checking that a flush can stand for it."""
+def size_of(buffer: Buffer, fields: dict[str, Any]) -> int:
+    """Return the bytes of a member after checking that a flush can stand for it.
+
+    Raises:
+        UndecidedError: It cannot; the message says why.
+    """
     name = f"member {fields['id']} of fused buffer {buffer.id}"
-    if fields["op"] != "all_reduce":
-        raise UndecidedError(f"{name} is a {fields['op']}; only all_reduce is merged")
-    if not fields.get("async"):
-        raise UndecidedError(f"{name} is not asynchronous")
+    if fields["op"] not in MERGED:
+        raise UndecidedError(f"{name} is a {fields['op']}; only reductions are merged")
     unknown = [key for key in fields if key not in _KNOWN and not key.startswith("x-")]
     if unknown:
         raise UndecidedError(f"{name} has {', '.join(sorted(unknown))}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.reordering.buffers import UndecidedError
 from planguard.semantics.fusion import (
     fill_conflict,
     launch_conflict,
@@ -45,10 +44,10 @@ def flushes(buffer: Buffer, ready: Ready, cap: int, order: Sequence[int]) -> lis
     """
     if is_filled(buffer):
         return _filled(ready, cap, order)
-    by_buffer = _dealt(buffer, ready, cap)
+    by_buffer = dealt(buffer, ready, cap)
     if buffer.is_coordinated or buffer.launch == "ordered":
         return _in_order(ready, by_buffer)
-    first, last = _split(buffer, by_buffer)
+    first, last = split(buffer, by_buffer)
     found = [_flush(ready, bucket, _end(ready, bucket)) for bucket in launched(order, first)]
     return found + [_flush(ready, bucket, max(ready.parts)) for bucket in last]
 
@@ -59,29 +58,20 @@ def conflict(buffer: Buffer, ready: Ready, cap: int) -> tuple[Order, Order] | No
         return fill_conflict(ready.below, ready.sizes, cap)
     if buffer.is_coordinated or buffer.launch == "ordered":
         return None
-    return launch_conflict(ready.below, _split(buffer, _dealt(buffer, ready, cap))[0])
+    return launch_conflict(ready.below, split(buffer, dealt(buffer, ready, cap))[0])
 
 
 def same_down_to(buffer: Buffer, ready: Ready, cap: int) -> int:
     """Return the least capacity at which the buckets of one rank are those of ``cap``."""
     if is_filled(buffer):
         return same_buckets_down_to(pack(range(len(ready.sizes)), ready.sizes, cap), ready.sizes)
-    buckets = [bucket for dealt in _dealt(buffer, ready, cap) for bucket in dealt]
+    buckets = [bucket for one in dealt(buffer, ready, cap) for bucket in one]
     return same_buckets_down_to(tuple(buckets), ready.sizes)
 
 
 def is_filled(buffer: Buffer) -> bool:
-    """Whether each rank fills the buffer with what happens to be ready.
-
-    Raises:
-        UndecidedError: Several buffers, or a pool of them, are filled that way.
-    """
-    if buffer.is_coordinated or buffer.membership == "fixed":
-        return False
-    if buffer.buffers is not None:
-        message = f"fused buffer {buffer.id}: a pool of buffers filled in order of readiness"
-        raise UndecidedError(message)
-    return True
+    """Whether each rank fills the buffer with what happens to be ready."""
+    return not buffer.is_coordinated and buffer.membership != "fixed"
 
 
 def _filled(ready: Ready, cap: int, order: Sequence[int]) -> list[Flush]:
@@ -91,14 +81,14 @@ def _filled(ready: Ready, cap: int, order: Sequence[int]) -> list[Flush]:
     return [_flush(ready, *pair) for pair in zip(buckets, [*ends, None], strict=True)]
 
 
-def _dealt(buffer: Buffer, ready: Ready, cap: int) -> list[Buckets]:
+def dealt(buffer: Buffer, ready: Ready, cap: int) -> list[Buckets]:
     """Deal the declared members to the buffers in turn and pack each; no rank is different."""
     count = buffer.buffers or 1
     lists = (ready.declared[first::count] for first in range(count))
-    return [pack(dealt, ready.sizes, cap) for dealt in lists if dealt]
+    return [pack(members, ready.sizes, cap) for members in lists if members]
 
 
-def _split(buffer: Buffer, by_buffer: list[Buckets]) -> tuple[Buckets, Buckets]:
+def split(buffer: Buffer, by_buffer: list[Buckets]) -> tuple[Buckets, Buckets]:
     """Return the buckets launched when ready and those drained at the end in buffer order."""
     if buffer.drain == "free":
         return tuple(bucket for buckets in by_buffer for bucket in buckets), ()
@@ -108,14 +98,18 @@ def _split(buffer: Buffer, by_buffer: list[Buckets]) -> tuple[Buckets, Buckets]:
 
 def _in_order(ready: Ready, by_buffer: list[Buckets]) -> list[Flush]:
     """Launch a bucket when it and all before it, in declared order, are ready."""
-    place = {element: at for at, element in enumerate(ready.declared)}
-    buckets = [bucket for dealt in by_buffer for bucket in dealt]
-    buckets.sort(key=lambda bucket: place[bucket[-1]])
     found, part = [], 0
-    for bucket in buckets:
+    for bucket in launch_order(ready, by_buffer):
         part = max(part, _end(ready, bucket))
         found.append(_flush(ready, bucket, part))
     return found
+
+
+def launch_order(ready: Ready, by_buffer: list[Buckets]) -> Buckets:
+    """Return the buckets of all buffers by their last members in declared order."""
+    place = {element: at for at, element in enumerate(ready.declared)}
+    buckets = [bucket for one in by_buffer for bucket in one]
+    return tuple(sorted(buckets, key=lambda bucket: place[bucket[-1]]))
 
 
 def _end(ready: Ready, bucket: tuple[int, ...]) -> int:

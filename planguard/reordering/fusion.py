@@ -1,8 +1,9 @@
-"""Plans with fused buffers: one order of flushes on every rank, or two ranks that can differ.
+"""Plans with fused buffers: one order of flushes on every rank, or ranks that can differ.
 
-Where the exact rules of ``planguard.semantics.fusion`` leave a rank one sequence of flushes, the
-plan in which every flush is one collective is decided in place of the plan. Where a rank has two,
-one execution in which two ranks differ is decided: that execution is the witness (PG103).
+Where the exact rules of ``fusion_events`` leave every rank one program of flushes, that plan is
+decided in place of the plan. Where a rank has two sequences of flushes on one communicator, one
+execution in which two ranks differ is decided: that execution is the witness (PG103). In all other
+cases every combination of the programs that the ranks can issue is decided, if they are few.
 """
 
 from __future__ import annotations
@@ -13,32 +14,36 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.cause import make_finding
 from planguard.execution.ledger import apply_ledger
 from planguard.reordering.blocks import take_apart
-from planguard.reordering.buffers import UndecidedError, buffers_of, ready_of
-from planguard.reordering.flushes import conflict, flushes
+from planguard.reordering.buffers import UndecidedError, buffers_of
+from planguard.reordering.fusion_agreement import agreements
+from planguard.reordering.fusion_events import conflict
+from planguard.reordering.fusion_explore import combinations, programs, together
 from planguard.reordering.fusion_findings import (
     arrives,
     describe,
     moved,
+    never_flushed,
     out_of_round,
     settled_layouts,
     unflushed,
 )
+from planguard.reordering.fusion_play import play
+from planguard.reordering.fusion_rank import fused_rank
 from planguard.reordering.largest_safe import largest_safe
-from planguard.reordering.merge import RankFlushes, merge
+from planguard.reordering.merge import merge
+from planguard.semantics.model import Family, find_model
 from planguard.verdict import Evidence, Outcome, SafeIff, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from planguard.plan.plan import Plan
-    from planguard.reordering.blocks import RankOrder
-    from planguard.reordering.buffers import Buffer, Ready
+    from planguard.reordering.fusion_events import Conflict
+    from planguard.reordering.fusion_play import Played
+    from planguard.reordering.fusion_rank import Extension
     from planguard.reordering.merge import Merged
-    from planguard.semantics.fusion import Order
 
     Decide = Callable[[Plan], Verdict]
-    Held = list[list[tuple[Buffer, Ready]]]
-    Clash = tuple[int, int, Order]
 
 
 def over_flushes(plan: Plan, columns: Any, model: str, decide: Decide) -> Verdict:
@@ -51,7 +56,7 @@ def over_flushes(plan: Plan, columns: Any, model: str, decide: Decide) -> Verdic
         decide: Decides a plan without fused buffers.
     """
     try:
-        return _Decision(plan, columns, decide).verdict()
+        return _Decision(plan, columns, model, decide).verdict()
     except UndecidedError as reason:
         message = f"not decided: {reason}"
         finding = make_finding("PG902", message, severity="warning", certainty="some-execution")
@@ -70,144 +75,188 @@ def over_flushes(plan: Plan, columns: Any, model: str, decide: Decide) -> Verdic
 class _Decision:
     """One plan and its fused buffers."""
 
-    def __init__(self, plan: Plan, columns: Any, decide: Decide) -> None:
+    def __init__(self, plan: Plan, columns: Any, model: str, decide: Decide) -> None:
         self.plan, self.decide = plan, decide
-        self.flat, self.orders = take_apart(plan, columns)
+        self.flat, orders = take_apart(plan, columns)
         self.buffers = buffers_of(self.flat)
-        self.held: Held = [[*_held(self.buffers, order)] for order in self.orders]
+        self.ranks = [
+            fused_rank(self.buffers, order, self.flat["ranks"][str(order.rank)]["actions"])
+            for order in orders
+        ]
+        groups = self.flat.get("groups", {})
+        self.members = {name: list(group["ranks"]) for name, group in groups.items()}
+        self.members["world"] = list(range(plan.world_size))
         self._check_identities()
-        self._check_agreement()
+        rules = find_model(model)
+        self.shared = rules.family is not Family.HOST or rules.pre_barrier or model == "mpi-pg"
+        coordinated = [buffer for buffer in self.buffers if buffer.is_coordinated]
+        self.agreed = agreements(coordinated, self.ranks, self.members, rules)
+        self.usual = [self._play(rank.order.rank, rank.usual) for rank in self.ranks]
 
     def verdict(self) -> Verdict:
         """Return the verdict over all orders of flushes."""
-        usual = self._merged()
-        fixed = self.decide(usual.ordered.plan)
-        clash = self._clash()
-        if clash is None:
-            return self._settled(usual, fixed)
-        odd = self._merged(clash)
-        return self._both(fixed, odd, self.decide(odd.ordered.plan), clash)
+        merged = merge(self.flat, self.usual)
+        fixed = self.decide(merged.ordered.plan)
+        found = [(rank, conflict(rank, self.agreed, shared=self.shared)) for rank in self.ranks]
+        conflicts = [(rank.order.rank, one) for rank, one in found if one is not None]
+        if not conflicts:
+            return self._settled(merged, fixed)
+        for rank, one in conflicts:
+            verdict = self._clash(rank, one, fixed)
+            if verdict is not None:
+                return verdict
+        if all(self._is_alone(one) for _, one in conflicts):
+            return self._settled(merged, fixed)
+        return self._explore(fixed)
 
-    def _group(self, name: str) -> list[int]:
-        groups = self.flat.get("groups", {})
-        return list(groups[name]["ranks"] if name in groups else range(self.plan.world_size))
+    def _play(self, rank: int, order: Extension) -> Played:
+        return play(self.ranks[rank], order, self.agreed, self.members)
 
     def _check_identities(self) -> None:
         """Without labels a member is known by its id, which ranks share only in one buffer."""
         for buffer in self.buffers:
-            sharing = [self.held[rank] for rank in self._group(buffer.group)]
-            mine = [(b, r) for held in sharing for b, r in held if b.group == buffer.group]
-            labeled = {"label" in leaf.fields for _, ready in mine for leaf in ready.leaves}
-            lists = {tuple(b.id for b, _ in held if b.group == buffer.group) for held in sharing}
+            sharing = [self.ranks[rank].held for rank in self.members[buffer.group]]
+            mine = [h for held in sharing for h in held if h.buffer.group == buffer.group]
+            labeled = {"label" in leaf.fields for one in mine for leaf in one.ready.leaves}
+            lists = {
+                tuple(h.buffer.id for h in held if h.buffer.group == buffer.group)
+                for held in sharing
+            }
             if len(labeled) > 1 or (labeled == {False} and len(lists) > 1):
                 what = f"unlabeled members of fused buffers of group {buffer.group}"
                 raise UndecidedError(f"{what}: which of them belong together is not known")
 
-    def _check_agreement(self) -> None:
-        """Ranks agree on an order only of what all of them have."""
-        for buffer in self.buffers:
-            if not buffer.is_coordinated:
-                continue
-            lists = set()
-            for rank in self._group(buffer.group):
-                ready = next((r for b, r in self.held[rank] if b.id == buffer.id), None)
-                names = () if ready is None else tuple(ready.name(e) for e in ready.declared)
-                lists.add(names)
-            if len(lists) > 1:
-                what = f"coordinated fused buffer {buffer.id}"
-                raise UndecidedError(f"{what} has other members on other ranks")
+    def _is_alone(self, one: Conflict) -> bool:
+        """Whether the rank is the only member of the group in which it has two sequences."""
+        return one.queue is not None and len(self.members[one.queue]) == 1
 
-    def _merged(self, clash: Clash | None = None) -> Merged:
-        """Merge every flush: the usual order of readiness, or on one rank another."""
-        of_rank = []
-        for order, held in zip(self.orders, self.held, strict=True):
-            found = []
-            for number, (buffer, ready) in enumerate(held):
-                arrival: Order = tuple(range(len(ready.leaves)))
-                if clash is not None and (order.rank, number) == clash[:2]:
-                    arrival = clash[2]
-                done = tuple(flushes(buffer, ready, _cap(buffer, ready), arrival))
-                found.append(RankFlushes(buffer, ready, done))
-            of_rank.append(found)
-        return merge(self.flat, self.orders, of_rank)
-
-    def _clash(self) -> Clash | None:
-        """Return a rank, one of its buffers and an order in which another rank differs from it."""
-        for rank, held in enumerate(self.held):
-            for number, (buffer, ready) in enumerate(held):
-                pair = conflict(buffer, ready, _cap(buffer, ready))
-                other = None if pair is None else self._partner(rank, buffer)
-                if pair is None or other is None:
-                    continue
-                theirs = self._sequence(*other, range(len(other[1].leaves)))
-                for arrival in pair:
-                    if self._sequence(buffer, ready, arrival) != theirs:
-                        return rank, number, arrival
-        return None
-
-    def _partner(self, rank: int, buffer: Buffer) -> tuple[Buffer, Ready] | None:
-        """Return the buffer of another member of the group; None if the rank is alone in it."""
-        others = [r for r in self._group(buffer.group) if r != rank]
-        if not others:
-            return None
-        found = [pair for r in others for pair in self.held[r] if pair[0].group == buffer.group]
-        if not found:
-            raise UndecidedError(f"fused buffer {buffer.id} has members on one rank only")
-        return min(found, key=lambda pair: pair[0].id != buffer.id)
-
-    @staticmethod
-    def _sequence(buffer: Buffer, ready: Ready, arrival: Any) -> list[tuple[str, ...]]:
-        done = flushes(buffer, ready, _cap(buffer, ready), arrival)
-        return [tuple(ready.name(e) for e in flush.elements) for flush in done]
+    # --- one order ---------------------------------------------------------------------------
 
     def _settled(self, usual: Merged, fixed: Verdict) -> Verdict:
-        """Every rank has one sequence of flushes: the verdict on them is the verdict."""
+        """Every rank has one program of flushes: the verdict on them is the verdict."""
         verdict = moved(self.plan, usual.ordered, fixed)
         verdict = settled_layouts(verdict, self.buffers)
+        verdict = never_flushed(verdict, usual.stuck)
         verdict = unflushed(self.plan, verdict, usual.unflushed)
-        assumptions = verdict.assumptions
-        if any(buffer.is_coordinated for buffer in self.buffers):
-            assumptions = (*assumptions, "coordinated-fusion")
         proved = (*verdict.proved, "fusion-order") if verdict.safe else verdict.proved
-        return apply_ledger(replace(verdict, assumptions=assumptions, proved=proved))
+        return apply_ledger(replace(self._assuming(verdict), proved=proved))
 
-    def _both(self, fixed: Verdict, odd: Merged, shown: Verdict, clash: Clash) -> Verdict:
+    def _assuming(self, verdict: Verdict) -> Verdict:
+        if not self.agreed:
+            return verdict
+        return replace(verdict, assumptions=(*verdict.assumptions, "coordinated-fusion"))
+
+    # --- two orders on one communicator ------------------------------------------------------
+
+    def _clash(self, rank: int, one: Conflict, fixed: Verdict) -> Verdict | None:
+        """Return what an execution says in which the rank differs from a member of the group."""
+        if one.queue is None:
+            return None
+        others = [peer for peer in self.members[one.queue] if peer != rank]
+        partner = next(
+            (peer for peer in others if self._sequence(self.usual[peer], one.queue)), None
+        )
+        if partner is None:
+            return None
+        theirs = self._sequence(self.usual[partner], one.queue)
+        for order in one.orders:
+            played = self._play(rank, order)
+            mine = self._sequence(played, one.queue)
+            if mine != theirs:
+                return self._both(rank, played, order, one, (mine, theirs), fixed)
+        return None
+
+    @staticmethod
+    def _sequence(played: Played, group: str) -> list[str]:
+        """Return what a rank issues on a group, by name."""
+        return [
+            str(action.get("label", action.get("id", action["op"])))
+            for action in played.actions
+            if action.get("group", "world") == group and action["op"] != "wait"
+        ]
+
+    def _both(
+        self,
+        rank: int,
+        played: Played,
+        order: Extension,
+        one: Conflict,
+        pair: tuple[list[str], list[str]],
+        fixed: Verdict,
+    ) -> Verdict | None:
         """One rank has two sequences: what the usual one and the odd one say together."""
+        odd = merge(self.flat, [*self.usual[:rank], played, *self.usual[rank + 1 :]])
+        shown = self.decide(odd.ordered.plan)
         outcome = _together(fixed.outcome, shown.outcome)
-        buffer, ready = self.held[clash[0]][clash[1]]
-        if outcome is None:
-            what = f"fused buffer {buffer.id} can be flushed in two ways on rank {clash[0]}"
-            raise UndecidedError(f"{what}, and what follows from it is not known")
-        other = self._partner(clash[0], buffer)
-        assert other is not None  # noqa: S101  a clash has a partner
-        theirs = self._sequence(*other, range(len(other[1].leaves)))
-        pair = describe(clash[0], self._sequence(buffer, ready, clash[2]), theirs)
-        same = [r for held in self.held for b, r in held if b.id == buffer.id]
-        policy = largest_safe(buffer, same)
-        verdict = moved(self.plan, odd.ordered, shown)
-        notes = (*pair, arrives(ready, clash[2]))
-        verdict = out_of_round(verdict, buffer, clash[0], notes, policy)
-        condition = (SafeIff("fusion-order", buffers=(buffer.id,)),) if fixed.safe else ()
+        if outcome is None or one.held is None:
+            return None
+        buffer = one.held.buffer
+        notes = (*describe(rank, *pair), arrives(self.ranks[rank], order))
+        schedules = fixed.evidence.schedules + shown.evidence.schedules
+        return self._shown(odd, shown, outcome, schedules, fixed, (buffer.id, rank, notes))
+
+    def _shown(
+        self,
+        merged: Merged,
+        shown: Verdict,
+        outcome: Outcome,
+        schedules: int,
+        fixed: Verdict,
+        what: tuple[str, int, tuple[str, ...]],
+    ) -> Verdict:
+        name, rank, notes = what
+        held = next(h for h in self.ranks[rank].held if h.buffer.id == name)
+        same = [h.ready for r in self.ranks for h in r.held if h.buffer.id == name]
+        policy, cap = largest_safe(held.buffer, same)
+        verdict = moved(self.plan, merged.ordered, shown)
+        verdict = never_flushed(verdict, merged.stuck)
+        verdict = out_of_round(verdict, held.buffer, rank, notes, policy)
+        condition = (SafeIff("fusion-order", bytes=cap, buffers=(name,)),) if fixed.safe else ()
+        evidence = replace(verdict.evidence, schedules=schedules)
         return apply_ledger(
             replace(
-                verdict,
+                self._assuming(verdict),
                 outcome=outcome,
                 models={verdict.model: outcome},
                 safe_iff=condition,
-                evidence=replace(
-                    verdict.evidence, schedules=fixed.evidence.schedules + shown.evidence.schedules
-                ),
+                evidence=evidence,
             )
         )
 
+    # --- all orders --------------------------------------------------------------------------
 
-def _held(buffers: list[Buffer], order: RankOrder) -> list[tuple[Buffer, Ready]]:
-    pairs = ((buffer, ready_of(buffer, order)) for buffer in buffers)
-    return [(buffer, ready) for buffer, ready in pairs if ready is not None]
-
-
-def _cap(buffer: Buffer, ready: Ready) -> int:
-    return ready.total if buffer.cap is None else buffer.cap
+    def _explore(self, fixed: Verdict) -> Verdict:
+        """Decide every combination of the programs that the ranks can issue."""
+        choices = [
+            programs(rank, lambda order, r=rank: self._play(r.order.rank, order))  # type: ignore[misc]
+            for rank in self.ranks
+        ]
+        seen: list[tuple[Verdict, Sequence[Played], Merged]] = []
+        for combination in combinations(choices):
+            plan = merge(self.flat, combination)
+            seen.append((self.decide(plan.ordered.plan), combination, plan))
+        outcome = together([verdict.outcome for verdict, _, _ in seen])
+        if outcome is Outcome.UNKNOWN:
+            raise UndecidedError("an order of flushes could not be decided")
+        worst = max(seen, key=lambda one: one[0].outcome.severity)
+        verdict, chosen, merged = next((one for one in seen if one[0].outcome is outcome), worst)
+        differs = next(
+            (r for r, p in enumerate(chosen) if p.actions != self.usual[r].actions), None
+        )
+        held = [] if differs is None else self.ranks[differs].held
+        if outcome in {verdict.outcome, Outcome.POTENTIAL_DEADLOCK} and held:
+            assert differs is not None  # noqa: S101  only then is something held
+            notes = (f"in one order of readiness of rank {differs}",)
+            what = (held[0].buffer.id, differs, notes)
+            found = self._shown(merged, verdict, outcome, len(seen), fixed, what)
+        else:
+            found = self._settled(merged, verdict)
+            found = replace(found, outcome=outcome, models={found.model: outcome})
+        route = tuple(dict.fromkeys((*found.evidence.route, "explorer")))
+        evidence = replace(
+            found.evidence, kind="exhaustive", route=route, engine="explorer", schedules=len(seen)
+        )
+        return replace(found, evidence=evidence)
 
 
 def _together(usual: Outcome, odd: Outcome) -> Outcome | None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from planguard.plan.plan import Plan
     from planguard.reordering.blocks import Leaf
-    from planguard.reordering.buffers import Buffer, Ready
+    from planguard.reordering.buffers import Buffer
+    from planguard.reordering.fusion_rank import FusedRank
     from planguard.reordering.strategy import Ordered
     from planguard.verdict import Finding, Verdict
 
@@ -37,9 +38,7 @@ def moved(plan: Plan, ordered: Ordered, verdict: Verdict) -> Verdict:
     )
 
 
-def describe(
-    rank: int, mine: Sequence[tuple[str, ...]], theirs: Sequence[tuple[str, ...]]
-) -> tuple[str, str]:
+def describe(rank: int, mine: Sequence[str], theirs: Sequence[str]) -> tuple[str, str]:
     """Return the two sequences of flushes from the first difference on."""
     same = 0
     while same < min(len(mine), len(theirs)) and mine[same] == theirs[same]:
@@ -50,23 +49,50 @@ def describe(
     )
 
 
-def arrives(ready: Ready, order: Sequence[int]) -> str:
+def arrives(rank: FusedRank, order: Sequence[int]) -> str:
     """Return what becomes ready early in an order, against the order of the program."""
     at = next((at for at, element in enumerate(order) if element != at), None)
     if at is None:
         return "its members become ready there in the order of the program"
-    return f"there {ready.name(order[at])} becomes ready before {ready.name(at)}"
+    early, late = (_name(rank.leaves[element]) for element in (order[at], at))
+    return f"there {early} becomes ready before {late}"
 
 
-def _sequence(flushed: Sequence[tuple[str, ...]], start: int) -> str:
+def _name(leaf: Leaf) -> str:
+    fields = leaf.fields
+    return str(fields.get("label", fields.get("id", f"`{fields['op']}`")))
+
+
+def _sequence(flushed: Sequence[str], start: int) -> str:
     shown = [_bucket(names) for names in flushed[start : start + 3]]
     more = ", ..." if len(flushed) > start + 3 else ""
     return ", ".join(shown) + more + (f" from flush {start} on" if start else "")
 
 
-def _bucket(names: tuple[str, ...]) -> str:
+def _bucket(label: str) -> str:
+    names = label.split("+")
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return "{" + ", ".join(names[:_SHOWN]) + more + "}"
+
+
+def never_flushed(verdict: Verdict, stuck: Sequence[tuple[int, int]]) -> Verdict:
+    """Say of a rank that is stuck what it waits for: a member that never leaves its buffer."""
+    waits = set(stuck)
+
+    def named(finding: Finding) -> Finding:
+        at = finding.primary
+        if at is None or (at.rank, at.action) not in waits:
+            return finding
+        return replace(
+            finding,
+            message=(
+                f"rank {at.rank} waits for a member of a fused buffer that is never flushed: not"
+                " all that leaves with it, or before it, is ready on every rank"
+            ),
+            help="wait only after all members are ready, and submit the same ones on every rank",
+        )
+
+    return replace(verdict, findings=tuple(named(finding) for finding in verdict.findings))
 
 
 def out_of_round(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.reordering.buffers import UndecidedError
 from planguard.reordering.flushes import conflict, flushes, same_down_to
 from planguard.semantics.fusion import smallest_safe_cap
 
@@ -37,21 +36,18 @@ def safe_cap(buffer: Buffer, ranks: Sequence[Ready]) -> int | None:
     return smallest_safe_cap(total, check)
 
 
-def largest_safe(buffer: Buffer, ranks: Sequence[Ready]) -> str:
-    """Return under which capacity, and otherwise how, the flushes of all ranks agree.
+def largest_safe(buffer: Buffer, ranks: Sequence[Ready]) -> tuple[str, int | None]:
+    """Return under which policy the flushes of all ranks agree: in words, and the capacity.
 
-    The sentence is about the order of flushes; what else a plan does is not part of it.
+    Both are about the order of flushes of this buffer; what else a plan does is not part of it.
     """
     ordered = (
         "ordered launch" if buffer.membership == "fixed" else "fixed membership and ordered launch"
     )
-    try:
-        cap = safe_cap(buffer, ranks)
-    except UndecidedError:
-        cap = None
+    cap = safe_cap(buffer, ranks)
     if cap is None:
-        return f"one order of flushes for no capacity, but with {ordered}"
-    return f"one order of flushes for cap >= {_size(cap)}, or with {ordered}"
+        return f"one order of flushes for no capacity, but with {ordered}", None
+    return f"one order of flushes for cap >= {_size(cap)}, or with {ordered}", cap
 
 
 def _size(count: int) -> str:

@@ -195,31 +195,206 @@ def test_residual_without_a_wait_is_never_flushed() -> None:
 
 
 BARRIER = {"op": "barrier"}
+SYNCHRONOUS = {"op": "all_reduce", "bytes": 4, "id": "b", "label": "b"}
+DECIDED = {
+    "other communication in the block, before any flush": (
+        [
+            {"op": "unordered", "body": [gradient("a"), gradient("b"), BARRIER]},
+            {"op": "wait", "work": ["a", "b"]},
+        ],
+        {"cap_bytes": 64, "membership": "fill"},
+        Outcome.SAFE,
+    ),
+    "other communication in the block, around a flush": (
+        [
+            {"op": "unordered", "body": [gradient("a"), gradient("b"), BARRIER]},
+            {"op": "wait", "work": ["a", "b"]},
+        ],
+        {"cap_bytes": 8, "membership": "fixed"},
+        Outcome.MISMATCH,
+    ),
+    "waited for before the next block": (
+        [
+            {"op": "unordered", "body": [gradient("a")]},
+            {"op": "wait", "work": "a"},
+            {"op": "unordered", "body": [gradient("b")]},
+            {"op": "wait", "work": "b"},
+        ],
+        {"cap_bytes": 64, "membership": "fill"},
+        Outcome.SAFE,
+    ),
+    "waited for before its fixed bucket is complete": (
+        [
+            {"op": "unordered", "body": [gradient("a")]},
+            {"op": "wait", "work": "a"},
+            {"op": "unordered", "body": [gradient("b")]},
+            {"op": "wait", "work": "b"},
+        ],
+        {"cap_bytes": 64, "membership": "fixed"},
+        Outcome.DEADLOCK,
+    ),
+    "polled": (
+        [
+            {"op": "unordered", "body": [gradient("a"), gradient("b")]},
+            {"op": "test", "work": "a"},
+            {"op": "wait", "work": ["a", "b"]},
+        ],
+        {"cap_bytes": 64, "membership": "fill"},
+        Outcome.SAFE,
+    ),
+    "synchronous member": (
+        [
+            {"op": "unordered", "body": [gradient("a"), SYNCHRONOUS]},
+            {"op": "wait", "work": ["a"]},
+        ],
+        {"cap_bytes": 64, "membership": "fill"},
+        Outcome.MISMATCH,
+    ),
+    "a pool that is filled, one member each": (
+        [
+            {"op": "unordered", "body": [gradient("a"), gradient("b")]},
+            {"op": "wait", "work": ["a", "b"]},
+        ],
+        {"cap_bytes": 64, "membership": "fill", "buffers": 2},
+        Outcome.SAFE,
+    ),
+    "a pool that is filled and overflows": (
+        [
+            {"op": "unordered", "body": [gradient("a"), gradient("b")]},
+            {"op": "unordered", "body": [gradient("c"), gradient("d")]},
+            {"op": "wait", "work": ["a", "b", "c", "d"]},
+        ],
+        {"cap_bytes": 4, "membership": "fill", "buffers": 2},
+        Outcome.MISMATCH,
+    ),
+    "reduce_scatter": (
+        [
+            {"op": "unordered", "body": [
+                gradient("a") | {"op": "reduce_scatter_tensor"},
+                gradient("b") | {"op": "reduce_scatter_tensor"},
+            ]},
+            {"op": "wait", "work": ["a", "b"]},
+        ],
+        {"cap_bytes": 8, "membership": "fixed"},
+        Outcome.SAFE,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", DECIDED)
+def test_coupled_uses_are_decided(why: str) -> None:
+    """Waits between blocks, polls, pools, and communication beside members have an outcome."""
+    program, policy, expected = DECIDED[why]
+    for model in ("nccl", "gloo"):
+        verdict = planguard.check(plan_of([program, program], **policy), model=model)
+        assert verdict.outcome is expected, (model, [f.message for f in verdict.findings])
+
+
+def test_a_wait_that_never_ends_says_so() -> None:
+    """The finding of a stuck wait names the buffer's member, not the receive that stands for it."""
+    program, policy, _ = DECIDED["waited for before its fixed bucket is complete"]
+    verdict = planguard.check(plan_of([program, program], **policy))
+    messages = [finding.message for finding in verdict.errors]
+    assert any("member of a fused buffer that is never flushed" in text for text in messages)
+    assert all(f.primary is None or f.primary.op == "wait" for f in verdict.errors)
+
+
+def test_two_buffers_in_one_block_are_coupled() -> None:
+    """Two buffers of one group are SAFE alone and mix together, unless `after` orders them."""
+
+    def plan(*, ordered: bool) -> dict[str, Any]:
+        last = gradient("d") | ({"after": ["a", "b"]} if ordered else {})
+        body = [gradient("a"), gradient("b"), gradient("c") | {"after": ["a"]}, last]
+        settled = [{"op": "unordered", "body": body}, {"op": "wait", "work": list("abcd")}]
+        found = plan_of([settled, settled], cap_bytes=8, membership="fixed")
+        spec = found["fusion"][0]
+        found["fusion"] = [
+            spec | {"id": "one", "members": ["a", "b"]},
+            spec | {"id": "two", "members": ["c", "d"]},
+        ]
+        return found
+
+    assert planguard.check(plan(ordered=True)).outcome is Outcome.SAFE
+    verdict = planguard.check(plan(ordered=False))
+    assert verdict.outcome is Outcome.MISMATCH
+    assert {finding.code for finding in verdict.errors} == {"PG103"}
+
+
+def test_caps_that_depend_on_the_rank() -> None:
+    """One buffer per rank with capacities of their own: SAFE iff the layouts are alike."""
+    program = settle([[gradient("a")], [gradient("b")], [gradient("c")]])
+
+    def plan(first: int, second: int) -> dict[str, Any]:
+        found = plan_of([program, program])
+        renamed = [
+            {**item, "body": [{**one, "id": one["id"] + "'"} for one in item["body"]]}
+            if "body" in item
+            else item
+            for item in program
+        ]
+        found["ranks"]["1"] = {"actions": renamed}
+        spec = {"group": "world", "membership": "fixed", "launch": "ordered"}
+        found["fusion"] = [
+            {"id": "zero", "members": ["a", "b", "c"], "cap_bytes": first, **spec},
+            {"id": "one", "members": ["a'", "b'", "c'"], "cap_bytes": second, **spec},
+        ]
+        return found
+
+    assert planguard.check(plan(8, 11)).outcome is Outcome.SAFE
+    verdict = planguard.check(plan(8, 12))
+    assert verdict.outcome in {Outcome.DEADLOCK, Outcome.MISMATCH}
+    assert verdict.errors
+
+
+def test_a_tensor_that_one_rank_never_submits_stalls_the_others() -> None:
+    """Negotiated: what one rank lacks is never launched, and who waits for it is stuck."""
+    full = settle([[gradient("a"), gradient("b")]])
+    short = settle([[gradient("a")]])
+    plan = plan_of([full, full, short], coordination="negotiated")
+    for model in ("gloo", "nccl"):
+        assert planguard.check(plan, model=model).outcome is Outcome.DEADLOCK
+
+
+def test_negotiated_members_of_two_dtypes() -> None:
+    """Two negotiated buffers of one group, one per dtype, are launched in one agreed order."""
+    halves = [gradient(name) | {"dtype": "f16"} for name in "ab"]
+    singles = [gradient(name) | {"dtype": "f32"} for name in "cd"]
+    first = settle([[*halves, *singles]])
+    second = settle([[*singles], [*halves]])
+    plan = plan_of([first, second], coordination="negotiated")
+    spec = plan["fusion"][0]
+    plan["fusion"] = [
+        spec | {"id": "f16", "members": ["a", "b"]},
+        spec | {"id": "f32", "members": ["c", "d"]},
+    ]
+    for model in ("gloo", "nccl"):
+        verdict = planguard.check(plan, model=model)
+        assert verdict.outcome is Outcome.SAFE, verdict.reasons
+        assert "coordinated-fusion" in verdict.assumptions
+
+
 UNDECIDED = {
-    "other communication in the block": [
-        {"op": "unordered", "body": [gradient("a"), gradient("b"), BARRIER]},
+    "several dtypes in one flush": [
+        {
+            "op": "unordered",
+            "body": [gradient("a") | {"dtype": "f16"}, gradient("b") | {"dtype": "f32"}],
+        },
         {"op": "wait", "work": ["a", "b"]},
     ],
-    "waited for before its flush": [
-        {"op": "unordered", "body": [gradient("a")]},
-        {"op": "wait", "work": "a"},
-        {"op": "unordered", "body": [gradient("b")]},
-        {"op": "wait", "work": "b"},
-    ],
-    "polled": [
+    "a wait for one of several": [
         {"op": "unordered", "body": [gradient("a"), gradient("b")]},
-        {"op": "test", "work": "a"},
-        {"op": "wait", "work": ["a", "b"]},
+        {"op": "wait", "work": ["a", "b"], "mode": "any"},
     ],
-    "synchronous member": [
-        {"op": "unordered", "body": [{"op": "all_reduce", "bytes": 4, "id": "a", "label": "a"}]},
+    "a stream of its own": [
+        {"op": "unordered", "body": [gradient("a") | {"stream": "side"}]},
+        {"op": "wait", "work": ["a"]},
     ],
 }
 
 
 @pytest.mark.parametrize("why", UNDECIDED)
 def test_what_is_not_decided_is_unknown(why: str) -> None:
-    """Uses of a buffer outside the exact rules are UNKNOWN with a reason, not SAFE."""
+    """Uses of a buffer that have no meaning here are UNKNOWN with a reason, not SAFE."""
     program = UNDECIDED[why]
     plan = plan_of([program, program], cap_bytes=64, membership="fill")
     verdict = planguard.check(plan)
@@ -227,18 +402,25 @@ def test_what_is_not_decided_is_unknown(why: str) -> None:
     assert verdict.reasons
 
 
-def test_agreed_flush_beside_other_communication_is_unknown() -> None:
-    """A flush that a coordinator launches at a time of its own may pass other collectives."""
-    program = [
-        {"op": "unordered", "body": [gradient("a"), gradient("b")]},
-        BARRIER,
-        {"op": "wait", "work": ["a", "b"]},
-    ]
-    plan = plan_of([program, program], cap_bytes=4)
-    plan["fusion"][0]["coordination"] = "negotiated"
-    assert planguard.check(plan).outcome is Outcome.UNKNOWN
-    plan["fusion"][0]["coordination"] = "rank0-broadcast"
-    assert planguard.check(plan).outcome is Outcome.SAFE
+def test_agreed_flush_beside_other_communication() -> None:
+    """A flush that a coordinator launches at a time of its own may pass collectives of its group;
+    those of other groups it cannot hold up where groups are independent.
+    """
+
+    def plan(beside: dict[str, Any], coordination: str) -> dict[str, Any]:
+        program = [
+            {"op": "unordered", "body": [gradient("a"), gradient("b")]},
+            beside,
+            {"op": "wait", "work": ["a", "b"]},
+        ]
+        found = plan_of([program, program], cap_bytes=4, coordination=coordination)
+        return found | {"groups": {"pair": {"ranks": [0, 1]}}}
+
+    other = {"op": "all_reduce", "group": "pair", "bytes": 4, "label": "x"}
+    assert planguard.check(plan(BARRIER, "negotiated")).outcome is Outcome.UNKNOWN
+    assert planguard.check(plan(BARRIER, "rank0-broadcast")).outcome is Outcome.SAFE
+    assert planguard.check(plan(other, "negotiated"), model="gloo").outcome is Outcome.SAFE
+    assert planguard.check(plan(other, "negotiated"), model="nccl").outcome is Outcome.UNKNOWN
 
 
 def on_mesh(**buffer: Any) -> dict[str, Any]:

@@ -1,0 +1,256 @@
+"""Plans with fused buffers by brute force: every order of readiness of every rank, played through.
+
+Shares nothing with the library. A plan is a flat document: one list of actions per rank, blocks
+``unordered`` with plain actions inside, fused buffers over groups with explicit ranks. Every way in
+which the ranks can run becomes a plan without buffers, which the enumerator decides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+from oracle.enumerator import Effort, enumerate_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Item = dict[str, Any]
+WAITS = ("wait", "test", "drop")
+
+
+def outcome_of(plan: Item, model: str) -> str:
+    """Return the outcome over all orders of readiness."""
+    seen = {
+        enumerate_plan(fixed, model, Effort(verify=0)).outcome for fixed in every_execution(plan)
+    }
+    if "MISMATCH" in seen:
+        return "MISMATCH"
+    return seen.pop() if len(seen) == 1 else "POTENTIAL_DEADLOCK"
+
+
+def every_execution(plan: Item) -> list[Item]:
+    """Return the plans without buffers that a plan can become, each once."""
+    programs = [plan["ranks"][str(rank)]["actions"] for rank in range(plan["world_size"])]
+    ways = []
+    for rank, program in enumerate(programs):
+        found: dict[str, tuple[list[Item], Item]] = {}
+        for order in orders(program):
+            played = Play(plan, rank).run(order)
+            found[json.dumps(played)] = played
+        ways.append(list(found.values()))
+    plans = []
+    for chosen in itertools.product(*ways):
+        groups = {**plan.get("groups", {})}
+        for _, more in chosen:
+            groups |= more
+        ranks = {str(rank): {"actions": actions} for rank, (actions, _) in enumerate(chosen)}
+        plans.append({"schema": plan["schema"], "world_size": plan["world_size"],
+                      "groups": groups, "ranks": ranks})  # fmt: skip
+    return plans
+
+
+def orders(program: list[Item]) -> Iterator[list[Item]]:
+    """Yield a program with its blocks in every order that `after` admits."""
+    choices = []
+    for item in program:
+        if item["op"] != "unordered":
+            choices.append([[item]])
+            continue
+        body = item["body"]
+        ids = {one["id"]: at for at, one in enumerate(body) if "id" in one}
+        needs = [[ids[name] for name in one.get("after", ())] for one in body]
+        choices.append(
+            [
+                [{k: v for k, v in body[at].items() if k != "after"} for at in order]
+                for order in itertools.permutations(range(len(body)))
+                if all(order.index(n) < order.index(at) for at in order for n in needs[at])
+            ]
+        )
+    for parts in itertools.product(*choices):
+        yield [item for part in parts for item in part]
+
+
+class Play:
+    """One rank that issues its actions in a given order."""
+
+    def __init__(self, plan: Item, rank: int) -> None:
+        self.plan, self.rank = plan, rank
+        self.out: list[Item] = []
+        self.groups: Item = {}
+        self.handles: dict[str, str] = {}
+        self.done: dict[str, str] = {}
+        self.waited: set[str] = set()
+        self.works: dict[str, str] = {}
+        self.buffers = [Buffer(plan, spec, self) for spec in plan.get("fusion", ())]
+
+    def run(self, order: list[Item]) -> tuple[list[Item], Item]:
+        """Return the actions issued and the groups that they need."""
+        mine = {}
+        for item in order:
+            if "id" in item and "work" in item:
+                self.works[item["work"]] = item["id"]
+            if "id" in item:
+                mine[item["id"]] = item
+        for buffer in self.buffers:
+            buffer.begin(mine)
+        for item in order:
+            buffer = next((b for b in self.buffers if item.get("id") in b.members), None)
+            if buffer is not None:
+                buffer.ready(item)
+                if not item.get("async") and not self.wait_for([item["id"]], []):
+                    break
+            elif item["op"] in WAITS and self.names(item):
+                names = [self.works[name] for name in self.names(item)]
+                rest = [name for name in self.list(item) if name not in self.names(item)]
+                if item["op"] == "wait" and not self.wait_for(names, rest):
+                    break
+            else:
+                self.out.append(item)
+        return self.out, self.groups
+
+    @staticmethod
+    def list(item: Item) -> list[str]:
+        work = item["work"]
+        return work if isinstance(work, list) else [work]
+
+    def names(self, item: Item) -> list[str]:
+        """Return the handles of members that a wait names."""
+        members = {name for buffer in self.buffers for name in buffer.members}
+        return [name for name in self.list(item) if self.works.get(name) in members]
+
+    def wait_for(self, ids: list[str], rest: list[str]) -> bool:
+        """Wait for members; False if one of them is never sent."""
+        handles = list(rest)
+        for name in ids:
+            buffer = next(b for b in self.buffers if name in b.members)
+            if name not in self.done:
+                buffer.waited(name)
+            if name not in self.done:
+                self.block(buffer)
+                return False
+            if self.done[name] not in self.waited:
+                handles.append(self.done[name])
+                self.waited.add(self.done[name])
+        handles = list(dict.fromkeys(handles))
+        if handles:
+            self.out.append({"op": "wait", "work": handles})
+        return True
+
+    def block(self, buffer: Buffer) -> None:
+        peer = next(rank for rank in buffer.ranks if rank != self.rank)
+        name = f"nobody {self.rank}"
+        self.groups[name] = {"ranks": sorted([peer, self.rank])}
+        self.out.append({"op": "recv", "peer": peer, "group": name, "bytes": 1})
+
+    def send(self, items: list[Item], group: str) -> None:
+        """Issue members as one collective."""
+        handle = f"flush{len(self.done)}"
+        for item in items:
+            self.done[item["id"]] = handle
+        action = {"op": items[0]["op"], "async": True, "work": handle, "group": group}
+        action["label"] = " ".join(item["label"] for item in items)
+        action["bytes"] = sum(item["bytes"] for item in items)
+        self.out.append(action)
+
+
+class Buffer:
+    """A fused buffer on one rank, as docs/explanation/fused-buffers.md describes it."""
+
+    def __init__(self, plan: Item, spec: Item, play: Play) -> None:
+        self.play, self.spec, self.plan = play, spec, plan
+        self.group = spec.get("group", "world")
+        world = list(range(plan["world_size"]))
+        self.ranks = world if self.group == "world" else plan["groups"][self.group]["ranks"]
+        self.members = spec["members"]
+        self.fills = spec.get("membership", "fill") == "fill"
+        self.agreed = spec.get("coordination", "none")
+        self.cap = spec.get("cap_bytes")
+
+    def begin(self, mine: dict[str, Item]) -> None:
+        """Lay out what is known before anything is ready."""
+        self.mine = mine
+        self.here = [name for name in self.members if name in mine]
+        count = self.spec.get("buffers", 1)
+        self.lists = [self.here[k::count] for k in range(count) if self.here[k::count]]
+        self.inside: list[list[str]] = [[] for _ in self.lists]
+        self.came: set[str] = set()
+        self.sent = 0
+        if self.agreed == "rank0-broadcast":
+            self.buckets = self.of_first_rank()
+        else:
+            self.buckets = [self.pack(names, mine) for names in self.lists]
+
+    def pack(self, names: list[str], items: dict[str, Item]) -> list[list[str]]:
+        cap = sum(items[n]["bytes"] for n in self.here or names) if self.cap is None else self.cap
+        buckets: list[list[str]] = []
+        for name in names:
+            held = sum(items[other]["bytes"] for other in buckets[-1]) if buckets else 0
+            if not buckets or held + items[name]["bytes"] > cap:
+                buckets.append([])
+            buckets[-1].append(name)
+        return buckets
+
+    def of_first_rank(self) -> list[list[list[str]]]:
+        items: dict[str, Item] = {}
+        for item in self.plan["ranks"][str(self.ranks[0])]["actions"]:
+            for one in item["body"] if item["op"] == "unordered" else [item]:
+                if one.get("id") in self.members:
+                    items[one["id"]] = one
+        theirs = [name for name in self.members if name in items]
+        count = self.spec.get("buffers", 1)
+        lists = [theirs[k::count] for k in range(count) if theirs[k::count]]
+        mine, self.here = self.here, theirs
+        found = [self.pack(names, items) for names in lists]
+        self.here = mine
+        return found
+
+    def ready(self, item: Item) -> None:
+        """Take a member that became ready."""
+        name = item["id"]
+        self.came.add(name)
+        if self.agreed == "negotiated":  # leaves when all have it: matched by its name alone
+            group = f"{name} of {self.group}"
+            self.play.groups[group] = {"ranks": self.ranks}
+            self.play.send([item], group)
+        elif self.agreed == "none" and self.fills:
+            inside = next(i for i, names in zip(self.inside, self.lists, strict=True)
+                          if name in names)  # fmt: skip
+            cap = sum(self.mine[n]["bytes"] for n in next(x for x in self.lists if name in x))
+            cap = cap if self.cap is None else self.cap
+            if inside and sum(self.mine[n]["bytes"] for n in inside) + item["bytes"] > cap:
+                self.flush(inside)
+            inside.append(name)
+        else:
+            self.launch()
+
+    def waited(self, name: str) -> None:
+        """Give a filled buffer away because something in it is waited for."""
+        for inside in self.inside:
+            if name in inside:
+                self.flush(inside)
+
+    def flush(self, inside: list[str]) -> None:
+        names = sorted(inside, key=self.members.index)
+        inside.clear()
+        self.play.send([self.mine[name] for name in names], self.group)
+
+    def launch(self) -> None:
+        """Send the fixed buckets whose time has come."""
+        every = [bucket for buckets in self.buckets for bucket in buckets]
+        every.sort(key=lambda bucket: self.members.index(bucket[-1]))
+        if self.agreed != "none" or self.spec.get("launch") == "ordered":
+            while self.sent < len(every) and self.came >= set(every[self.sent]):
+                self.sent += 1
+                self.flush(list(every[self.sent - 1]))
+            return
+        last = []
+        if self.spec.get("drain") == "ordered":
+            last = [buckets[-1] for buckets in self.buckets]
+        for bucket in [b for buckets in self.buckets for b in buckets if b not in last]:
+            if self.came >= set(bucket) and bucket[0] not in self.play.done:
+                self.flush(list(bucket))
+        if self.came == set(self.here):
+            for bucket in last:
+                self.flush(list(bucket))
