@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from planguard.audit import audit
     from planguard.errors import PlanError, PlanGuardError, UnsafePlanError, UsageError
     from planguard.explain import explain
+    from planguard.guard.guard import Guard
     from planguard.options import CheckOptions
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.groups import ProcessGroup
@@ -48,6 +49,7 @@ _HOMES = {
     "Approximation": "planguard.verdict",
     "CheckOptions": "planguard.options",
     "Finding": "planguard.verdict",
+    "Guard": "planguard.guard.guard",
     "Outcome": "planguard.verdict",
     "Plan": "planguard.plan.plan",
     "PlanBuilder": "planguard.plan.builder",
@@ -70,6 +72,7 @@ __all__ = [
     "Approximation",
     "CheckOptions",
     "Finding",
+    "Guard",
     "Outcome",
     "Plan",
     "PlanBuilder",

@@ -1,0 +1,171 @@
+"""The store of answers: by word form first, by rank form second, least recently used out first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from planguard.guard.signature import is_reordered
+from planguard.parametric.lazy import LazyVerdict
+from planguard.verdict import PlanInfo, Stats, Verdict
+
+if TYPE_CHECKING:
+    from planguard.guard.signature import CommunicationSignature, Named
+    from planguard.verdict import Outcome
+
+TIMED = frozenset({"PG903"})
+"""Codes that tell of a budget: another try may decide the plan, so nothing is kept."""
+
+
+@dataclass(frozen=True)
+class GuardStats:
+    """What a guard did so far.
+
+    Attributes:
+        hits: Checks that were answered from the cache.
+        misses: Checks that were decided.
+        renamed: Hits of plans whose ranks or names differ from those of the plan decided.
+        explained: Full checks of cached plans whose findings somebody looked at.
+        entries: Answers in the cache.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    renamed: int = 0
+    explained: int = 0
+    entries: int = 0
+
+    @property
+    def checks(self) -> int:
+        """Number of checks."""
+        return self.hits + self.misses
+
+    @property
+    def rate(self) -> float:
+        """Share of the checks that were hits, 0 to 1."""
+        return self.hits / self.checks if self.checks else 0.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is kept of a decided plan.
+
+    Attributes:
+        names: Names of data of the plan that was decided, by place.
+        outcome: Its outcome.
+        models: Its outcome under every model that was asked.
+        codes: Codes of its findings, most severe first; None where they were not seen.
+        bare: The verdict, if it names no rank, label or action, so that it holds as it is.
+        text: The bytes of the plan that was decided, and its verdict, if the plan has a text.
+    """
+
+    names: Named
+    outcome: Outcome
+    models: dict[str, Outcome]
+    codes: tuple[str, ...] | None = None
+    bare: Verdict | None = None
+    text: tuple[bytes, Verdict] | None = None
+
+
+def answer_of(names: Named, verdict: Verdict, text: bytes) -> Answer:
+    """Return what to keep of a verdict; of one that is not explained yet only its outcome.
+
+    Args:
+        names: Names of data of the plan.
+        verdict: Its verdict, from a full check.
+        text: The bytes the plan was read from.
+    """
+    if isinstance(verdict, LazyVerdict) and not verdict.is_complete:
+        return Answer(names, verdict.outcome, verdict.models)
+    says = (
+        verdict.findings,
+        verdict.safe_iff,
+        verdict.reasons,
+        verdict.approximations,
+        verdict.core,
+        verdict.certificate,
+    )
+    bare = None if any(says) else replace(verdict, plan=PlanInfo(), stats=Stats())
+    codes = tuple(dict.fromkeys(finding.code for finding in verdict.findings))
+    return Answer(names, verdict.outcome, verdict.models, codes, bare, (text, verdict))
+
+
+class AnswerCache:
+    """Answers by signature; every method may be called from any thread."""
+
+    def __init__(self, max_entries: int) -> None:
+        self._max = max_entries
+        self._lock = Lock()
+        self._words: OrderedDict[Any, list[Answer]] = OrderedDict()
+        self._ranks: OrderedDict[Any, list[Answer]] = OrderedDict()
+        self._counts = {"hits": 0, "misses": 0, "renamed": 0, "explained": 0}
+
+    @property
+    def stats(self) -> GuardStats:
+        """What happened so far."""
+        with self._lock:
+            return GuardStats(**self._counts, entries=sum(map(len, self._words.values())))
+
+    def count(self, what: str) -> None:
+        """Add one to a counter of ``GuardStats``."""
+        with self._lock:
+            self._counts[what] += 1
+
+    def clear(self) -> None:
+        """Forget all answers; the counters stay."""
+        with self._lock:
+            self._words.clear()
+            self._ranks.clear()
+
+    def find(self, signature: CommunicationSignature) -> Answer | None:
+        """Return the answer for a signature, or None.
+
+        A plan with the ranks of another one permuted is found by its rank form, and is then known
+        by its words as well.
+        """
+        key = (signature.question, signature.words)
+        with self._lock:
+            known = _fitting(self._words, key, signature.names)
+            has_words = bool(self._ranks)
+        if known is not None or not has_words or signature.ranks is None:
+            return known
+        key = (signature.question, signature.ranks.form)
+        with self._lock:
+            known = _fitting(self._ranks, key, signature.ranks.names)
+        if known is None:
+            return None
+        own = replace(known, names=signature.names, codes=None, text=None)
+        self._keep(self._words, (signature.question, signature.words), own)
+        self.count("renamed")
+        return own
+
+    def add(self, signature: CommunicationSignature, verdict: Verdict) -> None:
+        """Keep a verdict, unless it tells of a budget."""
+        if verdict.unknown and any(finding.code in TIMED for finding in verdict.findings):
+            return
+        answer = answer_of(signature.names, verdict, signature.plan.source)
+        self._keep(self._words, (signature.question, signature.words), answer)
+        if signature.ranks is not None:
+            alike = replace(answer, names=signature.ranks.names, text=None)
+            self._keep(self._ranks, (signature.question, signature.ranks.form), alike)
+
+    def _keep(self, table: OrderedDict[Any, list[Answer]], key: Any, answer: Answer) -> None:
+        with self._lock:
+            same = [kept for kept in table.pop(key, []) if kept.names != answer.names]
+            table[key] = [*same, answer][-8:]
+            while len(table) > self._max:
+                table.popitem(last=False)
+
+
+def _fitting(table: OrderedDict[Any, list[Answer]], key: Any, names: Named) -> Answer | None:
+    """Return the answer of a plan that differs by new names only."""
+    answers = table.get(key)
+    if answers is None:
+        return None
+    table.move_to_end(key)
+    same = next((answer for answer in answers if answer.names == names), None)
+    if same is not None:
+        return same
+    return next((answer for answer in answers if not is_reordered(answer.names, names)), None)

@@ -1,0 +1,238 @@
+"""Guard: a reusable check for search loops, with a cache by communication signature."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from planguard import kernels
+from planguard.engine import check_plan
+from planguard.errors import UsageError
+from planguard.guard.cache import Answer, AnswerCache, GuardStats
+from planguard.guard.signature import communication_signature
+from planguard.options import CheckOptions
+from planguard.parametric.check import check_symbolic
+from planguard.parametric.lazy import LazyVerdict
+from planguard.plan.plan import Plan
+from planguard.verdict import PlanInfo, Stats, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planguard.guard.incremental import Incremental
+    from planguard.guard.nogood import Nogood
+
+
+SYMBOLIC = 4096
+"""World size from which on plans with a mesh are decided on their smallest equivalent instance."""
+
+
+class Guard:
+    """Checks the candidates of a search; plans that communicate alike are decided once.
+
+    One guard may be used from several threads. Verdicts are those of ``planguard.check``; of a
+    cached one the outcome is there at once, and the findings are made by a full check of the
+    asking plan when they are first looked at.
+
+    Example:
+        >>> from planguard import Guard, PlanBuilder
+        >>> builder = PlanBuilder(2)
+        >>> for rank in range(2):
+        ...     builder.program(rank).all_reduce(bytes=4)
+        >>> guard = Guard(model="gloo")
+        >>> guard.check(builder.build()).outcome.value
+        'SAFE'
+
+    Args:
+        model: One of the nine models, or ``"all"``; the plan's own, else ``nccl``, if None.
+        budget: Seconds for the parts of one check that are not linear.
+        max_entries: Answers that are kept; the least recently used go first. 0 keeps none.
+        options: All options at once; ``model`` and ``budget`` override it.
+        load: What turns a candidate that is not a ``Plan`` into one; without it, candidates have
+            to be plans, files, bytes or documents of the plan format.
+
+    Raises:
+        UsageError: ``max_entries`` is negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        budget: float | None = None,
+        max_entries: int = 10_000,
+        options: CheckOptions | None = None,
+        load: Callable[[Any], Plan] | None = None,
+    ) -> None:
+        if max_entries < 0:
+            raise UsageError("max_entries is negative", hint="0 switches the cache off")
+        chosen = options or CheckOptions()
+        if model is not None:
+            chosen = replace(chosen, model=model)
+        if budget is not None:
+            chosen = replace(chosen, budget=budget)
+        self.options = chosen
+        self._load = load or _read
+        self._cache = AnswerCache(max_entries) if max_entries else None
+        self._decided = 0
+        self._lock = Lock()
+
+    @property
+    def stats(self) -> GuardStats:
+        """Hits, misses and their rate so far."""
+        if self._cache is None:
+            return GuardStats(misses=self._decided)
+        return self._cache.stats
+
+    def clear(self) -> None:
+        """Forget all answers; the statistics stay."""
+        if self._cache is not None:
+            self._cache.clear()
+
+    def check(self, candidate: Any) -> Verdict:
+        """Decide a candidate, or answer from the cache.
+
+        Args:
+            candidate: A ``Plan``, or what ``load`` takes.
+
+        Raises:
+            PlanError: The candidate cannot be read, or the model is unknown.
+        """
+        started = time.perf_counter()
+        plan = candidate if isinstance(candidate, Plan) else self._load(candidate)
+        if self._cache is None:
+            with self._lock:
+                self._decided += 1
+            return self._decide(plan)
+        signature = communication_signature(plan, self.options)
+        known = self._cache.find(signature)
+        if known is None:
+            verdict = self._decide(plan)
+            self._cache.count("misses")
+            self._cache.add(signature, verdict)
+            return verdict
+        self._cache.count("hits")
+        return self._answer(plan, known, started)
+
+    def _decide(self, plan: Plan) -> Verdict:
+        if plan.world_size >= SYMBOLIC and plan.mesh is not None:
+            return check_symbolic(plan, self.options)
+        return check_plan(plan, self.options)
+
+    def _answer(self, plan: Plan, known: Answer, started: float) -> Verdict:
+        if known.text is not None and plan.source and plan.source == known.text[0]:
+            verdict = known.text[1]
+            stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1e3)
+            return replace(verdict, plan=_info(plan), stats=stats)
+        if known.bare is not None:
+            return replace(
+                known.bare,
+                plan=_info(plan),
+                stats=_stats(plan, started),
+                native=kernels.IMPLEMENTATION == "native",
+            )
+        return LazyVerdict.of(
+            lambda: self._explain(plan),
+            outcome=known.outcome,
+            models=known.models,
+            plan=_info(plan),
+        )
+
+    def _explain(self, plan: Plan) -> Verdict:
+        if self._cache is not None:
+            self._cache.count("explained")
+        return check_plan(plan, self.options)
+
+    def codes(self, candidate: Any) -> tuple[str, ...]:
+        """Return the codes of the findings, most severe first, from the cache where it knows them.
+
+        Args:
+            candidate: A ``Plan``, or what ``load`` takes.
+
+        Raises:
+            PlanError: The candidate cannot be read, or the model is unknown.
+        """
+        plan = candidate if isinstance(candidate, Plan) else self._load(candidate)
+        if self._cache is None:
+            return _codes(check_plan(plan, self.options))
+        signature = communication_signature(plan, self.options)
+        known = self._cache.find(signature)
+        if known is not None and known.codes is not None:
+            return known.codes
+        verdict = check_plan(plan, self.options)
+        self._cache.add(signature, verdict)
+        return _codes(verdict)
+
+    def nogood(self, candidate: Any, verdict: Verdict | None = None) -> Nogood | None:
+        """Return what is wrong with an unsafe candidate as a predicate on other plans.
+
+        Args:
+            candidate: A ``Plan``, or what ``load`` takes.
+            verdict: Its verdict, if it is known.
+
+        Returns:
+            The predicate, or None where no part of the plan alone makes it unsafe (see
+            ``planguard.guard.nogood``).
+        """
+        from planguard.guard.nogood import make_nogood
+
+        plan = candidate if isinstance(candidate, Plan) else self._load(candidate)
+        return make_nogood(plan, verdict or self.check(plan), self.options)
+
+    def incremental(self, base: Any) -> Incremental:
+        """Return a checker for small edits of one plan.
+
+        Args:
+            base: A ``Plan``, or what ``load`` takes.
+
+        Raises:
+            PlanError: The plan cannot be read, or the model is unknown.
+        """
+        from planguard.guard.incremental import Incremental
+
+        plan = base if isinstance(base, Plan) else self._load(base)
+        return Incremental(plan, self.options)
+
+
+def _codes(verdict: Verdict) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(finding.code for finding in verdict.findings))
+
+
+def _read(candidate: Any) -> Plan:
+    from planguard.plan.format import read
+
+    if isinstance(candidate, (str, bytes, dict)) or hasattr(candidate, "__fspath__"):
+        return read(candidate)
+    raise UsageError(
+        f"a {type(candidate).__name__} is not a plan",
+        hint="Guard(load=planguard.load) takes what an adapter reads",
+    )
+
+
+def _info(plan: Plan) -> PlanInfo:
+    return PlanInfo(
+        file=plan.file,
+        name=plan.name,
+        sha256=plan.sha256 if plan.source else None,
+        planner=plan.planner,
+    )
+
+
+def _stats(plan: Plan, started: float) -> Stats:
+    return Stats(
+        ranks=plan.world_size,
+        actions=plan.actions,
+        groups=count_groups(plan),
+        classes=len(plan.code.programs),
+        ms=(time.perf_counter() - started) * 1e3,
+    )
+
+
+def count_groups(plan: Plan) -> int:
+    """Return the number of groups, one for every setting of a family's other coordinates."""
+    return sum(
+        1 if not group.is_family else plan.world_size // group.size(plan.mesh)
+        for group in plan.groups
+    )

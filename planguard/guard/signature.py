@@ -1,0 +1,197 @@
+"""The canonical communication signature of a plan: equal signatures, equal verdicts.
+
+Two forms of one plan, both compared as values and never by a digest alone:
+
+* the **word form**: the compiled plan without its names. Groups, labels, handles, templates and
+  source lines are numbers there already, so a renamed plan has the same words.
+* the **rank form**: the same with ranks renumbered along the communication itself
+  (``planguard.guard.canonical``), so a plan whose ranks are permuted has the same form.
+
+Either form determines the plan up to such a renaming. A form that is not canonical, because of a
+tie that was not resolved, only misses a plan that could have shared an answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from planguard.guard.canonical import RankForm, rank_form
+from planguard.options import DEFAULT_MODEL, CheckOptions
+from planguard.plan.nodes import Coalesced
+
+if TYPE_CHECKING:
+    from planguard.plan.code import Program, Signature
+    from planguard.plan.plan import Plan
+
+Named = tuple[tuple[Any, str], ...]
+"""Place and text of the names that say which data a communication moves."""
+
+
+@dataclass(frozen=True)
+class CommunicationSignature:
+    """What of a plan and of the options of a check decides the verdict.
+
+    Attributes:
+        plan: The plan.
+        question: Options of the check, with the execution model that holds.
+        words: The word form.
+    """
+
+    plan: Plan
+    question: tuple[Any, ...]
+    words: tuple[Any, ...]
+
+    @cached_property
+    def ranks(self) -> RankForm | None:
+        """The rank form; None where it would cost more than a check, or ranks must stay."""
+        return rank_form(self.plan)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the finest form there is: to group plans and to name files, never to merge."""
+        form = self.words if self.ranks is None else self.ranks.form
+        text = marshal.dumps((repr(self.question), form), 2)
+        return hashlib.sha256(text).hexdigest()
+
+    @cached_property
+    def names(self) -> Named:
+        """Labels, ids and tensors, each with its place in the word form."""
+        return names_of(self.plan)
+
+
+def communication_signature(
+    plan: Plan, options: CheckOptions | None = None
+) -> CommunicationSignature:
+    """Return the communication signature of a plan under the options of a check.
+
+    Args:
+        plan: A plan that passed the door.
+        options: Options of the check; the defaults if None.
+    """
+    options = options or CheckOptions()
+    return CommunicationSignature(plan, question_of(plan, options), word_form(plan))
+
+
+def question_of(plan: Plan, options: CheckOptions) -> tuple[Any, ...]:
+    """Return what is asked of a plan: every option, and the model that holds."""
+    own = plan.model or DEFAULT_MODEL
+    return (options, own if options.model in {None, "all"} else options.model)
+
+
+def word_form(plan: Plan) -> tuple[Any, ...]:
+    """Return the compiled plan without its names, as one hashable value."""
+    code = plan.code
+    form: list[Any] = [
+        code.world_size,
+        code.mesh_sizes.tobytes(),
+        code.group_kind.tobytes(),
+        code.group_off.tobytes(),
+        code.group_members.tobytes(),
+        code.group_mask.tobytes(),
+        tuple((group.backend, group.created) for group in plan.groups),
+        code.refs.tobytes(),
+        tuple(program.code.tobytes() for program in code.programs),
+        tuple(program.n_slots for program in code.programs),
+        code.rank_program.tobytes(),
+        tuple(map(signature_key, code.signatures)),
+        code.label_pool.tobytes(),
+        code.aux.tobytes(),
+        tuple(map(facts_of, code.programs)),
+    ]
+    if plan.fusion:
+        form.append(_fusion_key(plan))
+    if plan.approximations:
+        form.append(repr(plan.approximations))
+    return tuple(form)
+
+
+def signature_key(signature: Signature) -> tuple[Any, ...]:
+    """Return a signature as a tuple that hashes and marshals."""
+    return (
+        int(signature.kind),
+        signature.bytes,
+        signature.count,
+        signature.dtype,
+        signature.reduce_op,
+        signature.root,
+        signature.layout,
+        signature.splits,
+        signature.any_size,
+    )
+
+
+def facts_of(program: Program) -> tuple[Any, ...]:
+    """Return what findings need and instructions do not say: buffers, and slots of a pipeline."""
+    facts: list[Any] = []
+    for place, node in enumerate(program.nodes):
+        is_slot = node.stage is not UNSET and node.mb is not UNSET
+        if is_slot or node.reads is not UNSET or node.writes is not UNSET:
+            facts.append((place, is_slot, _names(node.reads), _names(node.writes)))
+        if node.__class__ is Coalesced:
+            parts = tuple((_names(part.reads), _names(part.writes)) for part in node.ops)
+            facts.append((place, parts))
+    return tuple(facts)
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    return () if names is UNSET else tuple(names)
+
+
+def _fusion_key(plan: Plan) -> tuple[Any, ...]:
+    """Return the fused buffers, and where the ids are that they name."""
+    places = tuple(
+        tuple((place, node.id) for place, node in enumerate(program.nodes) if node.id is not UNSET)
+        for program in plan.code.programs
+    )
+    index = {group.name: number for number, group in enumerate(plan.groups)}
+    buffers = tuple(
+        (
+            None if spec.group is UNSET else index[spec.group],
+            *(
+                repr(getattr(spec, name))
+                for name in spec.__struct_fields__
+                if name not in {"id", "group"}
+            ),
+        )
+        for spec in plan.fusion
+    )
+    return buffers, places
+
+
+def names_of(plan: Plan) -> Named:
+    """Return the names that say which data a communication moves, with their places.
+
+    A label that stands elsewhere in another plan is not a renaming but another order; see
+    ``is_reordered``.
+    """
+    code = plan.code
+    named: list[tuple[Any, str]] = list(enumerate(code.label_names))
+    for index, program in enumerate(code.programs):
+        for place, node in enumerate(program.nodes):
+            if node.id is not UNSET:
+                named.append(((index, place), node.id))
+            tensor = getattr(node, "tensor", UNSET)
+            if tensor is not UNSET:
+                named.append(((index, place, 0), tensor))
+    return tuple(named)
+
+
+def is_reordered(known: Named, asked: Named) -> bool:
+    """Tell whether a name of one plan stands at another place of the other.
+
+    Renaming two labels into each other gives the plan in which two reductions changed places. Such
+    plans have equal verdicts, but an answer is not shared between them: a planner that compares two
+    orders gets two checks.
+    """
+    if known == asked:
+        return False
+    places: dict[str, set[Any]] = {}
+    for place, text in known:
+        places.setdefault(text, set()).add(place)
+    return any(text in places and place not in places[text] for place, text in asked)
