@@ -27,7 +27,8 @@ def hazard_findings(plan: Plan, model: str) -> list[Finding]:
     found = []
     code = plan.code
     ranks_of: dict[int, list[int]] = {}
-    hazards = find_hazards(code)
+    used = set(code.rank_program)  # a template that no rank runs is no finding
+    hazards = [hazard for hazard in find_hazards(code) if hazard.program in used]
     for index in {hazard.program for hazard in hazards}:
         ranks_of[index] = [r for r, program in enumerate(code.rank_program) if program == index]
     for hazard in hazards[: 10 * LIMIT]:

@@ -62,16 +62,19 @@ class _Walk:
 
     def block(self, start: int, end: int, action: int) -> int:
         """Walk instructions; return the number of actions they stand for."""
-        words, place, first = self.program.code, start, action
+        words, nodes, place, first = self.program.code, self.program.nodes, start, action
         while place < end:
-            kind = words[place * WORDS] & KIND_MASK
-            if kind == Kind.REPEAT:
+            op = words[place * WORDS]
+            kind, node = op & KIND_MASK, nodes[place]
+            if kind == _REPEAT:
                 times, body = words[place * WORDS + 1], words[place * WORDS + 2]
                 action += self._loop(place + 1, place + 1 + body, action, times)
                 place += body
-            elif kind != Kind.BIND:
-                member = words[place * WORDS] & MEMBER
-                self._step(place, kind, action - 1 if member else action)
+            elif kind != _BIND:
+                member = op & MEMBER
+                # Most actions start nothing, end nothing and name no buffer.
+                if op & ASYNC or kind in _ACTIVE or not node.reads is node.writes is UNSET:
+                    self._step(place, kind, action - 1 if member else action)
                 action += not member
             place += 1
         return action - first
@@ -134,9 +137,9 @@ class _Walk:
                 self._note("PG310", "error", message, action, flight.action)
 
     def _touch(self, node: Any, action: int, *, flies: bool) -> None:
-        reads, writes = _names(node.reads), _names(node.writes)
-        if not reads and not writes:
+        if node.reads is node.writes is UNSET:
             return
+        reads, writes = _names(node.reads), _names(node.writes)
         for flight in [*self.flying.values(), *self.loose]:
             shared = sorted((reads | writes) & (flight.reads | flight.writes))
             if not shared:
@@ -180,6 +183,20 @@ def _work(node: Any) -> str:
     work = getattr(node, "work", UNSET)
     return "" if work is UNSET else str(work)
 
+
+_REPEAT, _BIND = int(Kind.REPEAT), int(Kind.BIND)
+_ACTIVE = frozenset(
+    int(kind)
+    for kind in (
+        Kind.WAIT,
+        Kind.WAIT_MANY,
+        Kind.DROP,
+        Kind.EVENT_RECORD,
+        Kind.EVENT_WAIT,
+        Kind.DESTROY,
+    )
+)
+"""Kinds that end or record something; the others matter when they start or name a buffer."""
 
 _INTERESTING = {int(Kind.EVENT_WAIT), int(Kind.DESTROY), int(Kind.DROP)}
 
