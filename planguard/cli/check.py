@@ -32,6 +32,7 @@ class Check:
         add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
         add("--rules", action="store_true", help="advise on performance and structure (PG6xx)")
         add("--certificate", metavar="FILE", help="write a certificate of SAFE")
+        add("--for-all", action="append", metavar="DIM", help="decide every size of a dimension")
         fix.add_arguments(parser.add_argument_group("repair"))
         _add_output(parser.add_argument_group("output"))
         _add_gate(parser.add_argument_group("gate"))

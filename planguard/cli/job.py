@@ -116,7 +116,12 @@ class Job:
         )
         wanted = self.args.rules or asks_for_rules(self.settings)
         rules = self.settings.rules if wanted else False
-        verdict = api.check(plan, options=options, rules=rules)
+        if self.args.for_all:
+            from planguard.parametric import decide_for_all
+
+            verdict, plan = decide_for_all(plan, self.args.for_all, options)
+        else:
+            verdict = api.check(plan, options=options, rules=rules)
         if self.args.repair or self.args.fix:
             verdict = repaired(self.args, path, plan, verdict, options)
         explained = [f for f in verdict.findings if not f.code.startswith("PG6")]

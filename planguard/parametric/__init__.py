@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planguard.parametric.check import check_for_all, check_symbolic
+from planguard.parametric.check import check_for_all, check_symbolic, decide_for_all
 from planguard.parametric.dimensions import Replication, replications
 from planguard.parametric.instance import instance
 from planguard.parametric.lazy import LazyVerdict
@@ -12,6 +12,7 @@ __all__ = [
     "Replication",
     "check_for_all",
     "check_symbolic",
+    "decide_for_all",
     "instance",
     "replications",
 ]

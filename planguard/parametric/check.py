@@ -43,7 +43,19 @@ def check_for_all(
         options: What to check; the defaults if None.
 
     Raises:
-        UsageError: The mesh has no such dimension.
+        UsageError: The mesh has no such dimension, or a certificate is asked for.
+        PlanError: The model is unknown.
+    """
+    return decide_for_all(plan, dims, options)[0]
+
+
+def decide_for_all(
+    plan: Plan, dims: str | Iterable[str], options: CheckOptions | None = None
+) -> tuple[Verdict, Plan]:
+    """Do what ``check_for_all`` does, and return the instance that its findings speak of as well.
+
+    Raises:
+        UsageError: The mesh has no such dimension, or a certificate is asked for.
         PlanError: The model is unknown.
     """
     started = time.perf_counter()
@@ -54,15 +66,18 @@ def check_for_all(
         if name not in known:
             hint = f"dimensions of the mesh: {', '.join(known) or 'none'}"
             raise UsageError(f"no mesh dimension {name!r}", hint=hint)
+    if options.certificate:
+        hint = "a certificate is about one plan: check an instance of this one"
+        raise UsageError("no certificate for every size", hint=hint)
     varying = [known[name] for name in asked]
     fixed = [dim for dim in varying if dim.cutoff is None]
     if fixed:
-        return _not_replicated(plan, fixed, options)
+        return _not_replicated(plan, fixed, options), plan
     sizes = _smallest(known.values(), asked)
-    verdict = check_plan(instance(plan, sizes), options)
-    verdict = _for_every_size(plan, verdict, varying)
+    small = instance(plan, sizes) if sizes else plan
+    verdict = _for_every_size(plan, check_plan(small, options), varying)
     stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1e3)
-    return replace(verdict, stats=stats, plan=_info(plan))
+    return replace(verdict, stats=stats), small
 
 
 def check_symbolic(plan: Plan, options: CheckOptions | None = None) -> Verdict:
