@@ -1,0 +1,135 @@
+"""``planguard report``: what a plan moves, when, and why it gets stuck, as pictures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planguard.errors import UsageError
+from planguard.options import MODEL_NAMES
+from planguard.simulate.edges import ALGORITHMS
+
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
+
+FORMATS = ("text", "svg", "png", "perfetto")
+BINARY = frozenset({"png", "perfetto"})
+_BY_SUFFIX = {".txt": "text", ".svg": "svg", ".png": "png", ".gz": "perfetto", ".json": "perfetto"}
+
+_EPILOG = """\
+examples:
+  planguard report plan.json --format text          matrices, timeline and advice in the terminal
+  planguard report plan.json -o matrix.svg          the merged matrix of bytes
+  planguard report plan.json -o trace.json.gz       a trace for ui.perfetto.dev ("Open trace file")
+  planguard report plan.json -o sends.png --only primitive=send --counts
+"""
+
+
+class Report:
+    """Draw a plan: matrices of bytes and messages, a modeled timeline, advice."""
+
+    name = "report"
+    help = "matrices, timelines and other pictures of a plan"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.epilog = _EPILOG
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        add = parser.add_argument
+        add("input", metavar="PLAN", help="plan file or planner output")
+        add("--planner", metavar="NAME", help="adapter to read PLAN with")
+        add("--model", choices=MODEL_NAMES, metavar="NAME", help="execution model of the timeline")
+        add(
+            "-o", "--output", metavar="FILE", type=Path, help="write FILE; its suffix is the format"
+        )
+        add("--format", choices=FORMATS, help="what to write; text by default")
+        add("--force", action="store_true", help="overwrite FILE")
+        add("--algorithm", choices=ALGORITHMS, default="ring", help="how collectives move data")
+        add("--only", action="append", default=[], metavar="FIELD=VALUE",
+            help="draw this traffic only: family, primitive, group, dtype, phase")  # fmt: skip
+        add("--counts", action="store_true", help="draw messages instead of bytes")
+        add("--linear", action="store_true", help="linear color scale")
+        add("--by-node", action="store_true", help="one row per node")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Draw the plan; 0 whatever its verdict is.
+
+        Raises:
+            UsageError: An output that exists, a format that needs a file.
+            PlanError: The plan cannot be read.
+        """
+        chosen = _format(args)
+        if args.output is not None and args.output.exists() and not args.force:
+            raise UsageError(f"{args.output} exists", hint="--force overwrites it")
+        if chosen in BINARY and args.output is None and sys.stdout.isatty():
+            raise UsageError(f"{chosen} is binary", hint="name a file with -o")
+        from planguard import api
+
+        data = render(api.load(args.input, planner=args.planner), chosen, args)
+        if args.output is None:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+        else:
+            args.output.write_bytes(data)
+            print(f"wrote {args.output} ({len(data):,} bytes)", file=sys.stderr)
+        return 0
+
+
+def _format(args: argparse.Namespace) -> str:
+    if args.format is not None:
+        return str(args.format)
+    if args.output is None:
+        return "text"
+    found = _BY_SUFFIX.get(args.output.suffix)
+    if found is None:
+        hint = f"name one of {', '.join(_BY_SUFFIX)}, or give --format"
+        raise UsageError(f"no format has the suffix {args.output.suffix!r}", hint=hint)
+    return found
+
+
+def render(plan: Plan, chosen: str, args: argparse.Namespace) -> bytes:
+    """Return the picture of a plan in one format."""
+    if chosen == "text":
+        from planguard.report.pictures.summary_text import summary
+        from planguard.simulate.rules import advise
+
+        text = summary(plan, algorithm=args.algorithm, model=args.model, advice=advise(plan))
+        return text.encode()
+    if chosen == "perfetto":
+        from planguard.report.pictures.perfetto import perfetto
+        from planguard.simulate.schedule import schedule
+
+        return perfetto(schedule(plan, args.model))
+    return _matrix(plan, chosen, args)
+
+
+def _matrix(plan: Plan, chosen: str, args: argparse.Namespace) -> bytes:
+    from planguard.report.pictures.matrix_image import matrix_png, matrix_svg
+    from planguard.simulate.matrix import LARGEST, by_node, matrix
+    from planguard.simulate.traffic import traffic
+
+    wanted = _wanted(args.only)
+    title = ", ".join(wanted.values()) or "all traffic"
+    moved = traffic(plan, args.algorithm)
+    if args.by_node or plan.world_size > LARGEST:
+        found = by_node(moved, plan, title=title, **wanted)
+    else:
+        found = matrix(moved, title=title, **wanted)
+    if chosen == "svg":
+        return matrix_svg(found, counts=args.counts, log=not args.linear).encode()
+    return matrix_png(found, counts=args.counts, log=not args.linear)
+
+
+def _wanted(given: list[str]) -> dict[str, str]:
+    known = ("family", "primitive", "group", "dtype", "phase")
+    wanted = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if name not in known or not equals:
+            raise UsageError(
+                f"--only {text!r} is no FIELD=VALUE", hint=f"fields: {', '.join(known)}"
+            )
+        wanted[name] = value
+    return wanted

@@ -1,0 +1,1 @@
+"""Pictures of a plan: matrices and timelines as text, SVG, PNG and Perfetto traces."""

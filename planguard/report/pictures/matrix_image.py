@@ -1,0 +1,181 @@
+"""Communication matrices as SVG and PNG, deterministic bytes, no library."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from planguard.simulate.patterns import patterns
+from planguard.words import clean, size
+
+if TYPE_CHECKING:
+    from planguard.simulate.matrix import Matrix
+
+# Viridis, five stops: readable without color vision and in gray.
+_STOPS = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
+_NONE = (238, 238, 238)
+_LEFT, _TOP, _EDGE = 64, 72, 24
+
+
+def color(share: float) -> tuple[int, int, int]:
+    """Return the color of a value between 0 and 1."""
+    place = min(max(share, 0.0), 1.0) * (len(_STOPS) - 1)
+    low = min(int(place), len(_STOPS) - 2)
+    part = place - low
+    pairs = zip(_STOPS[low], _STOPS[low + 1], strict=True)
+    red, green, blue = (round(a + (b - a) * part) for a, b in pairs)
+    return red, green, blue
+
+
+def shares(numbers: Any, *, log: bool = True) -> Any:
+    """Return a matrix as shares of its largest value, on a log scale by default; -1: nothing."""
+    import numpy as np
+
+    scaled = np.log10(1 + numbers.astype(float)) if log else numbers.astype(float)
+    top = scaled.max()
+    return np.where(numbers > 0, scaled / top if top else 0.0, -1.0)
+
+
+def matrix_svg(matrix: Matrix, *, counts: bool = False, log: bool = True) -> str:
+    """Return a matrix as SVG, sender on x and receiver on y.
+
+    Args:
+        matrix: The matrix.
+        counts: Draw messages instead of bytes.
+        log: Logarithmic color scale.
+    """
+    numbers = matrix.counts if counts else matrix.bytes
+    n = len(matrix.labels)
+    cell = max(4, min(32, 640 // max(n, 1)))
+    width, height = _LEFT + n * cell + _EDGE + 96, _TOP + n * cell + 48
+    out = [
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11" role="img">'
+        ),
+        f"<title>{_text(_title(matrix, counts=counts))}</title>",
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        (
+            '<defs><pattern id="own" width="4" height="4" patternUnits="userSpaceOnUse">'
+            '<path d="M0 4L4 0" stroke="#444" stroke-width="0.7"/></pattern></defs>'
+        ),
+        f'<text x="{_LEFT}" y="20" font-size="14">{_text(_title(matrix, counts=counts))}</text>',
+        f'<text x="{_LEFT}" y="38" fill="#555">{_text(_subtitle(matrix))}</text>',
+        (
+            f'<text x="{_LEFT + n * cell / 2:g}" y="{_TOP + n * cell + 34}" text-anchor="middle">'
+            "sender</text>"
+        ),
+        (
+            f'<text transform="translate(14 {_TOP + n * cell / 2:g}) rotate(-90)" '
+            'text-anchor="middle">receiver</text>'
+        ),
+    ]
+    out += _cells(matrix, numbers, shares(numbers, log=log), cell)
+    out += _axis(matrix.labels, cell, n)
+    out += _legend(numbers, cell, n, counts=counts, log=log)
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def _title(matrix: Matrix, *, counts: bool) -> str:
+    what = "messages" if counts else "bytes"
+    return f"{matrix.title}: {what} between ranks"
+
+
+def _subtitle(matrix: Matrix) -> str:
+    named = ", ".join(p.name for p in patterns(matrix))
+    return f"{matrix.algorithm}, {matrix.basis}" + (f"; {named}" if named else "")
+
+
+def _cells(matrix: Matrix, numbers: Any, share: Any, cell: int) -> list[str]:
+    out = []
+    for src, sender in enumerate(matrix.labels):
+        for dst, receiver in enumerate(matrix.labels):
+            value = float(share[src, dst])
+            red, green, blue = _NONE if value < 0 else color(value)
+            x, y = _LEFT + src * cell, _TOP + dst * cell
+            number = int(numbers[src, dst])
+            said = f"{sender} to {receiver}: {number:,}"
+            out.append(
+                f'<rect x="{x}" y="{y}" width="{cell - 1}" height="{cell - 1}" '
+                f'fill="#{red:02x}{green:02x}{blue:02x}"><title>{_text(said)}</title></rect>'
+            )
+            if src == dst and number:
+                out.append(
+                    f'<rect x="{x}" y="{y}" width="{cell - 1}" height="{cell - 1}" '
+                    'fill="url(#own)"/>'
+                )
+    return out
+
+
+def _axis(labels: tuple[str, ...], cell: int, n: int) -> list[str]:
+    every = max(1, math.ceil(14 / cell), math.ceil(n / 32))
+    out = []
+    for at in range(0, n, every):
+        middle = at * cell + cell / 2
+        name = _text(labels[at])
+        out.append(
+            f'<text x="{_LEFT + middle:g}" y="{_TOP + n * cell + 14}" text-anchor="middle">'
+            f"{name}</text>"
+        )
+        out.append(
+            f'<text x="{_LEFT - 6}" y="{_TOP + middle + 4:g}" text-anchor="end">{name}</text>'
+        )
+    return out
+
+
+def _legend(numbers: Any, cell: int, n: int, *, counts: bool, log: bool) -> list[str]:
+    x, top, steps = _LEFT + n * cell + _EDGE, _TOP, 9
+    most = int(numbers.max())
+    out = []
+    for step in range(steps):
+        share = 1 - step / (steps - 1)
+        red, green, blue = color(share)
+        value = round((1 + most) ** share - 1) if log else round(most * share)
+        named = f"{value:,}" if counts else size(value)
+        y = top + step * 16
+        out.append(
+            f'<rect x="{x}" y="{y}" width="14" height="16" fill="#{red:02x}{green:02x}{blue:02x}"/>'
+        )
+        out.append(f'<text x="{x + 20}" y="{y + 12}">{_text(named)}</text>')
+    y = top + steps * 16 + 4
+    out.append(f'<rect x="{x}" y="{y}" width="14" height="14" fill="#eeeeee" stroke="#bbb"/>')
+    out.append(f'<text x="{x + 20}" y="{y + 12}">no traffic</text>')
+    return out
+
+
+def _text(text: str) -> str:
+    return escape(clean(text), quote=True)
+
+
+def matrix_png(matrix: Matrix, *, counts: bool = False, log: bool = True, cell: int = 8) -> bytes:
+    """Return the cells of a matrix as PNG: one square per pair, sender on x, receiver on y.
+
+    Args:
+        matrix: The matrix.
+        counts: Draw messages instead of bytes.
+        log: Logarithmic color scale.
+        cell: Pixels per cell.
+    """
+    import numpy as np
+
+    share = shares(matrix.counts if counts else matrix.bytes, log=log).T
+    ramp = np.array([color(step / 255) for step in range(256)], np.uint8)
+    pixels = ramp[np.clip(np.round(share * 255), 0, 255).astype(int)]
+    pixels[share < 0] = _NONE
+    return png(np.repeat(np.repeat(pixels, cell, axis=0), cell, axis=1))
+
+
+def png(pixels: Any) -> bytes:
+    """Return pixels, ``uint8 [height, width, 3]``, as a PNG file."""
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + pixels[y].tobytes() for y in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
+    body = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + body

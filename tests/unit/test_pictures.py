@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import zlib
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+import planguard
+from planguard.cli import main
+from planguard.report.pictures.matrix_image import matrix_png, matrix_svg
+from planguard.report.pictures.matrix_text import matrix_text
+from planguard.report.pictures.perfetto import perfetto
+from planguard.simulate.matrix import matrix
+from planguard.simulate.schedule import schedule
+from planguard.simulate.traffic import traffic
+
+
+@pytest.fixture
+def mesh(root):
+    """The shipped three-dimensional plan of 16 ranks."""
+    return planguard.load(root / "examples" / "mesh-3d.plan.json")
+
+
+def test_the_sender_is_on_x(mesh):
+    """Column 0 of the text is what rank 0 sends: to its tp, dp and pp neighbors."""
+    rows = [line for line in matrix_text(matrix(traffic(mesh))).splitlines() if " | " in line]
+    receivers = [int(row.split("|")[0]) for row in rows if row.split("|")[1].split()[0] != "."]
+    assert receivers == [1, 2, 4]
+
+
+def decode(data):
+    """Decode the PNGs that are written here: one IDAT, filter 0."""
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", data[16:24])
+    length = struct.unpack(">I", data[33:37])[0]
+    rows = zlib.decompress(data[41 : 41 + length])
+    return (
+        np.frombuffer(rows, np.uint8)
+        .reshape(height, 1 + 3 * width)[:, 1:]
+        .reshape(height, width, 3)
+    )
+
+
+def test_a_png_has_a_square_per_pair(mesh):
+    """Receiver down, sender across; pairs without traffic are gray."""
+    pixels = decode(matrix_png(matrix(traffic(mesh)), cell=1))
+    gray = (pixels == 238).all(axis=2)
+    assert (~gray).sum() == len(traffic(mesh).total())
+    assert not gray[4, 0]
+    assert gray[0, 4]
+
+
+def test_an_svg_is_well_formed_whatever_names_hold():
+    """Markup and control characters in names are text."""
+    builder = planguard.PlanBuilder(world_size=2)
+    builder.group("</svg><script>x</script>\x1b[31m", [0, 1])
+    for rank in range(2):
+        builder.program(rank).all_reduce(group="</svg><script>x</script>\x1b[31m", bytes=4)
+    moved = traffic(builder.build())
+    title = next(iter(moved.edges)).group
+    drawn = matrix_svg(matrix(moved, title=title))
+    assert ET.fromstring(drawn).tag.endswith("svg")  # noqa: S314  our own output
+    assert "<script" not in drawn
+    assert "\x1b" not in drawn
+
+
+def test_a_trace_has_a_slice_per_span_and_arrows_along_matches(mesh):
+    """Every span is one slice on its rank; n members of a match are joined by n - 1 arrows."""
+    found = schedule(mesh)
+    events = json.loads(gzip.decompress(perfetto(found)))["traceEvents"]
+    assert sum(e["ph"] == "X" for e in events) == len(found.spans)
+    members = {}
+    for span in found.spans:
+        if span.match is not None:
+            members[span.match] = members.get(span.match, 0) + 1
+    assert sum(e["ph"] == "s" for e in events) == sum(n - 1 for n in members.values())
+    assert perfetto(found) == perfetto(schedule(mesh))
+
+
+def test_a_stuck_action_is_a_slice_that_never_completes(root):
+    """The witness is seen in the trace: open slices at the actions where ranks stand."""
+    plan = planguard.load(root / "examples" / "head-to-head.plan.json")
+    events = json.loads(gzip.decompress(perfetto(schedule(plan))))["traceEvents"]
+    stuck = [e for e in events if e["ph"] == "B"]
+    assert [(e["pid"], e["name"]) for e in stuck] == [
+        (0, "never completes: send"), (1, "never completes: send"),
+    ]  # fmt: skip
+
+
+def test_the_command_writes_what_the_suffix_says(root, tmp_path, capsys):
+    """Text by default, SVG, PNG and traces by suffix; an existing file is left alone."""
+    plan = str(root / "examples" / "mesh-3d.plan.json")
+    assert main(["report", plan]) == 0
+    out = capsys.readouterr().out
+    assert "all: 1.88 GiB in 384 messages (ring, modeled)" in out
+    assert "timeline:" in out
+    for name, head in (("m.svg", b"<svg"), ("m.png", b"\x89PNG"), ("t.json.gz", b"\x1f\x8b")):
+        file = tmp_path / name
+        assert main(["report", plan, "-o", str(file)]) == 0
+        assert file.read_bytes().startswith(head)
+        assert main(["report", plan, "-o", str(file)]) == 2
+    assert main(["report", plan, "-o", str(tmp_path / "x.bmp")]) == 2
+    assert main(["report", plan, "--only", "color=red", "--format", "svg"]) == 2
