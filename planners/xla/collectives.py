@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .groups import Participants
@@ -248,7 +249,10 @@ class Translator:
         moved = shapes[0] if sends and shapes else next(instruction.shape.leaves(), None)
         part = Part(moved.bytes() if moved else None, moved.plan_dtype() if moved else None)
         pipeline = frontend.get(_PIPELINE, "")
-        return Message(origin, domain, pipeline, part, peer, sends, origin.text)
+        # Both ends have the channel; their instructions have names of their own.
+        place = f"{origin.name} {origin.place}".strip()
+        shared = replace(origin, name=f"channel {origin.channel}", place=place)
+        return Message(shared, domain, pipeline, part, peer, sends, origin.text)
 
 
 def _frontend(instruction: Instruction) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .steps import Choice, Loop, Plain, Step, Wait
+from .steps import Choice, Loop, Plain, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,8 +77,5 @@ def _renamed(step: Step, rename: Callable[[Origin], Origin]) -> Step:
         return replace(step, origin=origin, branches=branches)
     if isinstance(step, Plain) or step.handle is None or rename is _nameless:
         return replace(step, origin=origin)
-    if isinstance(step, Wait):
-        suffix = step.origin.round
-        handle = step.handle.removesuffix(suffix) + origin.round if suffix else step.handle
-        return replace(step, origin=origin, handle=handle)
-    return replace(step, origin=origin, handle=origin.text)
+    handle = step.handle.removesuffix(step.origin.round) + origin.round
+    return replace(step, origin=origin, handle=handle)

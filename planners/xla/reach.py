@@ -21,6 +21,7 @@ class Reach:
         self._options = options
         self._known: dict[str, tuple[Instruction, ...]] = {}
         self._open: set[str] = set()
+        self.has_async = False
 
     def computation(self, name: str) -> bool:
         """Tell whether anything in a computation needs to be walked."""
@@ -40,5 +41,9 @@ class Reach:
     def _walks(self, instruction: Instruction) -> bool:
         inner = [name for name in instruction.calls if self.computation(name)]
         if communicates(instruction) or is_host_transfer(instruction):
+            return True
+        if instruction.opcode == "async-start" and inner:
+            self.has_async = True
+        if instruction.opcode in {"async-update", "async-done"}:
             return True
         return bool(inner) or bool(foreign_call(instruction, self._options.local_calls))

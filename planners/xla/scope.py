@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Path = tuple[int, ...]
 Ref = Callable[[Path], Value]
 _PASSING = frozenset({"copy", "bitcast", "optimization-barrier", "copy-done", "domain"})
-_CALLING = frozenset({"fusion", "call", "async-start"})
+_CALLING = frozenset({"fusion", "call"})
 _MOODY = frozenset({
     "rng", "rng-get-and-update-state", "infeed", "recv", "recv-done", "custom-call", "partition-id",
     "replica-id",

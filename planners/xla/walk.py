@@ -195,11 +195,27 @@ class Walker:
         if not instruction.operands:
             self._fail(instruction, "a done without the start that it waits for")
         started = scope.get(instruction.operands[0])
+        if (
+            started.handle is None
+            and self._reach.has_async
+            and not self._is_local_start(scope, instruction)
+        ):
+            self.trace.undecided += 1
+            message = f"which start {instruction.name} waits for is not known"
+            self.trace.doubt("unknown-handle", message)
         if instruction.opcode == "async-done":
             for handle in (started.handle or "").split():
                 self._add(Wait(self._origin(instruction), handle), instruction)
             started = Value(None, True, "")
         scope.bind(instruction.name, lambda _: started)
+
+    def _is_local_start(self, scope: Scope, instruction: Instruction) -> bool:
+        """Tell whether an async operation goes back to a start that communicates nothing."""
+        start = scope.find(instruction.operands[0])
+        while start.opcode == "async-update" and start.operands:
+            start = scope.find(start.operands[0])
+        inside = any(self._reach.computation(name) for name in start.calls)
+        return start.opcode == "async-start" and not inside
 
     def _fusion(self, scope: Scope, instruction: Instruction) -> None:
         """Walk a fusion; the TPU backend spreads one collective over several of them.
