@@ -1,12 +1,12 @@
 """The hard family: plans whose deadlock is a satisfying assignment of a random 3-SAT formula.
 
 That a general order can deadlock is NP-complete. The reduction, in ranks of two parallel chains of
-two synchronous reductions each ("2+2", two unordered branches of an operator): a literal of a clause
-is a rank with the chains ``ax by`` and ``bx ay``. It can be late for ``ax`` while it stands at
-``ay``, or late for ``bx`` while it stands at ``by``, but not both. A deadlock is a cycle through one
-literal of every clause by its ``a`` side and, for every variable, through the ``b`` sides of all
-literals that one value of it makes false. Time over size is the curve; past the budget the answer
-is UNKNOWN, and a verdict never contradicts what a SAT solver says of the formula.
+two synchronous reductions each ("2+2", two unordered branches of an operator): a literal of a
+clause is a rank with the chains ``ax by`` and ``bx ay``. It can be late for ``ax`` while it stands
+at ``ay``, or late for ``bx`` while it stands at ``by``, but not both. A deadlock is a cycle through
+one literal of every clause by its ``a`` side and, for every variable, through the ``b`` sides of
+all literals that one value of it makes false. Time over size is the curve; past the budget the
+answer is UNKNOWN, and a verdict never contradicts what a SAT solver says of the formula.
 
 Run ``python benchmarks/hard_family.py --variables 10 20 40 --budget 10``.
 """

@@ -15,7 +15,7 @@ SIZE = {"bytes": 4}
 
 
 def windowed(items: list[dict[str, Any]], width: int) -> list[dict[str, Any]]:
-    """Let every item pass at most ``width - 1`` neighbors: it comes after all that far before it."""
+    """Let every item pass at most ``width - 1`` neighbors: it comes after all further before it."""
     for at, item in enumerate(items):
         item["id"] = f"i{at}"
         if at >= width:

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "planguard/lanes.h"
+#include "planguard/weak.h"
 
 namespace nb = nanobind;
 using namespace planguard;
@@ -182,12 +183,42 @@ void bind_lanes(nb::module_& module) {
       .SHARE(Blockers, owed_at);
 }
 
+void bind_weak(nb::module_& module) {
+  nb::class_<OpenRounds>(module, "OpenRounds")
+      .def_prop_ro("status", [](const OpenRounds& found) { return uint32_t(found.status); })
+      .def_ro("rank", &OpenRounds::rank)
+      .def_ro("first", &OpenRounds::first)
+      .def_ro("second", &OpenRounds::second)
+      .def_ro("mixed", &OpenRounds::mixed);
+  nb::class_<WeakOrders>(module, "WeakOrders")
+      .def_prop_ro("status", [](const WeakOrders& found) { return uint32_t(found.status); })
+      .def_ro("left", &WeakOrders::left);
+  module.def(
+      "open_rounds",
+      [](const Columns& columns, Array<uint32_t> queue, Array<uint8_t> in_block) {
+        if (in_block.size() != 256) throw nb::value_error("one entry per op byte");
+        if (queue.size() != columns.chan_src.size()) throw nb::value_error("one entry a channel");
+        nb::gil_scoped_release release;
+        return open_rounds(columns, view(queue), view(in_block));
+      },
+      nb::arg("columns"), nb::arg("queue"), nb::arg("in_block"));
+  module.def(
+      "weak_orders",
+      [](const Columns& columns, const Lanes& lanes) {
+        if (lanes.origin.size() != lanes.code.size()) throw nb::value_error("lanes with origins");
+        nb::gil_scoped_release release;
+        return weak_orders(columns, lanes);
+      },
+      nb::arg("columns"), nb::arg("lanes"));
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
   module.doc() = "C++ kernels of PlanGuard: columns in, columns out.";
   bind_columns(module);
   bind_lanes(module);
+  bind_weak(module);
   module.def("expand", &bind_expand);
   module.def("lower", &bind_lower, nb::arg("columns"), nb::arg("sig_kind"), nb::arg("sig_bytes"),
              nb::arg("sig_dtype"), nb::arg("sig_redop"), nb::arg("sig_root"), nb::arg("sig_layout"),

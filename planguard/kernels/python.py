@@ -11,5 +11,19 @@ from planguard.kernels.twin_columns import Blockers, Columns, Lanes, RunState
 from planguard.kernels.twin_expand import expand
 from planguard.kernels.twin_lower import lower
 from planguard.kernels.twin_run import blockers, run
+from planguard.kernels.twin_weak import OpenRounds, WeakOrders, open_rounds, weak_orders
 
-__all__ = ["Blockers", "Columns", "Lanes", "RunState", "blockers", "expand", "lower", "run"]
+__all__ = [
+    "Blockers",
+    "Columns",
+    "Lanes",
+    "OpenRounds",
+    "RunState",
+    "WeakOrders",
+    "blockers",
+    "expand",
+    "lower",
+    "open_rounds",
+    "run",
+    "weak_orders",
+]

@@ -42,7 +42,7 @@ class Ordered:
     """
 
     plan: Plan
-    actions: tuple[tuple[int, ...], ...]
+    actions: Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)

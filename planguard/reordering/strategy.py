@@ -32,6 +32,7 @@ from planguard.reordering.explorer import (
     put_in_order,
 )
 from planguard.reordering.rounds import POINT_TO_POINT, movable, swaps, tie_twins
+from planguard.reordering.weak_fast import decide_bags
 from planguard.reordering.weak_outcomes import any_outcome, out_of_round
 from planguard.reordering.weak_search import search
 from planguard.semantics.model import Family
@@ -54,6 +55,9 @@ def explore(plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptio
         model: The execution model.
         options: Options; ``budget`` bounds the work in seconds.
     """
+    quick = decide_bags(plan, columns, model, options)
+    if quick is not None:
+        return quick
     task, problem = prepare(plan, columns, model, options)
     if problem:
         return Explored(Outcome.UNKNOWN, reason=problem)
