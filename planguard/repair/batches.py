@@ -17,11 +17,17 @@ LONGEST = 16
 """Most members of a proposed batch."""
 
 
-def batches(block: Block) -> Iterator[Proposal]:
-    """Yield every run of two or more transfers as one batch."""
+def batches(block: Block, around: range | None = None) -> Iterator[Proposal]:
+    """Yield every run of two or more transfers as one batch.
+
+    Args:
+        block: The list.
+        around: Indices that the members have; the whole list if None.
+    """
     items = block.items
-    for first in range(len(items)):
-        for last in range(first + 1, min(len(items), first + LONGEST)):
+    places = range(len(items)) if around is None else around
+    for first in places:
+        for last in range(first + 1, min(places.stop, first + LONGEST)):
             if not all(_fits(items[last], items[at]) for at in range(first, last)):
                 break
             found = _batched(block, first, last)

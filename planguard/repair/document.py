@@ -110,10 +110,19 @@ class PlanText:
 
     def number(self, steps: Steps) -> int | None:
         """Return the action index of a place; None where a loop makes several of it."""
-        program = self.program_of(steps)
-        if program < 0 or not self.ranks[program]:
+        number = self.program_of(steps)
+        if number < 0 or not self.ranks[number]:
             return None
-        return self._numbers(program).get(steps)
+        program = self.plan.code.programs[number]
+        items = self.document
+        for step in program.steps:
+            items = items[step]  # type: ignore[index]
+        at = steps[-1]
+        if len(steps) == len(program.steps) + 1 and isinstance(at, int):
+            before: Any = items[:at]  # type: ignore[index]
+            if at < len(items) and not any(item["op"] in _INNER for item in before):
+                return at
+        return self._numbers(number).get(steps)
 
     def _numbers(self, program: int) -> dict[Steps, int]:
         known = self._numbered.get(program)
@@ -122,18 +131,33 @@ class PlanText:
             rank, length = self.ranks[program][0], self.plan.code.programs[program].length
             for index in range(length if length <= MAX_NUMBERED else 0):
                 view = self.plan.action_at(rank, index)
-                if view.steps in known or view.iterations:
-                    continue
-                known[view.steps] = index
+                if view.steps not in known and not view.iterations:
+                    known[view.steps] = index
         return known
 
     @cached_property
     def _numbered(self) -> dict[int, dict[Steps, int]]:
         return {}
 
+    def names(self, program: int, field_name: str) -> frozenset[str]:
+        """Return the handles (``work``) or ids (``id``) of a program."""
+        found: set[str] = set()
+        for part in self._of_program.get(program, ()):
+            for item in part.items:
+                name = item.get(field_name, ()) if isinstance(item, dict) else ()
+                found.update([name] if isinstance(name, str) else name)
+        return frozenset(found)
 
-MAX_NUMBERED = 2_000
-"""Longest program whose actions are numbered in the words of a repair."""
+    @cached_property
+    def _of_program(self) -> dict[int, list[Block | Bag]]:
+        found: dict[int, list[Block | Bag]] = {}
+        for part in self.parts:
+            found.setdefault(part.program, []).append(part)
+        return found
+
+
+MAX_NUMBERED = 300
+"""Longest program whose actions inside of blocks are numbered in the words of a repair."""
 
 
 def named(finding: Finding) -> Iterator[Location]:

@@ -18,8 +18,13 @@ Key = tuple[str, str]
 """Group, and what the calls have in common in words."""
 
 
-def separated(text: PlanText) -> Iterator[Proposal]:
-    """Yield a separate group for every label, kind of collective, tag and direction of a group."""
+def separated(text: PlanText, core: frozenset[Steps] | None = None) -> Iterator[Proposal]:
+    """Yield a separate group for every label, kind of collective, tag and direction of a group.
+
+    Args:
+        text: The plan.
+        core: Only for calls that one of these places makes.
+    """
     actions = list(_actions(text))
     if any(action["op"] in {"new_group", "destroy", "init"} for _, action in actions):
         return  # the group would have to be created somewhere as well
@@ -36,7 +41,8 @@ def separated(text: PlanText) -> Iterator[Proposal]:
         for what in _shared(action):
             users[group, what].append((place, action))
     for (group, what), some in users.items():
-        if len(some) < total[group]:
+        is_near = core is None or any(place in core for place, _ in some)
+        if is_near and len(some) < total[group]:
             yield _moved(text, group, what, [place for place, _ in some])
 
 

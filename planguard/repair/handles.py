@@ -23,16 +23,26 @@ if TYPE_CHECKING:
     from planguard.repair.document import Block
 
 
-def handles(block: Block, taken: frozenset[str]) -> Iterator[Proposal]:
+def handles(
+    block: Block,
+    taken: frozenset[str],
+    around: range | None = None,
+    reach: int | None = None,
+) -> Iterator[Proposal]:
     """Yield every call of a list made asynchronous or synchronous.
 
     Args:
         block: The list.
         taken: Handles in use anywhere in the program.
+        around: Indices of the calls; the whole list if None.
+        reach: How far a call and its wait may be apart.
     """
     items = with_starts(block.items)
     name = next(f"w{n}" for n in range(len(taken) + 1) if f"w{n}" not in taken)
-    for at, item in enumerate(items):
+    places = range(len(items)) if around is None else around
+    longest = len(items) if reach is None else reach
+    for at in places:
+        item = items[at]
         if not isinstance(item, dict):
             continue
         if item["op"] == "drop":
@@ -42,8 +52,8 @@ def handles(block: Block, taken: frozenset[str]) -> Iterator[Proposal]:
             if found is not None:
                 yield found
         elif item["op"] in POINT_TO_POINT or item["op"] in COLLECTIVES - {"scan", "exscan"}:
-            yield from _later(block, items, at, name)
-            yield from _earlier(block, items, at, name)
+            yield from _later(block, items, at, name, min(len(items), at + longest + 1))
+            yield from _earlier(block, items, at, name, max(-1, at - longest - 1))
 
 
 def is_async(item: dict[str, Any]) -> bool:
@@ -57,9 +67,9 @@ def _started(item: dict[str, Any], work: str) -> dict[str, Any]:
     return {**item, "async": True, "work": work}
 
 
-def _later(block: Block, items: list[Any], at: int, work: str) -> Iterator[Proposal]:
+def _later(block: Block, items: list[Any], at: int, work: str, end: int) -> Iterator[Proposal]:
     """Start it where it stands and wait after a later action."""
-    for last in range(at + 1, len(items)):
+    for last in range(at + 1, end):
         if not wait_may_pass(items[at], items[last]):
             return
         yield Proposal(
@@ -75,10 +85,10 @@ def _later(block: Block, items: list[Any], at: int, work: str) -> Iterator[Propo
         )
 
 
-def _earlier(block: Block, items: list[Any], at: int, work: str) -> Iterator[Proposal]:
+def _earlier(block: Block, items: list[Any], at: int, work: str, end: int) -> Iterator[Proposal]:
     """Start it before an earlier action and wait where it stands."""
     passes = post_may_pass if items[at]["op"] in RECEIVES else may_swap
-    for first in range(at - 1, -1, -1):
+    for first in range(at - 1, end, -1):
         if not passes(items[first], items[at]):
             return
         yield Proposal(

@@ -13,35 +13,44 @@ if TYPE_CHECKING:
     from planguard.repair.document import Block
 
 
-def moves(block: Block) -> Iterator[Proposal]:
-    """Yield every move of one action past others of its list, and every exchange of two."""
+def moves(
+    block: Block, around: range | None = None, reach: int | None = None
+) -> Iterator[Proposal]:
+    """Yield every move of one action past others of its list, and every exchange of two.
+
+    Short moves come first, so that a long list costs no more than what is asked for.
+
+    Args:
+        block: The list.
+        around: Indices between which things move; the whole list if None.
+        reach: Longest move.
+    """
     items = with_starts(block.items)
-    count = len(items)
-    for first in range(count):
-        late = _reach(items, first, 1)
-        for last in range(first + 1, count):
-            down, up = last <= late, first >= _reach(items, last, -1)
-            if not (down or up):
-                break
-            if items[first] == items[last]:
-                continue
-            if up:
-                yield _moved(block, last, first)
-            if down and last > first + 1:
-                yield _moved(block, first, last)
-            if up and down and last > first + 1:
-                yield _exchanged(block, first, last)
+    places = range(len(items)) if around is None else around
+    # Who can still pass everything up to the span that was looked at.
+    goes_down, goes_up = set(places), set(places)
+    for span in range(1, min(len(places) - 1, reach or len(places)) + 1):
+        for first in places[:-span]:
+            last = first + span
+            free = (first in goes_down or last in goes_up) and may_swap(items[first], items[last])
+            if not free:
+                goes_down.discard(first)
+                goes_up.discard(last)
+            elif items[first] != items[last]:
+                down, up = first in goes_down, last in goes_up
+                yield from _pair(block, first, last, down=down, up=up)
+        if not goes_down and not goes_up:
+            return
 
 
-def _reach(items: list[object], start: int, way: int) -> int:
-    """Return how far an action can go in one direction past what it does not depend on."""
-    at = start
-    while 0 <= at + way < len(items):
-        pair = (items[at + way], items[start]) if way < 0 else (items[start], items[at + way])
-        if not may_swap(*pair):
-            break
-        at += way
-    return at
+def _pair(block: Block, first: int, last: int, *, down: bool, up: bool) -> Iterator[Proposal]:
+    if up:
+        yield _moved(block, last, first)
+    if last > first + 1:
+        if down:
+            yield _moved(block, first, last)
+        if down and up:
+            yield _exchanged(block, first, last)
 
 
 def _moved(block: Block, source: int, target: int) -> Proposal:

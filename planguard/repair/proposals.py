@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planguard.repair.bags import orders
 from planguard.repair.batches import batches
 from planguard.repair.buffers import policies
-from planguard.repair.dependence import works
 from planguard.repair.document import Block
 from planguard.repair.groups import separated
 from planguard.repair.handles import handles
@@ -35,7 +34,8 @@ PREFERENCE = (
     "bucket",
 )
 """Kinds of repairs, those first that change least of what a program does and how fast."""
-NEAR, SAME_LIST, FAR = range(3)
+REACH = 24
+"""How far from an action of the findings a change is still near."""
 
 
 def near(text: PlanText, verdict: Verdict) -> list[Proposal]:
@@ -46,17 +46,51 @@ def near(text: PlanText, verdict: Verdict) -> list[Proposal]:
         verdict: What is wrong with it.
     """
     core = text.core(verdict)
-    found = _all(text, verdict, {place[:-1] for place in core})
-    return sorted((one for one in found if _distance(one, core) == NEAR), key=_weight)
+    found = [*agreements(text, verdict), *policies(text), *separated(text, core)]
+    inside: dict[Steps, list[int]] = {}
+    for place in core:
+        if isinstance(place[-1], int):
+            inside.setdefault(place[:-1], []).append(place[-1])
+    for part in text.parts:
+        if isinstance(part, Block):
+            for around in _windows(inside.get(part.steps, []), len(part.items)):
+                found += _of_block(text, part, around, REACH)
+        elif any(place[: len(part.steps)] == part.steps for place in core):
+            found += orders(part, text.names(part.program, "id"))
+    return sorted((one for one in found if _is_near(one, core)), key=_weight)
 
 
-def far(text: PlanText, verdict: Verdict) -> list[Proposal]:
-    """Return all other single edits, those in the lists of the findings first."""
+def far(text: PlanText, verdict: Verdict) -> Iterator[Proposal]:
+    """Yield all other single edits, those in the lists of the findings first, lazily."""
     core = text.core(verdict)
-    ranked = [(_distance(one, core), one) for one in _all(text, verdict)]
-    ranked = [(distance, one) for distance, one in ranked if distance != NEAR]
-    ranked.sort(key=lambda pair: (pair[0], _weight(pair[1])))
-    return [one for _, one in ranked]
+    lists = {place[:-1] for place in core}
+    for part in sorted(text.parts, key=lambda part: part.steps not in lists):
+        if isinstance(part, Block):
+            found = _of_block(text, part, None, None)
+            yield from (one for one in found if one.span > REACH or not one.touched & core)
+        else:
+            found = orders(part, text.names(part.program, "id"))
+            yield from (one for one in found if not one.touched & core)
+    yield from (one for one in separated(text) if not one.touched & core)
+
+
+def _of_block(
+    text: PlanText, part: Block, around: range | None, reach: int | None
+) -> Iterator[Proposal]:
+    yield from batches(part, around)
+    yield from moves(part, around, reach)
+    yield from handles(part, text.names(part.program, "work"), around, reach)
+
+
+def _windows(places: list[int], count: int) -> Iterator[range]:
+    """Yield the surroundings of some indices of a list, joined where they overlap."""
+    joined: list[tuple[int, int]] = []
+    for place in sorted(places):
+        start, end = max(0, place - REACH), min(count, place + REACH + 1)
+        if joined and start <= joined[-1][1]:
+            start, _ = joined.pop()
+        joined.append((start, end))
+    yield from (range(start, end) for start, end in joined)
 
 
 def _weight(one: Proposal) -> tuple[int, int, int]:
@@ -64,45 +98,5 @@ def _weight(one: Proposal) -> tuple[int, int, int]:
     return (one.span - 1) // 3, PREFERENCE.index(one.kind), one.span
 
 
-def _distance(one: Proposal, core: frozenset[Steps]) -> int:
-    if one.touched & core or one.kind in {"launch", "bucket"}:
-        return NEAR
-    lists = {place[:-1] for place in core}
-    return SAME_LIST if any(place[:-1] in lists for place in one.touched) else FAR
-
-
-def _all(text: PlanText, verdict: Verdict, lists: set[Steps] | None = None) -> Iterator[Proposal]:
-    """Yield every single edit, or those of some lists and of the plan as a whole."""
-    yield from agreements(text, verdict)
-    yield from policies(text)
-    handle_names: dict[int, frozenset[str]] = {}
-    for part in text.parts:
-        inside = {part.steps} if isinstance(part, Block) else {(*part.steps, "body")}
-        if lists is not None and not inside & lists and not _holds(part, lists):
-            continue
-        if part.program not in handle_names:
-            handle_names[part.program] = frozenset(_names(text, part.program, "work"))
-        if isinstance(part, Block):
-            yield from batches(part)
-            yield from moves(part)
-            yield from handles(part, handle_names[part.program])
-        else:
-            yield from orders(part, frozenset(_names(text, part.program, "id")))
-    yield from separated(text)
-
-
-def _holds(part: Any, lists: set[Steps]) -> bool:
-    """Tell whether an unordered block has an action of the findings in a chain of it."""
-    if isinstance(part, Block):
-        return False
-    depth = len(part.steps) + 1
-    return any(place[:depth] == (*part.steps, "body") for place in lists)
-
-
-def _names(text: PlanText, program: int, field: str) -> Iterator[str]:
-    """Yield the handles or ids of a program."""
-    for part in text.parts:
-        if part.program == program:
-            for item in part.items:
-                if isinstance(item, dict) and field in item:
-                    yield from works(item) if field == "work" else [item[field]]
+def _is_near(one: Proposal, core: frozenset[Steps]) -> bool:
+    return bool(one.touched & core) or one.kind in {"launch", "bucket"}

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from planguard.engine import check_plan
 from planguard.errors import PlanError
 from planguard.plan.format import read
-from planguard.repair.document import PlanText
+from planguard.repair.document import PlanText, named
 from planguard.repair.patch import apply
 from planguard.repair.proposals import far, near
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 BUDGET = 5.0
 """Seconds for one search when nobody says."""
-SINGLES_SHARE = 0.5
-"""Part of the budget after which combinations of edits get their turn."""
+SINGLES_SHARE, HOPEFUL_SHARE = 0.5, 0.25
+"""Part of the budget after which combinations of edits get their turn; the second one where an edit
+near the findings made something better, so that there seem to be several bugs."""
 MAX_EDITS = 12
 """Most edits of one repair."""
 MAX_WAITING = 4_000
@@ -67,10 +68,11 @@ class Repaired:
 class _Node:
     """A changed plan that is not safe yet, and how much is wrong with it."""
 
-    score: tuple[int, int, int]
+    score: tuple[int, float, int, int]
     text: PlanText = field(compare=False)
     verdict: Verdict = field(compare=False)
     changes: tuple[Proposal, ...] = field(compare=False)
+    next: Iterator[Proposal] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Search:
         self._in_all = options.model == "all"
         self._allowed = _beside(verdict, "error")
         self._usual = _beside(verdict, "warning")
+        self._known = {f.code for f in verdict.findings}
         self._waiting: list[_Node] = []
         self._seen: set[bytes] = set()
 
@@ -142,7 +145,8 @@ class Search:
         complete, best = True, None
         for tier in (near, far):
             for one in tier(self.start, self.verdict):
-                if self._left() < self.budget * (1 - SINGLES_SHARE):
+                share = HOPEFUL_SHARE if self._is_hopeful else SINGLES_SHARE
+                if self._left() < self.budget * (1 - share):
                     return best, False
                 verdict = self._try(self.start, (), one)
                 if isinstance(verdict, _Safe):
@@ -176,7 +180,7 @@ class Search:
         if verdict.safe:
             return self._judged(plan, verdict, changes)
         if verdict.unsafe and len(self._waiting) < MAX_WAITING and len(changes) < self._most:
-            score = (_wrong(verdict), len(changes), self.tried)
+            score = (*self._badness(verdict), len(changes), self.tried)
             heapq.heappush(self._waiting, _Node(score, PlanText(plan, changed), verdict, changes))
         return verdict
 
@@ -199,16 +203,36 @@ class Search:
 
     # --- several edits ---------------------------------------------------------------------------
 
+    @property
+    def _is_hopeful(self) -> bool:
+        return bool(self._waiting) and self._waiting[0].score[:2] < self._badness(self.verdict)
+
+    def _badness(self, verdict: Verdict) -> tuple[int, float]:
+        """Return how much is wrong, and how early: where the next of two bugs shows, one is gone.
+
+        A match that disagrees now and did not before is worse than what it took the place of.
+        """
+        errors = [f for f in verdict.findings if f.severity == "error"]
+        news = {f.code for f in errors if f.code.startswith("PG2")} - self._known
+        wrong = sum(1 + len(f.equivalent) for f in errors) + 2 * len(news)
+        places = [at.action for f in errors for at in named(f)]
+        return wrong, -sum(places) / max(1, len(places))
+
     def _combined(self) -> _Safe | None:
         """Change the most promising plan further until one is safe or the time is over."""
         while self._waiting and self._left() > 0:
             node = heapq.heappop(self._waiting)
-            for one in near(node.text, node.verdict):
-                if self._left() <= 0:
-                    return None
+            if node.next is None:
+                node.next = iter(near(node.text, node.verdict))
+            for one in node.next:
                 verdict = self._try(node.text, node.changes, one)
                 if isinstance(verdict, _Safe):
                     return verdict
+                if self._left() <= 0:
+                    return None
+                if self._waiting and self._waiting[0].score[:2] < node.score[:2]:
+                    heapq.heappush(self._waiting, node)  # a better one first, the rest later
+                    break
         return None
 
     def _thinned(self, safe: _Safe) -> _Safe:
@@ -240,9 +264,3 @@ def _beside(verdict: Verdict, severity: str) -> frozenset[str]:
         for f in verdict.findings
         if f.severity == severity and not f.code.startswith(OUTCOME_FAMILIES)
     )
-
-
-def _wrong(verdict: Verdict) -> int:
-    """Return how much is wrong: every place of every error counts, then how bad it is."""
-    errors = [f for f in verdict.findings if f.severity == "error"]
-    return 8 * sum(1 + len(f.equivalent) for f in errors) + verdict.outcome.severity
