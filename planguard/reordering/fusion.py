@@ -17,7 +17,7 @@ from planguard.reordering.blocks import take_apart
 from planguard.reordering.buffers import UndecidedError, buffers_of
 from planguard.reordering.fusion_agreement import agreements
 from planguard.reordering.fusion_events import conflict
-from planguard.reordering.fusion_explore import combinations, programs, together
+from planguard.reordering.fusion_explore import combinations, mixes, programs, together
 from planguard.reordering.fusion_findings import (
     arrives,
     describe,
@@ -187,7 +187,7 @@ class _Decision:
         """One rank has two sequences: what the usual one and the odd one say together."""
         odd = merge(self.flat, [*self.usual[:rank], played, *self.usual[rank + 1 :]])
         shown = self.decide(odd.ordered.plan)
-        outcome = _together(fixed.outcome, shown.outcome)
+        outcome = _together(fixed, shown)
         if outcome is None or one.held is None:
             return None
         buffer = one.held.buffer
@@ -235,16 +235,19 @@ class _Decision:
         for combination in combinations(choices):
             plan = merge(self.flat, combination)
             seen.append((self.decide(plan.ordered.plan), combination, plan))
-        outcome = together([verdict.outcome for verdict, _, _ in seen])
+        outcome = together(verdict for verdict, _, _ in seen)
         if outcome is Outcome.UNKNOWN:
             raise UndecidedError("an order of flushes could not be decided")
         worst = max(seen, key=lambda one: one[0].outcome.severity)
-        verdict, chosen, merged = next((one for one in seen if one[0].outcome is outcome), worst)
+        shows = [one for one in seen if one[0].outcome is outcome]
+        if outcome is Outcome.MISMATCH and not shows:
+            shows = [one for one in seen if mixes(one[0])]
+        verdict, chosen, merged = shows[0] if shows else worst
         differs = next(
             (r for r, p in enumerate(chosen) if p.actions != self.usual[r].actions), None
         )
         held = [] if differs is None else self.ranks[differs].held
-        if outcome in {verdict.outcome, Outcome.POTENTIAL_DEADLOCK} and held:
+        if outcome is not Outcome.SAFE and held:
             assert differs is not None  # noqa: S101  only then is something held
             notes = (f"in one order of readiness of rank {differs}",)
             what = (held[0].buffer.id, differs, notes)
@@ -259,10 +262,12 @@ class _Decision:
         return replace(found, evidence=evidence)
 
 
-def _together(usual: Outcome, odd: Outcome) -> Outcome | None:
-    """Return the outcome of a plan with two executions, or None when it is not known."""
-    if Outcome.MISMATCH in {usual, odd}:
-        return Outcome.MISMATCH if odd is Outcome.MISMATCH else None
-    if usual in {Outcome.SAFE, Outcome.POTENTIAL_DEADLOCK} and odd.severity > 1:
-        return Outcome.POTENTIAL_DEADLOCK
-    return None
+def _together(usual: Verdict, odd: Verdict) -> Outcome | None:
+    """Return the outcome of a plan with two executions among others, or None if it is not known.
+
+    An execution that is not stuck rules out DEADLOCK, and one that mixes what disagrees then
+    settles MISMATCH, whatever the others do.
+    """
+    if usual.outcome is Outcome.DEADLOCK is odd.outcome:
+        return None
+    return Outcome.MISMATCH if mixes(odd) else None

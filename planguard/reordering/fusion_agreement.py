@@ -69,6 +69,7 @@ def _negotiated(
     found: dict[str, Agreed] = {}
     try:
         _refuse_noise(buffers, ranks, members, until_settled=True)
+        _refuse_other_places(buffers, ranks, members)
         by_name = False
     except UndecidedError:
         if not _may_match_by_name(buffers, ranks, members, model):
@@ -157,6 +158,25 @@ def _refuse_noise(
             _refuse(ranks[rank], held, until_settled=until_settled)
 
 
+def _refuse_other_places(
+    buffers: Sequence[Buffer], ranks: Sequence[FusedRank], members: Sequence[int]
+) -> None:
+    """Refuse a group that ranks use for other things before the buffers, and not equally often.
+
+    Then the place of the flushes among those differs; by position they would meet the others.
+    """
+    own = {member for buffer in buffers for member in buffer.members}
+    counts = set()
+    for rank in members:
+        held = [found for buffer in buffers if (found := _of(ranks[rank], buffer))]
+        if held:
+            first = min(part for one in held for part in one.ready.parts)
+            counts.add(_uses(ranks[rank], buffers[0].group, own, first))
+    if len(counts) > 1:
+        name = buffers[0].id
+        raise UndecidedError(f"the group of fused buffer {name} is used in between on some ranks")
+
+
 def _refuse(rank: FusedRank, held: Sequence[Held], *, until_settled: bool) -> None:
     own = {element for one in held for element in one.elements}
     parts = {part for one in held for part in one.ready.parts}
@@ -205,15 +225,15 @@ def _may_match_by_name(
     return not any(_uses(ranks[rank], buffers[0].group, own) for rank in members)
 
 
-def _uses(rank: FusedRank, group: str, own: set[str]) -> bool:
-    """Whether a rank uses a group for something else than given members."""
-    for part in rank.order.parts:
+def _uses(rank: FusedRank, group: str, own: set[str], end: int | None = None) -> int:
+    """Return how often a rank uses a group for something else than given members, up to a part."""
+    count = 0
+    for part in rank.order.parts[:end]:
         for leaf in part.leaves if isinstance(part, Block) else (part,):
             fields: dict[str, Any] = leaf.fields
             if fields["op"] in {"compute", "wait", "test", "drop"} or fields.get("id") in own:
                 continue
             inner = fields.get("ops", []) if fields["op"] == "batch" else [fields]
             default = fields.get("group", "world")
-            if any(one.get("group", default) == group for one in inner):
-                return True
-    return False
+            count += any(one.get("group", default) == group for one in inner)
+    return count

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
 
     from planguard.reordering.fusion_play import Played
     from planguard.reordering.fusion_rank import Extension, FusedRank
+    from planguard.verdict import Verdict
 
 ORDERS = 5_040
 """Most orders of readiness of one rank that are played."""
+DISAGREES = frozenset(
+    {"PG102", "PG201", "PG202", "PG203", "PG204", "PG205", "PG206", "PG212", "PG213"}
+)
+"""Codes of matches whose members disagree."""
 COMBINATIONS = 2_000
 """Most combinations of programs that are decided."""
 
@@ -54,11 +59,22 @@ def combinations(choices: Sequence[Sequence[Played]]) -> Iterator[tuple[Played, 
     yield from itertools.product(*choices)
 
 
-def together(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return the outcome over all executions from that of each."""
-    seen = set(outcomes)
-    if Outcome.MISMATCH in seen:
+def together(verdicts: Iterable[Verdict]) -> Outcome:
+    """Return the outcome over all executions from the verdict on each."""
+    found = list(verdicts)
+    seen = {verdict.outcome for verdict in found}
+    if seen == {Outcome.DEADLOCK}:
+        return Outcome.DEADLOCK
+    if any(mixes(verdict) for verdict in found):
         return Outcome.MISMATCH
     if Outcome.UNKNOWN in seen:
         return Outcome.UNKNOWN
     return next(iter(seen)) if len(seen) == 1 else Outcome.POTENTIAL_DEADLOCK
+
+
+def mixes(verdict: Verdict) -> bool:
+    """Whether an execution forms a match whose members disagree, stuck or not."""
+    if verdict.outcome is Outcome.MISMATCH:
+        return True
+    errors = (finding for finding in verdict.findings if finding.severity == "error")
+    return any(finding.code in DISAGREES for finding in errors)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
 from planguard.execution.cause import make_finding
+from planguard.reordering.fusion_explore import DISAGREES
 from planguard.reordering.translate import back
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from planguard.reordering.strategy import Ordered
     from planguard.verdict import Finding, Verdict
 
-_ROUND = frozenset(
-    {"PG102", "PG201", "PG202", "PG203", "PG204", "PG205", "PG206", "PG212", "PG213"}
-)
 _SHOWN = 3
 
 
@@ -92,7 +90,13 @@ def never_flushed(verdict: Verdict, stuck: Sequence[tuple[int, int]]) -> Verdict
             help="wait only after all members are ready, and submit the same ones on every rank",
         )
 
-    return replace(verdict, findings=tuple(named(finding) for finding in verdict.findings))
+    ended = {rank for rank, _ in waits}
+    kept = [
+        finding
+        for finding in verdict.findings
+        if finding.code != "PG301" or finding.primary is None or finding.primary.rank not in ended
+    ]
+    return replace(verdict, findings=tuple(named(finding) for finding in kept))
 
 
 def out_of_round(
@@ -101,7 +105,7 @@ def out_of_round(
     """Name the errors of an execution in which two ranks flush differently PG103."""
     entry = lookup("PG103")
     errors = [f for f in verdict.findings if f.severity == "error"]
-    named = [f for f in errors if f.code in _ROUND] or errors[:1]
+    named = [f for f in errors if f.code in DISAGREES] or errors[:1]
     findings = tuple(
         replace(
             finding,
@@ -137,7 +141,7 @@ def settled_layouts(verdict: Verdict, buffers: list[Buffer]) -> Verdict:
 
 def _layout(finding: Finding, members: set[str]) -> Finding:
     places = (finding.primary, *finding.related_actions)
-    if finding.code not in _ROUND or not any(at and at.id in members for at in places):
+    if finding.code not in DISAGREES or not any(at and at.id in members for at in places):
         return finding
     entry = lookup("PG104")
     return replace(

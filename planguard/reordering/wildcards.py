@@ -126,7 +126,9 @@ class Messages:
 
     def separated(self) -> Ordered:
         """Return the plan in which no competing operation meets another."""
-        return self._rewritten({m.number: m.number for m in self.all}, Meeting({}), apart=True)
+        return self._rewritten(
+            {m.number: TAG + m.number for m in self.all}, Meeting({}), apart=True
+        )
 
     def settled(self, meeting: Meeting, guesses: dict[int, int] | None = None) -> Ordered:
         """Return the fixed plan in which everybody met as said.
@@ -135,12 +137,54 @@ class Messages:
             meeting: Who met whom.
             guesses: Receives that did not happen, to the sends whose message they would wait for.
         """
-        tags = {message.number: message.number for message in self.all}
         receives = {**(guesses or {}), **meeting.pairs}
-        probes = {number for number in receives if self.all[number].kind == "probe"}
-        tags |= {send: receive for receive, send in receives.items() if receive not in probes}
-        tags |= {probe: tags[receives[probe]] for probe in probes}
+        tags = self._tags(receives, meeting)
         return self._rewritten(tags, meeting, apart=False, partners=receives)
+
+    def _tags(self, receives: dict[int, int], meeting: Meeting) -> dict[int, int]:
+        """Return the tag of every operation: its channel's if order alone says who meets whom."""
+        probes = {number for number in receives if self.all[number].kind == "probe"}
+        own = {message.number: TAG + message.number for message in self.all}
+        own |= {send: TAG + receive for receive, send in receives.items() if receive not in probes}
+        own |= {probe: own[receives[probe]] for probe in probes}
+        named = {send: self.all[send].tag or 0 for send in self._sends()}
+        named |= {receive: named[send] for receive, send in receives.items()}
+        for key, channel in self._channels(receives, meeting).items():
+            if self._in_order(channel, receives):
+                own |= {number: named.get(number, key[-1]) for number in channel}
+        return own
+
+    def _sends(self) -> Iterator[int]:
+        return (message.number for message in self.all if message.kind == "send")
+
+    def _channels(
+        self, receives: dict[int, int], meeting: Meeting
+    ) -> dict[tuple[Any, ...], list[int]]:
+        """Return the operations of every channel, as if receives named whom they wait for."""
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for message in self.all:
+            if message.kind == "probe" and message.number not in receives:
+                continue
+            send = message.number if message.kind == "send" else receives.get(message.number)
+            source, tag = (
+                (self._source(message, None, meeting), message.tag)
+                if send is None
+                else (self.all[send].rank, self.all[send].tag)
+            )
+            found.setdefault((*message.home, source, tag or 0), []).append(message.number)
+        return found
+
+    def _in_order(self, channel: list[int], receives: dict[int, int]) -> bool:
+        """Tell whether the k-th receive of a channel waits for its k-th send, probes included."""
+        sends = [number for number in channel if self.all[number].kind == "send"]
+        place = 0
+        for number in channel:
+            if self.all[number].kind != "send":
+                expected = sends[place] if place < len(sends) else None
+                if receives.get(number) != expected:
+                    return False
+                place += self.all[number].kind == "recv"
+        return True
 
     def _rewritten(
         self,
@@ -152,11 +196,12 @@ class Messages:
     ) -> Ordered:
         changes: dict[tuple[int, int, int | None], dict[str, Any]] = {}
         for message in self.all:
-            fields: dict[str, Any] = {"tag": TAG + tags[message.number]}
+            fields: dict[str, Any] = {"tag": tags[message.number]}
             if message.kind != "send":
                 sender = (partners or {}).get(message.number)
-                fields["peer"] = self._source(message, sender)
-                if apart and message.kind == "probe":
+                fields["peer"] = self._source(message, sender, meeting)
+                # A probe in vain is a receive in vain, and the kernels match only the latter.
+                if message.kind == "probe" and (apart or sender is None):
                     fields["op"] = "recv"
             changes[message.rank, message.at, message.member] = fields
         for place in meeting.buffered:
@@ -167,12 +212,22 @@ class Messages:
         }
         return plan_of(self.flat, ranks)
 
-    def _source(self, message: Message, sender: int | None) -> int:
+    def _source(self, message: Message, sender: int | None, meeting: Meeting) -> int:
+        """Return whom a receive names: who sent, or whom it might go on to wait for."""
         if sender is not None:
             return self.all[sender].rank
         if message.peer is not None:
             return message.peer
-        return next(rank for rank in self.members(message.group) if rank != message.rank)
+        sources = [
+            self.all[send].rank
+            for receive, send in sorted(meeting.pairs.items(), key=lambda p: self._agrees(*p))
+            if self.all[receive].home == message.home and receive < message.number
+        ]
+        others = (rank for rank in self.members(message.group) if rank != message.rank)
+        return next(iter(sources), next(others))
+
+    def _agrees(self, receive: int, send: int) -> bool:
+        return self.all[receive].said == self.all[send].said
 
     def _program(
         self,

@@ -7,12 +7,14 @@ deterministic engine decides that plan: what a search found is never shown unles
 from __future__ import annotations
 
 import time
+from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from planguard.errors import InternalError
 from planguard.execution.executor import execute
 from planguard.execution.expand import expand
+from planguard.execution.mismatch import blocking_rounds, candidates
 from planguard.plan.actions import ITEM_BYTES, MEMBER, Kind
 from planguard.reordering.branches import AT, flat_tree, leaves, plan_of
 from planguard.reordering.branches_together import (
@@ -40,6 +42,7 @@ from planguard.verdict import Outcome, Verdict
 from planguard.words import plural
 
 if TYPE_CHECKING:
+    from planguard.execution.executor import Execution
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
@@ -181,9 +184,11 @@ class _Search:
     # --- the machine -------------------------------------------------------------------------
 
     def _machine(self) -> Machine:
-        execution = execute(
-            self.separated.plan, self.columns, self.settled, strict(self.settled), origins=True
-        )
+        execution = self._lowered(array("I"))
+        # Ranks go on behind a round whose members disagree, as if they agreed: what hangs then
+        # hangs for a reason of its own.
+        rounds = blocking_rounds(execution, candidates(execution))
+        execution = self._lowered(rounds) if rounds else execution
         arrivals = _arrivals(execution.lanes)
         match = {m.number: self._match(arrivals, m) for m in self.messages.all}
         posted = self.model.send_modes or self.model.eager
@@ -198,6 +203,16 @@ class _Search:
             goes_first,
             self._eager(arrivals) if self.model.eager else {},
             self._alternatives(),
+        )
+
+    def _lowered(self, forced: array[int]) -> Execution:
+        return execute(
+            self.separated.plan,
+            self.columns,
+            self.settled,
+            strict(self.settled),
+            origins=True,
+            forced=forced,
         )
 
     def _entries(self, rank: int) -> list[int]:
@@ -225,8 +240,10 @@ class _Search:
             for at, entry in zip(self._positions(rank), self._entries(rank), strict=True):
                 begin = columns.rank_off[rank] + entry
                 is_batch = columns.op[begin] & 63 == Kind.BATCH
-                for member, match in enumerate(arrivals.get((rank, entry), [])):
-                    place = begin + is_batch + member
+                inner = range(begin + 1, begin + 1 + columns.arg[begin])
+                places = inner if is_batch else [begin]
+                pairs = zip(places, arrivals.get((rank, entry), []), strict=False)
+                for member, (place, match) in enumerate(pairs):
                     if columns.op[place] & 63 != Kind.SEND:
                         continue
                     if sizes[columns.sig[place]] <= self.options.eager_bytes:
@@ -294,14 +311,15 @@ class _Search:
         taken: dict[int, int] = {}
         used: set[int] = set()
         receives = sorted(
-            (m for m in left if m.kind == "recv"), key=lambda m: m.number not in there
+            (m for m in left if m.kind != "send"), key=lambda m: m.number not in there
         )
         for receive in receives:
             for send in (m for m in left if m.kind == "send" and m.number not in used):
                 both = receive.number in there and send.number in there
                 if accepts(receive, send) and not both:
                     taken[receive.number] = send.number
-                    used.add(send.number)
+                    if receive.kind == "recv":
+                        used.add(send.number)
                     break
         return taken
 

@@ -11,7 +11,7 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
-from oracle.enumerator import Effort, enumerate_plan
+from oracle.enumerator import Effort, combine, enumerate_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,12 +22,12 @@ WAITS = ("wait", "test", "drop")
 
 def outcome_of(plan: Item, model: str) -> str:
     """Return the outcome over all orders of readiness."""
-    seen = {
-        enumerate_plan(fixed, model, Effort(verify=0)).outcome for fixed in every_execution(plan)
-    }
-    if "MISMATCH" in seen:
-        return "MISMATCH"
-    return seen.pop() if len(seen) == 1 else "POTENTIAL_DEADLOCK"
+    endings = [
+        ending
+        for fixed in every_execution(plan)
+        for ending in enumerate_plan(fixed, model, Effort(verify=0)).endings
+    ]
+    return combine(endings, 0).outcome
 
 
 def every_execution(plan: Item) -> list[Item]:
