@@ -105,7 +105,7 @@ def _matrix(plan: Plan, columns: Any, options: CheckOptions, selected: Verdict) 
 
 def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
     model = find_model(str(options.model))
-    open_points = undecided(plan, columns, options)
+    open_points = undecided(plan, options)
     if open_points:
         return _open(plan, model.name, open_points)
     if has_kind(plan, Kind.CHOICE_BEGIN):
@@ -120,16 +120,26 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
             model.name,
             lambda merged: _decide(merged, expand(merged), options, brief=brief),
         )
-    if is_contested(plan, columns):
-        if columns.has_markers:
-            from planguard.reordering.branches_orders import over_each_order
+    if has_kind(plan, Kind.THREADS_BEGIN):
+        from planguard.reordering.threads import over_threads
 
-            return over_each_order(plan, columns, model, options, _Rest(options, brief))
+        rest, fixed = _Rest(options, brief), _Fixed(options, brief)
+        return over_threads(plan, columns, model, options, rest, fixed)
+    is_open = is_contested(plan, columns) or is_bounded(model, options)
+    if is_open and columns.has_markers:
+        from planguard.reordering.branches_orders import over_each_order
+
+        return over_each_order(plan, columns, model, options, _Rest(options, brief))
+    if is_contested(plan, columns):
         from planguard.reordering.wildcards_decide import over_matches
 
         return over_matches(plan, columns, model, options, _Fixed(options, brief))
     if columns.has_markers:
         return _over_orders(plan, columns, options, brief=brief)
+    if is_bounded(model, options):
+        from planguard.reordering.residency import over_residency
+
+        return over_residency(plan, columns, model, options, _Fixed(options, brief))
     decider = Decider(plan, columns, model, options)
     decision = name_potential(decider, decider.decide())
     if decision.outcome is Outcome.SAFE:
@@ -144,6 +154,12 @@ def is_contested(plan: Plan, columns: Any) -> bool:
     if columns.has_any_source or columns.has_any_tag or columns.has_wait_choice:
         return True
     return has_kind(plan, Kind.PROBE)
+
+
+def is_bounded(model: ExecutionModel, options: CheckOptions) -> bool:
+    """Tell whether the options say how many kernels a device holds, or in which order it starts."""
+    asked = options.max_resident_kernels is not None or not options.strict_start_order
+    return asked and model.free_launch
 
 
 @dataclass(frozen=True)

@@ -13,25 +13,17 @@ if TYPE_CHECKING:
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding
 
-_MARKERS = {
-    53: "`threads` (host threads interleave freely)",
-}
-
 _MPI_ONLY = {5: "probe", 20: "scan", 21: "exscan"}
 
 
-def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
+def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
     """Return a finding for every construct that makes one execution inexact.
 
     Args:
         plan: The plan.
-        columns: Its columns.
         options: Options of the check.
     """
     reasons: list[tuple[str, str]] = []
-    if columns.has_markers:
-        present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
-        reasons += [("PG902", text) for kind, text in _MARKERS.items() if kind in present]
     if not str(options.model).startswith("mpi"):
         present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
         reasons += [
@@ -39,10 +31,6 @@ def undecided(plan: Plan, columns: Any, options: CheckOptions) -> list[Finding]:
             for kind, name in _MPI_ONLY.items()
             if kind in present
         ]
-    if options.max_resident_kernels is not None:
-        reasons.append(("PG902", "a pinned number of co-resident kernels"))
-    if not options.strict_start_order:
-        reasons.append(("PG902", "kernels that a device starts in any order"))
     return [
         make_finding(code, f"not decided: {text}", severity="warning", certainty="some-execution")
         for code, text in reasons

@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 
 from oracle.host import position
 from oracle.models import INFINITE
+from oracle.program import ANY
 
 if TYPE_CHECKING:
     from oracle.host import HostView, Key, Meeting
     from oracle.lowering import Operation
+    from oracle.program import Action
     from oracle.state import State, System
 
 Node = tuple[str, int]
+# A step of a rank as one number.
+STEPS = 1 << 16
 # Waiting for a rank that has ended or left: nothing that could still happen would help.
 ORPHAN: Node = ("orphan", -1)
 # Waiting, before a round begins, in a sequence that a mismatch has thrown out of step.
@@ -30,6 +34,8 @@ class Blame:
         self.system = system
         self.state = state
         self.mismatched = mismatched
+        # Nodes that any one of those they wait for would free.
+        self.one_of: set[Node] = set()
 
     def has_own_cause(self) -> bool:
         """Tell whether something is stuck that does not depend on a mismatched match."""
@@ -44,16 +50,25 @@ class Blame:
         excused = {node for node in waits if self._follows(node)} | {EXCUSED}
         while True:
             # Least fixed point: a cycle excuses nobody, waiting only for the excused does.
-            more = {n for n, on in waits.items() if n not in excused and on and on <= excused}
+            more = {
+                n
+                for n, on in waits.items()
+                if n not in excused and (on & excused if n in self.one_of else on and on <= excused)
+            }
             if not more:
                 return any(node not in excused for node in nodes)
             excused |= more
 
     def _stuck(self) -> list[Node]:
         system, state = self.system, self.state
-        nodes: list[Node] = [
-            ("host", rank) for rank in range(len(state.order)) if not system.host_done(state, rank)
-        ]
+        stuck = [rank for rank in range(len(state.order)) if not system.host_done(state, rank)]
+        nodes: list[Node] = [("host", rank) for rank in stuck]
+        if system.lowered.threads:
+            nodes = [
+                ("thread", rank * STEPS + index)
+                for rank in stuck
+                for index in system.standing(state, rank)
+            ]
         if not system.model.host_waits:
             nodes += [("operation", one.id) for one in pending(system, state)]
         return nodes
@@ -76,8 +91,10 @@ class Blame:
 
     def _waits(self, node: Node) -> set[Node]:
         if node[0] == "host":
-            view = self.system.view(self.state, node[1])
-            return self._operations(view.block_on) | self._meetings(view.block_meets)
+            standing = self.system.standing(self.state, node[1])
+            return {w for index in standing for w in self._block(node[1], index)}
+        if node[0] == "thread":
+            return self._block(*divmod(node[1], STEPS))
         operation = self.system.lowered.operations[node[1]]
         if not self.system.is_started(self.state, operation):
             return self._before_start(operation)
@@ -89,11 +106,51 @@ class Blame:
         partner = self.system.partner(self.state, operation)
         if partner is not None:
             return {("operation", partner.id)}
-        peer = operation.action.peer
-        if not isinstance(peer, int):
-            return {ORPHAN}
+        if self.system.lowered.wildcards:
+            return self._hosts_to_come(operation)
+        peer = int(operation.action.peer or 0)
         wanted = ("recv" if operation.is_send else "send", self.system.key(self.state, operation))
         return {self._host(peer, wanted in self._to_come(peer).by_key)}
+
+    def _hosts_to_come(self, operation: Operation) -> set[Node]:
+        """Give the hosts, any of which may still issue what an operation could meet."""
+        hosts = {
+            self._host(other.rank, comes=True)
+            for other in self.system.lowered.operations
+            if not other.is_collective
+            and other.is_send != operation.is_send
+            and not self.system.view(self.state, other.rank).issued & other.bit
+            and self._could_meet(operation, other)
+        }
+        if hosts:
+            self.one_of.add(("operation", operation.id))
+        return hosts or {ORPHAN}
+
+    def _could_meet(self, operation: Operation, other: Operation) -> bool:
+        send, recv = (operation, other) if operation.is_send else (other, operation)
+        return (
+            send.action.group == recv.action.group
+            and send.action.peer == recv.rank
+            and recv.action.peer in (send.rank, ANY)
+            and recv.action.tag in (send.action.tag, ANY)
+        )
+
+    def _block(self, rank: int, index: int) -> set[Node]:
+        """Give what a step waits for; of several handles the first stands for all."""
+        block = self.system.view(self.state, rank).blocks[index]
+        on = block.on | (block.one_of[0] if block.one_of else 0)
+        waits = self._operations(on) | self._meetings(block.meets)
+        return waits | (self._in_sight(rank, block.look) if block.look is not None else set())
+
+    def _in_sight(self, rank: int, look: Action) -> set[Node]:
+        """Give the first host that may still send what a probe looks for."""
+        for other in self.system.lowered.operations:
+            issued = self.system.view(self.state, other.rank).issued & other.bit
+            fits = other.action.peer == rank and look.peer in (other.rank, ANY)
+            tags = look.tag in (other.action.tag, ANY) and look.group == other.action.group
+            if other.is_send and not issued and fits and tags:
+                return {self._host(other.rank, comes=True)}
+        return {ORPHAN}
 
     def _before_start(self, operation: Operation) -> set[Node]:
         if self.state.withdrawn & operation.bit:
@@ -166,7 +223,7 @@ def stuck_actions(system: System, state: State) -> dict[int, int]:
     stuck: dict[int, int] = {}
     for rank in range(len(state.order)):
         if not system.host_done(state, rank):
-            stuck[rank] = state.order[rank][-1]
+            stuck[rank] = min(system.standing(state, rank))
     if not system.model.host_waits:
         for one in pending(system, state):
             stuck[one.rank] = min(stuck.get(one.rank, one.index), one.index)

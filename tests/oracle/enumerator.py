@@ -12,11 +12,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from oracle.blame import Blame, stuck_actions
-from oracle.expand import expand
+from oracle.expand import Branches, expand
 from oracle.lowering import Lowered, Operation, lower
 from oracle.models import INFINITE, MODELS, Model
 from oracle.signature import disagreement, is_unjudged
-from oracle.state import Choice, State, System
+from oracle.state import Choice, Event, State, System
 
 if TYPE_CHECKING:
     from oracle.host import Key
@@ -35,11 +35,15 @@ class Effort:
         verify: states to visit per choice where all runs must end alike, to see that they do;
             0 trusts the theorem and follows a single run in random order.
         seed: seeds the order of single runs.
+        kernels: K, where the plan's device has one value of it; None is every value.
+        strict: kernels start in the order of issue.
     """
 
     limit: int = 100_000
     verify: int = 20_000
     seed: int = 0
+    kernels: int | None = None
+    strict: bool = True
 
 
 @dataclass(frozen=True)
@@ -79,16 +83,22 @@ class OracleVerdict:
     states: int = 0
 
 
-def choices(lowered: Lowered, model: Model) -> list[Choice]:
+def choices(lowered: Lowered, model: Model, effort: Effort = Effort()) -> list[Choice]:
     """List every setting of what the model leaves open, the most permissive K first."""
+    if model.residency and effort.kernels is not None:
+        return [Choice(residency=effort.kernels, free=not effort.strict)]
     if model.residency:
         kernels = max(
             len({one.launch for one in lowered.operations if one.rank == rank})
             for rank in range(len(lowered.steps))
         )
-        finite = [Choice(residency=bound) for bound in range(1, kernels + 1)]
+        free = not effort.strict
+        finite = [Choice(residency=bound, free=free) for bound in range(1, kernels + 1)]
         return [Choice(), *reversed(finite)]
     if model.eager_bytes is not None:
+        if openness(lowered, model) is Openness.RACES:
+            # Without confluence the steps between matter: any send may finish early, or not.
+            return [Choice(buffer=INFINITE)]
         return [Choice(buffer=bound) for bound in (0, 1, 2, INFINITE)]
     return [Choice()]
 
@@ -105,13 +115,21 @@ def openness(lowered: Lowered, model: Model) -> Openness:
     """Tell how far the runs of one choice may differ."""
     kinds = {step.action.kind for steps in lowered.steps for step in steps}
     fragile = model.fragile_handles and "drop" in kinds
-    if lowered.wildcards or fragile or (model.exit_withdraws and "exit" in kinds):
+    if (
+        lowered.wildcards
+        or lowered.threads
+        or fragile
+        or (model.exit_withdraws and "exit" in kinds)
+    ):
         return Openness.RACES
     return Openness.ORDERS if lowered.program.reorderable else Openness.NOTHING
 
 
-def all_endings(system: System, limit: int) -> tuple[set[State], int]:
+def all_endings(system: System, limit: int, *, favors: bool = False) -> tuple[set[State], int]:
     """Visit every reachable state; give those in which nothing can happen.
+
+    With `favors` a state also ends in which nothing can happen but that a message is buffered:
+    nobody has to.
 
     Raises:
         OracleBudget: there are more than `limit` states.
@@ -121,7 +139,7 @@ def all_endings(system: System, limit: int) -> tuple[set[State], int]:
     while todo:
         state = todo.pop()
         events = system.enabled(state)
-        if not events:
+        if not any(not favors or _is_due(system, state, event) for event in events):
             maximal.add(state)
         for event in events:
             after = system.apply(state, event)
@@ -131,6 +149,13 @@ def all_endings(system: System, limit: int) -> tuple[set[State], int]:
                 seen.add(after)
                 todo.append(after)
     return maximal, len(seen)
+
+
+def _is_due(system: System, state: State, event: Event) -> bool:
+    """Tell whether an event happens sooner or later: buffering a message is nobody's duty."""
+    if event.name != "complete" or system.strict is system:
+        return True
+    return system.must_complete(state, system.lowered.operations[event.first])
 
 
 def one_ending(system: System, rng: random.Random) -> State:
@@ -185,7 +210,7 @@ def _settle(system: System, state: State) -> State:
 
 def _endings(system: System, *, openness: Openness, effort: Effort) -> tuple[set[State], int]:
     if openness is Openness.RACES:
-        return all_endings(system, effort.limit)
+        return all_endings(system, effort.limit, favors=True)
     if openness is Openness.ORDERS:
         return order_endings(system, effort.limit)
     ending = one_ending(system, random.Random(effort.seed))
@@ -230,26 +255,14 @@ class Oracle:
 
     def verdict(self) -> OracleVerdict:
         """Judge every choice and combine them."""
-        endings: list[Ending] = []
-        for choice in choices(self.lowered, self.model):
-            endings += self._judge(choice)
-        own = [ending.own_cause for ending in endings]
-        # What is stuck with the most slack is stuck always; with less, something else may be in
-        # front of it and take the blame.
-        slack = max((ending.choice.residency, ending.choice.buffer) for ending in endings)
-        lenient = [e for e in endings if (e.choice.residency, e.choice.buffer) == slack]
-        if all(ending.own_cause for ending in lenient):
-            outcome = "DEADLOCK"
-        elif any(ending.mismatches for ending in endings):
-            outcome = "MISMATCH"
-        elif any(own):
-            outcome = "POTENTIAL_DEADLOCK"
-        elif any(ending.unjudged for ending in endings):
-            outcome = "UNKNOWN"
-        else:
-            outcome = "SAFE" if any(ending.matched for ending in endings) else "UNKNOWN"
-        stuck = next((ending.stuck for ending in endings if ending.stuck), {})
-        return OracleVerdict(outcome, stuck, tuple(endings), self.states)
+        return combine(self.endings(), self.states)
+
+    def endings(self) -> list[Ending]:
+        """Give every way in which executions may end, for every choice."""
+        found: list[Ending] = []
+        for choice in choices(self.lowered, self.model, self.effort):
+            found += self._judge(choice)
+        return found
 
     def _judge(self, choice: Choice) -> list[Ending]:
         literal = System(self.lowered, self.model, choice)
@@ -265,7 +278,8 @@ class Oracle:
         return [self._attributed(agreeing, state, choice, stuck) for state in counterfactual]
 
     def _explore(self, system: System) -> list[State]:
-        states, count = _endings(system, openness=self.openness, effort=self.effort)
+        openness = Openness.RACES if system.choice.free else self.openness
+        states, count = _endings(system, openness=openness, effort=self.effort)
         self.states += count
         return sorted(states)
 
@@ -286,6 +300,27 @@ class Oracle:
         return Ending(choice, stuck, own, tuple(sorted(found.values())), matched=True)
 
 
+def combine(endings: list[Ending], states: int) -> OracleVerdict:
+    """Name the outcome of all executions together."""
+    own = [ending.own_cause for ending in endings]
+    # What is stuck with the most slack is stuck always; with less, something else may be in
+    # front of it and take the blame.
+    slack = max((ending.choice.residency, ending.choice.buffer) for ending in endings)
+    lenient = [e for e in endings if (e.choice.residency, e.choice.buffer) == slack]
+    if all(ending.own_cause for ending in lenient):
+        outcome = "DEADLOCK"
+    elif any(ending.mismatches for ending in endings):
+        outcome = "MISMATCH"
+    elif any(own):
+        outcome = "POTENTIAL_DEADLOCK"
+    elif any(ending.unjudged for ending in endings):
+        outcome = "UNKNOWN"
+    else:
+        outcome = "SAFE" if any(ending.matched for ending in endings) else "UNKNOWN"
+    stuck = next((ending.stuck for ending in endings if ending.stuck), {})
+    return OracleVerdict(outcome, stuck, tuple(endings), states)
+
+
 def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) -> OracleVerdict:
     """Judge a plan by exploring its executions under a model.
 
@@ -299,4 +334,14 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
         OracleBudget: the plan is not confluent and has more states than the effort allows.
     """
     rules = MODELS[model]
-    return Oracle(lower(expand(plan), rules), rules, effort).verdict()
+    endings: list[Ending] = []
+    states = 0
+    following: Branches | None = Branches()
+    while following is not None:
+        oracle = Oracle(lower(expand(plan, following), rules), rules, effort)
+        endings += oracle.endings()
+        states += oracle.states
+        if states > effort.limit * 4:
+            raise OracleBudget(f"more than {effort.limit * 4} states")
+        following = following.following()
+    return combine(endings, states)

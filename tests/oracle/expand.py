@@ -60,6 +60,35 @@ class Mesh:
 
 
 @dataclass
+class Branches:
+    """Which branch every choice takes; what is met for the first time takes its first branch.
+
+    Attributes:
+        taken: Branch of every variable: name with iterations, then rank (-1: all ranks).
+        sizes: How many branches each variable has.
+    """
+
+    taken: dict[tuple[object, ...], int] = field(default_factory=dict)
+    sizes: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def take(self, name: tuple[object, ...], rank: int, size: int) -> int:
+        """Give the branch of a variable."""
+        key = (*name, rank)
+        self.sizes[key] = size
+        return self.taken.setdefault(key, 0)
+
+    def following(self) -> Branches | None:
+        """Give the next combination of branches, or None after the last."""
+        taken = dict(self.taken)
+        for key in sorted(self.sizes, key=str):
+            taken[key] += 1
+            if taken[key] < self.sizes[key]:
+                return Branches(taken)
+            taken[key] = 0
+        return None
+
+
+@dataclass
 class _Writer:
     """Collects the flat actions of one rank while it walks the written program."""
 
@@ -74,6 +103,10 @@ class _Writer:
     path: list[object] = field(default_factory=list)
     reordering: int = 0
     reorderable: bool = False
+    branches: Branches | None = None
+    iterations: list[int] = field(default_factory=list)
+    blocks: int = 0
+    thread: tuple[int, ...] = ()
 
     def walk(self, items: list[dict[str, Any]], before: frozenset[int]) -> frozenset[int]:
         """Append a chain; give the actions that precede whatever follows it."""
@@ -82,8 +115,14 @@ class _Writer:
             if item["op"] == "repeat":
                 for iteration in range(item["times"]):
                     self.path.append(iteration)
+                    self.iterations.append(iteration)
                     before = self.walk(_iteration(item["body"], iteration), before)
+                    self.iterations.pop()
                     self.path.pop()
+            elif item["op"] == "choice":
+                before = self._choice(item, before)
+            elif item["op"] == "threads":
+                before = self._threads(item, before)
             elif item["op"] == "unordered":
                 before = self._unordered(item, before)
             else:
@@ -104,10 +143,38 @@ class _Writer:
         inside = frozenset(range(first, len(self.actions)))
         return inside or before
 
+    def _choice(self, item: dict[str, Any], before: frozenset[int]) -> frozenset[int]:
+        if self.branches is None:
+            raise OracleUnsupported("a branch that nobody takes")
+        name = item.get("name")
+        if name is None:
+            raise OracleUnsupported("a choice without a name")
+        inner = "{i}" in name
+        around = self.iterations[:-1] if inner else self.iterations
+        here = name.replace("{i}", str(self.iterations[-1])) if inner and self.iterations else name
+        rank = -1 if item.get("uniform", False) else self.rank
+        branch = self.branches.take((here, *around), rank, len(item["branches"]))
+        return self.walk(item["branches"][branch], before)
+
+    def _threads(self, item: dict[str, Any], before: frozenset[int]) -> frozenset[int]:
+        if self.thread or self.reordering:
+            raise OracleUnsupported("threads inside threads or a reordering block")
+        self.reorderable = True
+        self.blocks += 1
+        first = len(self.actions)
+        for place, thread in enumerate(item["threads"]):
+            self.thread = (self.blocks, place)
+            self.walk(thread, before)
+        self.thread = ()
+        inside = frozenset(range(first, len(self.actions)))
+        return inside or before
+
     def _append(self, item: dict[str, Any], before: frozenset[int]) -> int:
         index = len(self.actions)
         after = frozenset(self.ids[name] for name in item.get("after", ()))
         action = self._action(item, index, before | after)
+        if self.thread:
+            action = replace(action, thread=self.thread)
         if self.reordering:
             action = replace(action, place=(self.program, *self.path))
         self.actions.append(action)
@@ -119,7 +186,7 @@ class _Writer:
 
     def _action(self, item: dict[str, Any], index: int, before: frozenset[int]) -> Action:
         kind = item["op"]
-        if kind in COLLECTIVES or kind in POINT_TO_POINT:
+        if kind in COLLECTIVES or kind in POINT_TO_POINT or kind == "probe":
             return self._communication(item, index, before)
         if kind in {"batch", "coalesced"}:
             return self._several(item, index, before)
@@ -284,11 +351,12 @@ def _selected(selector: str, world_size: int, mesh: Mesh | None) -> list[int]:
     ]
 
 
-def expand(plan: dict[str, Any]) -> Program:
+def expand(plan: dict[str, Any], branches: Branches | None = None) -> Program:
     """Expand templates, selectors, families, relative peers and repeats into flat programs.
 
     Args:
         plan: a decoded `planguard.plan/1` document that is known to be valid.
+        branches: which branch every choice takes.
 
     Raises:
         OracleUnsupported: the plan uses an operation that this enumerator does not judge.
@@ -311,7 +379,7 @@ def expand(plan: dict[str, Any]) -> Program:
         actions = plan["templates"][body["template"]] if shared else body["actions"]
         program = f"template {body['template']}" if shared else f"ranks {selector}"
         for rank in _selected(selector, world_size, mesh):
-            writer = _Writer(plan, mesh, rank, program, groups)
+            writer = _Writer(plan, mesh, rank, program, groups, branches=branches)
             writer.walk(actions, frozenset())
             programs[rank] = tuple(writer.actions)
             reorderable |= writer.reorderable

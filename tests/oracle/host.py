@@ -11,6 +11,7 @@ from oracle.program import POINT_TO_POINT
 
 if TYPE_CHECKING:
     from oracle.lowering import Lowered, Operation, Step
+    from oracle.program import Action
 
 Key = tuple[object, ...]
 MAIN = "main"
@@ -22,6 +23,23 @@ class Meeting:
 
     name: Key
     members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a step waits for before its host, or its thread, goes on.
+
+    Attributes:
+        on: operations, all of them.
+        meets: meetings, all of them.
+        one_of: operations of several handles, one handle of which is enough.
+        look: the probe that waits for a message.
+    """
+
+    on: int = 0
+    meets: tuple[Meeting, ...] = ()
+    one_of: tuple[int, ...] = ()
+    look: Action | None = None
 
 
 @dataclass
@@ -42,6 +60,9 @@ class HostView:
         arrived: meetings at which this rank has arrived.
         block_on: operations for which the last step blocks the host.
         block_meets: meetings for which the last step blocks the host.
+        one_of: operations of each handle of which the last step waits for one.
+        look: the last step, if it is a probe.
+        blocks: what every issued step waits for.
         frontier: per stream, operations that everything issued to it from now on comes after.
         events: per event, the frontier at its latest record.
         marks: per compute action, the frontier it leaves.
@@ -61,6 +82,9 @@ class HostView:
     arrived: frozenset[Meeting] = frozenset()
     block_on: int = 0
     block_meets: tuple[Meeting, ...] = ()
+    one_of: tuple[int, ...] = ()
+    look: Action | None = None
+    blocks: dict[int, Block] = field(default_factory=dict)
     frontier: dict[str, int] = field(default_factory=dict)
     events: dict[str | None, int] = field(default_factory=dict)
     marks: dict[int, int] = field(default_factory=dict)
@@ -78,6 +102,7 @@ class HostView:
             if isinstance(value, dict):
                 setattr(other, each.name, dict(value))
         other.block_on, other.block_meets, other.dropped = 0, (), 0
+        other.one_of, other.look = (), None
         return other
 
 
@@ -110,6 +135,8 @@ class HostRules:
             self._communicate(view, step)
         else:
             self._other(view, rank, step)
+        block = Block(view.block_on, view.block_meets, view.one_of, view.look)
+        view.blocks[step.action.index] = block
         return view
 
     def _communicate(self, view: HostView, step: Step) -> None:
@@ -210,7 +237,11 @@ class HostRules:
         stream = action.stream or MAIN
         targets = [self.lowered.steps[rank][index] for index in action.targets]
         bits = sum(target.bits for target in targets)
-        if action.kind == "wait":
+        if action.kind == "wait" and action.wait_mode != "all" and len(targets) > 1:
+            view.one_of = tuple(target.bits for target in targets)
+        elif action.kind == "probe":
+            view.look = action
+        elif action.kind == "wait":
             barriers = sum(t.bits for t in targets if t.action.kind == "barrier")
             self._wait(view, bits, stream, barriers)
         elif action.kind == "drop":

@@ -67,6 +67,7 @@ class Lowered:
     operations: tuple[Operation, ...]
     launches: tuple[tuple[Operation, ...], ...]
     wildcards: bool
+    threads: bool = False
 
 
 def _parts(action: Action) -> list[Action]:
@@ -95,8 +96,7 @@ def lower(program: Program, model: Model) -> Lowered:
     for rank, actions in enumerate(program.ranks):
         steps = []
         for action in actions:
-            if action.kind == "wait" and action.wait_mode != "all":
-                raise OracleUnsupported(f"wait for {action.wait_mode}")
+            _refuse(action, model)
             fused = action.kind == "batch" and model.fused_batch
             mine: list[Operation] = []
             for part in _parts(action):
@@ -108,7 +108,32 @@ def lower(program: Program, model: Model) -> Lowered:
                 launches += [tuple(mine)] if fused else [(one,) for one in mine]
             steps.append(Step(action, tuple(mine)))
         all_steps.append(tuple(steps))
-    wildcards = any(ANY in (one.action.peer, one.action.tag) for one in operations)
-    if wildcards and model.queue in {Queue.COMMUNICATOR, Queue.DEVICE}:
+    kinds = {action.kind for actions in program.ranks for action in actions}
+    open_ended = any(ANY in (one.action.peer, one.action.tag) for one in operations)
+    threads = any(action.thread for actions in program.ranks for action in actions)
+    if threads and kinds & {"probe", "exit", "drop"}:
+        raise OracleUnsupported("a probe, an exit or a dropped handle beside threads")
+    return Lowered(
+        program,
+        tuple(all_steps),
+        tuple(operations),
+        tuple(launches),
+        model.tags and (open_ended or "probe" in kinds),
+        threads,
+    )
+
+
+def _refuse(action: Action, model: Model) -> None:
+    """Raise for what a model does not have.
+
+    Raises:
+        OracleUnsupported: a wildcard receive where the backend has none, or a wait for any.
+    """
+    if action.kind == "probe" and not model.short_is_fine:
+        raise OracleUnsupported("a probe outside MPI")
+    if model.queue not in {Queue.COMMUNICATOR, Queue.DEVICE}:
+        return
+    if action.kind == "wait" and action.wait_mode != "all" and len(action.targets) > 1:
+        raise OracleUnsupported(f"wait for {action.wait_mode}")
+    if any(part.peer == ANY for part in (action, *action.parts)):
         raise OracleUnsupported("a receive from any source")
-    return Lowered(program, tuple(all_steps), tuple(operations), tuple(launches), wildcards)

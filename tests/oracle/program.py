@@ -54,6 +54,7 @@ class Action:
         parts: the inner operations of a batch, or the tensors of a coalesced collective.
         place: where the action is written, if a reordering block holds it: program, then path.
         before: flat indices that must be issued first (the rank's partial order, not closed).
+        thread: block and place of the host thread that issues it; empty is the main program.
     """
 
     index: int
@@ -77,6 +78,7 @@ class Action:
     coalesced: bool = False
     place: tuple[object, ...] | None = None
     before: frozenset[int] = frozenset()
+    thread: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

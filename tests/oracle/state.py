@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from oracle.host import HostRules, HostView, Key, Meeting
@@ -12,6 +12,7 @@ from oracle.program import ANY
 
 if TYPE_CHECKING:
     from oracle.lowering import Lowered, Operation
+    from oracle.program import Action
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,12 @@ class Choice:
     Attributes:
         residency: K, the kernels that may be started and not complete on one device.
         buffer: B, unmatched sends per channel that may be complete (sends up to the eager size).
+        free: kernels start in any order, not only in the order of issue.
     """
 
     residency: int = INFINITE
     buffer: int = 0
+    free: bool = False
 
 
 class State(NamedTuple):
@@ -68,6 +71,11 @@ class System:
         self.needs = Needs(self, agree=agree)
         self._views: dict[tuple[int, tuple[int, ...]], HostView] = {}
         self._queued = model.queue is not Queue.OWN
+        # Buffering is a favor, not a duty: what completes without it is decided by this one.
+        bare = choice.buffer == 0
+        self.strict = (
+            self if bare else System(lowered, model, replace(choice, buffer=0), agree=agree)
+        )
 
     # -- reading a state ----------------------------------------------------------------------
 
@@ -148,10 +156,21 @@ class System:
         found = [self.in_round(state, operation, rank) for rank in self.members(state, operation)]
         return [member for member in found if member is not None]
 
-    def host_blocked(self, state: State, rank: int) -> bool:
-        """Tell whether the rank's last step still blocks its host."""
-        view = self.view(state, rank)
-        return bool(view.block_on & ~state.completed) or not self.met(state, view.block_meets)
+    def blocked(self, state: State, rank: int, index: int) -> bool:
+        """Tell whether an issued step still blocks its host, or its thread."""
+        block = self.view(state, rank).blocks[index]
+        if block.on & ~state.completed or not self.met(state, block.meets):
+            return True
+        if block.one_of and not any(not bits & ~state.completed for bits in block.one_of):
+            return True
+        return block.look is not None and not self._in_sight(state, rank, block.look)
+
+    def standing(self, state: State, rank: int) -> list[int]:
+        """List the issued steps at which a rank stands: at most one for each of its threads."""
+        order = state.order[rank]
+        if not self.lowered.threads:
+            order = order[-1:]
+        return [index for index in order if self.blocked(state, rank, index)]
 
     def host_done(self, state: State, rank: int) -> bool:
         """Tell whether the rank's host program has ended."""
@@ -159,21 +178,43 @@ class System:
         if view.ended:
             return True
         finished = len(state.order[rank]) == len(self.lowered.steps[rank])
-        return finished and not self.host_blocked(state, rank)
+        return finished and not self.standing(state, rank)
+
+    def _in_sight(self, state: State, rank: int, look: Action) -> bool:
+        """Tell whether a probe sees a message: one that no receive posted before it takes."""
+        free = self._free(state)
+        receives = [one for one in free if not one.is_send and one.rank == rank]
+        return any(
+            self._suits(state, rank, look, send)
+            and not any(self._accepts(state, receive, send) for receive in receives)
+            for send in free
+            if send.is_send
+        )
+
+    def _suits(self, state: State, rank: int, look: Action, send: Operation) -> bool:
+        to_me = send.action.peer == rank and look.peer in (send.rank, ANY)
+        group = self.view(state, send.rank).keys[send.id][1]
+        return to_me and group == look.group and look.tag in (send.action.tag, ANY)
 
     # -- guards ---------------------------------------------------------------------------------
 
     def ready(self, state: State, rank: int) -> list[int]:
         """List the steps that the rank may issue next; a chain has at most one."""
-        order = state.order[rank]
-        if self.view(state, rank).ended or self.host_blocked(state, rank):
+        if self.view(state, rank).ended:
             return []
-        issued = set(order)
+        issued = set(state.order[rank])
+        standing = self.standing(state, rank)
+        if standing and not self.lowered.threads:
+            return []
         steps = self.lowered.steps[rank]
+        held = {steps[index].action.thread for index in standing}
         return [
             index
             for index, step in enumerate(steps)
-            if index not in issued and step.action.before <= issued
+            if index not in issued
+            and step.action.before <= issued
+            and not held & {(), step.action.thread}
+            and not (held and not step.action.thread)
         ]
 
     def _may_start(self, state: State, view: HostView, launch: int) -> bool:
@@ -185,6 +226,11 @@ class System:
         """Check the start order and the co-residency bound of a device."""
         if self.choice.residency == INFINITE:
             return True
+        if self.choice.free:
+            launches = (self.lowered.launches[other] for other in view.kernels)
+            started = [one for one in launches if state.started & one[0].bit]
+            incomplete = [one for one in started if any(not state.completed & m.bit for m in one)]
+            return len(incomplete) < self.choice.residency
         resident = 0
         for other in view.kernels:
             if other == launch:
@@ -202,6 +248,10 @@ class System:
         if not view.issued & first.bit or state.started & first.bit:
             return False
         return self._may_start(state, view, launch) and self._resident(state, view, launch)
+
+    def must_complete(self, state: State, operation: Operation) -> bool:
+        """Tell whether an operation that can complete does so even with no buffer to lend."""
+        return self.strict.needs.met(state, operation)
 
     def can_complete(self, state: State, operation: Operation) -> bool:
         """COMPLETE: everything the operation needs has started."""
@@ -258,14 +308,7 @@ class System:
 
     def _binds(self, state: State) -> list[Event]:
         """List the picks of receives: each may take the first free message it accepts of a rank."""
-        taken = {operation for pair in state.bound for operation in pair}
-        free = [
-            operation
-            for operation in self.lowered.operations
-            if not operation.is_collective
-            and operation.id not in taken
-            and self.is_started(state, operation)
-        ]
+        free = self._free(state)
         sends = [operation for operation in free if operation.is_send]
         recvs = [operation for operation in free if not operation.is_send]
         return [
@@ -286,6 +329,17 @@ class System:
                 and self._goes_first(other, recv)
                 for other in recvs
             )
+        ]
+
+    def _free(self, state: State) -> list[Operation]:
+        """List the messages and receives that are there and met nobody."""
+        taken = {operation for pair in state.bound for operation in pair}
+        return [
+            operation
+            for operation in self.lowered.operations
+            if not operation.is_collective
+            and operation.id not in taken
+            and self.is_started(state, operation)
         ]
 
     def _accepts(self, state: State, recv: Operation, send: Operation) -> bool:

@@ -302,7 +302,7 @@ def test_picking_orders_one_rank_at_a_time_loses_no_ending():
 
 def test_unjudged_constructs_raise():
     """What the enumerator does not judge it refuses, by name."""
-    for action in ({"op": "choice", "branches": []}, {"op": "threads", "threads": []}):
+    for action in ({"op": "choice", "branches": [[]]}, {"op": "scan", "bytes": 4}):
         with pytest.raises(OracleUnsupported, match=action["op"]):
             enumerate_plan(plan([action], []), "gloo")
 

@@ -1,0 +1,77 @@
+"""Host threads where a call does not block its host: an interleaving is an order of issue.
+
+Under the NCCL models a thread issues and goes on; what it waits for waits on a stream. Threads that
+nothing can hold up are then an `unordered` block whose chains are the threads: every interleaving
+is a linear extension and every linear extension an interleaving.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from planguard.reordering.branches import flat_tree, leaves, plan_of
+from planguard.reordering.branches_together import Part, combined, open_verdict
+from planguard.reordering.threads_host import over_interleavings
+from planguard.semantics.model import Family
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.options import CheckOptions
+    from planguard.plan.plan import Plan
+    from planguard.reordering.branches_together import Decide
+    from planguard.reordering.wildcards_decide import Fixed
+    from planguard.semantics.model import ExecutionModel
+    from planguard.verdict import Verdict
+
+CODE = "PG102"
+_HOLDS_UP = frozenset({"init", "new_group", "destroy", "host_sync", "barrier", "exit"})
+
+
+def over_threads(
+    plan: Plan,
+    columns: Any,
+    model: ExecutionModel,
+    options: CheckOptions,
+    decide: Decide,
+    fixed: Fixed,
+) -> Verdict:
+    """Decide a plan over all interleavings of its host threads.
+
+    Args:
+        plan: A plan with `threads`; ``decide`` takes care of everything else that is open.
+        columns: Its columns.
+        model: The execution model.
+        options: Options of the check.
+        decide: Decides a plan without `threads`.
+        fixed: Decides a fixed plan under rules that are not those of a model by name.
+    """
+    flat = flat_tree(plan, columns)
+    if model.family is not Family.DEVICE:
+        return over_interleavings(plan, flat, model, options, fixed)
+    if model.lazy_init or any(_HOLDS_UP & {item["op"]} for item in _threaded(flat)):
+        return open_verdict(plan, model.name, "PG902", "`threads` with calls that block their host")
+    ranks = {
+        rank: [_as_chains(item) for item in body["actions"]] for rank, body in flat["ranks"].items()
+    }
+    ordered = plan_of(flat, ranks)
+    part = Part(ordered, decide(ordered.plan, brief=False), differs=True)
+    verdict = combined(plan, [part], part.verdict, part, CODE)
+    return replace(verdict, evidence=part.verdict.evidence)
+
+
+def _threaded(flat: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every action of every thread."""
+    for body in flat["ranks"].values():
+        for item in body["actions"]:
+            if item["op"] == "threads":
+                yield from leaves([item])
+
+
+def _as_chains(item: dict[str, Any]) -> dict[str, Any]:
+    if item["op"] != "threads":
+        return item
+    chains = [thread for thread in item["threads"] if thread]
+    kept = {key: value for key, value in item.items() if key not in {"op", "threads"}}
+    return {**kept, "op": "unordered", "body": chains}
