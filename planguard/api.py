@@ -71,7 +71,7 @@ def _head(path: Path) -> bytes:
 
 
 def _other_schema(data: bytes) -> bool:
-    """Whether the first bytes of a JSON document name a schema that is not that of plans."""
+    """Whether a JSON document begins with a schema that is not that of plans, or as a trace."""
     import re
     import zlib
 
@@ -80,6 +80,8 @@ def _other_schema(data: bytes) -> bool:
             data = zlib.decompressobj(wbits=31).decompress(data[:HEAD], HEAD)
         except zlib.error:
             return False
+    if data.lstrip()[:1] == b"[":
+        return b'"ph"' in data  # a list of trace events, such as a timeline
     named = re.search(rb'"schema"\s*:\s*"(planguard\.[a-z]+)/', data[:HEAD])
     return named is not None and named[1].decode() != PLAN_SCHEMA
 
