@@ -38,15 +38,15 @@ REACH = 24
 """How far from an action of the findings a change is still near."""
 
 
-def near(text: PlanText, verdict: Verdict) -> list[Proposal]:
-    """Return the single edits that touch an action of the findings, the gentlest first.
+def near(text: PlanText, verdict: Verdict) -> Iterator[Proposal]:
+    """Yield the single edits that touch an action of the findings, the gentlest first.
 
     Args:
         text: The plan.
         verdict: What is wrong with it.
     """
     core = text.core(verdict)
-    found = [*agreements(text, verdict), *policies(text), *separated(text, core)]
+    found = [*agreements(text, verdict), *policies(text)]
     inside: dict[Steps, list[int]] = {}
     for place in core:
         if isinstance(place[-1], int):
@@ -57,7 +57,9 @@ def near(text: PlanText, verdict: Verdict) -> list[Proposal]:
                 found += _of_block(text, part, around, REACH)
         elif any(place[: len(part.steps)] == part.steps for place in core):
             found += orders(part, text.names(part.program, "id"))
-    return sorted((one for one in found if _is_near(one, core)), key=_weight)
+    yield from sorted((one for one in found if _is_near(one, core)), key=_weight)
+    # Last: it looks at every action of the plan.
+    yield from sorted(separated(text, core), key=_weight)
 
 
 def far(text: PlanText, verdict: Verdict) -> Iterator[Proposal]:

@@ -223,7 +223,7 @@ class Search:
         while self._waiting and self._left() > 0:
             node = heapq.heappop(self._waiting)
             if node.next is None:
-                node.next = iter(near(node.text, node.verdict))
+                node.next = near(node.text, node.verdict)
             for one in node.next:
                 verdict = self._try(node.text, node.changes, one)
                 if isinstance(verdict, _Safe):
