@@ -39,8 +39,10 @@ def agreements(
             found[buffer.id] = _broadcast(buffer, ranks, members[buffer.group])
     for group in {buffer.group for buffer in buffers}:
         mine = [b for b in buffers if b.group == group and b.coordination == "negotiated"]
+        own = {member for buffer in mine for member in buffer.members}
         for number, cluster in enumerate(_clusters(mine, ranks, members[group])):
-            found |= _negotiated(cluster, ranks, members[group], model, f"{group}#{number}")
+            name = f"{group}#{number}"
+            found |= _negotiated(cluster, ranks, members[group], model, (name, own))
     return found
 
 
@@ -64,15 +66,16 @@ def _negotiated(
     ranks: Sequence[FusedRank],
     members: Sequence[int],
     model: ExecutionModel,
-    cluster: str,
+    cluster: tuple[str, set[str]],
 ) -> dict[str, Agreed]:
     found: dict[str, Agreed] = {}
+    name, own = cluster
     try:
         _refuse_noise(buffers, ranks, members, until_settled=True)
-        _refuse_other_places(buffers, ranks, members)
+        _refuse_other_places(buffers, ranks, members, own)
         by_name = False
     except UndecidedError:
-        if not _may_match_by_name(buffers, ranks, members, model):
+        if not _may_match_by_name(buffers[0].group, own, ranks, members, model):
             raise
         by_name = True
     for buffer in buffers:
@@ -81,7 +84,7 @@ def _negotiated(
         shared = frozenset.intersection(*names)
         leader = next(one for one in held if one is not None)
         kept = tuple(bucket & shared for bucket in _layout(leader) if bucket & shared)
-        found[buffer.id] = Agreed(kept, by_name, cluster)
+        found[buffer.id] = Agreed(kept, by_name, name)
     return found
 
 
@@ -159,13 +162,15 @@ def _refuse_noise(
 
 
 def _refuse_other_places(
-    buffers: Sequence[Buffer], ranks: Sequence[FusedRank], members: Sequence[int]
+    buffers: Sequence[Buffer],
+    ranks: Sequence[FusedRank],
+    members: Sequence[int],
+    own: set[str],
 ) -> None:
     """Refuse a group that ranks use for other things before the buffers, and not equally often.
 
     Then the place of the flushes among those differs; by position they would meet the others.
     """
-    own = {member for buffer in buffers for member in buffer.members}
     counts = set()
     for rank in members:
         held = [found for buffer in buffers if (found := _of(ranks[rank], buffer))]
@@ -209,7 +214,8 @@ def _why(op: str, name: str) -> str:
 
 
 def _may_match_by_name(
-    buffers: Sequence[Buffer],
+    group: str,
+    own: set[str],
     ranks: Sequence[FusedRank],
     members: Sequence[int],
     model: ExecutionModel,
@@ -221,8 +227,7 @@ def _may_match_by_name(
     """
     if model.family is not Family.HOST or model.pre_barrier or model.name == "mpi-pg":
         return False
-    own = {member for buffer in buffers for member in buffer.members}
-    return not any(_uses(ranks[rank], buffers[0].group, own) for rank in members)
+    return not any(_uses(ranks[rank], group, own) for rank in members)
 
 
 def _uses(rank: FusedRank, group: str, own: set[str], end: int | None = None) -> int:
