@@ -43,6 +43,9 @@ def settle(args: argparse.Namespace) -> None:
     named = [given for given in args.output if given.startswith("plan=")]
     if named and not (args.fix and len(args.paths) == 1 and len(named) == 1):
         raise UsageError("-o plan=FILE: one plan and --fix", hint="planguard check --fix PLAN.json")
+    if args.for_all and (args.repair or args.fix):
+        hint = "repair the plan at one size, then check the repaired plan with --for-all"
+        raise UsageError("--for-all searches no repairs", hint=hint)
     if not args.fix:
         return
     for path in args.paths:
@@ -64,8 +67,11 @@ def target_of(args: argparse.Namespace, path: str) -> Path:
 
 def repaired(
     args: argparse.Namespace, path: str, plan: Plan, verdict: Verdict, options: CheckOptions
-) -> Verdict:
-    """Return the verdict with its repair; with ``--fix`` the changed plan is written."""
+) -> tuple[Verdict, str]:
+    """Return the verdict with its repair, and what to say at the end.
+
+    With ``--fix`` the changed plan is written.
+    """
     from planguard.repair import fix
 
     said = time.monotonic()
@@ -77,15 +83,15 @@ def repaired(
             print(f"repair: {tried:,} changed plans decided", file=sys.stderr)
 
     fixed = fix(plan, verdict, options, progress)
-    if fixed.text is not None and args.fix:
-        target = target_of(args, path)
-        _write(target, fixed.text)
-        command = f"planguard check {shlex.quote(str(target))}"
-        print(f"wrote {target} (the repaired plan); check it with: {command}", file=sys.stderr)
-    elif fixed.text is not None:
+    if fixed.text is None:
+        return fixed.verdict, ""
+    if not args.fix:
         command = f"planguard check --fix {shlex.quote(path)}"
-        print(f"write the repaired plan with: {command}", file=sys.stderr)
-    return fixed.verdict
+        return fixed.verdict, f"write the repaired plan with: {command}"
+    target = target_of(args, path)
+    _write(target, fixed.text)
+    command = f"planguard check {shlex.quote(str(target))}"
+    return fixed.verdict, f"wrote {target} (the repaired plan); check it with: {command}"
 
 
 def _write(target: Path, text: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from planguard.cli.fix import repaired
@@ -40,6 +40,7 @@ class Job:
         options: How results are written.
         baseline: Findings accepted earlier, or None.
         limit: Findings explained per plan.
+        announcements: What to say when all plans are checked.
     """
 
     args: argparse.Namespace
@@ -47,6 +48,7 @@ class Job:
     options: ReportOptions
     baseline: Baseline | None
     limit: int
+    announcements: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, args: argparse.Namespace, settings: Settings) -> Job:
@@ -123,7 +125,8 @@ class Job:
         else:
             verdict = api.check(plan, options=options, rules=rules)
         if self.args.repair or self.args.fix:
-            verdict = repaired(self.args, path, plan, verdict, options)
+            verdict, announcement = repaired(self.args, path, plan, verdict, options)
+            self.announcements.extend([announcement] if announcement else [])
         explained = [f for f in verdict.findings if not f.code.startswith("PG6")]
         is_complete = len(explained) < self.limit
         if verdict.plan.file is None:
@@ -141,6 +144,8 @@ class Job:
             if result.crash is not None:
                 print(f"while checking {shorten(result.path, 200)}:", file=sys.stderr)
                 raise result.crash
+        for announcement in self.announcements:
+            print(announcement, file=sys.stderr)
         if self.args.write_baseline is not None:
             self._write_baseline(results)
         covered = sum(1 for r in results if r.verdict is not None and r.verdict.unknown)

@@ -95,6 +95,13 @@ def test_a_plan_output_without_one_plan_to_fix_is_refused(run, words) -> None:
     assert not Path("x.json").exists()
 
 
+def test_all_sizes_at_once_are_not_repaired(run) -> None:
+    """--for-all decides a stand-in of the plan; a repair of that one would not be of the file."""
+    code, _, err = run("pair.plan.json", "--repair", "--for-all", "dp")
+    assert code == 2
+    assert "--for-all" in err
+
+
 def test_a_compressed_plan_gives_a_compressed_repair(run) -> None:
     """PLAN.plan.json.gz becomes PLAN.fixed.plan.json.gz."""
     text = json.dumps(pair()).encode()
