@@ -83,7 +83,7 @@ def answer_of(names: Named, verdict: Verdict, text: bytes) -> Answer:
         verdict.findings,
         verdict.safe_iff,
         verdict.reasons,
-        verdict.approximations,
+        tuple(entry for entry in verdict.approximations if entry.actions),
         verdict.core,
         verdict.certificate,
     )

@@ -82,7 +82,7 @@ def rank_form(plan: Plan) -> RankForm | None:
         plan: A plan that passed the door.
     """
     code = plan.code
-    if plan.fusion or plan.approximations:
+    if plan.fusion or any(entry.actions for entry in plan.approximations):
         return None
     if sum(map(len, code.programs)) > WORD_LIMIT or len(code.rank_program) > LIMIT:
         return None
@@ -362,7 +362,8 @@ class _Walks:
             named += [((number[rank], place), text) for place, text in program.named]
         names = self._plan.code.label_names
         labels = [(place, names[label - 1]) for place, label in enumerate(label_order)]
-        form = (len(order), tuple(texts), tuple(ranks), tuple(instances))
+        ledger = repr(self._plan.approximations)
+        form = (len(order), tuple(texts), tuple(ranks), tuple(instances), ledger)
         return RankForm(form, tuple(order), (*labels, *named))
 
     def _describe(self, instance: int, number: dict[int, int]) -> tuple[Any, ...]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from planguard import kernels
 from planguard.engine import check_plan
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
 
     from planguard.guard.incremental import Incremental
     from planguard.guard.nogood import Nogood
+    from planguard.guard.signature import CommunicationSignature
 
 
+DOCUMENT_BYTES = 1 << 16
+"""Longest document that is kept as a key."""
 SYMBOLIC = 4096
 """World size from which on plans with a mesh are decided on their smallest equivalent instance."""
 
@@ -76,6 +82,8 @@ class Guard:
         self.options = chosen
         self._load = load or _read
         self._cache = AnswerCache(max_entries) if max_entries else None
+        self._documents: OrderedDict[bytes, CommunicationSignature] = OrderedDict()
+        self._max_entries = max_entries
         self._decided = 0
         self._lock = Lock()
 
@@ -88,6 +96,8 @@ class Guard:
 
     def clear(self) -> None:
         """Forget all answers; the statistics stay."""
+        with self._lock:
+            self._documents.clear()
         if self._cache is not None:
             self._cache.clear()
 
@@ -101,12 +111,12 @@ class Guard:
             PlanError: The candidate cannot be read, or the model is unknown.
         """
         started = time.perf_counter()
-        plan = candidate if isinstance(candidate, Plan) else self._load(candidate)
         if self._cache is None:
             with self._lock:
                 self._decided += 1
-            return self._decide(plan)
-        signature = communication_signature(plan, self.options)
+            return self._decide(self._plan(candidate))
+        signature = self._signature(candidate)
+        plan = signature.plan
         known = self._cache.find(signature)
         if known is None:
             verdict = self._decide(plan)
@@ -154,10 +164,10 @@ class Guard:
         Raises:
             PlanError: The candidate cannot be read, or the model is unknown.
         """
-        plan = candidate if isinstance(candidate, Plan) else self._load(candidate)
         if self._cache is None:
-            return _codes(check_plan(plan, self.options))
-        signature = communication_signature(plan, self.options)
+            return _codes(check_plan(self._plan(candidate), self.options))
+        signature = self._signature(candidate)
+        plan = signature.plan
         known = self._cache.find(signature)
         if known is not None and known.codes is not None:
             return known.codes
@@ -178,8 +188,8 @@ class Guard:
         """
         from planguard.guard.nogood import make_nogood
 
-        plan = candidate if isinstance(candidate, Plan) else self._load(candidate)
-        return make_nogood(plan, verdict or self.check(plan), self.options)
+        plan = self._plan(candidate)
+        return make_nogood(plan, self.check(plan) if verdict is None else verdict, self.options)
 
     def incremental(self, base: Any) -> Incremental:
         """Return a checker for small edits of one plan.
@@ -192,8 +202,36 @@ class Guard:
         """
         from planguard.guard.incremental import Incremental
 
-        plan = base if isinstance(base, Plan) else self._load(base)
-        return Incremental(plan, self.options)
+        return Incremental(self._plan(base), self.options)
+
+    def _plan(self, candidate: Any) -> Plan:
+        return candidate if isinstance(candidate, Plan) else self._load(candidate)
+
+    def _signature(self, candidate: Any) -> CommunicationSignature:
+        """Return the signature of a candidate; a document that was seen before is not read again.
+
+        Documents are compared as the bytes they are encoded to, so equal ones are one plan.
+        """
+        if self._load is not _read or not isinstance(candidate, dict):
+            return communication_signature(self._plan(candidate), self.options)
+        try:
+            text = msgspec.json.encode(candidate)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return communication_signature(
+                self._plan(candidate), self.options
+            )  # says what is wrong
+        with self._lock:
+            known = self._documents.get(text)
+            if known is not None:
+                self._documents.move_to_end(text)
+                return known
+        signature = communication_signature(self._plan(text), self.options)
+        if len(text) <= DOCUMENT_BYTES:
+            with self._lock:
+                self._documents[text] = signature
+                while len(self._documents) > self._max_entries:
+                    self._documents.popitem(last=False)
+        return signature
 
 
 def _codes(verdict: Verdict) -> tuple[str, ...]:

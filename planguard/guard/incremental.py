@@ -66,8 +66,12 @@ class Incremental:
         self._order: Order | None = None
         self._bare: Verdict | None = None
         is_one_run = self.verdict.evidence.route == ("deterministic",)
-        says = (self.verdict.findings, self.verdict.approximations, self.verdict.reasons)
-        if self.verdict.safe and is_one_run and not any(says) and self._options.model != "all":
+        # An entry of the ledger that only notes something, of the whole plan, stays as it is.
+        ledger = [a for a in base.approximations if a.actions or a.direction != "exact"]
+        self._is_special = bool(base.fusion or ledger)
+        says = (self.verdict.findings, self.verdict.reasons)
+        is_bare = self.verdict.safe and is_one_run and not any(says) and not self._is_special
+        if is_bare and self._options.model != "all":
             self._model = find_model(self._options.model or base.model or DEFAULT_MODEL)
             self._bare = self.verdict if not self._options.certificate else None
             self._order = order_of(base, self._model)
@@ -89,7 +93,7 @@ class Incremental:
             if answer is not None:
                 self.counts["order"] += 1
                 return answer
-        if self.base.fusion or self.base.approximations:
+        if self._is_special:
             self.counts["full"] += 1
             return check_plan(self.edited(changes), self._options)
         plan, fresh = self._patcher.patch(changes)

@@ -33,13 +33,24 @@ if TYPE_CHECKING:
     from planguard.verdict import Finding, Location, Verdict
 
 Element = tuple[Any, ...]
+WAITS = frozenset({Kind.WAIT, Kind.WAIT_MANY})
 BLOCKING = frozenset(
     {"send-unmatched", "recv-unmatched", "collective-incomplete", "wait-handle", "queue"}
 )
 """Reasons of a wait-for edge that follow from positions."""
 DECIDED = frozenset(
     kind for kind in range(64) if Kind.SEND <= kind <= Kind.BSEND or 8 <= kind <= 31
-) | {Kind.NOP, Kind.WAIT, Kind.TEST, Kind.BATCH, Kind.COMPUTE, Kind.COPY, Kind.REPEAT, Kind.BIND}
+) | {
+    Kind.NOP,
+    Kind.WAIT,
+    Kind.WAIT_MANY,
+    Kind.TEST,
+    Kind.BATCH,
+    Kind.COMPUTE,
+    Kind.COPY,
+    Kind.REPEAT,
+    Kind.BIND,
+}
 """Kinds the argument covers; a plan with any other is never pruned."""
 
 
@@ -135,7 +146,8 @@ def _places(finding: Finding) -> tuple[tuple[int, int], ...]:
 def _is_covered(plan: Plan) -> bool:
     """Whether positions decide everything in a plan."""
     code = plan.code
-    if plan.fusion or plan.approximations or len(code.streams) > 1:
+    is_over = any(entry.direction == "over" for entry in plan.approximations)
+    if plan.fusion or is_over or len(code.streams) > 1:
         return False
     modes = zip(
         code.refs[::REF_WORDS], code.refs[2::REF_WORDS], code.refs[5::REF_WORDS], strict=True
@@ -145,11 +157,10 @@ def _is_covered(plan: Plan) -> bool:
     ):
         return False
     for program in code.programs:
-        kinds = {op & KIND_MASK for op in set(program.code[::WORDS])}
-        if not kinds <= DECIDED:
-            return False
-        if Kind.WAIT_MANY in kinds:
-            return False
+        for op, mode in set(zip(program.code[::WORDS], program.code[2::WORDS], strict=True)):
+            kind = op & KIND_MASK
+            if kind not in DECIDED or (kind == Kind.WAIT_MANY and mode):
+                return False
     return True
 
 
@@ -206,10 +217,11 @@ def _waited_keys(steps: list[Step], action: int) -> set[Key]:
     started: dict[int, set[Key]] = {}
     for group in _launches(steps):
         first = group[0]
-        if first.kind == Kind.WAIT:
-            keys = started.pop(first.handles[0], set())
+        if first.kind in WAITS:
+            keys = {key for handle in first.handles for key in started.pop(handle, set())}
             if first.action == action:
                 return keys
+            continue
         for handle in first.handles:
             started[handle] = {step.key for step in group if step.key is not None}
     return set()
@@ -295,11 +307,11 @@ def _relevant(steps: Iterable[Step], keys: frozenset[Key]) -> Iterator[tuple[Ele
     number = 0
     for group in _launches(steps):
         first = group[0]
-        if first.kind == Kind.WAIT:
-            started = flying.pop(first.handles[0], None)
-            if started is None:
+        if first.kind in WAITS:
+            started = {flying.pop(handle) for handle in first.handles if handle in flying}
+            if not started:
                 continue
-            yield ("wait", started), group
+            yield ("wait", *sorted(started)), group
         else:
             mine = [_element(step) for step in group if step.key in keys]
             if not mine:
@@ -321,7 +333,7 @@ def _launches(steps: Iterable[Step]) -> Iterator[list[Step]]:
             batch = []
         if batch or step.kind == Kind.BATCH:
             batch.append(step)
-        elif step.key is not None or step.kind == Kind.WAIT:
+        elif step.key is not None or step.kind in WAITS:
             yield [step]
     if batch:
         yield batch

@@ -317,7 +317,7 @@ def covers(plan: Plan, model: ExecutionModel) -> bool:
     if model.name in {"gloo-detail", "nccl-lazy"} or model.family is Family.WORKER:
         return False
     code = plan.code
-    if plan.fusion or plan.approximations or len(code.streams) > 1:
+    if plan.fusion or len(code.streams) > 1:
         return False
     never = {kind for kind, degree in model.degree.items() if degree}
     never |= {Kind.BARRIER} if model.barrier_last else set()
