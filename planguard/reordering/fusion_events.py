@@ -111,8 +111,10 @@ def _fixed(held: Held, agreed: dict[str, Agreed]) -> list[_Event]:
     buffer, ready = held.buffer, held.ready
     if buffer.id in agreed:
         plan = agreed[buffer.id]
-        if plan.by_name or plan.cluster is not None:
-            return []  # no order plays a part
+        if plan.by_name:
+            return [_alone(held, member) for member in range(len(held.elements))]
+        if plan.cluster is not None:
+            return []  # nothing else communicates meanwhile
         at = {ready.name(member): member for member in range(len(ready.leaves))}
         buckets = []
         for names in plan.buckets:
@@ -142,6 +144,13 @@ def _flush(held: Held, members: Sequence[int], number: int, *, first: bool = Fal
     when = min(elements) if first else max(elements)
     queues: frozenset[Hashable] = frozenset({(held.buffer.group,)})
     return _Event(_mask(elements), first, (when, number), queues, held)
+
+
+def _alone(held: Held, member: int) -> _Event:
+    """Return a member that is matched by its name: it has a queue of its own."""
+    element = held.elements[member]
+    queues: frozenset[Hashable] = frozenset({("name", held.ready.name(member))})
+    return _Event(1 << element, False, (element, 0), queues, held)
 
 
 def _filled(rank: FusedRank, held: Held) -> list[_Event] | Conflict:

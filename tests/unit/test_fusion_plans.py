@@ -373,6 +373,28 @@ def test_negotiated_members_of_two_dtypes() -> None:
         assert "coordinated-fusion" in verdict.assumptions
 
 
+@pytest.mark.parametrize(
+    ("ordered", "expected"), [(False, Outcome.POTENTIAL_DEADLOCK), (True, Outcome.SAFE)]
+)
+def test_a_blocking_call_may_keep_a_rank_from_submitting(ordered: bool, expected: Outcome) -> None:
+    """A negotiated member is submitted by the host, which another collective may hold up first."""
+    other = {"op": "all_reduce", "group": "pair", "bytes": 4, "label": "x"}
+    beside = other | ({"after": ["a"]} if ordered else {})
+    first = [
+        {"op": "unordered", "body": [gradient("a")]},
+        {"op": "wait", "work": "a"},
+        other,
+    ]
+    second = [
+        {"op": "unordered", "body": [gradient("a"), beside]},
+        {"op": "wait", "work": "a"},
+    ]
+    plan = plan_of([first, second], coordination="negotiated")
+    plan["fusion"][0]["members"] = ["a"]
+    plan["groups"] = {"pair": {"ranks": [0, 1]}}
+    assert planguard.check(plan, model="mpi-sync").outcome is expected
+
+
 UNDECIDED = {
     "several dtypes in one flush": [
         {
