@@ -146,7 +146,10 @@ class Walker:
             step, alike = self._translator.collective(instruction, self._device, origin, shapes)
         if kind == "ragged-all-to-all" or (kind == c.PERMUTE and step_size(step) is None):
             self.trace.doubt("unknown-size", f"the size of {instruction.name} is not in the text")
-        self._add(replace(step, handle=handle), instruction)
+        if isinstance(step, Collective) and len(step.group) == 1:
+            handle = None  # a group of one device: nothing moves
+        else:
+            self._add(replace(step, handle=handle), instruction)
         value = Value(None, not alike, handle or "")
         scope.bind(instruction.name, lambda _: value)
 

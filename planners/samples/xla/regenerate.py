@@ -1,6 +1,7 @@
 """Write the programs of this folder with jax and XLA themselves, without any accelerator.
 
     python planners/samples/xla/regenerate.py [--tpu] [NAME ...]
+    python planners/samples/xla/regenerate.py --run NAME
 
 Needs ``pip install jax`` (made with 0.10.2). The CPU backend plays eight devices. ``--tpu`` also
 writes the programs that XLA's TPU compiler schedules for a v5e of eight chips, with asynchronous
@@ -260,18 +261,35 @@ def write(name: str, lowered: Any, *, stablehlo: bool) -> None:
         (HERE / f"{name}.mlir").write_text(portable(lowered.as_text()))
 
 
+def run(lowered: Any) -> None:
+    """Run a program of one argument; the second half of the devices gets negative numbers."""
+    import jax
+    import numpy as np
+
+    compiled = lowered.compile()
+    data = np.ones((16, 16), np.float32)
+    data[8:] = -1
+    result = compiled(jax.device_put(data, compiled.input_shardings[0][0]))
+    print("ran to its end, sum", float(np.asarray(result).sum()))
+
+
 def main() -> None:
     """Write what is named, or everything."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tpu", action="store_true")
+    parser.add_argument("--run", metavar="NAME")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
+    limit = "--xla_cpu_collective_call_terminate_timeout_seconds=12"
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES} {limit}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
     import jax
 
     shapes = Shapes(jax.devices())
+    if arguments.run:
+        run(PROGRAMS[arguments.run](shapes))
+        return
     for name in arguments.names or PROGRAMS:
         write(name, PROGRAMS[name](shapes), stablehlo=name in STABLEHLO)
     if arguments.tpu:
