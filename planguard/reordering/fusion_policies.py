@@ -122,12 +122,13 @@ class _WhenReady(_Base):
 
     def __init__(self, held: Held, first: Buckets, last: Buckets) -> None:
         super().__init__(held)
-        self.first, self.last = list(first), last
+        self.last = last
+        self.bucket_of = {member: bucket for bucket in first for member in bucket}
 
     def arrive(self, member: int) -> list[Bucket]:
         self.arrived.add(member)
-        done = [bucket for bucket in self.first if self.arrived.issuperset(bucket)]
-        self.first = [bucket for bucket in self.first if bucket not in done]
+        bucket = self.bucket_of.get(member)
+        done = [bucket] if bucket is not None and self.arrived.issuperset(bucket) else []
         if len(self.arrived) == len(self.held.elements):
             done += self.last
         return [self.sorted(bucket) for bucket in done]

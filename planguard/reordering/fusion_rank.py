@@ -133,13 +133,16 @@ def fused_rank(buffers: Sequence[Buffer], order: RankOrder, items: Sequence[Any]
             continue
         whole = _ready(buffer, mine, leaves, parts, below)
         for single, elements in _pool(buffer, whole, mine):
+            ready = whole
+            if len(elements) < len(mine):
+                ready = _ready(single, elements, leaves, parts, below)
             for at, element in enumerate(elements):
                 if element in owner:
                     raise UndecidedError(
                         f"{leaves[element].fields['id']} is a member of two fused buffers"
                     )
                 owner[element] = len(held), at
-            held.append(Held(single, _ready(single, elements, leaves, parts, below), elements))
+            held.append(Held(single, ready, elements))
     return FusedRank(
         order, tuple(items), tuple(leaves), tuple(parts), tuple(below), tuple(held), owner
     )
@@ -170,10 +173,7 @@ def _ready(
 ) -> Ready:
     place = {name: at for at, name in enumerate(buffer.members)}
     number = {element: at for at, element in enumerate(elements)}
-    masks = tuple(
-        sum(1 << number[other] for other in elements if below[element] >> other & 1)
-        for element in elements
-    )
+    masks = tuple(_projected(below[element], elements, len(leaves)) for element in elements)
     declared = sorted(number.values(), key=lambda at: place[leaves[elements[at]].fields["id"]])
     return Ready(
         tuple(leaves[element] for element in elements),
@@ -182,3 +182,13 @@ def _ready(
         tuple(size_of(buffer, leaves[element].fields) for element in elements),
         tuple(declared),
     )
+
+
+def _projected(mask: int, elements: Sequence[int], count: int) -> int:
+    """Return the bits of some elements, numbered by their places among them."""
+    if len(elements) == count:
+        return mask
+    found = 0
+    for place, element in enumerate(elements):
+        found |= (mask >> element & 1) << place
+    return found
