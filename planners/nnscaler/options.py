@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from .values import SampleSpec
 
 Step = Literal["train", "infer"]
 ReducerOrder = Literal["autograd", "any"]
@@ -26,8 +29,8 @@ class NnScalerOptions:
         step: ``train`` reads ``_train_step`` (without end-to-end code: forward, the caller's
             backward and ``sync_grad``), ``infer`` reads ``_infer_step``.
         inputs: Shapes of the sample: a map from key to shape, or the shape of a sample that is one
-            tensor. ``([4, 16], "i64")`` names a dtype other than f32. Code without end-to-end step:
-            a map from argument to shape.
+            tensor. ``([4, 16], "i64")`` names a dtype other than f32. For code without end-to-end
+            step, a map from argument to shape, or to a map.
         samples: Samples that one ``train_step`` of a plan without scheduler accumulates over; only
             the last one reduces gradients.
         optimizer: With ZeRO, gather the parameters after the step, as the hook of nnScaler's
@@ -88,17 +91,13 @@ class NnScalerOptions:
             "zero_ngroups": self.setting("zero_ngroups", 1),
         }
 
-    def sample(self) -> dict[str, tuple[tuple[int, ...], str]] | tuple[tuple[int, ...], str] | None:
+    def sample(self) -> SampleSpec | None:
         """Return ``inputs`` as shape and dtype, per key if it is a map.
 
         Raises:
             UsageError: It is neither.
         """
-        if self.inputs is None:
-            return None
-        if isinstance(self.inputs, Mapping):
-            return {str(key): _shape(value) for key, value in self.inputs.items()}
-        return _shape(self.inputs)
+        return None if self.inputs is None else _described(self.inputs)
 
 
 def read_options(options: Mapping[str, object]) -> NnScalerOptions:
@@ -116,6 +115,12 @@ def read_options(options: Mapping[str, object]) -> NnScalerOptions:
                 hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
             )
     return NnScalerOptions(**options)  # type: ignore[arg-type]
+
+
+def _described(value: object) -> SampleSpec:
+    if isinstance(value, Mapping):
+        return {str(key): _described(entry) for key, entry in value.items()}
+    return _shape(value)
 
 
 def _shape(value: object) -> tuple[tuple[int, ...], str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from .model import DTYPES, Shape
 
@@ -40,25 +40,25 @@ class Tensor:
     uid: int = field(default_factory=lambda: next(_numbers))
 
 
+SampleSpec: TypeAlias = "dict[str, SampleSpec] | tuple[Shape, str]"
+"""Shape and dtype of a sample, or of each of its entries."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """What the data loader gives: shapes and dtypes by key, or None if the caller gave none."""
 
-    shapes: dict[str, tuple[Shape, str]] | tuple[Shape, str] | None
-    uid: int = field(default_factory=lambda: next(_numbers))
+    spec: SampleSpec | None
 
-    def get(self, key: object) -> Tensor:
+    def get(self, key: object) -> Tensor | Sample:
         """Return one entry, of unknown shape if the caller did not describe it."""
-        if isinstance(self.shapes, dict) and str(key) in self.shapes:
-            shape, dtype = self.shapes[str(key)]
-            return Tensor(shape, dtype)
+        if isinstance(self.spec, dict) and str(key) in self.spec:
+            return Sample(self.spec[str(key)]).whole()
         return Tensor()
 
-    def whole(self) -> Tensor:
-        """Return a sample that is one tensor."""
-        if isinstance(self.shapes, tuple):
-            return Tensor(*self.shapes)
-        return Tensor()
+    def whole(self) -> Tensor | Sample:
+        """Return the sample itself: a tensor if it is described as one."""
+        return Tensor(*self.spec) if isinstance(self.spec, tuple) else self
 
 
 @dataclass(frozen=True)

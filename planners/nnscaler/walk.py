@@ -197,9 +197,7 @@ class Walker:
         self._arguments(call)
         self.rank.program.samples += targets
         found = Sample(self.rank.options.sample())
-        if isinstance(found.shapes, tuple):
-            return found.whole()
-        return found if len(targets) == 1 else tuple(found.get(at) for at in range(len(targets)))
+        return found.whole() if len(targets) == 1 else tuple(map(found.get, range(len(targets))))
 
     def _arguments(self, call: ast.Call) -> tuple[list[str], list[Any]]:
         """Return names and values of the starred tuple that calls take their arguments from."""
@@ -290,9 +288,9 @@ class Walker:
         )
         program.notes.append(("backward-by-caller", message, "exact"))
 
-    def _input(self, name: str) -> Tensor:
+    def _input(self, name: str) -> Tensor | Sample:
         sample = Sample(self.rank.options.sample())
-        return sample.get(name) if isinstance(sample.shapes, dict) else sample.whole()
+        return sample.get(name) if isinstance(sample.spec, dict) else sample.whole()
 
 
 def _copy(value: Tensor) -> Tensor:

@@ -1,0 +1,90 @@
+########## Generated Model Code ###########
+from typing import *
+from pathlib import Path
+import torch
+import torch.utils.checkpoint as ckpt
+import nnscaler
+import nnscaler.flags
+import _operator
+from numpy import inf
+import builtins
+
+runtime_version = '0.8'
+
+
+import nnscaler.graph.function.wrapnn
+
+class GenModel(nnscaler.runtime.module.ParallelModule):
+    use_scheduler = True
+    nmicros_per_scheduler_step = 4
+    rank = 0
+    
+    def __init__(self, init_params=True, *, async_op=False, max_bucket_size_bytes=None, zero_use_reduce_scatter=False):
+        super().__init__()
+        # communication groups
+        self.init_group(ranks=[0, 1, 2, 3])
+         
+        self.register_buffer('layers_0_weight_50', torch.empty((16, 16), dtype=torch.float32), persistent=True)
+        self.add_full_map('layers_0_weight_50', 7, False, 'layers.0.weight', (16, 16), (slice(0, 16, None), slice(0, 16, None)), 1)
+        
+        self.register_buffer('layers_1_weight_52', torch.empty((16, 16), dtype=torch.float32), persistent=True)
+        self.add_full_map('layers_1_weight_52', 11, False, 'layers.1.weight', (16, 16), (slice(0, 16, None), slice(0, 16, None)), 1)
+        
+        
+        self._post_init(init_params)
+    
+    def segment18(self, data_74):
+        # File "models.py", line 24, in forward,  x = data["data"]
+        getitem_49 = _operator.getitem(data_74, 'data')
+        # File "models.py", line 26, in forward,  x = layer(x)
+        linear_51 = torch.nn.functional.linear(getitem_49, self.layers_0_weight_50, bias=None)
+        del getitem_49
+        # File "models.py", line 26, in forward,  x = layer(x)
+        linear_1_53 = torch.nn.functional.linear(linear_51, self.layers_1_weight_52, bias=None)
+        del linear_51
+        return linear_1_53
+    
+    def adapter46(self, linear_1_53):
+        _ = nnscaler.runtime.adapter.move(linear_1_53, shape=(4, 16), dtype=torch.float32, src=0, dst=1)
+        return 
+    
+    def adapter38(self):
+        binary_cross_entropy_48 = nnscaler.runtime.adapter.broadcast((), shape=(), dtype=torch.float32, src=3, ranks=[0, 1, 2, 3])
+        return binary_cross_entropy_48
+    
+    def _forward_impl(self, *args, **kwargs):
+        raise NotImplementedError("Code of forward is not generated. You should use module.train_step/module.infer_step instead.")
+
+
+########## Generated Schedule Code ###########
+import torch
+import nnscaler
+
+def _train_step(model, dataloader_75):
+    _ = None
+    nnscaler.flags.RuntimeFlag.skip_zero_grad = False
+    model.zero_grad()
+    data_74 = next(*(dataloader_75, ))
+    linear_1_53 = nnscaler.runtime.executor.fexecute('segment18', model.segment18, *(data_74, ), requires_grad=False)
+    _ = nnscaler.runtime.executor.aexecute(model.adapter46, *(linear_1_53, ), requires_grad=False)
+    del linear_1_53
+    data_82 = next(*(dataloader_75, ))
+    linear_1_85 = nnscaler.runtime.executor.fexecute('segment18', model.segment18, *(data_82, ), requires_grad=False)
+    _ = nnscaler.runtime.executor.aexecute(model.adapter46, *(linear_1_85, ), requires_grad=False)
+    del linear_1_85
+    data_88 = next(*(dataloader_75, ))
+    linear_1_91 = nnscaler.runtime.executor.fexecute('segment18', model.segment18, *(data_88, ), requires_grad=False)
+    _ = nnscaler.runtime.executor.aexecute(model.adapter46, *(linear_1_91, ), requires_grad=False)
+    del linear_1_91
+    data_99 = next(*(dataloader_75, ))
+    linear_1_102 = nnscaler.runtime.executor.fexecute('segment18', model.segment18, *(data_99, ), requires_grad=False)
+    _ = nnscaler.runtime.executor.aexecute(model.adapter46, *(linear_1_102, ), requires_grad=False)
+    del linear_1_102
+    binary_cross_entropy_48 = nnscaler.runtime.executor.aexecute(model.adapter38, *(), requires_grad=False)
+    binary_cross_entropy_125 = nnscaler.runtime.executor.aexecute(model.adapter38, *(), requires_grad=False)
+    binary_cross_entropy_137 = nnscaler.runtime.executor.aexecute(model.adapter38, *(), requires_grad=False)
+    binary_cross_entropy_150 = nnscaler.runtime.executor.aexecute(model.adapter38, *(), requires_grad=False)
+    return binary_cross_entropy_48, binary_cross_entropy_125, binary_cross_entropy_137, binary_cross_entropy_150
+
+
+_infer_step = _train_step
