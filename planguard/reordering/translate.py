@@ -71,6 +71,9 @@ def _finding(plan: Plan, ordered: Ordered, finding: Finding, *, reordered: bool)
             message=f"the order is open, and in one order {finding.message}",
             help="order the actions of this group the same way on all members",
         )
+    if finding.cycle and finding.help:
+        # The advice for one order swaps actions of a program; here the program leaves it open.
+        moved = replace(moved, help="fix their order in the block, the same way on all these ranks")
     return replace(moved, certainty="some-execution")
 
 
