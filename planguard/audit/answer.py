@@ -92,8 +92,9 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
     found = triage(recording)
     findings, reasons = list(found.findings), list(found.open)
     proved: tuple[str, ...] = ()
-    if beside is not None and not any(f.severity == "error" for f in findings):
-        findings += predicted(beside, model)
+    if beside is not None and all(f.subkind == "missing" for f in findings):
+        # What the plan itself hangs in explains more than who did not come.
+        findings = predicted(beside, model) or findings
     if not findings and not found.is_stuck:
         others, proved, why = other_executions(recording, model)
         findings += others
@@ -101,7 +102,12 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
     if beside is not None:
         findings = [told_next(beside, f) if f.subkind == "missing" else f for f in findings]
         findings += differences(recording, beside.plan)
-    findings += beside_findings(assembled, allow_incomplete=options.allow_incomplete)
+    findings += beside_findings(
+        assembled,
+        recording,
+        is_stuck=found.is_stuck,
+        allow_incomplete=options.allow_incomplete,
+    )
     return _verdict(recording, model, found, findings, reasons, proved, options)
 
 

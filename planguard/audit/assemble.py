@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.part import PRIORITY, Part, PartGroup
+from planguard.audit.part import PRIORITY, UNSAID, Part, PartGroup
 from planguard.errors import PlanError, UsageError
 from planguard.recording import Gap, Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
@@ -55,6 +55,9 @@ def assemble(
         PlanError: More ranks than any job has.
     """
     chosen = _choose(parts)
+    for rank, part in chosen.items():
+        if UNSAID in part.groups:
+            _rename(part, UNSAID, f"{UNSAID}{rank}")
     ranks, notes = _world(parts, chosen, world_size, plan)
     groups = _groups(parts, chosen, ranks, plan)
     records = {rank: _record(part, parts) for rank, part in sorted(chosen.items())}
@@ -159,7 +162,7 @@ def _groups(
         is_inferred = False
         if name == "world":
             ranks = tuple(range(world_size))
-        elif ranks is None:
+        elif ranks is None and not name.startswith(UNSAID):
             ranks = _concluded(name, users, known, chosen, world_size, plan)
             is_inferred = ranks is not None
         listed = tuple(sorted(users | set(ranks or ())))
@@ -309,8 +312,13 @@ def _gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
             tuple(sorted(cut)),
             sum(cut.values()),
         )
-    open_groups = [g for g in recording.groups.values() if g.ranks is None]
-    for group in open_groups:
+    unsaid = tuple(rank for rank in chosen if f"{UNSAID}{rank}" in recording.groups)
+    if unsaid:
+        message = f"the calls of {name_ranks(unsaid)} do not say their groups"
+        yield Gap("unresolved-group", message, "PG914", unsaid)
+    for group in recording.groups.values():
+        if group.ranks is not None or group.name.startswith(UNSAID):
+            continue
         yield Gap(
             "unresolved-group",
             f"members of group {shown(group.name)} are not recorded; seen: {rank_set(group.seen)}",

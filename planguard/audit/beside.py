@@ -21,16 +21,22 @@ SKEW_NS = 1_000_000_000
 SAMPLES = 16
 
 
-def beside_findings(assembled: Assembled, *, allow_incomplete: bool) -> Iterator[Finding]:
+def beside_findings(
+    assembled: Assembled, recording: Recording, *, is_stuck: bool, allow_incomplete: bool
+) -> Iterator[Finding]:
     """Yield the findings that limit or accompany the answer.
 
     Args:
-        assembled: The recording.
+        assembled: What the files say.
+        recording: The recording, with what a plan fills.
+        is_stuck: Some rank was left in a communication. Otherwise a group without members limits
+            what is proved, which the answer says, and no finding.
         allow_incomplete: Missing ranks are known not to exist.
     """
-    recording = assembled.recording
     for gap in recording.gaps:
         if gap.code == "PG904" or (gap.kind == "missing-rank" and allow_incomplete):
+            continue
+        if gap.kind == "unresolved-group" and not is_stuck:
             continue
         yield make_finding(gap.code, gap.message, ranks=gap.ranks, evidence="T", help="")
     yield from _versions(assembled)

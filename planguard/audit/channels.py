@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from planguard.audit.rounds import unsaid
 from planguard.audit.waits import Wait
 from planguard.recording import UNRECORDED, Progress
 
@@ -39,6 +40,7 @@ class Channels:
         self.recording = recording
         self.channels: dict[Key, Channel] = defaultdict(Channel)
         self.blind: dict[int, int] = {}
+        self._unsaid = unsaid(recording)
         for rank, record in recording.ranks.items():
             track = record.track
             pairs = [call.is_point_to_point or call.op == UNRECORDED for call in track.calls]
@@ -85,7 +87,8 @@ class Channels:
                 (src, dst, channel.sends, channel.recvs, "send-unmatched"),
                 (dst, src, channel.recvs, channel.sends, "recv-unmatched"),
             ):
-                left = self._left(rank, own, len(others))
+                unclear = other in self._unsaid or other not in self.recording.ranks
+                left = self._left(rank, own, len(own) if unclear else len(others))
                 rest = [action for _, action in self._left(other, others, len(own))]
                 for number, (place, action) in enumerate(left):
                     partners, index = (rest, number) if is_cut else (others, place)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from planguard.audit.names import element_type, operation, program_frames
@@ -29,9 +30,12 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 20_000_000
 MAX_MEMBERS = 1_000_000
+LARGEST = 1 << 62
 _MEMBERS = re.compile(r"\s*\[\s*(?:\d{1,9}(?:\s*,\s*\d{1,9})*)?\s*\]\s*")
 _PAIR = re.compile(r"(send|recv) (\d{1,9})(->|<-)(\d{1,9})")
 _STATES = {"scheduled": Progress.ISSUED, "started": Progress.STARTED}
+_SIZES = ("input_sizes", "output_sizes", "input_dtypes", "output_dtypes")
+_NUMBERS = ("record_id", "time_created_ns", "p2p_seq_id", "collective_seq_id")
 _COALESCED = frozenset({"coalesced", "ALLGATHER_coalesced", "REDUCE_SCATTER_coalesced"})
 
 
@@ -72,7 +76,8 @@ class _Reader:
         self.part, self.file = part, part.file
         self.config = _configuration(dump.get("pg_config"))
         self.status = dump.get("pg_status")
-        self.calls: dict[tuple[Any, ...], int] = {}
+        self.calls: dict[tuple[Any, ...], list[tuple[list[Any], int]]] = {}
+        self.placeholders: dict[str, int] = {}
         self.stacks: dict[tuple[int, ...], tuple[tuple[Source, ...], str]] = {}
         self.op_ids: dict[str, int] = {}
         self.open: dict[str, list[int]] = {}
@@ -103,32 +108,29 @@ class _Reader:
             self.part.lacks = ("point-to-point",)
 
     def _entry(self, entry: dict[str, Any]) -> None:
-        track = self.part.track
         frames = entry.get("frames") or ()
-        key = (
-            entry["profiling_name"],
-            tuple(entry["process_group"]),
-            str(entry.get("input_sizes")),
-            str(entry.get("output_sizes")),
-            tuple(entry.get("input_dtypes") or ()),
-            tuple(map(id, frames)),
-        )
-        place = self.calls.get(key)
+        key = (entry["profiling_name"], tuple(entry["process_group"]), tuple(map(id, frames)))
+        sizes = [entry.get(name) for name in _SIZES]
+        place = next((p for known, p in self.calls.get(key, ()) if known == sizes), None)
         if place is None:
-            place = self.calls[key] = self._call(entry, frames)
+            place = self._call(entry, frames)
+            self.calls.setdefault(key, []).append((sizes, place))
         if place < 0:
             self._coalesce(entry)
             return
-        call = track.calls[place]
-        is_pair = call.is_point_to_point
+        call = self.part.track.calls[place]
         group = call.group or "world"
         if self.is_gloo:
             self._hidden(group, entry)
-        number = _int(entry, "record_id")
-        position = _int(entry, "p2p_seq_id" if is_pair else "collective_seq_id")
-        track.add(place, position, self._progress(entry), _int(entry, "time_created_ns"), number)
+        numbers = [entry.get(name) for name in _NUMBERS]
+        if not all(type(value) is int and -1 <= value < LARGEST for value in numbers):
+            raise ValueError
+        number, created, pair, position = numbers
+        if call.is_point_to_point:
+            position = pair
+        self.part.track.add(place, position, self._progress(entry), created, number)  # type: ignore[arg-type]
         if not self.is_gloo:
-            self.open.setdefault(group, []).append(len(track) - 1)
+            self.open.setdefault(group, []).append(len(self.part.track) - 1)
 
     def _progress(self, entry: dict[str, Any]) -> Progress:
         if self.is_gloo:
@@ -150,10 +152,9 @@ class _Reader:
         self.op_ids[group] = max(number, known)
 
     def _placeholder(self, group: str) -> int:
-        key = (UNRECORDED, group)
-        place = self.calls.get(key)
+        place = self.placeholders.get(group)
         if place is None:
-            place = self.calls[key] = len(self.part.track.calls)
+            place = self.placeholders[group] = len(self.part.track.calls)
             self.part.track.calls.append(Call(UNRECORDED, group))
         return place
 
@@ -256,14 +257,21 @@ def _configuration(config: Any) -> dict[str, PartGroup]:
 def _members(ranks: Any) -> tuple[int, ...] | None:
     """Return members written as a list, or as the text of one; the text is never evaluated."""
     if isinstance(ranks, str):
-        if len(ranks) > 11 * MAX_MEMBERS or not _MEMBERS.fullmatch(ranks):
-            return None
-        ranks = [int(number) for number in re.findall(r"\d+", ranks)]
+        return _members_text(ranks)
     if not isinstance(ranks, list) or len(ranks) > MAX_MEMBERS:
         return None
     if not all(type(rank) is int and 0 <= rank < MAX_MEMBERS for rank in ranks):
         return None
     return tuple(ranks)
+
+
+@lru_cache(maxsize=256)
+def _members_text(text: str) -> tuple[int, ...] | None:
+    """Return members written as text: every dump of a run repeats those of the default group."""
+    if len(text) > 11 * MAX_MEMBERS or not _MEMBERS.fullmatch(text):
+        return None
+    ranks = tuple(map(int, re.findall(r"\d+", text)))
+    return ranks if len(ranks) <= MAX_MEMBERS and max(ranks, default=0) < MAX_MEMBERS else None
 
 
 def _group_name(pair: Any) -> str:

@@ -14,6 +14,10 @@ PRIORITY = ("log", "plan", "flight-recorder", "execution-trace", "kineto", "chak
 """Which of several recordings of one rank tells most; the others lend what it lacks."""
 
 
+UNSAID = "?"
+"""Group of calls that do not say theirs; ``assemble`` gives every rank its own."""
+
+
 @dataclass
 class PartGroup:
     """A group as one file names it.

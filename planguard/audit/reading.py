@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from planguard.audit.part import Part
+from planguard.audit.safe import no_collection
 
 READERS = {
     "flight-recorder": ("planguard.audit.flight_recorder", "read_flight_recorder"),
@@ -42,7 +43,8 @@ def read_inputs(inputs: Sequence[Input]) -> list[Part]:
     """
     if len(inputs) >= MANY and _may_fork():
         return _in_processes(inputs)
-    return [part for one in inputs for part in read_input(one)]
+    with no_collection():
+        return [part for one in inputs for part in read_input(one)]
 
 
 def read_input(one: Input) -> list[Part]:
@@ -106,6 +108,7 @@ def _read_slice(
     inputs: Sequence[Input],
 ) -> list[Part] | tuple[str, str, str | None, str, str]:
     try:
-        return [part for one in inputs for part in read_input(one)]
+        with no_collection():
+            return [part for one in inputs for part in read_input(one)]
     except PlanError as error:
         return (error.message, error.code, error.file, error.path, error.hint)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from planguard.audit.part import UNSAID
 from planguard.recording import Call, Progress
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Rounds:
         recording: The recording.
         lines: Lines by group and rank.
         signs: Signatures by number.
+        unsaid: Ranks whose calls do not say their groups.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -82,6 +84,7 @@ class Rounds:
         self._absent: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         self._compatible: dict[tuple[int, int], bool] = {}
         self._vague = recording.backend == "gloo" and _lacks_stacks(recording)
+        self.unsaid = unsaid(recording)
         for rank, record in recording.ranks.items():
             self._add(rank, record.track)
         self._mark_failed()
@@ -185,7 +188,10 @@ class Rounds:
         """Group and position of every collective that a rank was left waiting in."""
         found: dict[int, list[tuple[str, int]]] = defaultdict(list)
         for group, lines in self.lines.items():
-            known = min((lines[r].end if r in lines else 0 for r in self.members(group)), default=0)
+            members = self.members(group)
+            known = min((lines[r].end if r in lines else 0 for r in members), default=0)
+            if not self.unsaid.isdisjoint(members):
+                known = max(line.end for line in lines.values())
             for rank, line in lines.items():
                 if line.progress.count(Progress.COMPLETED) == len(line.progress):
                     continue
@@ -218,6 +224,15 @@ class Rounds:
             if known == number:
                 return stack  # type: ignore[return-value]
         return ()
+
+
+def unsaid(recording: Recording) -> set[int]:
+    """Return the ranks whose calls do not say their groups: nothing follows from their absence."""
+    return {
+        rank
+        for rank, record in recording.ranks.items()
+        if any((call.group or "").startswith(UNSAID) for call in record.track.calls)
+    }
 
 
 def _lacks_stacks(recording: Recording) -> bool:

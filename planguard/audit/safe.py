@@ -58,7 +58,7 @@ def load_pickle(data: bytes, file: str) -> Any:
         PlanError: The pickle needs code (PG905), or cannot be read.
     """
     try:
-        with _address_space(len(data) * GROWTH + SLACK), _no_collection():
+        with _address_space(len(data) * GROWTH + SLACK), no_collection():
             return _NoGlobals(io.BytesIO(data)).load()
     except _Refused as error:
         raise PlanError(
@@ -110,7 +110,7 @@ def decompress(data: bytes, file: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Keep the garbage collector from walking the objects again and again while they are made."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -131,7 +131,7 @@ def disagreement(scene: Scene, one: Disagreement, left: Departure | None) -> Fin
         code,
         said,
         [(first, lines[first].action(one.position)), *places[1:]],
-        ranks=tuple(sorted(one.odd)),
+        ranks=tuple(sorted({*one.odd, *one.rest} if one.is_tie else one.odd)),
         notes=tuple(notes),
         related=related,
         certainty="all-executions",
@@ -239,8 +239,16 @@ def pair_disagreements(scene: Scene) -> Iterator[Finding]:
 # --- cycles --------------------------------------------------------------------------------------
 
 
-def cycle(scene: Scene, waits: list[Wait]) -> Finding:
-    """Return the finding of ranks that wait for each other."""
+def cycle(scene: Scene, waits: list[Wait], part: list[int]) -> Finding:
+    """Return the finding of ranks that wait for each other.
+
+    Args:
+        scene: The recording.
+        waits: A cycle.
+        part: All ranks of its strongly connected part.
+    """
+    if any(len(scene.graph.guessed.get(wait.group, ())) > 1 for wait in waits):
+        return _knot(scene, part)
     calls = [scene.recording.location(wait.rank, wait.action) for wait in waits]
     pairs = [wait.position == 0 for wait in waits]
     groups = list(dict.fromkeys(wait.group for wait in waits))
@@ -278,6 +286,32 @@ def cycle(scene: Scene, waits: list[Wait]) -> Finding:
         subkind="cycle",
         related=("PG501",),
         notes=tuple(notes),
+    )
+
+
+def _knot(scene: Scene, part: list[int]) -> Finding:
+    """Return the finding of ranks each of which waits for some of the others; not known which."""
+    chosen = [scene.graph.waits[rank][0] for rank in part]
+    places = [scene.recording.location(wait.rank, wait.action) for wait in chosen]
+    told = [
+        f"rank {wait.rank} in {place.op} #{wait.position} on {group_words(scene, wait.group)}"
+        for wait, place in zip(chosen, places, strict=True)
+    ]
+    more = f" and {plural(len(told) - 3, 'rank')} more" if len(told) > 3 else ""
+    guessed = sorted({w.group for w in chosen if w.group in scene.graph.guessed})
+    return finding(
+        scene,
+        "PG004",
+        f"cross-communicator deadlock: {listed(told[:3])}{more} wait for each other",
+        [(wait.rank, wait.action) for wait in chosen],
+        subkind="knot",
+        related=("PG501", "PG914"),
+        notes=(
+            f"cause: the members of {', '.join(map(shown, guessed))} were not recorded; who is "
+            "missing there stands in another group, so they wait around a cycle",
+            "evidence: medium; that there is a cycle is certain, not through which ranks it goes",
+            "next: `--plan` with the intended plan says who belongs to which group",
+        ),
     )
 
 
@@ -350,7 +384,9 @@ def _stopped(scene: Scene, ranks: Sequence[int]) -> list[str]:
             at = scene.recording.location(*place)
             number = record.track.position[place[1]]
             where = f" #{number}" if number > 0 else ""
-            out.append(f"stopped: rank {rank} after {at.text}{where}{at_words(at)}")
+            is_inside = record.track.progress[place[1]] in (Progress.ISSUED, Progress.STARTED)
+            verb = "in" if is_inside else "after"
+            out.append(f"stopped: rank {rank} {verb} {at.text}{where}{at_words(at)}")
         if record.stack:
             here = record.stack[0]
             call = f" inside {clean(record.inside)}" if record.inside else ""

@@ -103,14 +103,15 @@ class Scene:
     def _stuck(self, explained: set[str]) -> Iterator[Finding]:
         """Yield cycles, then missing participants, then what is stuck for reasons not recorded."""
         told: set[int] = set()
-        for cycle in self.graph.cycles():
-            if {wait.group for wait in cycle} <= explained:
+        for cycle, part in self.graph.cycles():
+            # What touches a group whose rounds are wrong follows from that.
+            if explained & {wait.group for wait in cycle}:
                 continue
             told |= {wait.rank for wait in cycle}
-            yield say.cycle(self, cycle)
+            yield say.cycle(self, cycle, part)
         for waits in self._roots():
             groups = {wait.group for wait in waits}
-            if groups <= explained:
+            if explained & groups:
                 continue
             told |= {wait.target for wait in waits}
             yield say.missing(self, waits)
@@ -124,15 +125,16 @@ class Scene:
         """
         causes: dict[tuple[str, int, str], list[Wait]] = {}
         for rank, waits in sorted(self.graph.ends().items()):
-            # The round that is waited for longest: the oldest, on the group with most waiters.
-            first = max(
-                waits,
-                key=lambda w: (sum(v.group == w.group for v in waits), -w.position, w.group),
-            )
+            first = min(waits, key=self._since)
             same = [w for w in waits if (w.group, w.position) == (first.group, first.position)]
             kind = "" if first.position else f"{rank}{first.why}"
             causes.setdefault((first.group, first.position, kind), []).extend(same)
         return sorted(causes.values(), key=lambda ws: (-len(ws), ws[0].group, ws[0].target))
+
+    def _since(self, wait: Wait) -> tuple[int, int, str]:
+        """Order waits by when they began; without times, by their numbers."""
+        began = self.recording.ranks[wait.rank].track.created[wait.action]
+        return began, wait.position, wait.group
 
     def _unexplained(self) -> Iterator[Finding]:
         if self.graph.unknown:

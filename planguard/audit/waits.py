@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from planguard.audit.part import UNSAID
 from planguard.recording import Progress
 
 if TYPE_CHECKING:
@@ -49,12 +50,15 @@ class Graph:
         standing: The actions that every rank was left in, oldest first.
         unknown: Waits for ranks without a record.
         arrived: Group and position of collectives that every member has reached and none left.
+        guessed: Groups whose members were not recorded, with the ranks one of which must belong to
+            them and is waited for.
     """
 
     waits: dict[int, list[Wait]] = field(default_factory=lambda: defaultdict(list))
     standing: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     unknown: list[Wait] = field(default_factory=list)
     arrived: list[tuple[str, int]] = field(default_factory=list)
+    guessed: dict[str, list[int]] = field(default_factory=dict)
 
     def targets(self, rank: int) -> Iterable[int]:
         """Return the ranks that a rank waits for."""
@@ -63,9 +67,10 @@ class Graph:
     def ends(self) -> dict[int, list[Wait]]:
         """Return the ranks that others wait for and that wait for nobody, with those waits."""
         found: dict[int, list[Wait]] = defaultdict(list)
+        elsewhere = {wait.rank for wait in self.unknown}
         for waits in self.waits.values():
             for wait in waits:
-                if not self.waits.get(wait.target) and not self.standing.get(wait.target):
+                if not self.waits.get(wait.target) and wait.target not in elsewhere:
                     found[wait.target].append(wait)
         return dict(found)
 
@@ -88,8 +93,11 @@ class Graph:
                     front.setdefault(wait.group, []).append(wait.rank)
         return [(group, sorted(ranks)) for group, ranks in front.items()]
 
-    def cycles(self) -> list[list[Wait]]:
-        """Return one shortest cycle of every strongly connected part, as its waits in order."""
+    def cycles(self) -> list[tuple[list[Wait], list[int]]]:
+        """Return one shortest cycle of every strongly connected part, and the ranks of that part.
+
+        A cycle is given as its waits in order.
+        """
         found = []
         for part in _strong(self.waits):
             inside = set(part)
@@ -99,7 +107,7 @@ class Graph:
                 default=None,
             )
             if cycle is not None:
-                found.append(cycle)
+                found.append((cycle, sorted(part)))
         return found
 
     def _shortest(self, start: int, inside: set[int]) -> list[Wait] | None:
@@ -133,6 +141,7 @@ def wait_graph(rounds: Rounds, channels: Channels) -> Graph:
             graph.unknown.append(wait)
     for rank in channels.blind:
         graph.standing[rank].append(channels.blind[rank])
+    _guess(graph, rounds)
     for actions in graph.standing.values():
         actions.sort()
     graph.arrived = _arrived(graph, rounds)
@@ -154,6 +163,33 @@ def _collective(graph: Graph, rounds: Rounds, rank: int, group: str, position: i
                 waits.append(Wait(rank, action, group, position, member, "queue", owed))
     if waits:
         graph.waits[rank] += waits
+
+
+def _guess(graph: Graph, rounds: Rounds) -> None:
+    """Add waits on groups whose members were not recorded.
+
+    Those who were seen in the group all wait, so one more rank belongs to it. Where every rank that
+    can be the one stands in a communication itself, each of them is waited for as far as is known.
+    """
+    for places in list(rounds.waiting.values()):
+        for group, position in places:
+            known = rounds.recording.groups.get(group)
+            if known is None or known.ranks is not None or group.startswith(UNSAID):
+                continue
+            lines = rounds.lines[group]
+            others = [rank for rank in rounds.recording.ranks if rank not in lines]
+            is_here = all(line.end >= position for line in lines.values())
+            if not others or not is_here or any(not graph.standing.get(rank) for rank in others):
+                continue
+            graph.guessed[group] = others
+            for rank, line in lines.items():
+                action = line.action(position)
+                mine = {(w.group, w.target) for w in graph.waits.get(rank, ())}
+                graph.waits[rank] += [
+                    Wait(rank, action, group, position, other, "collective-incomplete")
+                    for other in others
+                    if (group, other) not in mine
+                ]
 
 
 def _arrived(graph: Graph, rounds: Rounds) -> list[tuple[str, int]]:

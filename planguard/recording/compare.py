@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 ALIGNED = 4_000_000
 """Cells of the alignment table beyond which the middle part is not aligned but called different."""
 
+SLACK = 64
+"""Planned calls that an unfinished rank may have left out."""
+
 PROLOGUE = (
     "_verify_param_shape_across_processes",
     "_sync_module_states",
@@ -188,51 +191,48 @@ def _rank(
         return alike(one.call, two[1].call, names)
 
     planned = linearize(planned, recorded, same)
+    want: dict[str, list[int]] = {}
+    got: dict[str, list[tuple[int, Observed]]] = {}
+    for place, one in enumerate(planned):
+        want.setdefault(one.call.group or "world", []).append(place)
+    for number, observed in recorded:
+        group = observed.call.group or "world"
+        got.setdefault(names.get(group, group), []).append((number, observed))
+    pairs = {
+        group: align(
+            [planned[place] for place in want.get(group, ())], got.get(group, []), same, ended=ended
+        )
+        for group in [*want, *(group for group in got if group not in want)]
+    }
+    matched = [
+        want[group][i]
+        for group, row in pairs.items()
+        for i, j in row
+        if i is not None and j is not None
+    ]
+    reach = len(planned) if ended else max(matched, default=-1)
     groups: dict[str, Status] = {}
     firsts: list[Difference] = []
     unreached = 0
-    by_group: dict[str, tuple[list[PlannedCall], list[tuple[int, Observed]]]] = {}
-    for one in planned:
-        by_group.setdefault(one.call.group or "world", ([], []))[0].append(one)
-    for number, observed in recorded:
-        group = observed.call.group or "world"
-        pair = by_group.setdefault(names.get(group, group), ([], []))
-        pair[1].append((number, observed))
-    for group, (want, got) in by_group.items():
-        left = 0 if ended else _tail(want, got, same)
-        unreached += left
-        status, first = _group(group, want[: len(want) - left], got, same)
-        groups[group] = status
+    for group, row in pairs.items():
+        mine = want.get(group, [])
+        # Behind the last recorded call of the rank, what is missing was not reached.
+        kept = [(i, j) for i, j in row if j is not None or mine[i or 0] <= reach]
+        unreached += len(row) - len(kept)
+        calls = [planned[place] for place in mine]
+        groups[group], first = _group(group, kept, calls, got.get(group, []))
         if first is not None:
             firsts.append(first)
     first = min(firsts, key=lambda one: one.action, default=None)
     return RankComparison(rank, groups, first, unreached)
 
 
-def _tail(
-    want: list[PlannedCall],
-    got: list[tuple[int, Observed]],
-    same: Callable[[PlannedCall, tuple[int, Observed]], bool],
-) -> int:
-    """Return how many planned calls at the end were not reached by a rank that has not ended."""
-    if len(want) <= len(got):
-        return 0
-    if not got:
-        return len(want)
-    # Everything behind the planned call that the last recorded one can be was not reached.
-    for place in range(len(want) - 1, -1, -1):
-        if place < len(got) and same(want[place], got[-1]):
-            return len(want) - 1 - place
-    return len(want) - len(got)
-
-
 def _group(
     group: str,
+    pairs: list[tuple[int | None, int | None]],
     want: list[PlannedCall],
     got: list[tuple[int, Observed]],
-    same: Callable[[PlannedCall, tuple[int, Observed]], bool],
 ) -> tuple[Status, Difference | None]:
-    pairs = align(want, got, same)
     extra = [j for i, j in pairs if i is None and j is not None]
     missing = [i for i, j in pairs if j is None and i is not None]
     if not extra and not missing:
@@ -274,16 +274,30 @@ def align(
     want: Sequence[PlannedCall],
     got: Sequence[tuple[int, Observed]],
     same: Callable[[PlannedCall, tuple[int, Observed]], bool],
+    *,
+    ended: bool = True,
 ) -> list[tuple[int | None, int | None]]:
-    """Return a longest common subsequence as pairs of places; None where one side has nothing."""
+    """Return a longest common subsequence as pairs of places; None where one side has nothing.
+
+    Args:
+        want: Planned calls.
+        got: Recorded calls.
+        same: Whether a recorded call can be a planned one.
+        ended: The rank came to its end. Otherwise its calls are aligned with the first planned ones
+            that they can be, since the rest of the plan may not have been reached.
+    """
     low = 0
     while low < len(want) and low < len(got) and same(want[low], got[low]):
         low += 1
     ends = [len(want), len(got)]
-    while ends[0] > low and ends[1] > low and same(want[ends[0] - 1], got[ends[1] - 1]):
+    if not ended:
+        ends[0] = min(ends[0], low + 2 * (ends[1] - low) + SLACK)
+    while ended and ends[0] > low and ends[1] > low and same(want[ends[0] - 1], got[ends[1] - 1]):
         ends = [ends[0] - 1, ends[1] - 1]
     head: list[tuple[int | None, int | None]] = [(n, n) for n in range(low)]
-    tail = [(ends[0] + n, ends[1] + n) for n in range(len(want) - ends[0])]
+    tail: list[tuple[int | None, int | None]] = [
+        (ends[0] + n, ends[1] + n if ended else None) for n in range(len(want) - ends[0])
+    ]
     return [*head, *_middle(want, got, same, low, ends), *tail]
 
 
