@@ -6,6 +6,7 @@ tuple, and only what a predicate, a trip count or a handle needs is ever compute
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ _MOODY = frozenset({
     "rng", "rng-get-and-update-state", "infeed", "recv", "recv-done", "custom-call", "partition-id",
     "replica-id",
 })  # fmt: skip
+_TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,12})"?')
 MAX_DEPTH = 120
 MAX_TRIPS = 10_000
 
@@ -227,3 +229,15 @@ def branch_scope(scope: Scope, instruction: Instruction, number: int) -> Scope:
     """Return the scope of a branch: HLO hands one operand to each, StableHLO none."""
     own = instruction.operands[1 + number : 2 + number]
     return scope.inside(instruction.calls[number], [scope.ref(operand) for operand in own])
+
+
+def known_trips(instruction: Instruction) -> int | None:
+    """Return how often a loop runs if the compiler wrote it down."""
+    known = _TRIPS.search(instruction.attrs.get("backend_config", ""))
+    return None if known is None else int(known[1])
+
+
+def input_value(parameter: Instruction) -> Ref:
+    """Return what is known of an input of the program: whether all devices get the same."""
+    same = parameter.attrs.get("sharding", "") == "{replicated}"
+    return lambda _: Value(None, not same)

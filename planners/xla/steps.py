@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -144,3 +149,13 @@ class Trace:
     def doubt(self, kind: str, message: str, direction: str = "under") -> None:
         """Add an entry for the ledger, once."""
         self.doubts.setdefault((kind, message), Doubt(kind, message, direction))
+
+
+def step_size(step: Collective | Exchange) -> int | None:
+    """Return the bytes of a permute; a collective has a size for every tensor."""
+    return step.part.bytes if isinstance(step, Exchange) else 0
+
+
+def essence(steps: Sequence[Step]) -> str:
+    """Return steps without the names that differ between the branches of a conditional."""
+    return re.sub(r"origin=Origin\(.*?channel='[^']*'\)", "", repr(steps))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,26 @@ from .scope import (
     at,
     branch_scope,
     branch_taken,
+    input_value,
+    known_trips,
     loop_part,
     loop_state,
     loop_test,
     next_state,
 )
-from .steps import Choice, Collective, Exchange, Loop, Message, Origin, Step, Trace, Wait
+from .steps import (
+    Choice,
+    Collective,
+    Exchange,
+    Loop,
+    Message,
+    Origin,
+    Step,
+    Trace,
+    Wait,
+    essence,
+    step_size,
+)
 from .values import Value
 
 if TYPE_CHECKING:
@@ -30,7 +43,6 @@ if TYPE_CHECKING:
 MAX_STEPS = 1_000_000
 MAX_NESTING = 40
 _UNROLLED = 4096
-_TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,12})"?')
 
 
 class Walker:
@@ -67,7 +79,7 @@ class Walker:
 
     def _inputs(self, entry: Computation) -> list[Ref]:
         parameters = [i for i in entry.instructions if i.opcode == "parameter"]
-        return [_input(i) for i in sorted(parameters, key=lambda i: int(i.literal or 0))]
+        return [input_value(i) for i in sorted(parameters, key=lambda i: int(i.literal or 0))]
 
     def _walk(self, scope: Scope) -> None:
         self._nesting += 1
@@ -256,7 +268,7 @@ class Walker:
         doubts, undecided, pending = dict(self.trace.doubts), self.trace.undecided, self._pending
         inner = [branch_scope(scope, instruction, n) for n in range(len(instruction.calls))]
         branches = [self._arm(instruction, n, branch) for n, branch in enumerate(inner)]
-        if len({_essence(branch) for branch in branches}) == 1:
+        if len({essence(branch) for branch in branches}) == 1:
             # The devices take different branches to one and the same communication.
             self.trace.steps += branches[0]
         elif taken is not None:
@@ -266,11 +278,17 @@ class Walker:
             return
         else:
             self.trace.undecided += 1
-            origin = self._origin(instruction)
-            step = Choice(origin, not test.varies, tuple(tuple(b) for b in branches))
-            self._add(step, instruction)
+            self._choose(instruction, [tuple(b) for b in branches], uniform=not test.varies)
         result = inner[taken].result if taken is not None else lambda _: Value(None, varies=True)
         scope.bind(instruction.name, result)
+
+    def _choose(
+        self, instruction: Instruction, branches: list[tuple[Step, ...]], *, uniform: bool
+    ) -> None:
+        if uniform:
+            message = f"every device is taken to compute the same predicate of {instruction.name}"
+            self.trace.doubt("uniform-branch", message, "exact")
+        self._add(Choice(self._origin(instruction), uniform, tuple(branches)), instruction)
 
     def _take(self, scope: Scope, instruction: Instruction, taken: int) -> None:
         inner = branch_scope(scope, instruction, taken)
@@ -329,9 +347,9 @@ class Walker:
         """Return how often a loop runs: as told, as the compiler found, or by its counter."""
         if instruction.name in self._options.trip_counts:
             return self._options.trip_counts[instruction.name]
-        known = _TRIPS.search(instruction.attrs.get("backend_config", ""))
+        known = known_trips(instruction)
         if known is not None:
-            return int(known[1])
+            return known
         state = loop_state(scope, instruction)
         for count in range(_UNROLLED):
             test = loop_test(scope, instruction, state)
@@ -377,24 +395,8 @@ class Walker:
             message = f"how often {instruction.name} runs depends on data; {hint}"
             self.trace.doubt("unknown-trip-count", message)
             self.trace.undecided += 1
-            origin = self._origin(instruction)
-            self._add(Choice(origin, uniform, ((), tuple(steps))), instruction)
+            self._choose(instruction, [(), tuple(steps)], uniform=uniform)
         scope.bind(instruction.name, lambda _: Value())
 
 
 _LAUNCHED = (Collective, Exchange, Message)
-
-
-def _input(parameter: Instruction) -> Ref:
-    same = parameter.attrs.get("sharding", "") == "{replicated}"
-    return lambda _: Value(None, not same)
-
-
-def step_size(step: Collective | Exchange) -> int | None:
-    """Return the bytes of a permute; a collective has a size for every tensor."""
-    return step.part.bytes if isinstance(step, Exchange) else 0
-
-
-def _essence(steps: list[Step]) -> str:
-    """Return steps without the names that differ between the branches of a conditional."""
-    return re.sub(r"origin=Origin\(.*?channel='[^']*'\)", "", repr(steps))
