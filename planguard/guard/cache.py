@@ -78,7 +78,7 @@ def answer_of(names: Named, verdict: Verdict, text: bytes) -> Answer:
         text: The bytes the plan was read from.
     """
     if isinstance(verdict, LazyVerdict) and not verdict.is_complete:
-        return Answer(names, verdict.outcome, verdict.models)
+        return Answer(names, verdict.outcome, verdict.models, text=(text, verdict))
     says = (
         verdict.findings,
         verdict.safe_iff,

@@ -18,6 +18,8 @@ from planguard.guard.signature import communication_signature
 from planguard.options import CheckOptions
 from planguard.parametric.check import check_symbolic
 from planguard.parametric.lazy import LazyVerdict
+from planguard.plan.actions import Kind
+from planguard.plan.code import WORDS
 from planguard.plan.plan import Plan
 from planguard.verdict import PlanInfo, Stats, Verdict
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from planguard.guard.signature import CommunicationSignature
 
 
+KIND_MASK = 63
 DOCUMENT_BYTES = 1 << 16
 """Longest document that is kept as a key."""
 SYMBOLIC = 4096
@@ -129,11 +132,24 @@ class Guard:
     def _decide(self, plan: Plan) -> Verdict:
         if plan.world_size >= SYMBOLIC and plan.mesh is not None:
             return check_symbolic(plan, self.options)
-        return check_plan(plan, self.options)
+        if not _has_one_order(plan):
+            return check_plan(plan, self.options)
+        # Explaining what is wrong costs more than finding it: it waits until somebody looks.
+        outline = check_plan(plan, replace(self.options, explain_limit=0))
+        if not outline.unsafe:
+            return check_plan(plan, self.options)
+        return LazyVerdict.of(
+            lambda: check_plan(plan, self.options),
+            outcome=outline.outcome,
+            model=outline.model,
+            models=outline.models,
+        )
 
     def _answer(self, plan: Plan, known: Answer, started: float) -> Verdict:
         if known.text is not None and plan.source and plan.source == known.text[0]:
             verdict = known.text[1]
+            if isinstance(verdict, LazyVerdict) and not verdict.is_complete:
+                return verdict
             stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1e3)
             return replace(verdict, plan=_info(plan), stats=stats)
         if known.bare is not None:
@@ -232,6 +248,14 @@ class Guard:
                 while len(self._documents) > self._max_entries:
                     self._documents.popitem(last=False)
         return signature
+
+
+def _has_one_order(plan: Plan) -> bool:
+    """Whether the outcome of a plan does not depend on which findings are shown."""
+    if plan.fusion or plan.approximations:
+        return False
+    kinds = {op & KIND_MASK for program in plan.code.programs for op in set(program.code[::WORDS])}
+    return not any(Kind.UNORDERED_BEGIN <= kind <= Kind.AFTER for kind in kinds)
 
 
 def _codes(verdict: Verdict) -> tuple[str, ...]:

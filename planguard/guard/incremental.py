@@ -115,6 +115,13 @@ class Incremental:
         changes = (edit,) if isinstance(edit, Change) else tuple(edit)
         return read(self._patcher.document(changes), limits=self.base.limits)
 
+    def actions(self, rank: int) -> list[Any]:
+        """Return the actions of a rank of the base in the words of the plan format.
+
+        Loops are unrolled, so that a place in the list is the place of a change.
+        """
+        return list(self._patcher.actions(rank))
+
     def accept(self, edit: Change | Iterable[Change]) -> Incremental:
         """Return a checker for edits of the edited plan, the next step of a local search.
 
