@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.errors import PlanError
+from planguard.errors import PlanError, UsageError
 
 from .emit import emit, group_order
 from .memory import is_plan_object, read_objects
@@ -19,6 +21,9 @@ from .walk import Walker
 if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
+
+SIDECAR = "planguard.json"
+"""File beside the generated code that describes the sample, for the command line."""
 
 KNOWN_VERSION = "0.8"
 """The nnScaler whose generated code and runtime this adapter was read from."""
@@ -78,6 +83,7 @@ def from_directory(path: Path, options: NnScalerOptions) -> NnScalerPlan:
         PlanError: As ``adapt``.
     """
     sources, folder = read_directory(path, options.world_size)
+    options = described(folder, options)
     modules = [read_module(source) for source in sources]
     _refuse_disagreement(modules)
     programs = tuple(
@@ -93,6 +99,29 @@ def from_directory(path: Path, options: NnScalerOptions) -> NnScalerPlan:
         producer=("nnscaler", first.version),
         notes=_notes(first),
     )
+
+
+def described(folder: Path, options: NnScalerOptions) -> NnScalerOptions:
+    """Take the shapes of the sample from ``planguard.json`` beside the code, unless they are given.
+
+    Raises:
+        PlanError: The file is not ``{"inputs": {"key": [4, 16]}}``.
+    """
+    path = folder / SIDECAR
+    if options.inputs is not None or not path.is_file():
+        return options
+    try:
+        found = json.loads(path.read_bytes())
+        if not isinstance(found, dict) or found.keys() != {"inputs"}:
+            raise ValueError("expected one field, inputs")
+        return replace(options, inputs=found["inputs"])
+    except (OSError, ValueError, RecursionError, UsageError) as error:
+        raise PlanError(
+            f"no description of the sample: {error}".splitlines()[0],
+            file=path.name,
+            path="file",
+            hint='write {"inputs": {"key": [4, 16], "ids": [[2, 8], "i64"]}}',
+        ) from None
 
 
 def _refuse_disagreement(modules: list[RankModule]) -> None:

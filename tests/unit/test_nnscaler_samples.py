@@ -16,6 +16,7 @@ import pytest
 
 import planguard
 from planguard import registry
+from planguard.cli import main
 from planguard.errors import PlanError, UsageError
 from planguard.options import MODEL_NAMES
 from planguard.testing import check_adapter
@@ -212,14 +213,14 @@ def test_a_mistake_on_one_rank_is_judged_as_real_processes_judge_it(name, tmp_pa
     mutation.apply(tmp_path / "plan")
     recorded = json.loads((FOLDER / "recorded" / f"mutation-{name}.json").read_text())
     finished = all(calls[0] == "done" for calls in recorded.values())
-    verdict = planguard.check(tmp_path / "plan", model="gloo", **options_of(mutation.sample))
+    plan = adapter.adapt(tmp_path / "plan", planguard.PlanBuilder, **options_of(mutation.sample))
+    verdict = planguard.check(plan, model="gloo")
     assert (verdict.outcome is planguard.Outcome.SAFE) == finished
     assert verdict.outcome is not planguard.Outcome.UNKNOWN
     raised = {
         (rank, calls[0]) for rank, calls in recorded.items()
         if calls[0].split(":")[0] in ("NameError", "AssertionError", "AttributeError", "TypeError")
     }  # fmt: skip
-    plan = adapter.adapt(tmp_path / "plan", planguard.PlanBuilder, **options_of(mutation.sample))
     left = {
         (str(rank), program[-1]["label"]) for rank, program in enumerate(programs(plan))
         if program[-1]["op"] == "exit"
@@ -314,6 +315,20 @@ def test_without_shapes_nothing_is_proved():
     assert verdict.outcome is planguard.Outcome.UNKNOWN
     assert "unknown-size" in {entry.kind for entry in verdict.approximations}
     assert planguard.check(FOLDER / "mlp-pp4-1f1b").outcome is planguard.Outcome.SAFE
+
+
+def test_shapes_may_stand_beside_the_code(tmp_path, capsys):
+    """planguard.json in the directory describes the sample, for the command line as well."""
+    plan = damaged(tmp_path)
+    (plan / "planguard.json").write_text(json.dumps({"inputs": INPUTS["mlp"]}))
+    assert planguard.check(plan).safe
+    assert main(["check", str(plan), "--model", "gloo"]) == 0
+    assert "SAFE" in capsys.readouterr().out
+    for wrong in ('{"inputs": {"data": "4x16"}}', '{"input": {}}', "[]", "{", "\udcff"):
+        (plan / "planguard.json").write_text(wrong, errors="surrogateescape")
+        with pytest.raises(PlanError, match="description of the sample") as caught:
+            planguard.load(plan)
+        assert caught.value.file == "planguard.json"
 
 
 # --- objects in memory ---------------------------------------------------------------------------
