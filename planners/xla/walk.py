@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 MAX_STEPS = 1_000_000
 MAX_NESTING = 40
 _UNROLLED = 4096
+_LAUNCHED = (Collective, Exchange, Message)
 
 
 class Walker:
@@ -127,8 +128,6 @@ class Walker:
         message = f"the custom call {target!r} may communicate; local_calls says that it does not"
         self.trace.doubt("custom-call", message)
 
-    # --- communication -----------------------------------------------------------------------
-
     def _communicate(self, scope: Scope, instruction: Instruction) -> None:
         opcode = instruction.opcode
         if opcode in c.MESSAGES:
@@ -186,8 +185,6 @@ class Walker:
             self._add(Wait(self._origin(instruction), started.handle), instruction)
         value = Value(None, started.varies, "")
         scope.bind(instruction.name, lambda _: value)
-
-    # --- calls -------------------------------------------------------------------------------
 
     def _call(self, scope: Scope, instruction: Instruction) -> None:
         arguments = [scope.ref(operand) for operand in instruction.operands]
@@ -256,8 +253,6 @@ class Walker:
         launched = [s for s in self.trace.steps[before:] if isinstance(s, _LAUNCHED)]
         if begins and launched:
             self._pending[channel] = launched[0].handle or ""
-
-    # --- control flow ------------------------------------------------------------------------
 
     def _branch(self, scope: Scope, instruction: Instruction) -> None:
         test = scope.get(instruction.operands[0])
@@ -397,6 +392,3 @@ class Walker:
             self.trace.undecided += 1
             self._choose(instruction, [(), tuple(steps)], uniform=uniform)
         scope.bind(instruction.name, lambda _: Value())
-
-
-_LAUNCHED = (Collective, Exchange, Message)
