@@ -153,7 +153,7 @@ def compare(seeds, tally):
     return differences
 
 
-@pytest.mark.parametrize("first", range(0, 120, CHUNK))
+@pytest.mark.parametrize("first", range(0, 80, CHUNK))
 def test_open_orders_are_judged_as_the_enumerator_judges_them(first):
     """Where both decide a plan with open order, PlanGuard and the enumerator agree."""
     tally = Counter()
@@ -176,7 +176,7 @@ def routes(document, model):
     return cheap, explore_all(task)
 
 
-@pytest.mark.parametrize("first", range(1000, 1080, CHUNK))
+@pytest.mark.parametrize("first", range(1000, 1060, CHUNK))
 def test_the_cheapest_route_and_exhaustion_agree(first):
     """The same plan through a cheap route and through all orders one by one: equal outcomes."""
     taken, differences = Counter(), {}
@@ -192,3 +192,18 @@ def test_the_cheapest_route_and_exhaustion_agree(first):
                 differences[seed, model] = (full.outcome, cheap.outcome, cheap.route)
     assert not differences
     assert {("weak-order",), ("cycle",)} <= set(taken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(2000, 3000, 100))
+def test_a_campaign_of_open_orders(first):
+    """2,000 plans under nine models: never SAFE on one side only, and equal but for attribution.
+
+    Where one order contains both a mismatch and a deadlock, which of them caused the other is
+    judged differently for a few plans; both outcomes are unsafe.
+    """
+    tally = Counter()
+    differences = compare(range(first, first + 100), tally)
+    unsafe = {frozenset(pair) for pair in differences.values()}
+    assert unsafe <= {frozenset({"DEADLOCK", "MISMATCH"})}
+    assert len(differences) < tally["decided"] / 100
