@@ -1,0 +1,306 @@
+"""Guard: answers, statistics, threads, lazy verdicts, edits, symbolic plans, the examples."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import pickle
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import planguard
+from planguard import Guard, UsageError
+from planguard.cli import main
+from planguard.guard import Change
+from planguard.options import CheckOptions
+from planguard.parametric import LazyVerdict, check_for_all, check_symbolic, replications
+
+ROOT = Path(__file__).resolve().parents[2]
+MESH = ROOT / "examples" / "mesh-3d.plan.json"
+
+
+def ring(size, *, crossed=False, label="x"):
+    """Every rank hands something on around a ring; crossed, everybody sends first."""
+    ranks = {}
+    for rank in range(size):
+        send = {"op": "send", "peer": (rank + 1) % size, "bytes": 8, "label": label}
+        recv = {"op": "recv", "peer": (rank - 1) % size, "bytes": 8, "label": label}
+        order = [send, recv] if crossed or rank else [recv, send]
+        ranks[str(rank)] = {"actions": order}
+    return {"schema": "planguard.plan/1", "world_size": size, "ranks": ranks}
+
+
+def test_a_guard_counts_what_it_does():
+    """Hits, misses, renamed hits and explained answers add up."""
+    guard = Guard(model="gloo")
+    assert guard.check(ring(3)).safe
+    assert guard.check(ring(3)).safe
+    assert guard.check(ring(3, label="y")).safe
+    crossed = guard.check(ring(3, crossed=True))
+    again = guard.check(ring(3, crossed=True, label="y"))
+    stats = guard.stats
+    assert (stats.hits, stats.misses, stats.checks) == (3, 2, 5)
+    assert stats.rate == 0.6
+    assert stats.explained == 0
+    assert again.unsafe
+    assert again.findings[0].code == crossed.findings[0].code
+    assert guard.stats.explained == 1
+    guard.clear()
+    assert guard.stats.entries == 0
+    assert guard.check(ring(3)).safe
+    assert guard.stats.misses == 3
+
+
+def test_least_recently_used_answers_go_first():
+    """A guard keeps ``max_entries`` answers; 0 keeps none; a negative number is refused."""
+    guard = Guard(model="gloo", max_entries=2)
+    for size in (2, 3, 4, 5, 4, 2):
+        guard.check(ring(size))
+    assert (guard.stats.hits, guard.stats.misses, guard.stats.entries) == (1, 5, 2)
+    plain = Guard(model="gloo", max_entries=0)
+    plain.check(ring(2))
+    plain.check(ring(2))
+    assert (plain.stats.hits, plain.stats.misses) == (0, 2)
+    with pytest.raises(UsageError):
+        Guard(max_entries=-1)
+
+
+def test_options_and_models_do_not_mix():
+    """The same plan under another model, or with another default of its own, is another entry."""
+    plan = ring(2, crossed=True)
+    guard = Guard()
+    assert guard.check(plan).model == "nccl"
+    assert guard.check({**plan, "model": "mpi-eager"}).model == "mpi-eager"
+    assert guard.check({**plan, "model": "mpi-eager"}).outcome.value == "POTENTIAL_DEADLOCK"
+    assert guard.check(plan).outcome.value == "DEADLOCK"
+    assert guard.stats.misses == 2
+    full = Guard(model="all").check(ring(2))
+    assert set(full.models) == set(planguard.check(ring(2), model="all").models)
+
+
+def test_threads_share_a_guard():
+    """Concurrent checks give the verdicts of single ones and lose no count."""
+    guard = Guard(model="gloo", max_entries=8)
+    plans = [ring(2 + i % 6, crossed=bool(i % 2), label=f"l{i % 3}") for i in range(240)]
+    with ThreadPoolExecutor(8) as pool:
+        verdicts = list(pool.map(guard.check, plans))
+    for plan, verdict in zip(plans, verdicts, strict=True):
+        assert verdict.outcome is planguard.check(plan, model="gloo").outcome
+    assert guard.stats.checks == 240
+
+
+def test_a_budget_that_ran_out_is_not_kept():
+    """UNKNOWN for want of time is decided again."""
+    body = [
+        {"op": "all_reduce", "bytes": 4, "group": f"g{i % 3}", "label": f"l{i}"} for i in range(40)
+    ]
+    document = {
+        "schema": "planguard.plan/1",
+        "world_size": 3,
+        "groups": {f"g{i}": {"ranks": [0, 1, 2]} for i in range(3)},
+        "ranks": {"0-2": {"actions": [{"op": "unordered", "body": body}]}},
+    }
+    guard = Guard(model="gloo", budget=1e-6)
+    codes = [[f.code for f in guard.check(document).findings] for _ in range(2)]
+    if codes[0] == ["PG903"]:
+        assert guard.stats.hits == 0
+    else:
+        assert codes[0] == codes[1]
+
+
+class TestLazyVerdict:
+    """A verdict that explains itself when it is looked at."""
+
+    def test_it_is_a_verdict(self):
+        """It equals the full verdict, and can be replaced, pickled, written and printed."""
+        plan = planguard.load(ring(3, crossed=True))
+        full = planguard.check(plan, model="gloo")
+        made = []
+
+        def complete():
+            made.append(1)
+            return full
+
+        lazy = LazyVerdict.of(complete, outcome=full.outcome, models=full.models)
+        assert lazy.unsafe
+        assert not lazy.unknown
+        assert not made
+        assert lazy == full
+        assert full == lazy
+        assert made == [1]
+        assert lazy.is_complete
+        assert replace(lazy, model="nccl") == replace(full, model="nccl")
+        assert pickle.loads(pickle.dumps(lazy)) == full  # noqa: S301  our own bytes
+        assert lazy.to_json() == full.to_json()
+        assert str(lazy) == str(full)
+        with pytest.raises(TypeError):
+            bool(lazy)
+
+    def test_a_contradiction_is_no_verdict(self):
+        """When the full check disagrees with what was known, that is an error, never an answer."""
+        full = planguard.check(ring(2), model="gloo")
+        lazy = LazyVerdict.of(lambda: full, is_unsafe=True)
+        with pytest.raises(planguard.PlanGuardError, match="contradicts"):
+            _ = lazy.findings
+
+
+def test_a_template_that_no_rank_runs_is_no_finding():
+    """A handle that is never waited for in an unused template does not matter."""
+    reduce = {"op": "all_reduce", "bytes": 4, "async": True, "work": "w"}
+    document = {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "templates": {"unused": [reduce], "used": [{"op": "barrier"}]},
+        "ranks": {"0-1": {"template": "used"}},
+    }
+    assert planguard.check(document).findings == ()
+
+
+class TestNogood:
+    """The core of an unsafe plan as a predicate."""
+
+    def test_it_looks_at_the_core_only(self):
+        """It holds for plans that differ elsewhere, and not for the repaired plan."""
+        guard = Guard(model="gloo")
+        bad = ring(2, crossed=True)
+        nogood = guard.nogood(bad)
+        assert nogood is not None
+        assert nogood.code == "PG001"
+        assert nogood.ranks == (0, 1)
+        assert nogood.actions == ((0, 0), (1, 0)) or len(nogood.actions) >= 2
+        more = copy.deepcopy(bad)
+        for rank in "01":
+            more["ranks"][rank]["actions"].insert(0, {"op": "barrier"})
+            more["ranks"][rank]["actions"].append({"op": "all_reduce", "bytes": 4})
+        assert nogood(planguard.load(more))
+        assert not nogood(planguard.load(ring(2)))
+        assert guard.nogood(ring(2)) is None
+
+
+class TestIncremental:
+    """Edits of one plan."""
+
+    def test_ways_and_base(self):
+        """A neutral edit is answered by the order; the base never changes."""
+        checker = Guard(model="gloo").incremental(ring(4))
+        assert checker.check(Change.insert(0, 1, {"op": "compute", "op_name": "c"})).safe
+        assert checker.counts == {"order": 1, "run": 0, "full": 0}
+        assert checker.check(Change.swap(1, 0, 1)).safe
+        assert checker.check(Change.swap(0, 0, 1)).unsafe
+        assert checker.check(()).safe
+        assert checker.accept(Change.swap(0, 0, 1)).verdict.unsafe
+
+    def test_edits_outside_are_refused(self):
+        """A rank or an action that does not exist is a wrong call."""
+        checker = Guard(model="gloo").incremental(ring(2))
+        for change in (Change.delete(7, 0), Change.delete(0, 9), Change.swap(1, 0, 5)):
+            with pytest.raises(UsageError):
+                checker.check(change)
+
+    def test_an_edit_that_the_reader_refuses(self):
+        """An edit that leaves a wait without its start is a PlanError."""
+        document = ring(2)
+        document["ranks"]["0"]["actions"] += [
+            {"op": "all_reduce", "bytes": 4, "async": True, "work": "w"},
+            {"op": "wait", "work": "w"},
+        ]
+        document["ranks"]["1"]["actions"] += [{"op": "all_reduce", "bytes": 4}]
+        checker = Guard(model="gloo").incremental(document)
+        with pytest.raises(planguard.PlanError):
+            checker.check(Change.delete(0, 2))
+
+    def test_a_large_plan_is_checked_again_in_a_millisecond(self):
+        """Most edits of a 100,000-action plan take less than a millisecond of processor time."""
+        sys.path.insert(0, str(ROOT / "benchmarks"))
+        import pipeline_plan
+
+        plan = planguard.load(pipeline_plan.make(*pipeline_plan.SIZES["1e5"]))
+        checker = Guard(model="gloo").incremental(plan)
+        times = []
+        for rank in range(0, 512, 8):
+            for place in range(20, 60, 10):
+                if "wait" in {checker.actions(rank)[place + side]["op"] for side in (0, 1)}:
+                    continue
+                started = time.process_time()
+                assert checker.check(Change.swap(rank, place, place + 1)).safe
+                times.append(time.process_time() - started)
+        assert len(times) > 100
+        assert sorted(times)[len(times) // 2] < 1e-3
+        assert checker.counts["full"] == 0
+
+
+class TestParametric:
+    """Plans decided for every size."""
+
+    def test_why_a_dimension_is_not_replicated(self):
+        """A pipeline dimension, an absolute root and a listed group are named as reasons."""
+        plan = planguard.load(MESH)
+        found = replications(plan)
+        assert found["dp"].cutoff == 2
+        assert "different programs" in found["pp"].reason
+        verdict = check_for_all(plan, "pp")
+        assert verdict.unknown
+        assert verdict.findings[0].code == "PG902"
+        with pytest.raises(UsageError):
+            check_for_all(plan, "depth")
+        rooted = json.loads(MESH.read_text())
+        rooted["templates"]["last"].append({"op": "broadcast", "root": 15, "bytes": 4})
+        for name in ("first", "middle"):
+            rooted["templates"][name].append({"op": "broadcast", "root": 15, "bytes": 4})
+        assert "rank 15" in replications(planguard.load(rooted))["dp"].reason
+
+    def test_the_command_line(self, capsys):
+        """``check --for-all`` exits 0, 2 and 3 as any check, and says for which sizes."""
+        assert main(["check", "--for-all", "dp", "--for-all", "tp", str(MESH)]) == 0
+        assert "every dp >= 2 and every tp >= 2" in " ".join(capsys.readouterr().out.split())
+        assert main(["check", "--for-all", "pp", str(MESH)]) == 3
+        assert main(["check", "--for-all", "depth", str(MESH)]) == 2
+
+    def test_a_hundred_thousand_ranks(self):
+        """A plan of 131,072 ranks is decided on its smallest instance, with the size it has."""
+        sys.path.insert(0, str(ROOT / "benchmarks"))
+        import pipeline_plan
+
+        plan = planguard.load(pipeline_plan.make(*pipeline_plan.SIZES["3e7"]))
+        verdict = check_symbolic(plan, CheckOptions(model="gloo"))
+        assert verdict.safe
+        assert verdict.stats.ranks == 131_072
+        assert verdict.stats.actions == 31_064_064
+        assert "quotient" in verdict.evidence.route
+        guard = Guard(model="gloo")
+        assert guard.check(plan).safe
+        assert guard.check(plan).safe
+        assert guard.stats.hits == 1
+
+
+@pytest.mark.parametrize("name", ["alpa_style", "nnscaler_style", "pipelining_schedules"])
+def test_search_examples(name):
+    """Each example search rejects plans, and what it returns is safe."""
+    path = ROOT / "examples" / "search" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if name == "alpa_style":
+        guard = Guard(model="gloo")
+        best, _, pruned, rejected = module.search(guard, 600)
+        assert planguard.check(module.communications(*best), model="gloo").safe
+        assert pruned + rejected + guard.stats.checks > 600
+        assert rejected > 50
+        assert guard.stats.rate > 0.5
+    elif name == "nnscaler_style":
+        orders, found, checker = module.search(Guard(model="gloo"), steps=600)
+        assert planguard.check(module.plan_of(orders), model="gloo").safe
+        assert checker.verdict.safe
+        assert module.memory(orders) < module.memory(module.start())
+        assert found["unsafe"] > 20
+    else:
+        schedule, found, nogoods = module.search(Guard(model="nccl"), steps=40)
+        assert planguard.check(module.as_plan(schedule), model="nccl").safe
+        assert found["unsafe"] > 3
+        assert nogoods
