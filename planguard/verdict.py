@@ -200,8 +200,9 @@ class Approximation:
 class SafeIff:
     """A condition under which an unsafe plan becomes safe.
 
-    ``kind`` is send-buffering (``bytes``), launch-order (``groups``), fusion-order (``buffers``),
-    batching (``actions``), uniform-branch (``branches``, the names of choices).
+    ``kind`` is send-buffering (``bytes``), launch-order (``groups``), fusion-order (``buffers``,
+    and ``bytes``, their least safe capacity), batching (``actions``), uniform-branch
+    (``branches``, the names of choices).
     """
 
     kind: str
