@@ -111,7 +111,8 @@ def decide(task: Task) -> Explored:
 def _explore_if_small(task: Task, found: Explored) -> Explored:
     """Try every order where they are few or there is a budget; else say why it is UNKNOWN."""
     if task.expired():
-        return found
+        reason = found.reason if "budget" in found.reason else f"budget exhausted: {found.reason}"
+        return replace(found, reason=reason)
     if task.options.budget is None and task.combinations(LIMIT) > LIMIT:
         reason = f"{found.reason}; more than {LIMIT:,} combinations of orders"
         return replace(found, reason=reason)

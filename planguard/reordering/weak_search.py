@@ -77,7 +77,7 @@ def _check_fit(task: Task) -> None:
                 continue
             ops = {leaf.fields["op"] for leaf in block.leaves}
             if ops & FRESH:
-                raise InapplicableError(f"a {min(ops & FRESH)} inside a block of open order")
+                raise InapplicableError(f"`{min(ops & FRESH)}` inside a block of open order")
             if "barrier" in ops and model.barrier_last:
                 raise InapplicableError("a barrier of gloo inside a block of open order")
     if model.exit_withdraws and _has(task, "exit"):
