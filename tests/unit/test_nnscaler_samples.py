@@ -207,16 +207,18 @@ MUTATIONS = _mutations()
 
 @pytest.mark.parametrize("name", sorted(MUTATIONS))
 def test_a_mistake_on_one_rank_is_judged_as_real_processes_judge_it(name, tmp_path):
-    """A plan whose processes all finished is SAFE, one that left a rank stuck or failing is not."""
+    """What leaves processes stuck or failing is DEADLOCK or MISMATCH; what only MISMATCH says may
+    also finish, with wrong numbers, as gloo does where one rank names another root.
+    """
     mutation = MUTATIONS[name]
     shutil.copytree(FOLDER / mutation.sample, tmp_path / "plan")
     mutation.apply(tmp_path / "plan")
     recorded = json.loads((FOLDER / "recorded" / f"mutation-{name}.json").read_text())
     finished = all(calls[0] == "done" for calls in recorded.values())
     plan = adapter.adapt(tmp_path / "plan", planguard.PlanBuilder, **options_of(mutation.sample))
-    verdict = planguard.check(plan, model="gloo")
-    assert (verdict.outcome is planguard.Outcome.SAFE) == finished
-    assert verdict.outcome is not planguard.Outcome.UNKNOWN
+    outcome = planguard.check(plan, model="gloo").outcome
+    mismatch = planguard.Outcome.MISMATCH
+    assert outcome in ({mismatch} if finished else {planguard.Outcome.DEADLOCK, mismatch})
     raised = {
         (rank, calls[0]) for rank, calls in recorded.items()
         if calls[0].split(":")[0] in ("NameError", "AssertionError", "AttributeError", "TypeError")

@@ -31,7 +31,7 @@ NAMES = (
     "mlp-dp4-zero-scatter", "mlp-pp4-1f1b", "mlp-pp4-gpipe", "mlp-pp2v2dp2-interleaved",
     "mlp-pp2dp2-async-reducer", "mlp-pp2tp2dp2", "gpt1-tp2dp2", "gpt-data4", "gpt-pp4",
 )  # fmt: skip
-PATIENCE = 12.0
+PATIENCE = 15.0
 """Seconds that a rank may take before it counts as stuck."""
 
 _COUNTED = {
@@ -70,9 +70,9 @@ def rank_process(name: str, folder: Path, rank: int, world: int) -> None:
     spec.loader.exec_module(module)
     kind = models.gpt_sample if name.startswith("gpt") else models.mlp_sample
     module.GenModel._train_step = module._train_step  # noqa: SLF001 - what nnScaler's loader does
+    _write(target, ["stuck"])  # creating groups may be where it gets stuck
     model = module.GenModel().train()
     calls.clear()
-    _write(target, ["stuck"])
     try:
         model.train_step([kind() for _ in range(module.GenModel.nmicros_per_scheduler_step)])
         model.gather_params()
