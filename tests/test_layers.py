@@ -15,7 +15,8 @@ SOURCES = sorted(
     path
     for folder in ("planguard", "planners")
     for path in (ROOT / folder).rglob("*.py")
-    if not path.name.startswith("gencode")  # samples that nnScaler generated
+    # Samples that nnScaler generated, and the user's models that they were generated from.
+    if not path.name.startswith("gencode") and not path.match("samples/nnscaler/models.py")
 )
 HEAVY = ("torch", "z3", "networkx", "numpy", "msgspec", "rich", "hypothesis")
 
