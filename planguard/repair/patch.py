@@ -34,8 +34,8 @@ def pointer(steps: Iterable[Step]) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
-def steps_of(document: Any, text: str) -> Steps:
-    """Resolve a JSON Pointer; its last step may name a place that does not exist yet.
+def steps_of(document: Any, text: str, op: str = "add") -> Steps:
+    """Resolve a JSON Pointer; what is added need not exist, what is changed must.
 
     Raises:
         PlanError: The pointer leads nowhere.
@@ -49,9 +49,9 @@ def steps_of(document: Any, text: str) -> Steps:
         try:
             if isinstance(node, list):
                 key = len(node) if part == "-" else int(part)
-                if not 0 <= key < len(node) + is_last:
+                if not 0 <= key < len(node) + (is_last and op == "add"):
                     raise IndexError(part)
-            elif not isinstance(node, dict) or (key not in node and not is_last):
+            elif not isinstance(node, dict) or (key not in node and not (is_last and op == "add")):
                 raise KeyError(part)
             steps.append(key)
             node = None if is_last else node[key]
@@ -76,7 +76,7 @@ def apply(document: Any, edits: Iterable[Edit]) -> Any:
         PlanError: An edit names a place that does not exist.
     """
     for edit in edits:
-        document = _changed(document, steps_of(document, edit.pointer), edit)
+        document = _changed(document, steps_of(document, edit.pointer, edit.op), edit)
     return document
 
 
@@ -95,6 +95,22 @@ def _changed(node: Any, steps: Steps, edit: Edit) -> Any:
     return changed
 
 
+def replaced(document: Any, edits: Iterable[Edit]) -> list[Any]:
+    """Return what every edit finds at its place: what it changes, or comes to stand before.
+
+    Raises:
+        PlanError: An edit names a place that does not exist.
+    """
+    found: list[Any] = []
+    for edit in edits:
+        *path, last = steps_of(document, edit.pointer, edit.op)
+        holder = resolve(document, path)
+        is_there = last < len(holder) if isinstance(last, int) else last in holder
+        found.append(holder[last] if is_there else None)
+        document = apply(document, (edit,))
+    return found
+
+
 def apply_text(text: bytes, edits: Iterable[Edit]) -> bytes:
     """Return the text of a plan file with some edits; everything else stays byte by byte.
 
@@ -104,7 +120,7 @@ def apply_text(text: bytes, edits: Iterable[Edit]) -> bytes:
     written = text.decode()
     document = json.loads(written)
     for edit in edits:
-        steps = steps_of(document, edit.pointer)
+        steps = steps_of(document, edit.pointer, edit.op)
         document = apply(document, (edit,))
         written = _spliced(written, steps, edit)
     return written.encode()

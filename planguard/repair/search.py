@@ -18,7 +18,7 @@ from planguard.engine import check_plan
 from planguard.errors import PlanError
 from planguard.plan.format import read
 from planguard.repair.document import PlanText, named
-from planguard.repair.patch import apply
+from planguard.repair.patch import apply, replaced
 from planguard.repair.proposals import far, near
 
 if TYPE_CHECKING:
@@ -236,21 +236,45 @@ class Search:
         return None
 
     def _thinned(self, safe: _Safe) -> _Safe:
-        """Leave out every edit without which the plan is safe as well."""
+        """Leave out every edit without which the plan is safe as well.
+
+        An edit was made for the plan that those before it left. Without one of them it must still
+        find what it found, or it would be another edit.
+        """
         for one in safe.changes:
             rest = tuple(other for other in safe.changes if other is not one)
             try:
-                changed = self.start.document
-                for other in rest:
-                    changed = apply(changed, other.edits)
-                plan = read(changed, limits=self.start.plan.limits)
-                verdict = check_plan(plan, self._within())
+                plan = self._again(safe.changes, rest)
+                verdict = None if plan is None else check_plan(plan, self._within())
             except PlanError:
                 continue  # the later edits need this one
-            found = self._judged(plan, verdict, rest) if rest and verdict.safe else None
+            if plan is None or verdict is None or not verdict.safe:
+                continue
+            found = self._judged(plan, verdict, rest)
             if found is not None and found.flaws <= safe.flaws:
                 safe = found
         return safe
+
+    def _again(self, changes: tuple[Proposal, ...], rest: tuple[Proposal, ...]) -> Plan | None:
+        """Return the plan that some of the changes make; None if they are other changes then."""
+        usual = self._found(changes)
+        seen = self._found(rest)
+        if not rest or any(seen[id(other)] != usual[id(other)] for other in rest):
+            return None
+        changed, plan = self.start.document, self.start.plan
+        for other in rest:
+            # Every step has to be a plan: the words of the next one name its actions.
+            changed = apply(changed, other.edits)
+            plan = read(changed, limits=self.start.plan.limits)
+        return plan
+
+    def _found(self, changes: tuple[Proposal, ...]) -> dict[int, list[object]]:
+        """Return what each change finds at the places of its edits."""
+        document, found = self.start.document, {}
+        for change in changes:
+            found[id(change)] = replaced(document, change.edits)
+            document = apply(document, change.edits)
+        return found
 
 
 def _flaws(safe: _Safe) -> tuple[int, int]:

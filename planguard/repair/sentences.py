@@ -106,7 +106,7 @@ def _peer(peer: Any) -> str:
 
 def _lines(text: PlanText, document: Any, edit: Edit) -> Iterator[str]:
     """Yield what an edit takes away and puts in, each line behind its sign."""
-    steps = steps_of(document, edit.pointer)
+    steps = steps_of(document, edit.pointer, edit.op)
     if text.program_of(steps) < 0:
         field = ".".join(map(str, steps))
         yield "+ " + cut(f"{field}: {json.dumps(edit.value)}", 100)

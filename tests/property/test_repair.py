@@ -143,7 +143,8 @@ def moved(document):
             fields = {
                 key: value
                 for key, value in item.items()
-                if key not in {"work", "async", "op", "body", "ops", "id", "after", "group", "tag"}
+                if key
+                not in {"work", "async", "op", "body", "ops", "id", "after", "group", "stream"}
             }
             op = item["op"].removeprefix("i") if item["op"] in TRANSFERS.values() else item["op"]
             if op not in {"wait", "batch", "unordered", "repeat", "drop"}:

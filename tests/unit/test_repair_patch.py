@@ -54,10 +54,21 @@ def test_a_block_is_written_with_one_action_per_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", ["/nowhere/0", "/ranks/0/actions/7", "/ranks/0/actions/x", "/world_size/3", "/ranks/9/a"]
+    "bad",
+    [
+        "/nowhere/0",
+        "/ranks/0/actions/7",
+        "/ranks/0/actions/2",
+        "/name",
+        "/ranks/0/actions/x",
+        "/world_size/3",
+        "/ranks/9/a",
+    ],
 )
 def test_an_edit_of_another_file_is_refused(bad: str) -> None:
     """A pointer that leads nowhere is an error with the pointer and a hint, and changes nothing."""
+    with pytest.raises(PlanError):
+        apply(json.loads(TEXT), (Edit(bad, "replace", 1),))
     with pytest.raises(PlanError) as caught:
         apply_text(TEXT, (Edit(bad, "remove"),))
     assert caught.value.value == repr(bad) or bad in str(caught.value)
