@@ -11,7 +11,8 @@ from planguard.execution.executor import execute
 from planguard.execution.expand import expand
 from planguard.execution.mismatch import candidates
 from planguard.guard.edits import Change
-from planguard.guard.order import Answer, Item, Numbering, Order, covers, order_of
+from planguard.guard.items import Item, Numbering, covers
+from planguard.guard.order import Answer, Order, order_of
 from planguard.guard.patch import Patcher
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.parametric.lazy import LazyVerdict
