@@ -163,7 +163,7 @@ CASES: dict[str, tuple[dict[str, dict[str, Any]], tuple[str, ...]]] = {
     "eager-large": ({"large.plan.json": eager(1 << 22)}, ("--model", "mpi-eager")),
     "all-models": ({"pair.plan.json": eager(4096)}, ("--model", "all")),
     "safe": ({"safe.plan.json": safe()}, ()),
-    "unknown": ({"any.plan.json": undecided()}, ("--model", "gloo")),
+    "unknown": ({"any.plan.json": undecided()}, ("--model", "nccl")),
     "several": (
         {
             "safe.plan.json": safe(),
