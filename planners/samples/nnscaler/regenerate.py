@@ -151,7 +151,7 @@ def _keep_objects(parallel: Any, path: Path) -> None:
     generator = parallel.ModuleCodeGen
 
     def keep(plan: Any, ranks: int) -> Any:
-        text = json.dumps(Fields().plan(plan), separators=(",", ":"), sort_keys=True)
+        text = json.dumps(Fields().plan(plan), separators=(",", ":"))
         path.write_bytes(gzip.compress(text.encode(), mtime=0))
         return generator(plan, ranks)
 

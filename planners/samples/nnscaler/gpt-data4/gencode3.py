@@ -86,16 +86,16 @@ class GenModel(nnscaler.runtime.module.ParallelModule):
         self._post_init(init_params)
     
     def segment790(self, data_203):
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         getitem_146 = _operator.getitem(data_203, 'ids')
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         embedding_148 = nnscaler.runtime.function.embedding(getitem_146, self.tok_weight_147, padding_idx=None, start=0, stop=64)
         del getitem_146
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         embedding_1_292 = nnscaler.runtime.function.embedding(self.position_288, self.pos_weight_150, padding_idx=None, start=0, stop=8)
         embedding_1_151 = nnscaler.runtime.adapter.nn.allgather_split(embedding_1_292, dim=0, ranks=[0, 1, 2, 3])
         del embedding_1_292
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         add_152 = torch.add(embedding_148, embedding_1_151, alpha=1)
         del embedding_148, embedding_1_151
         # create at IRAdapterGener:autoref, comment before transformation: auto_multiref
@@ -195,27 +195,27 @@ class GenModel(nnscaler.runtime.module.ParallelModule):
         # File "models.py", line 50, in forward,  return x + self.fc2(nn.functional.gelu(self.fc1(self.ln2(x))))
         add_2_190 = torch.add(add_1_275, linear_3_189, alpha=1)
         del add_1_275, linear_3_189
-        # File "models.py", line 68, in forward,  logits = self.head(self.lnf(x))
+        # File "models.py", line 70, in forward,  logits = self.head(self.lnf(x))
         layer_norm_2_193 = nnscaler.runtime.function.layer_norm(add_2_190, self.lnf_weight_191, self.lnf_bias_192, normalized_shape=(16,), eps=1e-05)
         del add_2_190
-        # File "models.py", line 68, in forward,  logits = self.head(self.lnf(x))
+        # File "models.py", line 70, in forward,  logits = self.head(self.lnf(x))
         linear_4_195 = torch.nn.functional.linear(layer_norm_2_193, self.head_weight_194, bias=None)
         del layer_norm_2_193
         # create at IRAdapterGener:autoref, comment before transformation: auto_multiref
         linear_4_282, linear_4_283 = nnscaler.runtime.function.multiref(linear_4_195, times=2)
         del linear_4_195
-        # File "models.py", line 69, in forward,  labels = data["labels"].view(-1)
+        # File "models.py", line 71, in forward,  labels = data["labels"].view(-1)
         getitem_7_196 = _operator.getitem(data_203, 'labels')
-        # File "models.py", line 69, in forward,  labels = data["labels"].view(-1)
+        # File "models.py", line 71, in forward,  labels = data["labels"].view(-1)
         view_4_197 = torch.Tensor.view(getitem_7_196, size=(-1,))
         del getitem_7_196
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         size_144 = torch.Tensor.size(linear_4_282, dim=-1)
         del linear_4_282
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         view_5_198 = torch.Tensor.view(linear_4_283, size=(-1, size_144))
         del linear_4_283
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         cross_entropy_145 = torch.nn.functional.cross_entropy(view_5_198, view_4_197, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', label_smoothing=0.0)
         del view_4_197, view_5_198
         return cross_entropy_145

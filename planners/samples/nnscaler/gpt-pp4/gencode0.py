@@ -73,14 +73,14 @@ class GenModel(nnscaler.runtime.module.ParallelModule):
         self._post_init(init_params)
     
     def segment279(self, data_638):
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         getitem_467 = _operator.getitem(data_638, 'ids')
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         embedding_469 = nnscaler.runtime.function.embedding(getitem_467, self.tok_weight_468, padding_idx=None, start=0, stop=64)
         del getitem_467
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         embedding_1_472 = nnscaler.runtime.function.embedding(self.position_470, self.pos_weight_471, padding_idx=None, start=0, stop=8)
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         add_473 = torch.add(embedding_469, embedding_1_472, alpha=1)
         del embedding_469, embedding_1_472
         # create at IRAdapterGener:autoref, comment before transformation: auto_multiref

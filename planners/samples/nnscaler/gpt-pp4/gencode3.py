@@ -170,27 +170,27 @@ class GenModel(nnscaler.runtime.module.ParallelModule):
         # File "models.py", line 50, in forward,  return x + self.fc2(nn.functional.gelu(self.fc1(self.ln2(x))))
         add_8_625 = torch.add(add_7_893, linear_15_624, alpha=1)
         del add_7_893, linear_15_624
-        # File "models.py", line 68, in forward,  logits = self.head(self.lnf(x))
+        # File "models.py", line 70, in forward,  logits = self.head(self.lnf(x))
         layer_norm_8_628 = nnscaler.runtime.function.layer_norm(add_8_625, self.lnf_weight_626, self.lnf_bias_627, normalized_shape=(16,), eps=1e-05)
         del add_8_625
-        # File "models.py", line 68, in forward,  logits = self.head(self.lnf(x))
+        # File "models.py", line 70, in forward,  logits = self.head(self.lnf(x))
         linear_16_630 = torch.nn.functional.linear(layer_norm_8_628, self.head_weight_629, bias=None)
         del layer_norm_8_628
         # create at IRAdapterGener:autoref, comment before transformation: auto_multiref
         linear_16_900, linear_16_901 = nnscaler.runtime.function.multiref(linear_16_630, times=2)
         del linear_16_630
-        # File "models.py", line 69, in forward,  labels = data["labels"].view(-1)
+        # File "models.py", line 71, in forward,  labels = data["labels"].view(-1)
         getitem_25_631 = _operator.getitem(data_638, 'labels')
-        # File "models.py", line 69, in forward,  labels = data["labels"].view(-1)
+        # File "models.py", line 71, in forward,  labels = data["labels"].view(-1)
         view_16_632 = torch.Tensor.view(getitem_25_631, size=(-1,))
         del getitem_25_631
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         size_465 = torch.Tensor.size(linear_16_900, dim=-1)
         del linear_16_900
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         view_17_633 = torch.Tensor.view(linear_16_901, size=(-1, size_465))
         del linear_16_901
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         cross_entropy_466 = torch.nn.functional.cross_entropy(view_17_633, view_16_632, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', label_smoothing=0.0)
         del view_16_632, view_17_633
         return cross_entropy_466

@@ -109,20 +109,20 @@ class GenModel(nnscaler.runtime.module.ParallelModule):
         self._post_init(init_params)
     
     def segment725(self, data_203):
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         getitem_146 = _operator.getitem(data_203, 'ids')
         getitem_286 = nnscaler.runtime.adapter.chunk(getitem_146, dim=0, ranks=[0, 1])
         del getitem_146
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         embedding_288 = nnscaler.runtime.function.embedding(getitem_286, self.tok_weight_147, padding_idx=None, start=0, stop=64)
         del getitem_286
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         embedding_1_296 = nnscaler.runtime.function.embedding(self.position_149, self.pos_weight_294, padding_idx=None, start=4, stop=8)
         embedding_300 = nnscaler.runtime.adapter.nn.alltoall_alltoall(embedding_288, idim=0, odim=2, ranks=[0, 1])
         del embedding_288
         embedding_1_302 = nnscaler.runtime.adapter.nn.reducescatter_allgather(embedding_1_296, dim=1, ranks=[0, 1])
         del embedding_1_296
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         add_304 = torch.add(embedding_300, embedding_1_302, alpha=1)
         del embedding_300, embedding_1_302
         # create at IRAdapterGener:autoref, comment before transformation: auto_multiref
@@ -270,37 +270,37 @@ class GenModel(nnscaler.runtime.module.ParallelModule):
         # File "models.py", line 50, in forward,  return x + self.fc2(nn.functional.gelu(self.fc1(self.ln2(x))))
         add_2_532 = torch.add(add_1_528, linear_3_530, alpha=1)
         del linear_3_530, add_1_528
-        # File "models.py", line 68, in forward,  logits = self.head(self.lnf(x))
+        # File "models.py", line 70, in forward,  logits = self.head(self.lnf(x))
         layer_norm_2_540 = nnscaler.runtime.function.layer_norm(add_2_532, self.lnf_weight_191, self.lnf_bias_192, normalized_shape=(16,), eps=1e-05)
         del add_2_532
         layer_norm_2_193 = nnscaler.runtime.adapter.nn.allgather_reducescatter(layer_norm_2_540, dim=1, ranks=[0, 1])
         del layer_norm_2_540
-        # File "models.py", line 68, in forward,  logits = self.head(self.lnf(x))
+        # File "models.py", line 70, in forward,  logits = self.head(self.lnf(x))
         linear_4_550 = torch.nn.functional.linear(layer_norm_2_193, self.head_weight_548, bias=None)
         del layer_norm_2_193
         # create at IRAdapterGener:autoref, comment before transformation: auto_multiref
         linear_4_584, linear_4_562 = nnscaler.runtime.function.multiref(linear_4_550, times=2)
         del linear_4_550
-        # File "models.py", line 69, in forward,  labels = data["labels"].view(-1)
+        # File "models.py", line 71, in forward,  labels = data["labels"].view(-1)
         getitem_7_196 = _operator.getitem(data_203, 'labels')
         getitem_7_558 = nnscaler.runtime.adapter.chunk(getitem_7_196, dim=0, ranks=[0, 1])
         del getitem_7_196
-        # File "models.py", line 69, in forward,  labels = data["labels"].view(-1)
+        # File "models.py", line 71, in forward,  labels = data["labels"].view(-1)
         view_4_560 = torch.Tensor.view(getitem_7_558, size=(-1,))
         del getitem_7_558
         linear_4_282 = nnscaler.runtime.adapter.all_gather(linear_4_584, dim=2, ranks=[0, 1])
         del linear_4_584
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         size_144 = torch.Tensor.size(linear_4_282, dim=-1)
         del linear_4_282
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         view_5_564 = torch.Tensor.view(linear_4_562, size=(-1, 32))
         del linear_4_562
         view_4_197 = nnscaler.runtime.adapter.all_gather(view_4_560, dim=0, ranks=[0, 1])
         del view_4_560
         view_5_198 = nnscaler.runtime.adapter.nn.allgather_split(view_5_564, dim=1, ranks=[0, 1])
         del view_5_564
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         cross_entropy_145 = torch.nn.functional.cross_entropy(view_5_198, view_4_197, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', label_smoothing=0.0)
         del view_4_197, view_5_198
         return cross_entropy_145

@@ -109,20 +109,20 @@ class GenModel(nnscaler.runtime.module.ParallelModule):
         self._post_init(init_params)
     
     def segment723(self, data_203):
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         getitem_146 = _operator.getitem(data_203, 'ids')
         getitem_285 = nnscaler.runtime.adapter.chunk(getitem_146, dim=0, ranks=[2, 3])
         del getitem_146
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         embedding_287 = nnscaler.runtime.function.embedding(getitem_285, self.tok_weight_147, padding_idx=None, start=0, stop=64)
         del getitem_285
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         embedding_1_295 = nnscaler.runtime.function.embedding(self.position_149, self.pos_weight_293, padding_idx=None, start=0, stop=4)
         embedding_299 = nnscaler.runtime.adapter.nn.alltoall_alltoall(embedding_287, idim=0, odim=2, ranks=[2, 3])
         del embedding_287
         embedding_1_301 = nnscaler.runtime.adapter.nn.reducescatter_allgather(embedding_1_295, dim=1, ranks=[2, 3])
         del embedding_1_295
-        # File "models.py", line 65, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
+        # File "models.py", line 67, in forward,  x = self.tok(data["ids"]) + self.pos(self.position)
         add_303 = torch.add(embedding_299, embedding_1_301, alpha=1)
         del embedding_299, embedding_1_301
         # create at IRAdapterGener:autoref, comment before transformation: auto_multiref
@@ -270,37 +270,37 @@ class GenModel(nnscaler.runtime.module.ParallelModule):
         # File "models.py", line 50, in forward,  return x + self.fc2(nn.functional.gelu(self.fc1(self.ln2(x))))
         add_2_531 = torch.add(add_1_527, linear_3_529, alpha=1)
         del linear_3_529, add_1_527
-        # File "models.py", line 68, in forward,  logits = self.head(self.lnf(x))
+        # File "models.py", line 70, in forward,  logits = self.head(self.lnf(x))
         layer_norm_2_539 = nnscaler.runtime.function.layer_norm(add_2_531, self.lnf_weight_191, self.lnf_bias_192, normalized_shape=(16,), eps=1e-05)
         del add_2_531
         layer_norm_2_193 = nnscaler.runtime.adapter.nn.allgather_reducescatter(layer_norm_2_539, dim=1, ranks=[2, 3])
         del layer_norm_2_539
-        # File "models.py", line 68, in forward,  logits = self.head(self.lnf(x))
+        # File "models.py", line 70, in forward,  logits = self.head(self.lnf(x))
         linear_4_549 = torch.nn.functional.linear(layer_norm_2_193, self.head_weight_547, bias=None)
         del layer_norm_2_193
         # create at IRAdapterGener:autoref, comment before transformation: auto_multiref
         linear_4_583, linear_4_561 = nnscaler.runtime.function.multiref(linear_4_549, times=2)
         del linear_4_549
-        # File "models.py", line 69, in forward,  labels = data["labels"].view(-1)
+        # File "models.py", line 71, in forward,  labels = data["labels"].view(-1)
         getitem_7_196 = _operator.getitem(data_203, 'labels')
         getitem_7_557 = nnscaler.runtime.adapter.chunk(getitem_7_196, dim=0, ranks=[2, 3])
         del getitem_7_196
-        # File "models.py", line 69, in forward,  labels = data["labels"].view(-1)
+        # File "models.py", line 71, in forward,  labels = data["labels"].view(-1)
         view_4_559 = torch.Tensor.view(getitem_7_557, size=(-1,))
         del getitem_7_557
         linear_4_282 = nnscaler.runtime.adapter.all_gather(linear_4_583, dim=2, ranks=[2, 3])
         del linear_4_583
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         size_144 = torch.Tensor.size(linear_4_282, dim=-1)
         del linear_4_282
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         view_5_563 = torch.Tensor.view(linear_4_561, size=(-1, 32))
         del linear_4_561
         view_4_197 = nnscaler.runtime.adapter.all_gather(view_4_559, dim=0, ranks=[2, 3])
         del view_4_559
         view_5_198 = nnscaler.runtime.adapter.nn.allgather_split(view_5_563, dim=1, ranks=[2, 3])
         del view_5_563
-        # File "models.py", line 70, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
+        # File "models.py", line 72, in forward,  return nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels)
         cross_entropy_145 = torch.nn.functional.cross_entropy(view_5_198, view_4_197, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', label_smoothing=0.0)
         del view_4_197, view_5_198
         return cross_entropy_145
