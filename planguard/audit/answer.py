@@ -90,7 +90,9 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
     if beside is not None:
         recording = beside.recording
     found = triage(recording)
-    findings, reasons = list(found.findings), list(found.open)
+    findings, reasons = list(found.findings), [*found.open, *recording.notes]
+    if not recording.actions:
+        reasons.append("no communication was recorded")
     proved: tuple[str, ...] = ()
     if beside is not None and all(f.subkind == "missing" for f in findings):
         # What the plan itself hangs in explains more than who did not come.

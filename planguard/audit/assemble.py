@@ -134,7 +134,8 @@ def _world(
     sure = given is not None or plan is not None or size in said
     if sure:
         return size, []
-    return size, [f"the number of ranks, {size}, is concluded from the dumps at hand"]
+    note = f"the number of ranks, {size}, is concluded from the dumps (--world-size says it)"
+    return size, [note]
 
 
 # --- groups --------------------------------------------------------------------------------------

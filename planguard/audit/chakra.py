@@ -47,8 +47,10 @@ def read_chakra(data: bytes, file: str) -> Part:
         raise PlanError(
             f"not a Chakra trace: {error}", file=file, hint="recordings of a known kind only"
         ) from None
-    if not messages or not nodes or not all(node["id"] is not None for node in nodes):
+    if not nodes:
         raise PlanError("not a Chakra trace: no nodes", file=file)
+    if len({node["id"] for node in nodes}) < len(nodes):
+        raise PlanError("not a Chakra trace: two nodes have one id", file=file)
     part = Part("chakra", file)
     places: dict[Call, int] = {}
     for node in _ordered(nodes, file):
@@ -165,7 +167,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
 
 
 def _node(data: bytes) -> dict[str, Any]:
-    node: dict[str, Any] = {"id": None, "type": 0, "deps": [], "attr": {}}
+    """Return what is needed of a node; proto3 leaves out an id of zero."""
+    node: dict[str, Any] = {"id": 0, "type": 0, "deps": [], "attr": {}}
     for number, wire, value in _fields(data):
         if number == 1 and wire == 0:
             node["id"] = value
@@ -176,8 +179,6 @@ def _node(data: bytes) -> dict[str, Any]:
         elif number == 10 and wire == 2:
             name, told = _attribute(value)
             node["attr"][name] = told
-    # Proto3 leaves out an id of zero.
-    node["id"] = 0 if node["id"] is None else node["id"]
     return node
 
 

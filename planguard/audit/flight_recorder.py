@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 20_000_000
 MAX_MEMBERS = 1_000_000
+MAX_HIDDEN = 1_000_000
+"""Most calls of one rank that were counted and not written down."""
 LARGEST = 1 << 62
 _MEMBERS = re.compile(r"\s*\[\s*(?:\d{1,9}(?:\s*,\s*\d{1,9})*)?\s*\]\s*")
 _PAIR = re.compile(r"(send|recv) (\d{1,9})(->|<-)(\d{1,9})")
@@ -74,7 +76,7 @@ class _Reader:
 
     def __init__(self, part: Part, dump: dict[str, Any]) -> None:
         self.part, self.file = part, part.file
-        self.config = _configuration(dump.get("pg_config"))
+        self.config = _configuration(dump.get("pg_config"), part.file)
         self.status = dump.get("pg_status")
         self.calls: dict[tuple[Any, ...], list[tuple[list[Any], int]]] = {}
         self.placeholders: dict[str, int] = {}
@@ -82,6 +84,7 @@ class _Reader:
         self.op_ids: dict[str, int] = {}
         self.open: dict[str, list[int]] = {}
         self.is_gloo = False
+        self.hidden = 0
 
     def read(self, entries: list[Any]) -> None:
         """Read all entries, oldest first."""
@@ -144,11 +147,11 @@ class _Reader:
         known = self.op_ids.get(group)
         if known is None:
             known = number - 1 if self.part.dropped else 0
-        for _ in range(min(number - known - 1, MAX_ENTRIES)):
-            hidden = self._placeholder(group)
-            self.part.track.add(hidden, 0, Progress.COMPLETED)
-            if len(self.part.track) > MAX_ENTRIES:
-                raise PlanError("operation numbers leap", file=self.file, path="$.entries")
+        self.hidden += max(0, number - known - 1)
+        if self.hidden > MAX_HIDDEN:
+            raise PlanError("operation numbers leap", file=self.file, path="$.entries")
+        for _ in range(number - known - 1):
+            self.part.track.add(self._placeholder(group), 0, Progress.COMPLETED)
         self.op_ids[group] = max(number, known)
 
     def _placeholder(self, group: str) -> int:
@@ -237,8 +240,12 @@ class _Reader:
         return found
 
 
-def _configuration(config: Any) -> dict[str, PartGroup]:
-    """Return the groups of ``pg_config``, under the names that entries use."""
+def _configuration(config: Any, file: str) -> dict[str, PartGroup]:
+    """Return the groups of ``pg_config``, under the names that entries use.
+
+    Raises:
+        PlanError: The members of a group are no list of ranks.
+    """
     groups: dict[str, PartGroup] = {}
     if not isinstance(config, dict):
         return groups
@@ -246,6 +253,13 @@ def _configuration(config: Any) -> dict[str, PartGroup]:
         if not isinstance(spec, dict) or not isinstance(name, str):
             continue
         ranks = _members(spec.get("ranks"))
+        if ranks is None:
+            raise PlanError(
+                "members of a group are no list of ranks",
+                file=file,
+                path="$.pg_config",
+                hint=f"at most {MAX_MEMBERS:,} ranks, each below that",
+            )
         if not ranks:
             continue  # gloo writes '' and no members
         description = str(spec.get("desc", ""))[:200]
@@ -258,6 +272,8 @@ def _members(ranks: Any) -> tuple[int, ...] | None:
     """Return members written as a list, or as the text of one; the text is never evaluated."""
     if isinstance(ranks, str):
         return _members_text(ranks)
+    if ranks is None:
+        return ()
     if not isinstance(ranks, list) or len(ranks) > MAX_MEMBERS:
         return None
     if not all(type(rank) is int and 0 <= rank < MAX_MEMBERS for rank in ranks):

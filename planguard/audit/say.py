@@ -289,6 +289,14 @@ def cycle(scene: Scene, waits: list[Wait], part: list[int]) -> Finding:
     )
 
 
+def _guessed_words(groups: list[str]) -> str:
+    named = ", ".join(map(shown, groups))
+    return (
+        f"the members of {named} were not recorded; who is missing there stands in another group, "
+        "so they wait around a cycle"
+    )
+
+
 def _knot(scene: Scene, part: list[int]) -> Finding:
     """Return the finding of ranks each of which waits for some of the others; not known which."""
     chosen = [scene.graph.waits[rank][0] for rank in part]
@@ -307,8 +315,7 @@ def _knot(scene: Scene, part: list[int]) -> Finding:
         subkind="knot",
         related=("PG501", "PG914"),
         notes=(
-            f"cause: the members of {', '.join(map(shown, guessed))} were not recorded; who is "
-            "missing there stands in another group, so they wait around a cycle",
+            f"cause: {_guessed_words(guessed)}",
             "evidence: medium; that there is a cycle is certain, not through which ranks it goes",
             "next: `--plan` with the intended plan says who belongs to which group",
         ),
