@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planguard.errors import InternalError
+from planguard.execution.attribution import Attribution
 from planguard.execution.classify import Cause, explain_cycle, explain_orphan
 from planguard.execution.executor import Execution, execute
 from planguard.execution.mismatch import (
@@ -19,11 +20,9 @@ from planguard.execution.mismatch import (
     candidates,
     explain_mismatch,
     find_mismatches,
-    home_of,
-    own_matches,
 )
-from planguard.execution.stuck import Cycle, Orphan, StuckState, host_waits
-from planguard.semantics.model import ExecutionModel, Family, Scenario, lenient, strict
+from planguard.execution.stuck import Cycle, Orphan, StuckState
+from planguard.semantics.model import ExecutionModel, Scenario, lenient, strict
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -140,13 +139,10 @@ class Decider:
         again = execution
         if forced:
             again = self.run(execution.scenario, origins=True, forced=forced)
-        own = [] if again.completes else stuck_causes(again)
         formed = find_mismatches(again, suspects)
         numbers = [n for cause in mismatches for n in cause.matches]
         numbers += [mismatch.match.number for mismatch in formed]
-        own = [cause for cause in own if not _follows(again, cause, numbers)]
-        if own and self.model.family is Family.WORKER and _hosts_follow(again, numbers):
-            own = []
+        own = [] if again.completes else _not_excused(again, numbers)
         kept = {cause.finding.code for cause in own}
         return own, tuple(sorted({cause.finding.code for cause in causes} - kept))
 
@@ -203,26 +199,16 @@ def _equivalent(cause: Cause, others: list[tuple[int, ...]]) -> Cause:
     return replace(cause, finding=replace(cause.finding, equivalent=tuple(others)))
 
 
-def _hosts_follow(execution: Execution, mismatched: list[int]) -> bool:
-    """Whether all that hosts of ProcessGroupMPI wait for stands behind a mismatched match."""
-    waits = host_waits(execution)
-    return all(_all_behind(execution, place, mismatched) for place in waits)
-
-
-def _all_behind(execution: Execution, place: Place, mismatched: list[int]) -> bool:
-    numbers = own_matches(execution, place)
-    return bool(numbers) and all(_is_behind(execution, n, mismatched) for n in numbers)
-
-
-def _is_behind(execution: Execution, number: int, mismatched: list[int]) -> bool:
-    if number >= execution.lanes.ext_base:
-        return False
-    home = home_of(execution, number)
-    return any(other < number and home_of(execution, other) == home for other in mismatched)
-
-
-def _follows(execution: Execution, cause: Cause, mismatched: list[int]) -> bool:
-    """Whether a cause stands behind a mismatched match of the same communicator or channel."""
-    if any(_is_behind(execution, number, mismatched) for number in cause.matches):
-        return True
-    return any(_all_behind(execution, place, mismatched) for place in cause.stands)
+def _not_excused(execution: Execution, mismatched: list[int]) -> list[Cause]:
+    """Return the causes that no mismatch explains."""
+    found = Attribution(execution, mismatched)
+    own = [cause for cause in stuck_causes(execution) if found.own_matches & set(cause.matches)]
+    shown = {match for cause in own for match in cause.matches}
+    for one in found.own_in_flight:
+        orphan = found.orphan(one)
+        if orphan.match.number not in shown:
+            shown.add(orphan.match.number)
+            own.append(replace(explain_orphan(execution, orphan), execution=execution))
+    if found.own_lanes and not own:
+        return stuck_causes(execution)
+    return own

@@ -238,16 +238,3 @@ def _both_sides(mismatch: Mismatch, places: dict[int, Place], rank: int) -> list
     """Return the other members' places, one of every opinion first."""
     heads = [ranks[0] for _, ranks in mismatch.found.values if rank not in ranks]
     return [places[other] for other in dict.fromkeys([*heads, *sorted(places)]) if other != rank]
-
-
-def own_matches(execution: Execution, place: Place) -> list[int]:
-    """Return the rounds and pairs that an action itself takes part in; several for a batch."""
-    lanes, rank = execution.lanes, place.rank
-    first, last = bisect_right(lanes.lane_rank, rank - 1), bisect_right(lanes.lane_rank, rank)
-    found = []
-    for lane in range(first, last):
-        for at in range(lanes.lane_off[lane], lanes.lane_off[lane + 1]):
-            word = lanes.code[at]
-            if lanes.origin[at] == place.entry and word & ARRIVE and word >> 2 < lanes.ext_base:
-                found.append(int(word >> 2))
-    return found

@@ -256,20 +256,6 @@ def stuck_by_rank(execution: Execution) -> dict[int, Place]:
     return first
 
 
-def host_waits(execution: Execution) -> list[Place]:
-    """Return what the hosts of a stuck ProcessGroupMPI wait for: the awaited actions themselves."""
-    soft, pc = execution.lanes.lane_soft, execution.state.pc
-    state = StuckState(execution)
-    found = []
-    for lane in state.match_of:
-        place = state.place(lane)
-        if place is None or pc[lane] >= soft[lane]:
-            continue
-        _, targets = _host_stop(execution, place)
-        found += [place_of(execution, place.rank, t) for t in targets if t >= place.entry]
-    return found
-
-
 def _host_place(execution: Execution, place: Place) -> Place:
     """Return where the host stands when its worker is stuck at ``place`` (ProcessGroupMPI)."""
     entry, _ = _host_stop(execution, place)

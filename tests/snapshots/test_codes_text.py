@@ -39,7 +39,8 @@ def example(number: str) -> tuple[dict[str, object], list[str]] | None:
         else:
             return None
     model = [] if options.get("model") is None else ["--model", str(options["model"])]
-    return (plan, model) if isinstance(plan, dict) else None
+    rules = ["--rules"] if options.get("rules") else []
+    return (plan, [*model, *rules]) if isinstance(plan, dict) else None
 
 
 EXAMPLES = {
