@@ -1,0 +1,80 @@
+"""Read a plan from whatever a caller has: a file, bytes, a document, a planner's own object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
+
+PLAN_SUFFIXES = (".json", ".json.gz")
+PLAN_SCHEMA = "planguard.plan"
+GZIP = b"\x1f\x8b"
+HEAD = 4096
+"""Bytes that are looked at to tell a plan from other JSON."""
+
+
+def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
+    """Read a plan from a file, bytes, a dict, or a planner's own object.
+
+    Args:
+        obj: A path to a plan file, the file's bytes, the decoded document, a ``Plan``, or what a
+            planner emits.
+        planner: Name of the adapter that reads ``obj``; found by sniffing if None.
+        options: Passed to the adapter.
+
+    Raises:
+        PlanError: If the input cannot be read as a plan.
+        UsageError: If no adapter of that name exists.
+    """
+    from planguard import registry
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+
+    if isinstance(obj, Plan):
+        return obj
+    if planner is not None:
+        return registry.find(planner).adapt(obj, PlanBuilder, **options)
+    if _is_plan_file(obj):
+        from planguard.plan.format import read
+
+        return read(obj)
+    return registry.sniff(obj).adapt(obj, PlanBuilder, **options)
+
+
+def _is_plan_file(obj: Any) -> bool:
+    """Whether an input is read as a plan: JSON that does not say it follows another schema."""
+    if isinstance(obj, dict):
+        return str(obj.get("schema", PLAN_SCHEMA)).startswith(PLAN_SCHEMA) and all(
+            isinstance(key, str) for key in obj
+        )
+    if isinstance(obj, bytes):
+        return (obj[:2] == GZIP or obj.lstrip()[:1] == b"{") and not _other_schema(obj)
+    if isinstance(obj, (str, Path)) and str(obj).endswith(PLAN_SUFFIXES):
+        return not _other_schema(_head(Path(obj)))
+    return False
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD)
+    except OSError:
+        return b""  # the reader says what is wrong with the path
+
+
+def _other_schema(data: bytes) -> bool:
+    """Whether a JSON document begins with a schema that is not that of plans, or as a trace."""
+    import re
+    import zlib
+
+    if data[:2] == GZIP:
+        try:
+            data = zlib.decompressobj(wbits=31).decompress(data[:HEAD], HEAD)
+        except zlib.error:
+            return False
+    if data.lstrip()[:1] == b"[":
+        return b'"ph"' in data  # a list of trace events, such as a timeline
+    named = re.search(rb'"schema"\s*:\s*"(planguard\.[a-z]+)/', data[:HEAD])
+    return named is not None and named[1].decode() != PLAN_SCHEMA
