@@ -55,9 +55,7 @@ def leftover_findings(execution: Execution) -> list[Finding]:
     """Return PG210 for asynchronous actions of a completed run that never meet a partner."""
     columns = execution.columns
     found: list[Finding] = []
-    for channel, (sent, received) in enumerate(
-        zip(columns.send_count, columns.recv_count, strict=True)
-    ):
+    for channel, (sent, received) in _traffic(execution).items():
         if sent == received or len(found) >= LIMIT:
             continue
         src, dst = columns.chan_src[channel], columns.chan_dst[channel]
@@ -74,6 +72,21 @@ def leftover_findings(execution: Execution) -> list[Finding]:
                 primary=_last_call(execution, channel, rank, send=side == "send"),
             )
         )
+    return found
+
+
+def _traffic(execution: Execution) -> dict[int, tuple[int, int]]:
+    """Return sends and receives by channel; by the first channel of a pair where tags are ignored."""
+    columns = execution.columns
+    counts = list(zip(columns.send_count, columns.recv_count, strict=True))
+    if execution.model.use_tags:
+        return dict(enumerate(counts))
+    found: dict[int, tuple[int, int]] = {}
+    for channels in execution.channels_between.values():
+        sent = sum(counts[channel][0] for channel in channels)
+        received = sum(counts[channel][1] for channel in channels)
+        surplus = [c for c in channels if (counts[c][0] > counts[c][1]) == (sent > received)]
+        found[(surplus or channels)[0]] = sent, received
     return found
 
 

@@ -262,3 +262,13 @@ def test_every_error_says_what_to_change() -> None:
     assert found.help.startswith("on rank 0, issue #1 recv before #0 send")
     found = first(ORPHANS["PG007"], "nccl")
     assert found.help == "add the call on rank 1, or remove it on rank 0"
+
+
+def test_tags_that_a_model_ignores_leave_nobody_alone():
+    """Under nccl a send and a receive with different tags meet: neither is a leftover."""
+    builder = planguard.PlanBuilder(world_size=2)
+    builder.program(0).isend(peer=1, bytes=4, tag=1, work="a")
+    builder.program(0).wait("a")
+    builder.program(1).irecv(peer=0, bytes=4, tag=2, work="b")
+    builder.program(1).wait("b")
+    assert planguard.check(builder.build(), model="nccl").findings == ()
