@@ -76,7 +76,7 @@ def leftover_findings(execution: Execution) -> list[Finding]:
 
 
 def _traffic(execution: Execution) -> dict[int, tuple[int, int]]:
-    """Return sends and receives by channel; by the first channel of a pair where tags are ignored."""
+    """Return sends and receives by channel, summed over tags where the model ignores them."""
     columns = execution.columns
     counts = list(zip(columns.send_count, columns.recv_count, strict=True))
     if execution.model.use_tags:
