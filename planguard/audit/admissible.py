@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planguard.engine import check_plan
 from planguard.errors import PlanError
 from planguard.options import CheckOptions
 from planguard.verdict import Outcome
@@ -46,6 +45,8 @@ def other_executions(
 
 
 def _check(recording: Recording, model: str, *, blocking: bool) -> Verdict:
+    from planguard.engine import check_plan
+
     return check_plan(recording.to_plan(blocking=blocking), CheckOptions(model=model, budget=5.0))
 
 

@@ -131,9 +131,10 @@ def read(path: Path) -> bytes:
     name = str(path)
     try:
         with path.open("rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            known = os.fstat(file.fileno())
+            if not stat.S_ISREG(known.st_mode):
                 raise PlanError("not a regular file", file=name)
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(min(known.st_size, MAX_BYTES) + 1)
     except OSError as error:
         raise PlanError(f"cannot be read: {error.strerror}", file=name) from None
     if len(data) > MAX_BYTES:

@@ -13,9 +13,9 @@ In JSON, tuples are lists, None is 0 and numbers of ``pg_status`` are strings.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
+from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,11 @@ MAX_HIDDEN = 1_000_000
 LARGEST = 1 << 62
 _MEMBERS = re.compile(r"\s*\[\s*(?:\d{1,9}(?:\s*,\s*\d{1,9})*)?\s*\]\s*")
 _PAIR = re.compile(r"(send|recv) (\d{1,9})(->|<-)(\d{1,9})")
-_STATES = {"scheduled": Progress.ISSUED, "started": Progress.STARTED}
-_SIZES = ("input_sizes", "output_sizes", "input_dtypes", "output_dtypes")
+_STATES: dict[Any, Progress] = {
+    "scheduled": Progress.ISSUED,
+    "started": Progress.STARTED,
+    "completed": Progress.COMPLETED,
+}
 _NUMBERS = ("record_id", "time_created_ns", "p2p_seq_id", "collective_seq_id")
 _COALESCED = frozenset({"coalesced", "ALLGATHER_coalesced", "REDUCE_SCATTER_coalesced"})
 
@@ -78,68 +81,105 @@ class _Reader:
         self.part, self.file = part, part.file
         self.config = _configuration(dump.get("pg_config"), part.file)
         self.status = dump.get("pg_status")
-        self.calls: dict[tuple[Any, ...], list[tuple[list[Any], int]]] = {}
+        self.calls: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self.rare: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         self.placeholders: dict[str, int] = {}
         self.stacks: dict[tuple[int, ...], tuple[tuple[Source, ...], str]] = {}
         self.op_ids: dict[str, int] = {}
-        self.open: dict[str, list[int]] = {}
+        self.open: dict[str, list[int]] = defaultdict(list)
         self.is_gloo = False
         self.hidden = 0
 
     def read(self, entries: list[Any]) -> None:
         """Read all entries, oldest first."""
-        for name, group in self.config.items():
-            self.part.groups[name] = group
+        self.part.groups |= self.config
         for place, entry in enumerate(entries):
-            if not isinstance(entry, dict):
+            if type(entry) is not dict:
                 raise PlanError("an entry is no table", file=self.file, path=f"$.entries[{place}]")
-        _sort(entries)
-        if entries:
-            self.part.dropped = max(0, _int(entries[0], "record_id"))
-        for entry in entries:
-            try:
-                self._entry(entry)
-            except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
-                number = _int(entry, "record_id")
-                raise PlanError(
-                    "an entry has a value of a wrong type",
-                    file=self.file,
-                    path=f"$.entries[record_id={number}]",
-                ) from None
-        self.part.backend = self.part.backend or None
+        try:
+            self._read(entries)
+        except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
+            raise PlanError(
+                "an entry lacks a field, or has a value of a wrong type",
+                file=self.file,
+                path="$.entries",
+            ) from None
         if self.is_gloo:
             self.part.lacks = ("point-to-point",)
 
-    def _entry(self, entry: dict[str, Any]) -> None:
-        frames = entry.get("frames") or ()
-        key = (entry["profiling_name"], tuple(entry["process_group"]), tuple(map(id, frames)))
-        sizes = [entry.get(name) for name in _SIZES]
-        place = next((p for known, p in self.calls.get(key, ()) if known == sizes), None)
-        if place is None:
-            place = self._call(entry, frames)
-            self.calls.setdefault(key, []).append((sizes, place))
-        if place < 0:
-            self._coalesce(entry)
+    def _read(self, entries: list[Any]) -> None:
+        """Read the fields of all entries as columns: dumps are long and their entries alike."""
+        if not entries:
             return
-        call = self.part.track.calls[place]
-        group = call.group or "world"
+        numbers = [entry.get("record_id") for entry in entries]
+        if numbers != sorted(numbers):
+            entries.sort(key=lambda entry: entry["record_id"])
+        columns = [[entry.get(name) for entry in entries] for name in _NUMBERS]
+        for column in columns:
+            if set(map(type, column)) != {int} or min(column) < -1 or max(column) >= LARGEST:
+                raise ValueError
+        self.part.dropped = max(0, columns[0][0])
+        created, positions = columns[1], columns[3]
+        places: list[int] = []
+        for row, entry in enumerate(entries):
+            frames = entry.get("frames") or ()
+            group = entry["process_group"]
+            key = (entry["profiling_name"], group[0], group[-1], *map(id, frames))
+            sizes = (entry.get("input_sizes"), entry.get("output_sizes"), entry.get("input_dtypes"))
+            found = self.calls.get(key)
+            if found is None or found[0] != sizes:
+                found = self._other(key, sizes, entry, frames)
+            places.append(found[1])
+            if found[2]:
+                positions[row] = columns[2][row]
         if self.is_gloo:
-            self._hidden(group, entry)
-        numbers = [entry.get(name) for name in _NUMBERS]
-        if not all(type(value) is int and -1 <= value < LARGEST for value in numbers):
-            raise ValueError
-        number, created, pair, position = numbers
-        if call.is_point_to_point:
-            position = pair
-        self.part.track.add(place, position, self._progress(entry), created, number)  # type: ignore[arg-type]
-        if not self.is_gloo:
-            self.open.setdefault(group, []).append(len(self.part.track) - 1)
+            states = bytes(map(self._progress, entries))
+        else:
+            states = bytes([_STATES.get(entry.get("state"), 0) for entry in entries])
+        if self.is_gloo or min(places) < 0:
+            self._one_by_one(entries, places, states, columns)
+            return
+        track = self.part.track
+        track.call.extend(places)
+        track.position.extend(positions)
+        track.progress += states
+        track.created.extend(created)
+        track.number.extend(columns[0])
+
+    def _one_by_one(
+        self, entries: list[Any], places: list[int], states: bytes, columns: list[list[Any]]
+    ) -> None:
+        """Append entries among which placeholders belong, or ends of launches of several calls."""
+        track = self.part.track
+        rows = zip(entries, places, states, *columns, strict=True)
+        for entry, place, state, number, created, _, position in rows:
+            if place < 0:
+                self._coalesce(entry)
+                continue
+            group = track.calls[place].group or "world"
+            if self.is_gloo:
+                self._hidden(group, entry)
+            self.open[group].append(len(track))
+            track.add(place, position, state, created, number)
+
+    def _other(
+        self, key: tuple[Any, ...], sizes: tuple[Any, ...], entry: dict[str, Any], frames: Any
+    ) -> tuple[Any, ...]:
+        """Return sizes, place and kind of a call that is not the usual one of its site."""
+        for one in self.rare.get(key, ()):
+            if one[0] == sizes:
+                return one
+        place = self._call(entry, frames)
+        is_pair = place >= 0 and self.part.track.calls[place].is_point_to_point
+        one = (sizes, place, is_pair)
+        self.calls.setdefault(key, one)
+        self.rare.setdefault(key, []).append(one)
+        return one
 
     def _progress(self, entry: dict[str, Any]) -> Progress:
         if self.is_gloo:
             return Progress.COMPLETED if entry.get("retired") else Progress.ISSUED
-        state = entry.get("state")
-        return _STATES.get(str(state), Progress.COMPLETED) if state else Progress.UNKNOWN
+        return _STATES.get(entry.get("state"), Progress.UNKNOWN)
 
     def _hidden(self, group: str, entry: dict[str, Any]) -> None:
         """Put placeholders where the numbers of a group leave out calls."""
@@ -298,12 +338,6 @@ def _group_name(pair: Any) -> str:
 def _int(entry: dict[str, Any], name: str) -> int:
     value = entry.get(name)
     return value if type(value) is int and -1 <= value < 1 << 62 else 0
-
-
-def _sort(entries: list[Any]) -> None:
-    numbers = [_int(entry, "record_id") for entry in entries]
-    if any(a > b for a, b in itertools.pairwise(numbers)):
-        entries.sort(key=lambda entry: _int(entry, "record_id"))
 
 
 def _elements(sizes: Any) -> int | None:

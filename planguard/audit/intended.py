@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planguard.engine import check_plan
 from planguard.execution.cause import make_finding
 from planguard.options import CheckOptions
 from planguard.recording import UNRECORDED, Track, compare
@@ -193,6 +192,8 @@ def predicted(beside: Beside, model: str) -> list[Finding]:
     A recorder that writes no sends and receives down shows nothing of a rank that stands in one.
     The plan says where it would; the record says that the rank came this far and no further.
     """
+    from planguard.engine import check_plan
+
     plan = beside.plan
     verdict = check_plan(plan, CheckOptions(model=model, budget=5.0))
     if not verdict.unsafe:

@@ -81,6 +81,7 @@ class Rounds:
         self.signs: list[Sign] = []
         self._numbers: dict[object, int] = {}
         self._site_numbers: dict[object, int] = {}
+        self._queued: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._absent: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         self._compatible: dict[tuple[int, int], bool] = {}
         self._vague = recording.backend == "gloo" and _lacks_stacks(recording)
@@ -212,6 +213,17 @@ class Rounds:
                 [m for m in members if m in ranks and (m not in lines or lines[m].end < position)],
                 [m for m in members if m not in ranks],
             )
+        return known
+
+    def queued(self, group: str, position: int) -> list[tuple[int, int]]:
+        """Return rank and action of the members that issued a round and have not started it."""
+        known = self._queued.get((group, position))
+        if known is None:
+            known = self._queued[group, position] = [
+                (rank, line.action(position))
+                for rank, line in self.lines[group].items()
+                if line.has(position) and line.state(position) == Progress.ISSUED
+            ]
         return known
 
     def members(self, group: str) -> tuple[int, ...]:

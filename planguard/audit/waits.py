@@ -157,10 +157,10 @@ def _collective(graph: Graph, rounds: Rounds, rank: int, group: str, position: i
     waits = [Wait(rank, action, group, position, member, why) for member in absent]
     graph.unknown += [Wait(rank, action, group, position, member, why) for member in unknown]
     if lines[rank].state(position) == Progress.STARTED:
-        for member, line in lines.items():
-            if line.has(position) and line.state(position) == Progress.ISSUED:
-                owed = line.action(position)
-                waits.append(Wait(rank, action, group, position, member, "queue", owed))
+        waits += [
+            Wait(rank, action, group, position, member, "queue", owed)
+            for member, owed in rounds.queued(group, position)
+        ]
     if waits:
         graph.waits[rank] += waits
 
