@@ -14,12 +14,23 @@ from planguard.simulate.edges import ALGORITHMS
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
-FORMATS = ("text", "svg", "png", "perfetto")
+FORMATS = ("html", "text", "svg", "png", "perfetto")
 BINARY = frozenset({"png", "perfetto"})
-_BY_SUFFIX = {".txt": "text", ".svg": "svg", ".png": "png", ".gz": "perfetto", ".json": "perfetto"}
+BUDGET = 5.0
+"""Seconds for the parts of the page's check that are not linear, and for the search of a repair."""
+_BY_SUFFIX = {
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "text",
+    ".svg": "svg",
+    ".png": "png",
+    ".gz": "perfetto",
+    ".json": "perfetto",
+}
 
 _EPILOG = """\
 examples:
+  planguard report plan.json -o report.html         one page: findings, timeline, matrices, graph
   planguard report plan.json --format text          matrices, timeline and advice in the terminal
   planguard report plan.json -o matrix.svg          the merged matrix of bytes
   planguard report plan.json -o trace.json.gz       a trace for ui.perfetto.dev ("Open trace file")
@@ -97,12 +108,30 @@ def render(plan: Plan, chosen: str, args: argparse.Namespace) -> bytes:
 
         text = summary(plan, algorithm=args.algorithm, model=args.model, advice=advise(plan))
         return text.encode()
+    if chosen == "html":
+        return _page(plan, args)
     if chosen == "perfetto":
         from planguard.report.pictures.perfetto import perfetto
         from planguard.simulate.schedule import schedule
 
         return perfetto(schedule(plan, args.model))
     return _matrix(plan, chosen, args)
+
+
+def _page(plan: Plan, args: argparse.Namespace) -> bytes:
+    from planguard import api, repair
+    from planguard.options import CheckOptions
+    from planguard.plan.format import read
+    from planguard.report.page import page
+
+    options = CheckOptions(budget=BUDGET)
+    if args.model is not None:
+        options = CheckOptions(budget=BUDGET, model=args.model)
+    verdict = api.check(plan, options=options, rules=True)
+    fixed = repair.fix(plan, verdict, options)
+    repaired = None if fixed.text is None else read(fixed.text, limits=plan.limits)
+    drawn = page(plan, fixed.verdict, repaired=repaired, model=args.model, algorithm=args.algorithm)
+    return drawn.data
 
 
 def _matrix(plan: Plan, chosen: str, args: argparse.Namespace) -> bytes:

@@ -1,0 +1,182 @@
+"""The report page: one self-contained HTML file of a plan, its verdict and its modeled run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from planguard.words import clean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planguard.plan.plan import Plan
+    from planguard.report.page.columns import Columns
+    from planguard.report.page.spans import Row
+    from planguard.simulate.schedule import Schedule
+    from planguard.verdict import Verdict
+
+CAP = 5_000_000
+"""Most bytes of a page; above it one rank per class of equal ranks is drawn."""
+SIMULATED = 1_500_000
+"""Most actions that are simulated for the timeline."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report page.
+
+    Attributes:
+        data: The file, UTF-8.
+    """
+
+    data: bytes
+
+    def save(self, path: str | Path) -> None:
+        """Write the file."""
+        from pathlib import Path
+
+        Path(path).write_bytes(self.data)
+
+    def _repr_html_(self) -> str:
+        """Return an isolated frame: no origin, no way out, the page's own policy inside."""
+        return (
+            '<iframe sandbox="allow-scripts" width="100%" height="760" style="border:0" '
+            f'title="PlanGuard report" srcdoc="{escape(self.data.decode(), quote=True)}"></iframe>'
+        )
+
+
+def page(
+    plan: Plan,
+    verdict: Verdict,
+    *,
+    repaired: Plan | None = None,
+    model: str | None = None,
+    algorithm: str = "ring",
+) -> Page:
+    """Draw a plan and its verdict as one HTML file; equal inputs give equal bytes.
+
+    Args:
+        plan: The plan.
+        verdict: What a check said of it.
+        repaired: The plan with its repair applied; read from the verdict's repair if None.
+        model: Execution model of the timeline; that of the verdict if None.
+        algorithm: How collectives are taken apart: ``ring``, ``tree``, ``pairwise``, ``direct``.
+
+    Raises:
+        PlanError: The plan cannot be expanded.
+    """
+    from planguard.report.page.html import assemble
+
+    if repaired is None:
+        repaired = _repaired(plan, verdict)
+    chosen = model or (verdict.model if verdict.model != "all" else None)
+    for drawn in ("all", "classes", "none"):
+        data = assemble(_packed(plan, verdict, repaired, chosen, algorithm, drawn))
+        if len(data) <= CAP:
+            break
+    return Page(data)
+
+
+def _packed(
+    plan: Plan,
+    verdict: Verdict,
+    repaired: Plan | None,
+    model: str | None,
+    algorithm: str,
+    drawn: str,
+) -> str:
+    from planguard import __version__
+    from planguard.report.page.columns import Columns, Names
+    from planguard.report.page.graph import strategy
+    from planguard.report.page.links import topology
+    from planguard.report.page.said import said
+    from planguard.report.page.spans import SpanTable, rows
+    from planguard.report.page.traffic import matrices
+
+    columns, names = Columns(), Names()
+    found = _schedule(plan, model, verdict)
+    every = rows(found) if found is not None else _stated(plan)
+    kept = every if drawn == "all" else _representatives(every)
+    table = SpanTable(plan, names)
+    shown = None if found is None or drawn == "none" else found
+    head: dict[str, Any] = {
+        "title": clean(plan.name or (plan.file or "plan").rsplit("/", 1)[-1]),
+        "version": __version__,
+        "world": plan.world_size,
+        "verdict": said(verdict, plan),
+        "traffic": matrices(plan, columns, algorithm),
+        "strategy": strategy(plan, every, found),
+        "topology": topology(plan, algorithm),
+        "left": {"drawn": drawn, "ranks": len(kept), "actions": plan.actions},
+        "time": _time(shown, kept, table, columns, ""),
+        "repaired": None,
+    }
+    if repaired is not None and found is not None and drawn == "all":
+        after = _schedule(repaired, model, verdict)
+        other = SpanTable(repaired, names)
+        if after is not None:
+            head["repaired"] = _time(after, rows(after), other, columns, "repaired.")
+    head["names"] = names.texts
+    return columns.packed(head)
+
+
+def _time(
+    found: Schedule | None, kept: list[Row], table: Any, columns: Columns, prefix: str
+) -> dict[str, Any] | None:
+    from planguard.report.page.spans import devices, tree
+
+    if found is None:
+        return None
+    return {
+        "tick": table.write(found, kept, columns, prefix),
+        "makespan": found.makespan,
+        "model": found.model,
+        "basis": found.basis,
+        "complete": found.complete,
+        "notes": [clean(note) for note in found.notes],
+        "ranks": list(devices(table.plan, kept)),
+        "tree": tree(kept),
+        "operations": table.operations,
+    }
+
+
+def _schedule(plan: Plan, model: str | None, verdict: Verdict) -> Schedule | None:
+    """Return the run to draw: the stuck one where a deadlock is only possible."""
+    from planguard.simulate.schedule import schedule
+    from planguard.verdict import Outcome
+
+    if plan.actions > SIMULATED:
+        return None
+    found = schedule(plan, model)
+    if found.complete and verdict.outcome is Outcome.POTENTIAL_DEADLOCK:
+        return schedule(plan, model, worst=True)
+    return found
+
+
+def _stated(plan: Plan) -> list[Row]:
+    """Return rows without spans, one class per program: what a plan too long to run still shows."""
+    from planguard.report.page.spans import Row, stages_of
+
+    program = plan.code.rank_program
+    return [Row(r, stages_of(plan, r), (), program[r]) for r in range(plan.world_size)]
+
+
+def _representatives(every: list[Row]) -> list[Row]:
+    first: dict[int, Row] = {}
+    for row in every:
+        first.setdefault(row.alike, row)
+    return list(first.values())
+
+
+def _repaired(plan: Plan, verdict: Verdict) -> Plan | None:
+    """Return the plan with the verified repair of its verdict, if there is one."""
+    from planguard.plan.format import read
+    from planguard.repair.patch import apply_text
+
+    for finding in verdict.findings:
+        for fix in finding.fixes:
+            if fix.applicability == "verified" and fix.edits:
+                return read(apply_text(plan.text, fix.edits), file=plan.file, limits=plan.limits)
+    return None

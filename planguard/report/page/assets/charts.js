@@ -1,0 +1,119 @@
+// The run as arrays: one object per timeline (the plan's, and the repaired plan's).
+
+let T = null;
+
+function timeline(head, prefix) {
+  const total = C[`${prefix}gap`].length;
+  const made = {
+    head, total,
+    kind: C[`${prefix}kind`], op: C[`${prefix}op`], label: C[`${prefix}label`],
+    action: C[`${prefix}action`], member: C[`${prefix}member`], mb: C[`${prefix}mb`],
+    match: C[`${prefix}match`], peer: C[`${prefix}peer`],
+    start: new Float64Array(total), ready: new Float64Array(total), end: new Float64Array(total),
+    row: new Uint32Array(total), from: [], to: [], rowOf: new Map(),
+    last: head.makespan || 100,
+  };
+  const gap = C[`${prefix}gap`], dur = C[`${prefix}dur`], own = C[`${prefix}own`];
+  let at = 0;
+  head.ranks.forEach((rank, row) => {
+    made.from.push(at);
+    made.rowOf.set(rank.rank, row);
+    let tick = 0;
+    for (const stop = at + rank.n; at < stop; at++) {
+      tick += gap[at] | 0; // steps back are written modulo 2**32
+      made.row[at] = row;
+      made.start[at] = tick * head.tick;
+      made.ready[at] = own[at] === ABSENT ? Infinity : (tick + own[at]) * head.tick;
+      made.end[at] = dur[at] === ABSENT ? Infinity : (tick + dur[at]) * head.tick;
+    }
+    made.to.push(at);
+  });
+  made.shade = new Uint8Array(total);
+  const shades = head.operations.map(shadeOf);
+  for (let i = 0; i < total; i++) made.shade[i] = made.kind[i] === 0 ? shades[made.op[i]] : 3 + made.kind[i];
+  made.pairs = messages(made);
+  return made;
+}
+
+// Colors by what a span is: four greens of computation, then one color per kind.
+const SHADES = ["forward", "backward", "weight", "other", "collective", "send", "recv", "wait", "copy"];
+function shadeOf(operation) {
+  const phase = D.names[operation[4]].toLowerCase(), name = D.names[operation[0]].toLowerCase();
+  if (/^(w|weight)/.test(phase) || name === "w") return 2;
+  if (/^(b|i$|full_b|bw)/.test(phase) || /^(b|i|bw|backward)$/.test(name)) return 1;
+  if (/^f/.test(phase) || /^(f|fw|forward)$/.test(name)) return 0;
+  return phase || name === "unshard" ? 3 : 0;
+}
+
+// Pairs of a send and its receive, by the match they share.
+function messages(time) {
+  const sends = new Map(), out = [];
+  for (let i = 0; i < time.total; i++) if (time.kind[i] === 2 && time.match[i] !== ABSENT) sends.set(time.match[i], i);
+  for (let i = 0; i < time.total; i++) {
+    if (time.kind[i] === 3 && sends.has(time.match[i])) out.push([sends.get(time.match[i]), i]);
+  }
+  return out;
+}
+
+function operation(time, i) {
+  const [name, op, group, ns, phase, stage, size, work, source, shape] = time.head.operations[time.op[i]];
+  return {
+    name: D.names[name], op: D.names[op], group: D.names[group], ns: D.names[ns], phase: D.names[phase],
+    stage, size, flops: work, source: D.names[source], shape: D.names[shape],
+    label: D.names[time.label[i]], rank: time.head.ranks[time.row[i]].rank, action: time.action[i],
+    member: time.member[i] === ABSENT ? null : time.member[i],
+    mb: time.mb[i] === ABSENT ? null : time.mb[i], peer: time.peer[i] === ABSENT ? null : time.peer[i],
+  };
+}
+
+// What is written into a box: the operator, with stage and microbatch as schedules are written.
+function short(time, i) {
+  const found = time.head.operations[time.op[i]];
+  const name = D.names[found[0]];
+  if (time.mb[i] !== ABSENT && name.length <= 3) return `${name}${time.mb[i]}`;
+  return time.kind[i] === 0 ? name : D.names[found[1]];
+}
+
+function spanText(time, i) {
+  const o = operation(time, i);
+  const lines = [`rank ${o.rank} #${o.action}${o.member === null ? "" : `.${o.member}`}  ${o.name === o.op ? o.op : `${o.op} ${o.name}`}`];
+  if (o.label) lines.push(o.label);
+  const facts = [];
+  if (o.peer !== null) facts.push(time.kind[i] === 2 ? `to rank ${o.peer}` : `from rank ${o.peer}`);
+  if (o.group) facts.push(`group ${o.group}`);
+  if (o.size !== null) facts.push(bytes(o.size));
+  if (o.flops) facts.push(flops(o.flops));
+  if (o.mb !== null) facts.push(`microbatch ${o.mb}`);
+  if (facts.length) lines.push(facts.join(", "));
+  lines.push(timesText(time, i));
+  return lines.join("\n");
+}
+
+function timesText(time, i) {
+  if (time.end[i] === Infinity) return `starts at ${us(time.start[i])}, never completes`;
+  const waits = time.ready[i] - time.start[i];
+  return `${us(time.start[i])} to ${us(time.end[i])}, ${us(time.end[i] - time.start[i])}` +
+    `${waits > time.head.tick && time.kind[i] !== 0 ? `, of it waiting ${us(waits)}` : ""} (${time.head.basis})`;
+}
+
+function findSpan(time, rank, action, member = null) {
+  const row = time.rowOf.get(rank);
+  if (row === undefined) return -1;
+  let found = -1;
+  for (let i = time.from[row]; i < time.to[row]; i++) {
+    if (time.action[i] !== action) continue;
+    if (member === null || time.member[i] === member || time.member[i] === ABSENT) return i;
+    found = i;
+  }
+  return found;
+}
+
+// Round times for an axis.
+function ticks(low, high, count) {
+  const raw = (high - low) / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw) || raw;
+  const out = [];
+  for (let t = Math.ceil(low / step) * step; t <= high + step * 1e-6; t += step) out.push(t);
+  return out;
+}

@@ -1,0 +1,276 @@
+// What everything shares: the data, one selection that every view follows, texts and sizes.
+
+const ABSENT = 0xffffffff;
+const KINDS = ["compute", "collective", "send", "recv", "wait", "copy"];
+const NEEDS = "needs a GPU trace: not in this plan";
+let D = null; // the document
+let C = null; // its columns, typed arrays by name
+
+async function load(text) {
+  const packed = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const blob = new Uint8Array(await new Response(stream).arrayBuffer());
+  const length = new DataView(blob.buffer).getUint32(0, true);
+  D = JSON.parse(new TextDecoder().decode(blob.subarray(4, 4 + length)));
+  C = {};
+  for (const [name, [kind, offset, count]] of Object.entries(D.columns)) {
+    C[name] = column(blob, 4 + length + offset, count, kind);
+  }
+}
+
+// A column is written as planes of bytes of equal significance: put them together again.
+function column(blob, offset, count, kind) {
+  const width = { u8: 1, u32: 4, f64: 8 }[kind];
+  const bytes = new Uint8Array(count * width);
+  for (let plane = 0; plane < width; plane++) {
+    for (let i = 0, at = offset + plane * count; i < count; i++) bytes[i * width + plane] = blob[at + i];
+  }
+  if (kind === "u8") return bytes;
+  return kind === "u32" ? new Uint32Array(bytes.buffer) : new Float64Array(bytes.buffer);
+}
+
+// --- texts: never markup ------------------------------------------------------------------------
+
+function el(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
+  }
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined) made.append(child); // a string becomes a text node
+  }
+  return made;
+}
+
+function add(parent, ...children) {
+  for (const child of children.flat()) if (child !== null && child !== undefined) parent.append(child);
+}
+
+function svg(tag, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function bytes(count) {
+  if (count === null || count === undefined) return "?";
+  if (count < 1024) return `${Math.round(count)} B`;
+  const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+  let unit = -1;
+  do { count /= 1024; unit++; } while (count >= 1024 && unit < units.length - 1);
+  return `${count < 10 ? count.toFixed(2) : count < 100 ? count.toFixed(1) : Math.round(count)} ${units[unit]}`;
+}
+
+function flops(count) {
+  if (!count) return "0";
+  const units = ["", "k", "M", "G", "T", "P", "E"];
+  const at = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(count) / 3)));
+  return `${+(count / 1000 ** at).toPrecision(3)} ${units[at]}FLOP`;
+}
+
+function us(time) {
+  if (time === null || time === undefined) return "never";
+  if (Math.abs(time) < 1000) return `${+time.toPrecision(4)} us`;
+  return Math.abs(time) < 1e6 ? `${+(time / 1e3).toPrecision(4)} ms` : `${+(time / 1e6).toPrecision(4)} s`;
+}
+
+const number = (count) => count.toLocaleString("en-US");
+const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+
+function rankSet(ranks) {
+  const runs = [];
+  for (const rank of [...ranks].sort((a, b) => a - b)) {
+    const last = runs[runs.length - 1];
+    if (last && last[1] === rank - 1) last[1] = rank;
+    else if (!last || last[1] !== rank) runs.push([rank, rank]);
+  }
+  const shown = runs.slice(0, 8).map(([a, b]) => (a === b ? `${a}` : `${a}-${b}`));
+  return shown.join(",") + (runs.length > 8 ? ",..." : "");
+}
+
+// --- one state, in the address ------------------------------------------------------------------
+
+// Every field with the text it has in the address and the check that a text must pass.
+const integers = (text) => text.split(",").map((part) => {
+  if (!/^\d{1,7}$/.test(part)) throw new Error(part);
+  return Number(part);
+});
+const oneOf = (...words) => (text) => {
+  if (!words.includes(text)) throw new Error(text);
+  return text;
+};
+const between = (low, high) => (text) => {
+  const value = Number(text);
+  if (!/^\d{1,9}$/.test(text) || value < low || value > high) throw new Error(text);
+  return value;
+};
+const FIELDS = {
+  ranks: integers,
+  op: (text) => { const found = integers(text); if (found.length !== 3) throw new Error(text); return found; },
+  stage: between(0, 1e6),
+  group: (text) => { if (text.length > 200) throw new Error(text); return text; },
+  step: between(0, 1e6),
+  range: (text) => {
+    const found = text.split(",").map(Number);
+    if (found.length !== 2 || found.some((x) => !(x >= 0 && x <= 1)) || found[0] >= found[1]) throw new Error(text);
+    return found;
+  },
+  view: oneOf("marey", "gantt"),
+  matrix: between(0, 9999),
+  scale: oneOf("log", "linear"),
+  axes: oneOf("x", "rows"),
+  nodes: oneOf("on"),
+  palette: oneOf("safe"),
+  theme: oneOf("light", "dark"),
+  table: oneOf("actions", "devices", "pairs", "operators", "links", "waits", "witness", "findings"),
+  open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "")),
+  fold: integers,
+};
+const S = {};
+const followers = [];
+const follow = (reaction) => followers.push(reaction);
+
+function put(change) {
+  let changed = false;
+  for (const [name, value] of Object.entries(change)) {
+    if (JSON.stringify(S[name]) === JSON.stringify(value === null ? undefined : value)) continue;
+    changed = true;
+    if (value === null || value === undefined) delete S[name];
+    else S[name] = value;
+  }
+  if (!changed) return;
+  for (const reaction of followers) reaction(change);
+  remember();
+}
+
+let remembering = 0;
+function remember() {
+  clearTimeout(remembering);
+  remembering = setTimeout(() => {
+    const parts = Object.keys(FIELDS).filter((name) => S[name] !== undefined)
+      .map((name) => `${name}=${encodeURIComponent([S[name]].flat().join(","))}`);
+    try { history.replaceState(null, "", `#${parts.join("&")}`); } catch { /* a frame without origin */ }
+  }, 120);
+}
+
+// What the address says and passes its check; the rest of it is ignored.
+function recall() {
+  const found = {};
+  for (const part of location.hash.slice(1).split("&")) {
+    const at = part.indexOf("=");
+    const name = part.slice(0, at);
+    if (at < 0 || !Object.hasOwn(FIELDS, name)) continue;
+    try { found[name] = FIELDS[name](decodeURIComponent(part.slice(at + 1))); } catch { /* ignored */ }
+  }
+  return found;
+}
+
+// --- panels -------------------------------------------------------------------------------------
+
+const panels = {};
+
+function panel(id, title, gist, build) {
+  const body = el("div", { class: "body" });
+  const made = el("details", { class: "panel", id: `panel-${id}` },
+    el("summary", {}, title, el("span", { class: "gist" }, gist)), body);
+  let built = false;
+  const fill = () => {
+    if (made.open && !built) { built = true; build(body); }
+  };
+  made.addEventListener("toggle", () => {
+    fill();
+    put({ open: Object.keys(panels).filter((name) => panels[name].made.open) });
+  });
+  panels[id] = { made, fill };
+  document.getElementById("main").append(made);
+}
+
+function show(id) {
+  const found = panels[id];
+  if (!found) return;
+  found.made.open = true;
+  found.fill();
+  found.made.scrollIntoView({ block: "start" });
+}
+
+const isOpen = (id) => panels[id] !== undefined && panels[id].made.open;
+
+// --- drawing ------------------------------------------------------------------------------------
+
+let colors = {};
+function readColors() {
+  const style = getComputedStyle(document.documentElement);
+  const names = ["paper", "card", "ink", "soft", "line", "faint", "accent", "mark", "bad", "good", "warn",
+    "forward", "backward", "weight", "other", "collective", "send", "recv", "wait", "copy", "none"];
+  colors = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  patterns.clear();
+}
+
+// Hatching says what a color alone must not say: local copies, waiting, stuck.
+const patterns = new Map();
+function hatch(context, color, gap = 5, weight = 1) {
+  const key = `${color} ${gap} ${weight}`;
+  if (!patterns.has(key)) {
+    const tile = el("canvas", { width: gap * 2, height: gap * 2 });
+    const ink = tile.getContext("2d");
+    ink.strokeStyle = color;
+    ink.lineWidth = weight;
+    ink.beginPath();
+    for (let x = -gap * 2; x <= gap * 4; x += gap) { ink.moveTo(x, gap * 2); ink.lineTo(x + gap * 2, 0); }
+    ink.stroke();
+    patterns.set(key, tile);
+  }
+  return context.createPattern(patterns.get(key), "repeat");
+}
+
+// Give a canvas a size in CSS pixels and return its context, cleared.
+function sized(canvas, width, height) {
+  const ratio = Math.min(2, window.devicePixelRatio || 1);
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+const FONT = '11.5px system-ui, -apple-system, "Segoe UI", sans-serif';
+
+function tell(event, text) {
+  const tip = document.getElementById("tip");
+  tip.hidden = !text;
+  if (!text) return;
+  tip.textContent = text;
+  const box = tip.getBoundingClientRect();
+  tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 6))}px`;
+  tip.style.top = `${event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 18}px`;
+}
+
+const VIRIDIS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+function ramp(share) {
+  const place = Math.min(1, Math.max(0, share)) * 4;
+  const low = Math.min(3, Math.floor(place));
+  const mix = (i) => Math.round(VIRIDIS[low][i] + (VIRIDIS[low + 1][i] - VIRIDIS[low][i]) * (place - low));
+  return `rgb(${mix(0)},${mix(1)},${mix(2)})`;
+}
+
+let pending = null;
+const wanted = new Set();
+function redraw(draw) {
+  wanted.add(draw);
+  if (pending === null) {
+    pending = requestAnimationFrame(() => {
+      pending = null;
+      const now = [...wanted];
+      wanted.clear();
+      for (const each of now) each();
+    });
+  }
+}

@@ -1,0 +1,223 @@
+// Communication matrices (ComScribe): bytes and messages, all traffic and every kind of it.
+
+function matrixOf(view, byNode) {
+  const traffic = D.traffic;
+  const keys = traffic.keys.map((key) => {
+    const fields = { family: key[0], primitive: key[1], group: key[2], dtype: key[3], phase: key[4] };
+    return Object.entries(view.wanted).every(([name, value]) => fields[name] === value);
+  });
+  const src = C["edge.src"], dst = C["edge.dst"], key = C["edge.key"], size = C["edge.bytes"], count = C["edge.count"];
+  const isRolled = byNode || traffic.byNode;
+  let labels, place;
+  if (traffic.byNode) {
+    labels = (traffic.nodes.length ? traffic.nodes : ["?"]).map((node) => `node ${node}`);
+    place = (rank) => rank;
+  } else if (byNode) {
+    const names = [...new Set(traffic.nodes)].sort((a, b) => (a === null) - (b === null) || a - b);
+    const row = new Map(names.map((name, at) => [name, at]));
+    labels = names.map((name) => (name === null ? "node ?" : `node ${name}`));
+    place = (rank) => (rank === D.world ? -1 : row.get(traffic.nodes[rank]));
+  } else {
+    let hasHost = false;
+    for (let i = 0; i < src.length; i++) if (keys[key[i]] && (src[i] === D.world || dst[i] === D.world)) hasHost = true;
+    labels = [...(hasHost ? ["H"] : []), ...Array.from({ length: D.world }, (_, rank) => `${rank}`)];
+    place = (rank) => (rank === D.world ? 0 : rank + (hasHost ? 1 : 0));
+  }
+  const n = labels.length;
+  const made = { n, labels, bytes: new Float64Array(n * n), counts: new Float64Array(n * n), isRolled };
+  for (let i = 0; i < src.length; i++) {
+    if (!keys[key[i]]) continue;
+    const a = place(src[i]), b = place(dst[i]);
+    if (a < 0 || b < 0) continue;
+    made.bytes[a * n + b] += size[i];
+    made.counts[a * n + b] += count[i];
+  }
+  made.total = made.bytes.reduce((a, b) => a + b, 0);
+  made.messages = made.counts.reduce((a, b) => a + b, 0);
+  return made;
+}
+
+const LABEL = 46, TITLE = 4;
+
+function drawMatrix(canvas, matrix, field, side, options) {
+  const { n } = matrix;
+  const values = matrix[field];
+  const cell = Math.max(1, Math.floor((side - LABEL) / n));
+  const legend = 96, width = LABEL + n * cell + legend, height = TITLE + n * cell + 34;
+  const context = sized(canvas, width, height);
+  const most = values.reduce((a, b) => Math.max(a, b), 0);
+  const share = (value) => (options.isLog ? Math.log10(1 + value) / Math.log10(1 + most) : value / most);
+  const gap = cell > 4 ? 1 : 0;
+  const place = (src, dst) => (options.isRows ? [dst, src] : [src, dst]);
+  for (let src = 0; src < n; src++) {
+    for (let dst = 0; dst < n; dst++) {
+      const value = values[src * n + dst], counted = matrix.counts[src * n + dst];
+      const [col, row] = place(src, dst);
+      const x = LABEL + col * cell, y = TITLE + row * cell;
+      context.fillStyle = value > 0 ? ramp(share(value)) : counted > 0 ? colors.line : colors.none;
+      context.fillRect(x, y, cell - gap, cell - gap);
+      if (src === dst && (n <= 64 || counted > 0)) {
+        context.fillStyle = hatch(context, counted > 0 ? "#ffffff" : colors.line, 4, 1);
+        context.fillRect(x, y, cell - gap, cell - gap);
+      }
+    }
+  }
+  context.font = FONT;
+  context.fillStyle = colors.ink;
+  context.textBaseline = "middle";
+  const every = Math.max(1, Math.ceil(16 / cell));
+  for (let at = 0; at < n; at += matrix.labels[0] === "H" && at === 0 ? 1 : every) {
+    const middle = at * cell + cell / 2, text = matrix.labels[at];
+    const isOn = (S.ranks || []).length < n && (S.ranks || []).includes(Number(text));
+    context.fillStyle = isOn ? colors.accent : colors.ink;
+    context.font = isOn ? `bold ${FONT}` : FONT;
+    context.textAlign = "right";
+    context.fillText(text.replace("node ", "n"), LABEL - 5, TITLE + middle);
+    context.textAlign = "center";
+    context.fillText(text.replace("node ", "n"), LABEL + middle, TITLE + n * cell + 9);
+  }
+  context.font = FONT;
+  context.fillStyle = colors.soft;
+  context.fillText(options.isRows ? "target" : "sender", LABEL + (n * cell) / 2, TITLE + n * cell + 26);
+  context.save();
+  context.translate(9, TITLE + (n * cell) / 2);
+  context.rotate(-Math.PI / 2);
+  context.fillText(options.isRows ? "source" : "receiver", 0, 0);
+  context.restore();
+  context.textAlign = "left";
+  drawMatrixLegend(context, LABEL + n * cell + 14, TITLE, Math.min(140, n * cell - 30), most, field, options);
+  outlineRanks(context, matrix, cell, options);
+  if (canvas.cursor) {
+    const [col, row] = place(...canvas.cursor);
+    context.strokeStyle = colors.ink;
+    context.lineWidth = 2;
+    context.strokeRect(LABEL + col * cell - 1, TITLE + row * cell - 1, cell + 1, cell + 1);
+    context.lineWidth = 1;
+  }
+  canvas.geometry = { cell, n };
+}
+
+function outlineRanks(context, matrix, cell, options) {
+  const ranks = S.ranks || [];
+  if (!ranks.length || ranks.length >= matrix.n || ranks.length > 32 || matrix.isRolled) return;
+  context.strokeStyle = colors.accent;
+  for (const rank of ranks) {
+    const at = matrix.labels.indexOf(`${rank}`);
+    if (at < 0) continue;
+    context.strokeRect(LABEL + at * cell - 0.5, TITLE - 0.5, cell, matrix.n * cell);
+    context.strokeRect(LABEL - 0.5, TITLE + at * cell - 0.5, matrix.n * cell, cell);
+  }
+}
+
+function drawMatrixLegend(context, x, top, height, most, field, options) {
+  if (height < 30) return;
+  for (let y = 0; y < height; y++) {
+    context.fillStyle = ramp(1 - y / height);
+    context.fillRect(x, top + y, 12, 1);
+  }
+  context.fillStyle = colors.soft;
+  for (const share of height > 80 ? [1, 0.75, 0.5, 0.25, 0] : [1, 0]) {
+    const value = options.isLog ? (1 + most) ** share - 1 : most * share;
+    context.fillText(field === "bytes" ? bytes(value) : number(Math.round(value)), x + 17, top + 5 + (1 - share) * (height - 10));
+  }
+  context.fillStyle = colors.none;
+  context.fillRect(x, top + height + 8, 12, 12);
+  context.strokeStyle = colors.line;
+  context.strokeRect(x + 0.5, top + height + 8.5, 11, 11);
+  context.fillStyle = colors.soft;
+  context.fillText("no traffic", x + 17, top + height + 14);
+}
+
+function patternText(view) {
+  return view.patterns.length ? view.patterns.map(([name, sure]) => `${name} (${Math.round(sure * 100)} %)`).join(", ") : "no named pattern";
+}
+
+function matricesPanel(body) {
+  const views = D.traffic.views;
+  const hasNodes = !D.traffic.byNode && new Set(D.traffic.nodes).size > 1;
+  const pick = el("select", { id: "matrix-view", "aria-label": "traffic", onchange: () => put({ matrix: Number(pick.value) || null }) },
+    views.map((view, at) => el("option", { value: at }, view.title)));
+  const scale = el("button", { id: "scale", onclick: () => put({ scale: S.scale === "linear" ? null : "linear" }) });
+  const axes = el("button", { id: "axes", onclick: () => put({ axes: S.axes === "rows" ? null : "rows" }) });
+  const nodes = el("button", { id: "by-node", onclick: () => put({ nodes: S.nodes ? null : "on" }) });
+  const pattern = el("p", {}), thumbs = el("div", { class: "thumbs" });
+  const made = ["bytes", "counts"].map((field) => {
+    const canvas = el("canvas", { tabindex: 0, role: "application", "data-field": field, "aria-label": `matrix of ${field}; arrow keys move, Enter chooses` });
+    return { field, canvas, title: el("h4", {}, field === "bytes" ? "Bytes" : "Messages") };
+  });
+  let shown = null;
+
+  function draw() {
+    const at = Math.min(S.matrix || 0, views.length - 1);
+    const view = views[at];
+    shown = matrixOf(view, Boolean(S.nodes) && hasNodes);
+    pick.value = at;
+    scale.textContent = S.scale === "linear" ? "log scale" : "linear scale";
+    axes.textContent = S.axes === "rows" ? "sender on x" : "rows = source";
+    nodes.textContent = S.nodes ? "by rank" : "by node";
+    const rule = S.axes === "rows" ? "rows are sources, columns are targets" : "the sender is on x, the receiver on y";
+    pattern.textContent = `${view.title}: ${bytes(shown.total)} in ${number(shown.messages)} messages; pattern: ${patternText(view)}; ${D.traffic.algorithm}, ${D.traffic.basis}; ${rule}`;
+    const side = Math.max(180, Math.min(520, (body.clientWidth - 60) / 2 - 90, shown.n * 34 + LABEL));
+    for (const one of made) {
+      drawMatrix(one.canvas, shown, one.field, side, { isLog: S.scale !== "linear", isRows: S.axes === "rows" });
+    }
+  }
+  const cellAt = (canvas, event) => {
+    const box = canvas.getBoundingClientRect(), { cell, n } = canvas.geometry;
+    const col = Math.floor((event.clientX - box.left - LABEL) / cell), row = Math.floor((event.clientY - box.top - TITLE) / cell);
+    if (col < 0 || row < 0 || col >= n || row >= n) return null;
+    return S.axes === "rows" ? [row, col] : [col, row];
+  };
+  const cellText = ([src, dst]) => `${shown.labels[src]} → ${shown.labels[dst]}: ${bytes(shown.bytes[src * shown.n + dst])} in ${number(shown.counts[src * shown.n + dst])} messages${src === dst ? " (stays on the device)" : ""}`;
+  const choose = ([src, dst]) => {
+    const ranks = [...new Set([shown.labels[src], shown.labels[dst]])].map(Number).filter((rank) => Number.isInteger(rank));
+    if (ranks.length) put({ ranks, op: null });
+  };
+  for (const { canvas } of made) {
+    canvas.addEventListener("pointermove", (event) => { const cell = cellAt(canvas, event); tell(event, cell ? cellText(cell) : ""); });
+    canvas.addEventListener("pointerleave", (event) => tell(event, ""));
+    canvas.addEventListener("click", (event) => { const cell = cellAt(canvas, event); if (cell) choose(cell); });
+    canvas.addEventListener("keydown", (event) => {
+      const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+      const now = canvas.cursor || [0, 0];
+      if (event.key === "Enter") choose(now);
+      if (!moves[event.key]) return;
+      event.preventDefault();
+      const [dx, dy] = S.axes === "rows" ? moves[event.key].slice().reverse() : moves[event.key];
+      const clip = (value) => Math.max(0, Math.min(shown.n - 1, value));
+      canvas.cursor = [clip(now[0] + dx), clip(now[1] + dy)];
+      draw();
+      const box = canvas.getBoundingClientRect();
+      tell({ clientX: box.left + LABEL, clientY: box.bottom - 40 }, cellText(canvas.cursor));
+    });
+  }
+  function drawThumbs() {
+    const small = views.slice(0, 40).map((view, at) => {
+      const matrix = matrixOf(view, false), n = matrix.n;
+      const cell = Math.max(1, Math.floor(84 / n)), canvas = el("canvas", { "aria-hidden": "true" });
+      if (n > 256) return null;
+      const context = sized(canvas, n * cell, n * cell);
+      const most = Math.log10(1 + matrix.bytes.reduce((a, b) => Math.max(a, b), 0));
+      for (let i = 0; i < n * n; i++) {
+        const src = Math.floor(i / n), dst = i % n;
+        context.fillStyle = matrix.bytes[i] ? ramp(Math.log10(1 + matrix.bytes[i]) / most) : matrix.counts[i] ? colors.soft : colors.none;
+        context.fillRect(src * cell, dst * cell, cell, cell);
+      }
+      return el("button", { title: `${view.title}: ${patternText(view)}`, onclick: () => put({ matrix: at || null }) }, canvas,
+        el("span", {}, view.title), el("span", { class: "soft" }, bytes(matrix.total)));
+    });
+    thumbs.replaceChildren(...small.filter(Boolean));
+  }
+  const copies = D.traffic.keys.some((key) => key[0] === "copy");
+  add(body, el("div", { class: "bar" }, el("label", {}, "traffic", pick), scale, axes, hasNodes ? nodes : null, el("span", { class: "grow" }), tableButton("pairs")),
+    pattern, el("div", { class: "flex" }, made.map((one) => el("div", { class: "chart" }, one.title, one.canvas))), views.length > 2 ? thumbs : null,
+    ...D.traffic.notes.map((note) => el("p", { class: "soft" }, note)),
+    el("p", { class: "soft" }, `Zero-copy reads and writes per device: ${NEEDS}.${copies ? "" : " Copies to and from the host (row H): the plan has none."} Unified Memory: ${NEEDS} (where prefetching is used, its counters show twice the bytes).`));
+  draw();
+  if (views.length > 2) drawThumbs();
+  follow((change) => {
+    if (["matrix", "scale", "axes", "nodes", "ranks", "theme", "palette"].some((field) => field in change)) redraw(draw);
+    if ("theme" in change) drawThumbs();
+  });
+  addEventListener("resize", () => redraw(draw));
+}

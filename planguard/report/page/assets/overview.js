@@ -1,0 +1,1 @@
+function overviewPanel(body) { body.append(NEEDS); }

@@ -1,0 +1,2 @@
+const cutsText = (name) => name;
+function strategyPanel(body) { body.append(""); }

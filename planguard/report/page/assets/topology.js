@@ -1,0 +1,1 @@
+function topologyPanel(body) { body.append(""); }

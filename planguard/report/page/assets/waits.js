@@ -1,0 +1,190 @@
+// The wait-for graph of a finding, and its witness step by step.
+
+function waitsPanel(body) {
+  const chosen = D.verdict.findings.filter((finding) => finding.cycle.length || finding.witness);
+  let finding = chosen[0], playing = null;
+  const graph = el("div", {}), lanes = el("div", { class: "lanes" }), said = el("p", { class: "soft", "aria-live": "polite" });
+  const slider = el("input", { type: "range", min: 0, step: 1, "aria-label": "step of the witness",
+    oninput: () => put({ step: Number(slider.value) }) });
+  const play = el("button", { id: "play", onclick: () => (playing === null ? begin() : stop()) }, "play");
+  const before = el("div", {});
+  const pick = el("select", { "aria-label": "finding", onchange: () => { finding = chosen[pick.value]; put({ step: null }); draw(); } },
+    chosen.map((f, at) => el("option", { value: at }, `${f.code} ${f.name}`)));
+  const begin = () => {
+    play.textContent = "stop";
+    if (step() >= Number(slider.max)) put({ step: 0 });
+    playing = setInterval(() => (step() >= Number(slider.max) ? stop() : put({ step: step() + 1 })), 600);
+  };
+  const stop = () => { clearInterval(playing); playing = null; play.textContent = "play"; };
+  const step = () => Math.min(S.step === undefined ? Number(slider.max) : S.step, Number(slider.max));
+
+  function draw() {
+    const steps = finding.witness ? finding.witness.steps : [];
+    slider.max = steps.length;
+    graph.replaceChildren(finding.cycle.length ? waitGraph(finding) : el("p", { class: "soft" }, "Nobody waits in a circle here: the actions below have no partner."));
+    move();
+  }
+
+  function move() {
+    const at = step();
+    slider.value = at;
+    const witness = finding.witness;
+    if (!witness) {
+      lanes.replaceChildren();
+      said.textContent = "No witness of this finding was kept.";
+      return;
+    }
+    const last = witness.steps[at - 1];
+    said.textContent = at === 0 ? `step 0 of ${witness.steps.length}: nothing has run`
+      : `step ${at} of ${witness.steps.length}: rank ${last[0]} ${eventWord(last[2])} #${last[1]}` +
+        (at === witness.steps.length ? `; then nothing can go on: ${witness.end}` : "");
+    lanes.replaceChildren(...witnessLanes(witness, at));
+  }
+
+  add(body, 
+    el("div", { class: "bar" }, chosen.length > 1 ? el("label", {}, "finding", pick) : null,
+      el("label", {}, "step", slider), play,
+      el("button", { onclick: () => put({ step: Math.max(0, step() - 1) }), "aria-label": "one step back" }, "◀"),
+      el("button", { onclick: () => put({ step: Math.min(Number(slider.max), step() + 1) }), "aria-label": "one step on" }, "▶")),
+    said, el("div", { class: "waits" }, graph, lanes), before);
+  if (D.repaired) before.append(beside());
+  follow((change) => { if ("step" in change) move(); });
+  draw();
+}
+
+const eventWord = (event) => ({ issue: "issues", start: "starts", complete: "completes", flush: "flushes", wait: "waits in" }[event] || event);
+
+// Nodes stand on a circle in the order of the cycle; an arrow says what its tail waits for.
+function waitGraph(finding) {
+  const nodes = [], at = new Map();
+  const node = (place, isStuck) => {
+    const key = `${place.rank} ${place.action}`;
+    if (!at.has(key)) { at.set(key, nodes.length); nodes.push({ ...place, isStuck: false }); }
+    if (isStuck) nodes[at.get(key)].isStuck = true;
+    return at.get(key);
+  };
+  const edges = [];
+  for (const edge of finding.cycle.slice(0, 24)) {
+    const from = node(edge.at, true);
+    if (!edge.for) continue;
+    const to = node(edge.for, false);
+    edges.push([from, to, edge.why, edge.sentence]);
+    if (edge.behind && (edge.behind.rank !== edge.for.rank || edge.behind.action !== edge.for.action)) {
+      edges.push([to, node(edge.behind, true), "after", `rank ${edge.for.rank} gets there only after this`]);
+    }
+  }
+  const size = 420, radius = nodes.length < 3 ? 96 : 128;
+  const made = svg("svg", { viewBox: `0 0 ${size} ${size - 40}`, role: "img", "aria-label": "wait-for graph" });
+  const marker = svg("marker", { id: "tip-of-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" });
+  marker.append(svg("path", { d: "M0 0L8 4L0 8z", fill: "context-stroke" }));
+  const defs = svg("defs");
+  defs.append(marker);
+  made.append(defs);
+  const where = nodes.map((_, i) => {
+    const angle = (i / nodes.length) * 2 * Math.PI - Math.PI / 2;
+    return [size / 2 + radius * 1.12 * Math.cos(angle), size / 2 - 20 + radius * Math.sin(angle)];
+  });
+  for (const [from, to, why, sentence] of edges) {
+    const [x1, y1] = where[from], [x2, y2] = where[to];
+    const dx = x2 - x1, dy = y2 - y1, far = Math.hypot(dx, dy) || 1;
+    const bend = edges.some((e) => e[0] === to && e[1] === from) ? 34 : 16;
+    const cx = (x1 + x2) / 2 - (dy / far) * bend, cy = (y1 + y2) / 2 + (dx / far) * bend;
+    const cut = (ax, ay, bx, by) => { // stop at the border of a box of 2 x 66 by 2 x 21
+      const k = Math.min(68 / Math.max(1e-6, Math.abs(bx - ax)), 23 / Math.max(1e-6, Math.abs(by - ay)), 1);
+      return [ax + (bx - ax) * k, ay + (by - ay) * k];
+    };
+    const [sx, sy] = cut(x1, y1, cx, cy), [tx, ty] = cut(x2, y2, cx, cy);
+    const isWait = why !== "after";
+    const line = svg("path", { d: `M${sx.toFixed(1)} ${sy.toFixed(1)}Q${cx.toFixed(1)} ${cy.toFixed(1)} ${tx.toFixed(1)} ${ty.toFixed(1)}`, fill: "none", stroke: isWait ? "var(--bad)" : "var(--soft)", "stroke-width": isWait ? 2 : 1.3, "stroke-dasharray": isWait ? "none" : "4 3", "marker-end": "url(#tip-of-arrow)" });
+    line.append(svg("title", {}, sentence));
+    made.append(line);
+    const text = svg("text", { x: (cx + (x1 + x2) / 2) / 2 - (dy / far) * 8, y: (cy + (y1 + y2) / 2) / 2 + (dx / far) * 8 + 4, "text-anchor": "middle", class: "why" }, isWait ? `waits: ${why}` : "comes after");
+    made.append(text);
+  }
+  nodes.forEach((node, i) => {
+    const [x, y] = where[i];
+    const box = svg("g", { tabindex: 0, role: "button", "aria-label": `rank ${node.rank} action ${node.action} ${node.text}` });
+    box.append(svg("rect", { x: x - 66, y: y - 21, width: 132, height: 42, rx: 6, fill: "var(--card)", stroke: node.isStuck ? "var(--bad)" : "var(--line)", "stroke-width": node.isStuck ? 2 : 1.2 }));
+    box.append(svg("text", { x, y: y - 4, "text-anchor": "middle", "font-weight": 600 }, `rank ${node.rank} #${node.action}`));
+    box.append(svg("text", { x, y: y + 12, "text-anchor": "middle" }, node.text.length > 20 ? `${node.text.slice(0, 19)}…` : node.text));
+    box.append(svg("title", {}, node.text));
+    const choose = () => put({ ranks: [node.rank], op: [node.rank, node.action, 0] });
+    box.addEventListener("click", choose);
+    box.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(); });
+    made.append(box);
+  });
+  return made;
+}
+
+// One column per rank with the actions the witness keeps; their state after so many steps.
+function witnessLanes(witness, step) {
+  const state = new Map(), order = new Map();
+  witness.steps.slice(0, step).forEach(([rank, action, event], at) => {
+    state.set(`${rank} ${action}`, event === "complete" ? "done" : "open");
+    order.set(`${rank} ${action}`, at + 1);
+  });
+  if (step === witness.steps.length && witness.end === "stuck") {
+    for (const [rank, action] of witness.blocked) state.set(`${rank} ${action}`, "stuck");
+  }
+  const places = new Map();
+  for (const finding of D.verdict.findings) {
+    const found = [finding.primary, ...finding.related, ...finding.cycle.flatMap((e) => [e.at, e.for, e.behind])];
+    for (const place of found) if (place) places.set(`${place.rank} ${place.action}`, place.text);
+  }
+  const ranks = [...new Set(witness.actions.map(([rank]) => rank))].sort((a, b) => a - b);
+  const words = { open: "under way", done: "done", stuck: "stuck", later: "not reached" };
+  return ranks.slice(0, 64).map((rank) => el("div", {}, el("h5", {}, `rank ${rank}`),
+    witness.actions.filter(([r]) => r === rank).slice(0, 200).map(([, action]) => {
+      const key = `${rank} ${action}`, is = state.get(key) || "later";
+      const i = T ? findSpan(T, rank, action) : -1;
+      const text = places.get(key) || (i < 0 ? "" : operation(T, i).op);
+      return el("div", { class: "act", "data-state": is, onclick: () => put({ ranks: [rank], op: [rank, action, 0] }) },
+        el("em", {}, order.has(key) ? `${words[is]}, step ${order.get(key)}` : words[is]), `#${action} ${text}`);
+    })));
+}
+
+// The plan as it stands and repaired, over the same scale of time.
+function beside() {
+  const after = timeline(D.repaired, "repaired.");
+  const box = el("div", {}), canvases = [];
+  const end = Math.max(T ? T.last : 0, after.last);
+  for (const [title, time] of [["as planned: never completes", T], [`repaired: completes in ${us(after.head.makespan)} (${after.head.basis})`, after]]) {
+    if (!time) continue;
+    const canvas = el("canvas", { role: "img", "aria-label": title });
+    canvases.push([canvas, time]);
+    box.append(el("div", { class: "chart" }, el("h4", {}, title), canvas));
+  }
+  const draw = () => {
+    const ranks = S.ranks && S.ranks.length ? S.ranks : null;
+    for (const [canvas, time] of canvases) small(canvas, time, end, ranks, box.clientWidth || 900);
+  };
+  requestAnimationFrame(draw);
+  follow((change) => { if ("ranks" in change || "theme" in change || "palette" in change) redraw(draw); });
+  addEventListener("resize", () => redraw(draw));
+  return el("div", {}, el("h4", {}, "The repaired plan beside it"), box);
+}
+
+function small(canvas, time, end, ranks, width) {
+  const rows = time.head.ranks.map((_, row) => row).slice(0, 32);
+  const height = Math.max(12, Math.min(26, 300 / rows.length));
+  const left = 62, wide = width - left - 8;
+  const context = sized(canvas, width, rows.length * height + 4);
+  const scale = wide / (end * 1.06);
+  context.font = FONT;
+  rows.forEach((row, line) => {
+    const y = 2 + line * height, rank = time.head.ranks[row].rank;
+    context.fillStyle = ranks && ranks.includes(rank) ? colors.mark : colors.faint;
+    context.fillRect(left, y, wide, height - 3);
+    context.fillStyle = colors.ink;
+    context.textBaseline = "middle";
+    context.fillText(`rank ${rank}`, 4, y + (height - 3) / 2);
+    for (let i = time.from[row]; i < time.to[row]; i++) {
+      if (time.kind[i] === 4) continue;
+      const isStuck = time.end[i] === Infinity;
+      const x0 = left + time.start[i] * scale, x1 = isStuck ? left + wide : left + time.end[i] * scale;
+      const isMessage = time.kind[i] > 0;
+      context.fillStyle = isStuck ? hatch(context, colors.bad, 4, 1.5) : colors[SHADES[time.shade[i]]];
+      context.fillRect(x0, y + (isMessage ? (height - 3) * 0.6 : 1), Math.max(0.8, x1 - x0 - 0.4), (height - 3) * (isMessage ? 0.36 : 0.56));
+    }
+  });
+}
