@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from planguard.execution.executor import Execution
 
-ARRIVE = 1
+ARRIVE, AWAIT = 1, 2
 LIMIT = 2_000_000
 """Words of stuck lanes beyond which actions that are in flight are not looked at."""
 
@@ -64,22 +64,52 @@ class Attribution:
     @cached_property
     def excused(self) -> set[int]:
         """Lanes that stand where they stand because of a mismatch."""
-        lanes = self.execution.lanes
-        found = set()
-        for lane, match in self.state.match_of.items():
-            owed = [other for other, _ in self.state.owed.get(match, ())]
-            started = all(lanes.lane_rank[other] != lanes.lane_rank[lane] for other in owed)
-            if started and self.is_late(match):
-                found.add(lane)
+        found = {
+            lane
+            for lane, match in self.state.match_of.items()
+            if not self._in_front(lane, match) and all(map(self.is_late, self._launch(lane)))
+        }
         while True:
             more = {
                 lane
                 for lane, match in self.state.match_of.items()
-                if lane not in found and self._depends(self.state.owed.get(match, ()), match, found)
+                if lane not in found and self._lane_depends(lane, match, found)
             }
             if not more:
                 return found
             found |= more
+
+    def _in_front(self, lane: int, match: int) -> set[int]:
+        """Return lanes of the same rank that hold up its own arrival: it has not started there."""
+        rank = self.execution.lanes.lane_rank
+        owed = self.state.owed.get(match, ())
+        return {other for other, _ in owed if rank[other] == rank[lane]}
+
+    def _lane_depends(self, lane: int, match: int, excused: set[int]) -> bool:
+        in_front = self._in_front(lane, match)
+        if in_front:
+            return in_front <= excused
+        launch = self._launch(lane)
+        return all(
+            (len(launch) > 1 and self.is_late(one)) or self._depends(self._owed(one), one, excused)
+            for one in launch
+        )
+
+    def _launch(self, lane: int) -> list[int]:
+        """Return the matches a lane waits for: of a batch, all that are not complete."""
+        lanes, state = self.execution.lanes, self.execution.state
+        at = state.pc[lane]
+        found = [self.state.match_of[lane]]
+        for later in range(at + 1, lanes.lane_off[lane + 1]):
+            if lanes.origin[later] != lanes.origin[at] or lanes.origin[at] == NONE:
+                break
+            match = lanes.code[later] >> 2
+            if lanes.code[later] & AWAIT and state.need[match] and match not in found:
+                found.append(match)
+        return found
+
+    def _owed(self, match: int) -> list[tuple[int, int]]:
+        return self.state.owed.get(match) or self._coming.get(match, [])
 
     def _depends(self, owed: Collection[tuple[int, int]], match: int, excused: set[int]) -> bool:
         """Whether a match waits for excused lanes and for nobody else."""
@@ -102,12 +132,11 @@ class Attribution:
         """Actions in flight on queues that can never drain, for a reason of their own."""
         if self.execution.model.family is not Family.DEVICE:
             return []
-        coming = self._coming()
         return [
             one
             for one in self._in_flight()
             if not self.is_late(one.match)
-            and not self._depends(coming.get(one.match, ()), one.match, self.excused)
+            and not self._depends(self._coming.get(one.match, []), one.match, self.excused)
         ]
 
     def _in_flight(self) -> list[InFlight]:
@@ -121,6 +150,7 @@ class Attribution:
         standing = set(self.state.match_of.items())
         return [one for key, one in found.items() if key not in standing]
 
+    @cached_property
     def _coming(self) -> dict[int, list[tuple[int, int]]]:
         """Return the lanes that would still arrive at every match, and where."""
         lanes, state = self.execution.lanes, self.execution.state
