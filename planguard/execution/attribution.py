@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from planguard.execution.members import describe_match
 from planguard.execution.mismatch import home_of
 from planguard.execution.stuck import Orphan, StuckState, place_of
-from planguard.plan.actions import NONE
+from planguard.plan.actions import NONE, Kind
 from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
@@ -100,13 +100,19 @@ class Attribution:
         lanes, state = self.execution.lanes, self.execution.state
         at = state.pc[lane]
         found = [self.state.match_of[lane]]
+        if not self._is_batch(lanes.lane_rank[lane], lanes.origin[at]):
+            return found
         for later in range(at + 1, lanes.lane_off[lane + 1]):
-            if lanes.origin[later] != lanes.origin[at] or lanes.origin[at] == NONE:
+            if lanes.origin[later] != lanes.origin[at]:
                 break
             match = lanes.code[later] >> 2
             if lanes.code[later] & AWAIT and state.need[match] and match not in found:
                 found.append(match)
         return found
+
+    def _is_batch(self, rank: int, entry: int) -> bool:
+        columns = self.execution.columns
+        return entry != NONE and columns.op[columns.rank_off[rank] + entry] & 63 == Kind.BATCH
 
     def _owed(self, match: int) -> list[tuple[int, int]]:
         return self.state.owed.get(match) or self._coming.get(match, [])
