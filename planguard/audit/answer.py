@@ -12,6 +12,7 @@ from planguard.audit.beside import beside_findings
 from planguard.audit.files import collect
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
 from planguard.audit.reading import read_inputs
+from planguard.audit.safe import no_collection
 from planguard.audit.stand import stand_in
 from planguard.audit.triage import Triage, triage
 from planguard.catalog import report_order
@@ -61,9 +62,9 @@ def audit_paths(paths: Sequence[str | os.PathLike[str]], options: AuditOptions) 
         UsageError: Nothing to read, or the ranks cannot be told from the names.
     """
     names = [str(path) for path in paths]
-    parts = read_inputs(collect(names, options.prefix))
     named = replace(options, name=options.name or ", ".join(names[:3]))
-    return audit_parts(parts, named)
+    with no_collection():
+        return audit_parts(read_inputs(collect(names, options.prefix)), named)
 
 
 def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:

@@ -17,6 +17,7 @@ import math
 import re
 from collections import defaultdict
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from planguard.audit.names import element_type, operation, program_frames
@@ -40,6 +41,14 @@ _STATES: dict[Any, Progress] = {
     "started": Progress.STARTED,
     "completed": Progress.COMPLETED,
 }
+_CALL = (
+    "profiling_name",
+    "process_group",
+    "frames",
+    "input_sizes",
+    "output_sizes",
+    "input_dtypes",
+)
 _NUMBERS = ("record_id", "time_created_ns", "p2p_seq_id", "collective_seq_id")
 _COALESCED = frozenset({"coalesced", "ALLGATHER_coalesced", "REDUCE_SCATTER_coalesced"})
 
@@ -93,9 +102,8 @@ class _Reader:
     def read(self, entries: list[Any]) -> None:
         """Read all entries, oldest first."""
         self.part.groups |= self.config
-        for place, entry in enumerate(entries):
-            if type(entry) is not dict:
-                raise PlanError("an entry is no table", file=self.file, path=f"$.entries[{place}]")
+        if not set(map(type, entries)) <= {dict}:
+            raise PlanError("an entry is no table", file=self.file, path="$.entries")
         try:
             self._read(entries)
         except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
@@ -111,26 +119,25 @@ class _Reader:
         """Read the fields of all entries as columns: dumps are long and their entries alike."""
         if not entries:
             return
-        numbers = [entry.get("record_id") for entry in entries]
+        numbers = [entry["record_id"] for entry in entries]
         if numbers != sorted(numbers):
-            entries.sort(key=lambda entry: entry["record_id"])
-        columns = [[entry.get(name) for entry in entries] for name in _NUMBERS]
+            entries.sort(key=itemgetter("record_id"))
+        columns = [list(map(itemgetter(name), entries)) for name in _NUMBERS]
         for column in columns:
             if set(map(type, column)) != {int} or min(column) < -1 or max(column) >= LARGEST:
                 raise ValueError
         self.part.dropped = max(0, columns[0][0])
         created, positions = columns[1], columns[3]
         places: list[int] = []
-        for row, entry in enumerate(entries):
-            frames = entry.get("frames") or ()
-            group = entry["process_group"]
-            key = (entry["profiling_name"], group[0], group[-1], *map(id, frames))
-            sizes = (entry.get("input_sizes"), entry.get("output_sizes"), entry.get("input_dtypes"))
-            found = self.calls.get(key)
-            if found is None or found[0] != sizes:
-                found = self._other(key, sizes, entry, frames)
-            places.append(found[1])
-            if found[2]:
+        known = self.calls
+        for row, fields in enumerate(_fields(entries)):
+            name, group, frames, into, out, types = fields
+            key = (name, group[0], group[-1], *map(id, frames or ()))
+            found = known.get(key)
+            if found is None or found[0] != into or found[1] != out or found[2] != types:
+                found = self._other(key, (into, out, types), entries[row], frames or ())
+            places.append(found[3])
+            if found[4]:
                 positions[row] = columns[2][row]
         if self.is_gloo:
             states = bytes(map(self._progress, entries))
@@ -167,11 +174,11 @@ class _Reader:
     ) -> tuple[Any, ...]:
         """Return sizes, place and kind of a call that is not the usual one of its site."""
         for one in self.rare.get(key, ()):
-            if one[0] == sizes:
+            if one[:3] == sizes:
                 return one
         place = self._call(entry, frames)
         is_pair = place >= 0 and self.part.track.calls[place].is_point_to_point
-        one = (sizes, place, is_pair)
+        one = (*sizes, place, is_pair)
         self.calls.setdefault(key, one)
         self.rare.setdefault(key, []).append(one)
         return one
@@ -278,6 +285,14 @@ class _Reader:
             inner = " ".join(name for file, _, name in rows[:4] if "distributed_c10d" in file)
             found = self.stacks[key] = program_frames(rows), inner
         return found
+
+
+def _fields(entries: list[Any]) -> list[tuple[Any, ...]]:
+    """Return the fields that tell calls apart; dumps without stacks lack some."""
+    try:
+        return list(map(itemgetter(*_CALL), entries))
+    except KeyError:
+        return [tuple(entry.get(name) for name in _CALL) for entry in entries]
 
 
 def _configuration(config: Any, file: str) -> dict[str, PartGroup]:

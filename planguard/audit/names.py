@@ -92,7 +92,7 @@ REDUCE_OPS = {
 
 MAX_NAME = 200
 _OWN_LIBRARIES = re.compile(
-    r"/(?:torch|torchgen|functorch|importlib|concurrent|multiprocessing)/|/typing_extensions\.py$"
+    r"(?:^|/)(?:torch|torchgen|functorch|importlib|concurrent|multiprocessing)/|/typing_extensions\.py$"
     r"|/lib/python3\.\d+/(?!site-packages/|dist-packages/)|^<"
 )
 

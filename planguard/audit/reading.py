@@ -13,8 +13,9 @@ from planguard.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from multiprocessing.connection import Connection
 
-    from planguard.audit.part import Part
+from planguard.audit.part import Part
 from planguard.audit.safe import no_collection
 
 READERS = {
@@ -28,6 +29,9 @@ READERS = {
     "stacks": ("planguard.audit.stacks", "read_stacks"),
 }
 """Reader of every kind: module and function, ``(bytes, file) -> Part`` or a list of parts."""
+
+Slice = list[Part] | tuple[str, str, str | None, str, str]
+"""Parts of some inputs, or message, code, file, path and hint of what could not be read."""
 
 MANY = 64
 """Inputs from which several processes read."""
@@ -93,13 +97,27 @@ def _may_fork() -> bool:
 
 
 def _in_processes(inputs: Sequence[Input]) -> list[Part]:
+    """Read a slice here and the others in copies of this process."""
     import multiprocessing
 
     count = min(len(os.sched_getaffinity(0)), 8)
     size = max(1, -(-len(inputs) // count))
     slices = [inputs[place : place + size] for place in range(0, len(inputs), size)]
-    with multiprocessing.get_context("fork").Pool(len(slices)) as pool:
-        found = pool.map(_read_slice, slices)
+    context = multiprocessing.get_context("fork")
+    pipes, helpers = [], []
+    for one in slices[1:]:
+        pipe, end = context.Pipe(duplex=False)
+        helper = context.Process(target=_send_slice, args=(end, one), daemon=True)
+        helper.start()
+        end.close()
+        pipes.append(pipe)
+        helpers.append(helper)
+    try:
+        found = [_read_slice(slices[0]), *map(_receive, pipes)]
+    finally:
+        for helper in helpers:
+            helper.kill()
+            helper.join()
     parts: list[Part] = []
     for result in found:
         if isinstance(result, tuple):
@@ -109,9 +127,22 @@ def _in_processes(inputs: Sequence[Input]) -> list[Part]:
     return parts
 
 
-def _read_slice(
-    inputs: Sequence[Input],
-) -> list[Part] | tuple[str, str, str | None, str, str]:
+def _send_slice(end: Connection, inputs: Sequence[Input]) -> None:
+    end.send(_read_slice(inputs))
+    end.close()
+    os._exit(0)  # nothing to clean up, and freeing everything one by one takes its time
+
+
+def _receive(pipe: Connection) -> Slice:
+    try:
+        with no_collection():
+            return pipe.recv()  # type: ignore[no-any-return]
+    except EOFError:
+        message = "a process that read recordings ended early: out of memory?"
+        return (message, "PG901", None, "$", "audit fewer files at a time")
+
+
+def _read_slice(inputs: Sequence[Input]) -> Slice:
     try:
         with no_collection():
             return [part for one in inputs for part in read_input(one)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.flatten import flatten
 from planguard.recording.observed import Call, Observed, Progress
 from planguard.recording.recording import RankRecord, RecordedGroup, Recording
 from planguard.verdict import Source
@@ -36,12 +35,16 @@ class PlannedCall:
 
 def planned_calls(plan: Plan) -> list[list[PlannedCall]]:
     """Return the communications of every rank of a plan, in program order."""
+    from planguard.plan.flatten import flatten
+
     flat = flatten(plan)
     return [_Walk().rank(flat["ranks"][str(rank)]["actions"]) for rank in range(plan.world_size)]
 
 
 def plan_groups(plan: Plan) -> dict[str, tuple[int, ...]]:
     """Return the members of every group of a plan, families written out."""
+    from planguard.plan.flatten import flatten
+
     specs = flatten(plan).get("groups", {})
     groups = {name: tuple(spec["ranks"]) for name, spec in specs.items()}
     groups.setdefault("world", tuple(range(plan.world_size)))
@@ -50,6 +53,8 @@ def plan_groups(plan: Plan) -> dict[str, tuple[int, ...]]:
 
 def recording_of(plan: Plan) -> Recording:
     """Return a captured plan as the recording it was made from: nothing missing, all completed."""
+    from planguard.plan.flatten import flatten
+
     flat = flatten(plan)
     groups = {
         name: RecordedGroup(name, tuple(spec["ranks"]), tuple(spec["ranks"]))
