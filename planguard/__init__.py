@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.groups import ProcessGroup
     from planguard.plan.plan import Plan
+    from planguard.screen import screen
     from planguard.verdict import Approximation, Finding, Outcome, Verdict, Witness
 
 __version__ = "0.1.0"
@@ -65,7 +66,7 @@ _HOMES = {
     "require": "planguard.api",
 }
 
-_CALLABLE_MODULES = frozenset({"audit", "explain"})
+_CALLABLE_MODULES = frozenset({"audit", "explain", "screen"})
 """Packages that are called by their own name as well (docs/adr/0018-callable-modules.md)."""
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "explain",
     "load",
     "require",
+    "screen",
 ]
 
 

@@ -93,6 +93,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("schema", "planguard.cli.schema", "JSON Schema of a plan or a result"),
     CommandEntry("explain", "planguard.cli.explain", "the page of a finding code"),
     CommandEntry("audit", "planguard.cli.audit", "what a recorded run was stuck in"),
+    CommandEntry("screen", "planguard.cli.screen", "many plans: what is blocked, and why"),
     CommandEntry("report", "planguard.cli.report", "pictures of a plan"),
     CommandEntry("replay", "planguard.cli.replay", "run a witness on real processes"),
     CommandEntry("doctor", "planguard.cli.doctor", "what is installed, what is missing"),

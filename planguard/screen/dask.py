@@ -1,0 +1,30 @@
+"""Screening on a Dask cluster, through the ``concurrent.futures`` face of its client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planguard.errors import UsageError
+from planguard.screen.executors import Futures
+
+
+def dask_executor(client: Any, jobs: int | None) -> Futures:
+    """Return an executor on a Dask cluster; one is started on this machine if none is named.
+
+    Args:
+        client: A ``distributed.Client``, the address of a scheduler, or None.
+        jobs: Worker processes of a cluster that is started here.
+
+    Raises:
+        UsageError: Dask's ``distributed`` is not installed.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UsageError("Dask is not installed", hint="pip install 'planguard[dask]'") from None
+    if client is None:
+        client = Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+    elif isinstance(client, str):
+        client = Client(client)
+    cores = sum(client.ncores().values())
+    return Futures(client.get_executor(pure=False), jobs or cores or 1)

@@ -1,0 +1,210 @@
+"""Executor: who answers tasks. In this process, in processes of ours, or in anybody's pool.
+
+The protocol is one method, ``run(tasks) -> Iterator[Answer]`` in order of completion, in which a
+lost task is an answer and never an exception.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from planguard.errors import UsageError
+from planguard.screen.box import Boxes
+from planguard.screen.checking import answer
+from planguard.screen.remote import run_chunk
+from planguard.screen.tasks import Answer, Task, decode_answers, encode, lost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+CHUNK = 32
+"""Tasks that travel together at most."""
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """What answers tasks."""
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Answer]:
+        """Yield one answer per task in order of completion; a lost task is an answer."""
+
+    def close(self) -> None:
+        """Let go of what was started."""
+
+
+class Inline:
+    """Answers in this process, without isolation: for debuggers and for plans that are trusted."""
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Answer]:
+        """Yield the answers in order."""
+        return map(answer, tasks)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Processes:
+    """Answers in processes of this machine, each ended when its plan takes too much.
+
+    Args:
+        jobs: Number of processes; None means as many as there are cores.
+    """
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self.jobs = jobs or len(os.sched_getaffinity(0))
+        self._boxes = [Boxes() for _ in range(self.jobs)]
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers there are."""
+        return [boxes.box.pid for boxes in self._boxes if boxes.box is not None]
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Answer]:
+        """Yield one answer per task in order of completion; a lost task is an answer."""
+        chunks: queue.SimpleQueue[Sequence[Task]] = queue.SimpleQueue()
+        for chunk in chunks_of(tasks, self.jobs):
+            chunks.put(chunk)
+        said: queue.SimpleQueue[Answer | BaseException] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=_serve, args=(boxes, chunks, said), daemon=True)
+            for boxes in self._boxes[: max(1, min(self.jobs, len(tasks)))]
+        ]
+        for thread in self._threads:
+            thread.start()
+        for _ in tasks:
+            one = said.get()
+            if isinstance(one, BaseException):
+                raise one
+            yield one
+        for thread in self._threads:
+            thread.join()
+
+    def close(self) -> None:
+        """End the processes."""
+        for boxes in self._boxes:
+            boxes.shut()
+        for thread in self._threads:
+            thread.join()
+        for boxes in self._boxes:
+            boxes.close()
+
+
+def _serve(
+    boxes: Boxes,
+    chunks: queue.SimpleQueue[Sequence[Task]],
+    said: queue.SimpleQueue[Answer | BaseException],
+) -> None:
+    try:
+        while True:
+            for one in boxes.run(chunks.get_nowait()):
+                said.put(one)
+    except queue.Empty:
+        return
+    except BaseException as error:  # noqa: BLE001  raised again where the answers are read
+        said.put(error)
+
+
+class Futures:
+    """Answers in anybody's pool: ``submit(function, bytes)`` gives a ``concurrent.futures`` future.
+
+    A chunk whose worker died is submitted again. A pool that is broken for good is left, and this
+    machine does the rest.
+
+    Args:
+        pool: A ``concurrent.futures.Executor``, or anything with its ``submit``.
+        jobs: How many workers to count on when the tasks are divided.
+        attempts: How often a chunk is submitted before its plans are given up.
+    """
+
+    def __init__(self, pool: Any, jobs: int | None = None, attempts: int = 20) -> None:
+        self._submit: Callable[..., Future[bytes]] = pool.submit
+        self._jobs = jobs or getattr(pool, "_max_workers", None) or len(os.sched_getaffinity(0))
+        self._attempts = attempts
+        self._rest: Processes | None = None
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Answer]:
+        """Yield one answer per task in order of completion; a lost task is an answer."""
+        tries: Counter[int] = Counter()
+        running: dict[Future[bytes], Sequence[Task]] = {}
+        waiting = list(reversed(chunks_of(tasks, self._jobs)))
+        while waiting or running:
+            while waiting and self._rest is None:
+                chunk = waiting.pop()
+                try:
+                    running[self._submit(run_chunk, encode(list(chunk)))] = chunk
+                except (BrokenExecutor, RuntimeError):
+                    waiting.append(chunk)
+                    self._rest = Processes(self._jobs)
+            if self._rest is not None and waiting:
+                yield from self._rest.run(waiting.pop())
+                continue
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                chunk = running.pop(future)
+                try:
+                    yield from decode_answers(future.result())
+                except Exception as error:  # noqa: BLE001  whatever a pool raises
+                    tries[chunk[0].id] += 1
+                    if tries[chunk[0].id] < self._attempts:
+                        waiting.append(chunk)
+                        continue
+                    reason = f"its worker died: {type(error).__name__}"
+                    yield from (lost(task, reason) for task in chunk)
+
+    def close(self) -> None:
+        """End what this object started itself; the pool is its owner's."""
+        if self._rest is not None:
+            self._rest.close()
+
+
+def chunks_of(tasks: Sequence[Task], jobs: int) -> list[Sequence[Task]]:
+    """Divide tasks, so that every worker gets several chunks."""
+    size = max(1, min(CHUNK, len(tasks) // (4 * jobs)))
+    return [tasks[start : start + size] for start in range(0, len(tasks), size)]
+
+
+def make_executor(chosen: Any, jobs: int | None) -> Executor:
+    """Return the executor that a caller means.
+
+    Args:
+        chosen: None, ``"processes"`` or ``"inline"``; ``"ray"`` or ``"dask"``, with the address
+            of a cluster behind a colon; a ``concurrent.futures.Executor``, a Dask client, or an object
+            of the protocol.
+        jobs: Number of workers, where it is ours to say.
+
+    Raises:
+        UsageError: No such executor, or its extra is not installed.
+    """
+    if chosen is None or chosen == "processes":
+        return Processes(jobs)
+    if chosen == "inline":
+        return Inline()
+    if isinstance(chosen, str):
+        name, _, address = chosen.partition(":")
+        if name == "ray":
+            from planguard.screen.ray import ray_executor
+
+            return ray_executor(address or None, jobs)
+        if name == "dask":
+            from planguard.screen.dask import dask_executor
+
+            return dask_executor(address or None, jobs)
+        hint = "processes, inline, ray, ray:ADDRESS, dask, dask:ADDRESS"
+        raise UsageError(f"no executor is called {chosen!r}", hint=hint)
+    if hasattr(chosen, "get_executor"):  # a Dask client
+        from planguard.screen.dask import dask_executor
+
+        return dask_executor(chosen, jobs)
+    if hasattr(chosen, "submit"):
+        return Futures(chosen, jobs)
+    if isinstance(chosen, Executor):
+        return chosen
+    raise UsageError(
+        f"a {type(chosen).__name__} is not an executor",
+        hint="anything with submit(function, argument), or with run(tasks) and close()",
+    )

@@ -1,0 +1,282 @@
+"""Screening: trials in, rows and verdicts out, in input order, whatever the workers do.
+
+A window of trials is read and signed by the workers; skeletons that were not seen before are then
+decided once each, on the first trial that has them. So neither the number of workers nor the order
+in which they answer can show in the result.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from planguard.errors import InternalError
+from planguard.options import DEFAULT_MODEL, CheckOptions
+from planguard.screen.rows import Row, Skeleton
+from planguard.screen.tasks import Answer, Limits, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from planguard.screen.executors import Executor
+    from planguard.screen.store import Store
+    from planguard.screen.trials import Trial, Trials
+    from planguard.verdict import Verdict
+
+SMALLEST, LARGEST = 32, 2048
+"""Trials of a window; it grows while windows take less than ``WINDOW_SECONDS``."""
+WINDOW_SECONDS = 1.0
+"""What a killed screening loses at most, roughly."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a screening is.
+
+    Attributes:
+        done: Trials with a row, those of an earlier run included.
+        total: Trials of the input; None if it is not known.
+        seconds: Since the start.
+        skipped: Trials that an earlier run finished.
+    """
+
+    done: int
+    total: int | None
+    seconds: float
+    skipped: int
+
+    @property
+    def rate(self) -> float:
+        """Trials a second, without those that were finished before."""
+        return (self.done - self.skipped) / self.seconds if self.seconds else 0.0
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds to go, None if that is not known."""
+        return (self.total - self.done) / self.rate if self.total and self.rate else None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How trials are screened.
+
+    Attributes:
+        options: Options of every check.
+        planner: Adapter that reads the plans; found by sniffing if None.
+        limits: What one plan may cost.
+        cache: Whether skeletons are decided once; else every trial is.
+        only: Outcomes of an earlier run to take up again; None: what it did not finish.
+    """
+
+    options: CheckOptions
+    planner: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    cache: bool = True
+    only: frozenset[str] | None = None
+
+
+class Screening:
+    """An iterator of ``(name, verdict)`` in input order; ``rows`` gives the bare rows instead.
+
+    Args:
+        trials: What is screened.
+        executor: Who does it; closed at the end.
+        store: Where rows are kept.
+        settings: How.
+        progress: Called after every window.
+    """
+
+    def __init__(
+        self,
+        trials: Trials,
+        executor: Executor,
+        store: Store,
+        settings: Settings,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self._trials, self._executor, self.store = trials, executor, store
+        self._settings, self._progress = settings, progress
+        store.ask(settings.options, settings.planner)
+        self._known = store.skeletons()
+        self._decided_now: set[str] = set()
+        self._verdicts: Iterator[tuple[str, Verdict]] | None = None
+        self.is_done = False
+
+    def __iter__(self) -> Iterator[tuple[str, Verdict]]:
+        return self
+
+    def __next__(self) -> tuple[str, Verdict]:
+        if self._verdicts is None:
+            self._verdicts = (
+                (row.name, verdict_of(row, trial, self._settings)) for trial, row in self._pairs()
+            )
+        return next(self._verdicts)
+
+    def rows(self) -> Generator[Row, None, None]:
+        """Yield the rows in input order, those of an earlier run included."""
+        for _, row in self._pairs():
+            yield row
+
+    def _pairs(self) -> Iterator[tuple[Trial, Row]]:
+        started, done, skipped = time.monotonic(), 0, 0
+        finished = self.store.finished()
+        size, source = SMALLEST, iter(self._trials)
+        try:
+            while window := list(islice(source, size)):
+                began = time.monotonic()
+                rows, old = self._screen(window, finished)
+                done, skipped = done + len(rows), skipped + old
+                now = time.monotonic()
+                if now - began < WINDOW_SECONDS:
+                    size = min(2 * size, LARGEST)
+                elif now - began > 2 * WINDOW_SECONDS:
+                    size = max(SMALLEST, size // 2)
+                if self._progress is not None:
+                    self._progress(Progress(done, self._trials.total, now - started, skipped))
+                yield from rows
+            self.is_done = True
+        finally:
+            self._executor.close()
+
+    def _screen(
+        self, window: Sequence[Trial], finished: dict[str, tuple[str, str]]
+    ) -> tuple[list[tuple[Trial, Row]], int]:
+        """Return the rows of a window, and how many of them were there before."""
+        rows: dict[int, Row] = {}
+        shas: dict[int, str] = {}
+        for place, trial in enumerate(window):
+            sha = shas[place] = trial.digest()
+            before = finished.get(trial.name)
+            if before is None or before[0] != sha:
+                continue
+            if self._settings.only is not None and before[1] in self._settings.only:
+                continue
+            row = self.store.row(trial.name)
+            if row is not None:
+                rows[place] = row
+        old = len(rows)
+        new, skeletons = self._decide(window, [p for p in shas if p not in rows])
+        for place, row in new.items():
+            trial = window[place]
+            rows[place] = replace(row, name=trial.name, params=trial.params, input_sha=shas[place])
+        self.store.add((rows[place] for place in new), skeletons)
+        return [(trial, rows[place]) for place, trial in enumerate(window)], old
+
+    def _decide(
+        self, window: Sequence[Trial], places: Sequence[int]
+    ) -> tuple[dict[int, Row], list[Skeleton]]:
+        cache = self._settings.cache
+        asked = [self._task(place, window[place], decide=not cache) for place in places]
+        read = _by_id(self._executor.run(asked))
+        first: dict[str, int] = {}
+        for place in places:
+            digest = read[place].skeleton
+            if digest and not self._is_known(digest):
+                first.setdefault(digest, place)
+        decided = read
+        if cache:
+            again = [self._task(p, window[p], decide=True) for p in first.values()]
+            decided = _by_id(self._executor.run(again))
+        made = [
+            _skeleton(digest, decided[place], read[place], window[place].name)
+            for digest, place in first.items()
+        ]
+        self._known.update((one.digest, one) for one in made)
+        self._decided_now.update(first)
+        rows = {}
+        for place in places:
+            rows[place] = self._row(read[place])
+        return rows, made
+
+    def _is_known(self, digest: str) -> bool:
+        known = self._known.get(digest)
+        if known is None:
+            return False
+        if digest in self._decided_now:
+            return True
+        return self._settings.only is None or known.outcome not in self._settings.only
+
+    def _row(self, said: Answer) -> Row:
+        known = self._known.get(said.skeleton)
+        if said.end or known is None:
+            return Row("", "UNKNOWN", said.code, said.codes, said.skeleton, said.message, said.end)
+        if (
+            said.outcome
+            and said.outcome != known.outcome
+            and "UNKNOWN"
+            not in (
+                said.outcome,
+                known.outcome,
+            )
+        ):
+            raise InternalError(
+                f"plans that communicate alike have two outcomes: {said.outcome}, {known.outcome}",
+                hint=f"please report the plans of skeleton {said.skeleton[:12]}",
+            )
+        outcome, code, codes = known.outcome, known.code, known.codes
+        if said.outcome:
+            outcome, code, codes = said.outcome, said.code, said.codes
+        message = said.message if said.outcome else known.message
+        reason = message if outcome == "UNKNOWN" else ""
+        return Row("", outcome, code, codes, said.skeleton, reason, known.end)
+
+    def _task(self, place: int, trial: Trial, *, decide: bool) -> Task:
+        settings = self._settings
+        return Task(
+            place,
+            trial.path,
+            trial.data,
+            trial.planner,
+            asdict(settings.options),
+            sign=True,
+            decide=decide,
+            limits=settings.limits,
+        )
+
+
+def _by_id(answers: Iterator[Answer]) -> dict[int, Answer]:
+    return {said.id: said for said in answers}
+
+
+def _skeleton(digest: str, decided: Answer, read: Answer, name: str) -> Skeleton:
+    said = (decided.outcome, decided.code, decided.codes, decided.message)
+    return Skeleton(digest, *said, name, read.ranks, read.actions, decided.end)
+
+
+def verdict_of(row: Row, trial: Trial, settings: Settings) -> Verdict:
+    """Return the verdict of a row: the outcome at once, the explanation when it is looked at.
+
+    Args:
+        row: The row.
+        trial: Its trial, which is read again for the explanation.
+        settings: How it was screened.
+    """
+    from planguard.execution.cause import make_finding
+    from planguard.parametric.lazy import LazyVerdict
+    from planguard.verdict import Outcome, Verdict
+
+    asked = settings.options.model
+    model = DEFAULT_MODEL if asked in (None, "all") else str(asked)
+    outcome = Outcome(row.outcome)
+    if outcome is Outcome.UNKNOWN:
+        severity = "error" if row.end in {"refused", "crashed"} else "warning"
+        finding = make_finding(row.code or "PG904", row.reason, severity=severity)
+        return Verdict(
+            outcome,
+            model,
+            (finding,),
+            complete=False,
+            models={model: outcome},
+            reasons=(row.reason,),
+        )
+
+    def complete() -> Verdict:
+        from planguard.loading import load
+        from planguard.screen.checking import decide
+
+        plan = load(trial.path or trial.data, planner=trial.planner or None)
+        return decide(plan, settings.options)
+
+    return LazyVerdict.of(complete, outcome=outcome, model=model)

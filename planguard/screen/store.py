@@ -1,0 +1,240 @@
+"""Store: rows and skeletons in one SQLite file, written in whole windows, resumable.
+
+WAL mode: others may read while a screening writes, and a killed process leaves the windows that
+were committed. One file may hold the answers to several questions, that is models and options.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import UsageError, shorten
+from planguard.screen.checking import rules_of
+from planguard.screen.rows import Row, Skeleton
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from planguard.options import CheckOptions
+
+SCHEMA = 1
+"""Number of the tables' layout, kept in ``user_version``."""
+_TABLES = """
+CREATE TABLE questions (
+    question TEXT PRIMARY KEY, model TEXT, options TEXT, planner TEXT, version TEXT
+) WITHOUT ROWID;
+CREATE TABLE trials (
+    question TEXT, name TEXT, outcome TEXT, code TEXT, codes TEXT, skeleton TEXT, reason TEXT,
+    ended TEXT, params TEXT, input_sha TEXT, PRIMARY KEY (question, name)
+) WITHOUT ROWID;
+CREATE TABLE skeletons (
+    question TEXT, digest TEXT, outcome TEXT, code TEXT, codes TEXT, message TEXT, first TEXT,
+    ranks INTEGER, actions INTEGER, ended TEXT, PRIMARY KEY (question, digest)
+) WITHOUT ROWID;
+"""
+_ROW = "name, outcome, code, codes, skeleton, reason, ended, params, input_sha"
+_SKELETON = "digest, outcome, code, codes, message, first, ranks, actions, ended"
+
+
+class Store:
+    """A result store.
+
+    Args:
+        path: The file; made if it is not there. ``":memory:"`` keeps nothing.
+
+    Raises:
+        UsageError: The file is no store, or one of another layout.
+    """
+
+    def __init__(self, path: str | Path = ":memory:") -> None:
+        self.path = str(path)
+        self._question = ""
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0 and not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+                version = SCHEMA
+        except sqlite3.Error as error:
+            raise UsageError(f"{shorten(self.path)}: {error}", hint="is it a store?") from None
+        if version != SCHEMA:
+            raise UsageError(
+                f"{shorten(self.path)} is no store of this version of PlanGuard",
+                hint="screen into a new file",
+            )
+
+    def ask(self, options: CheckOptions, planner: str | None = None) -> None:
+        """Say which question the rows that follow answer: the same rows are never asked twice.
+
+        Budgets are no part of it: what is decided is decided, however long it took.
+        """
+        from planguard import __version__
+
+        rules = asdict(rules_of(options))
+        text = json.dumps([rules, planner, __version__], sort_keys=True)
+        self._question = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self._db.execute(
+            "INSERT OR IGNORE INTO questions VALUES (?, ?, ?, ?, ?)",
+            (self._question, options.model, json.dumps(rules), planner, __version__),
+        )
+
+    def resume(self) -> None:
+        """Take the question that was asked last written into, for reading a store alone.
+
+        Raises:
+            UsageError: The store is empty.
+        """
+        found = self._db.execute(
+            "SELECT question FROM trials GROUP BY question ORDER BY count(*) DESC, question"
+        ).fetchone()
+        if found is None:
+            raise UsageError(f"{shorten(self.path)} is empty", hint="planguard screen PLANS")
+        self._question = found[0]
+
+    def add(self, rows: Iterable[Row], skeletons: Iterable[Skeleton]) -> None:
+        """Write rows and skeletons, all or none; a row of the same name is replaced."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._db.executemany(
+                f"INSERT OR REPLACE INTO trials (question, {_ROW}) VALUES (?,?,?,?,?,?,?,?,?,?)",
+                ((self._question, *_row_values(row)) for row in rows),
+            )
+            self._db.executemany(
+                f"INSERT OR REPLACE INTO skeletons (question, {_SKELETON})"
+                " VALUES (?,?,?,?,?,?,?,?,?,?)",
+                ((self._question, *_skeleton_values(one)) for one in skeletons),
+            )
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def finished(self) -> dict[str, tuple[str, str]]:
+        """Return input hash and outcome of every row, by name."""
+        found = self._db.execute(
+            "SELECT name, input_sha, outcome FROM trials WHERE question = ?", (self._question,)
+        )
+        return {name: (sha, outcome) for name, sha, outcome in found}
+
+    def row(self, name: str) -> Row | None:
+        """Return the row of a trial."""
+        query = f"SELECT {_ROW} FROM trials WHERE question = ? AND name = ?"
+        found = self._db.execute(query, (self._question, name)).fetchone()
+        return None if found is None else _row(found)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows, by name."""
+        query = f"SELECT {_ROW} FROM trials WHERE question = ? ORDER BY name"
+        yield from map(_row, self._db.execute(query, (self._question,)))
+
+    def skeletons(self) -> dict[str, Skeleton]:
+        """Return the skeletons by digest."""
+        query = f"SELECT {_SKELETON} FROM skeletons WHERE question = ? ORDER BY digest"
+        found = map(_skeleton, self._db.execute(query, (self._question,)))
+        return {one.digest: one for one in found}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def query(path: str | Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Answer a question about a store, reading only.
+
+    Args:
+        path: The store.
+        text: A ``SELECT`` over the view ``screen``, or a condition on it such as
+            ``outcome = 'DEADLOCK' AND bucket_mb = 1``. The view has a row per trial, with a
+            column per parameter (``param_NAME`` where a column of that name exists).
+
+    Returns:
+        Names of the columns, and the rows.
+
+    Raises:
+        UsageError: The file is no store, or the question is not SQL.
+    """
+    if not Path(path).is_file():
+        raise UsageError(f"{shorten(str(path))}: no such store", hint="is the path right?")
+    words = text.split(None, 1)
+    is_whole = bool(words) and words[0].lower() in {"select", "with"}
+    chosen = (
+        text if is_whole else f"SELECT name, outcome, code FROM screen WHERE {text} ORDER BY name"
+    )
+    try:
+        with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as db:
+            db.execute(_view(db))
+            db.set_authorizer(_reading_only)
+            cursor = db.execute(chosen)
+            return [column[0] for column in cursor.description or ()], cursor.fetchall()
+    except sqlite3.Error as error:
+        hint = "columns: name, outcome, code, codes, skeleton, reason, model, and the parameters"
+        raise UsageError(f"--query: {error}", hint=hint) from None
+
+
+def _reading_only(action: int, *_: Any) -> int:
+    allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
+    return sqlite3.SQLITE_OK if action in {*allowed, 33} else sqlite3.SQLITE_DENY  # 33: recursive
+
+
+def _view(db: sqlite3.Connection) -> str:
+    names = db.execute(
+        "SELECT DISTINCT key FROM trials, json_each(trials.params) ORDER BY key"
+    ).fetchall()
+    own = {"question", "model", *(column.strip() for column in _ROW.split(","))}
+    columns = []
+    for (name,) in names:
+        title = f"param_{name}" if name in own else name
+        pointer = "$." + json.dumps(name)
+        columns.append(f"json_extract(t.params, {_text(pointer)}) AS {_identifier(title)}")
+    listed = ", ".join(["t.*", "q.model AS model", *columns])
+    return (
+        f"CREATE TEMP VIEW screen AS SELECT {listed}"
+        " FROM trials AS t JOIN questions AS q ON t.question = q.question"
+    )
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _identifier(value: str) -> str:
+    return '"' + value.replace('"', '""') + '"'
+
+
+def _row_values(row: Row) -> tuple[Any, ...]:
+    return (
+        row.name,
+        row.outcome,
+        row.code,
+        " ".join(row.codes),
+        row.skeleton,
+        row.reason,
+        row.end,
+        json.dumps(row.params, sort_keys=True),
+        row.input_sha,
+    )
+
+
+def _row(values: tuple[Any, ...]) -> Row:
+    name, outcome, code, codes, skeleton, reason, end, params, sha = values
+    split = tuple(codes.split())
+    return Row(name, outcome, code, split, skeleton, reason, end, json.loads(params), sha)
+
+
+def _skeleton_values(one: Skeleton) -> tuple[Any, ...]:
+    codes = " ".join(one.codes)
+    said = (one.digest, one.outcome, one.code, codes, one.message, one.first)
+    return (*said, one.ranks, one.actions, one.end)
+
+
+def _skeleton(values: tuple[Any, ...]) -> Skeleton:
+    digest, outcome, code, codes, *rest = values
+    return Skeleton(digest, outcome, code, tuple(codes.split()), *rest)

@@ -1,0 +1,261 @@
+"""Trials: what is screened, from folders, patterns, JSONL files or objects in memory.
+
+A trial is a plan with a name and the parameters it came from. Paths are those that the caller gave
+or that lie below them; nothing that a plan or a line *says* is ever opened.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from planguard.errors import PlanError, UsageError, shorten
+
+PLAN_SUFFIXES = (".plan.json", ".plan.json.gz")
+LINE_SUFFIXES = (".jsonl", ".ndjson")
+PARAMS_FILE = "params.json"
+"""Parameters of the trials of a folder; Ray Tune writes it into every trial's folder."""
+MAX_LINE = 256 << 20
+"""Longest line of a JSONL file, bytes."""
+
+Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One plan to screen.
+
+    Attributes:
+        name: Its name, unique in a screening.
+        path: Where it is, or "" if ``data`` holds it.
+        data: The plan file's bytes, or b"".
+        params: Parameters it came from: names and numbers, strings, booleans or None.
+        planner: Adapter to read it with; "" means that it is found by sniffing.
+    """
+
+    name: str
+    path: str = ""
+    data: bytes = b""
+    params: Params = field(default_factory=dict)
+    planner: str = ""
+
+    def digest(self) -> str:
+        """Return the hash of the input as it is now; "" if it cannot be read."""
+        if not self.path:
+            return hashlib.sha256(self.data).hexdigest()
+        path = Path(self.path)
+        try:
+            if not path.is_dir():
+                return hashlib.sha256(path.read_bytes()).hexdigest()
+            parts = sorted(part for part in path.rglob("*") if part.is_file())
+            whole = hashlib.sha256()
+            for part in parts:
+                whole.update(f"{part.relative_to(path)}\0{part.stat().st_size}\0".encode())
+                whole.update(part.read_bytes())
+            return whole.hexdigest()
+        except OSError:
+            return ""
+
+
+class Trials:
+    """Trials in the order of the input, names made unique.
+
+    Args:
+        source: A path, or an iterable of paths, plans, documents, planner objects,
+            ``(name, plan)`` or ``(name, plan, params)``.
+        planner: Adapter that turns objects into plans; found by sniffing if None.
+    """
+
+    def __init__(self, source: Any, planner: str | None = None) -> None:
+        self._planner = planner
+        self._source: Iterable[Any] = [source] if _is_one(source) else source
+        self.total: int | None = None
+        if isinstance(self._source, (list, tuple)):
+            self.total = sum(map(_count, self._source))
+
+    def __iter__(self) -> Iterator[Trial]:
+        seen: dict[str, int] = {}
+        for number, item in enumerate(self._source):
+            for trial in self._trials(number, item):
+                times = seen[trial.name] = seen.get(trial.name, 0) + 1
+                if times > 1:
+                    yield replace(trial, name=f"{trial.name}#{times}")
+                else:
+                    yield trial
+
+    def _trials(self, number: int, item: Any) -> Iterator[Trial]:
+        if isinstance(item, (str, os.PathLike)):
+            planner = self._planner or ""
+            yield from (replace(trial, planner=planner) for trial in _from_path(os.fspath(item)))
+        else:
+            yield self._from_object(number, item)
+
+    def _from_object(self, number: int, item: Any) -> Trial:
+        from planguard.loading import load
+
+        name, params = "", {}
+        if isinstance(item, tuple):
+            if not 2 <= len(item) <= 3 or not isinstance(item[0], str):
+                raise UsageError(
+                    f"trial {number} is a tuple of {len(item)}",
+                    hint="(name, plan) or (name, plan, params)",
+                )
+            name, params = item[0], dict(item[2]) if len(item) == 3 else {}
+            item = item[1]
+        if isinstance(item, (str, os.PathLike)):
+            return Trial(name, os.fspath(item), params=params, planner=self._planner or "")
+        try:
+            plan = load(item, planner=self._planner)
+            data = plan.source
+        except PlanError as error:  # told of this plan when it is its turn
+            plan, data = None, _refusal(item, error)
+        own = plan.name if plan is not None else None
+        return Trial(name or own or f"plan-{number:06}", data=data, params=params)
+
+
+def _refusal(item: Any, error: PlanError) -> bytes:
+    """Return bytes that are refused for the same reason.
+
+    Raises:
+        PlanError: There are none: the object is no document.
+    """
+    if isinstance(item, bytes):
+        return item
+    if isinstance(item, dict):
+        try:
+            return msgspec.json.encode(item)
+        except TypeError:
+            raise error from None
+    raise error
+
+
+def _is_one(source: Any) -> bool:
+    return isinstance(source, (str, bytes, os.PathLike, Mapping)) or hasattr(source, "world_size")
+
+
+def _count(item: Any) -> int:
+    """Return how many trials an item of the input holds."""
+    if not isinstance(item, (str, os.PathLike)):
+        return 1
+    return sum(
+        _lines(path) if path.endswith(LINE_SUFFIXES) else 1 for path in _expand(os.fspath(item))
+    )
+
+
+def _lines(path: str) -> int:
+    try:
+        with Path(path).open("rb") as file:
+            return sum(1 for line in file if line.strip())
+    except OSError:
+        return 0
+
+
+def _expand(given: str) -> list[str]:
+    """Return the files and planner folders that a path or a pattern stands for, sorted.
+
+    Raises:
+        UsageError: Nothing is there.
+    """
+    path = Path(given)
+    if path.is_dir():
+        found = [
+            str(p) for p in path.rglob("*") if p.name.endswith((*PLAN_SUFFIXES, *LINE_SUFFIXES))
+        ]
+        return sorted(found) or _folders(path)
+    if path.exists():
+        return [given]
+    if glob.has_magic(given):
+        found = sorted(glob.glob(given, recursive=True))  # noqa: PTH207  absolute patterns too
+        if found:
+            return [
+                path for one in found for path in (_expand(one) if Path(one).is_dir() else [one])
+            ]
+    raise UsageError(f"{shorten(given)}: no such file or folder", hint="is the path right?")
+
+
+def _folders(path: Path) -> list[str]:
+    """Return a folder without plan files as what a planner wrote: itself, or every entry."""
+    if any(path.glob("gencode*.py")):
+        return [str(path)]
+    entries = sorted(str(entry) for entry in path.iterdir() if entry.name != PARAMS_FILE)
+    if not entries:
+        raise UsageError(f"{shorten(str(path))}: an empty folder", hint="is the path right?")
+    return [one for one in entries if not one.endswith(".params.json")]
+
+
+def _from_path(given: str) -> Iterator[Trial]:
+    for path in _expand(given):
+        if path.endswith(LINE_SUFFIXES):
+            yield from _from_lines(path)
+        else:
+            yield Trial(path, path, params=_params_beside(Path(path)))
+
+
+def _params_beside(path: Path) -> Params:
+    """Return the parameters in ``NAME.params.json`` beside NAME's plan, else in ``params.json``."""
+    stem = path.name
+    for suffix in (*PLAN_SUFFIXES, path.suffix):
+        if suffix and stem.endswith(suffix):
+            stem = stem[: -len(suffix)]
+            break
+    folder = path if path.is_dir() else path.parent
+    for candidate in (path.parent / f"{stem}.params.json", folder / PARAMS_FILE):
+        try:
+            found = msgspec.json.decode(candidate.read_bytes())
+        except (OSError, msgspec.DecodeError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            return flat(found)
+    return {}
+
+
+def _from_lines(path: str) -> Iterator[Trial]:
+    """Yield the trials of a JSONL file.
+
+    A line is a plan, or ``{"plan": {...}, "name": "...", "params": {...}}``.
+    """
+    line_type = msgspec.json.Decoder(dict[str, msgspec.Raw])
+    with Path(path).open("rb") as file:
+        number = 0
+        while line := file.readline(MAX_LINE):
+            number += 1
+            if line.strip():
+                yield _from_line(f"{path}:{number}", line.strip(), line_type)
+
+
+def _from_line(
+    name: str, line: bytes, decoder: msgspec.json.Decoder[dict[str, msgspec.Raw]]
+) -> Trial:
+    try:
+        fields = decoder.decode(line)
+        if "plan" not in fields:
+            return Trial(name, data=line)
+        given = msgspec.json.decode(fields["name"]) if "name" in fields else ""
+        params = msgspec.json.decode(fields["params"]) if "params" in fields else {}
+    except (msgspec.DecodeError, RecursionError):
+        return Trial(name, data=line)  # the reader says what is wrong with it
+    return Trial(
+        given if isinstance(given, str) and given else name,
+        data=bytes(fields["plan"]),
+        params=flat(params) if isinstance(params, dict) else {},
+    )
+
+
+def flat(params: Params, prefix: str = "") -> dict[str, Any]:
+    """Return parameters with nested mappings as dotted names, and lists as their text."""
+    found: dict[str, Any] = {}
+    for name, value in params.items():
+        if isinstance(value, Mapping):
+            found.update(flat(value, f"{prefix}{name}."))
+        elif value is None or isinstance(value, (bool, int, float, str)):
+            found[f"{prefix}{name}"] = value
+        else:
+            found[f"{prefix}{name}"] = str(value)
+    return found
