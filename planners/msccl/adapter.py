@@ -1,0 +1,57 @@
+"""The adapter: an algorithm of MSCCL in, one plan out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..xla.reading import head_of  # noqa: TID252
+from .emit import emit
+from .options import read_options
+from .reading import load
+
+if TYPE_CHECKING:
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+
+_START = re.compile(rb"\s*(<\?xml[^>]*\?>)?\s*(<!--.*?-->\s*)*<algo\s", re.DOTALL)
+
+
+class MscclAdapter:
+    """Reads the XML of MSCCL.
+
+    Attributes:
+        name: ``msccl``.
+    """
+
+    name = "msccl"
+
+    def sniff(self, obj: object) -> bool:
+        """Recognize an algorithm: a path or bytes that begin with ``<algo``."""
+        if isinstance(obj, bytes | bytearray):
+            head = bytes(obj[: 1 << 16])
+        elif isinstance(obj, str | Path):
+            head = head_of(Path(obj))
+        else:
+            return False
+        return _START.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
+
+    def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:
+        """Turn an algorithm into a plan.
+
+        Args:
+            obj: The path of an XML file, gzipped or not, or its bytes.
+            builder: The ``PlanBuilder`` class; the world size is known only after reading.
+            options: Fields of ``MscclOptions``.
+
+        Raises:
+            PlanError: The algorithm is malformed; the message has the line.
+            UsageError: An option does not exist or has an impossible value.
+        """
+        settings = read_options(options)
+        return emit(load(obj), settings, builder)
+
+
+adapter = MscclAdapter()
+"""The instance behind the entry point ``msccl``."""
