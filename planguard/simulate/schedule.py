@@ -269,6 +269,8 @@ class _Clock:
             stuck = any(self.need[match] for match in found.matches)
             ready = max(self.ready[match] for match in found.matches)
             end = max(self.ready[match] + self.cost[match] for match in found.matches)
+            # An entry also arrives at its place in a queue; the match it shares is the larger one.
+            shared = max(found.matches, key=lambda match: self.lanes.need[match])
             self.spans.append(
                 Span(
                     rank,
@@ -278,6 +280,6 @@ class _Clock:
                     found.start,
                     max(found.start, ready),
                     None if stuck else max(end, found.start),
-                    found.matches[0],
+                    shared,
                 )
             )
