@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.groups import ProcessGroup
     from planguard.plan.plan import Plan
+    from planguard.replay import replay
     from planguard.screen import screen
     from planguard.verdict import Approximation, Finding, Outcome, Verdict, Witness
 
@@ -66,7 +67,7 @@ _HOMES = {
     "require": "planguard.api",
 }
 
-_CALLABLE_MODULES = frozenset({"audit", "explain", "screen"})
+_CALLABLE_MODULES = frozenset({"audit", "explain", "replay", "screen"})
 """Packages that are called by their own name as well (docs/adr/0018-callable-modules.md)."""
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "check",
     "explain",
     "load",
+    "replay",
     "require",
     "screen",
 ]

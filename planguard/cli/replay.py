@@ -8,16 +8,18 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from planguard.errors import ReplayError, UsageError, shorten
 from planguard.options import MODEL_NAMES
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from planguard.replay import ReplayResult
+    from planguard.plan.plan import Plan
+    from planguard.reordering.settled import Record
+    from planguard.replay import Playable, ReplayResult
     from planguard.verdict import Verdict, Witness
 
 COMPLETED, SEEN, DIFFERENT = 0, 1, 3
@@ -33,7 +35,7 @@ class Replay:
     """The command; see ``planguard replay --help``."""
 
     name = "replay"
-    help = "Run a plan, or the witness of a finding, with one gloo process per rank."
+    help = "Run a plan, or the witness of a finding, with one real process per rank."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
@@ -45,7 +47,12 @@ class Replay:
             help="id of a witness, or RANK.ACTION items such as 5.1284/6.1283; default: the first",
         )
         parser.add_argument("--model", choices=MODEL_NAMES, help="execution model of the verdict")
-        parser.add_argument("--backend", choices=("gloo",), default="gloo")
+        parser.add_argument(
+            "--backend",
+            choices=("gloo", "nccl"),
+            default="gloo",
+            help="nccl needs one GPU per rank (default gloo)",
+        )
         parser.add_argument(
             "--timeout",
             type=float,
@@ -57,7 +64,7 @@ class Replay:
             "--delay-seed",
             type=int,
             metavar="N",
-            help="random delays before the actions: other timings of a safe plan",
+            help="random delays before the actions, and other picks of what the plan leaves open",
         )
         parser.add_argument(
             "--script", metavar="FILE", help="write the standalone script and run nothing"
@@ -71,27 +78,22 @@ class Replay:
         Raises:
             PlanError: The plan cannot be read.
             ReplayError: The schedule does not fit the plan, or the processes do not start.
-            UsageError: A wrong option value.
+            UsageError: A wrong option value, or too few GPUs.
         """
-        from planguard.replay import replay, transcript, write_script
+        from planguard.replay import play, transcript, write_script
 
         if not 0.1 <= args.timeout <= 3600:
             raise UsageError(f"--timeout {args.timeout}: choose 0.1 to 3600 seconds")
-        plan, verdict = _judge(args.plan, args.model)
+        plan, verdict, record = _judge(args.plan, args.model)
         witness = _witness(args.schedule, verdict, plan)
+        way = _way(plan, witness, verdict, record, args.delay_seed)
         if args.script is not None:
-            _write(Path(args.script), write_script(plan, witness).text, force=args.force)
+            script = write_script(way.flat, way.witness, places=way.places, backend=args.backend)
+            _write(Path(args.script), script.text, force=args.force)
             return 0
-        print(_announce(verdict, witness), file=sys.stderr)
+        print(_announce(verdict, witness, args.backend), file=sys.stderr)
         with _sigterm_exits():
-            result = replay(
-                plan,
-                witness,
-                args.backend,
-                args.timeout,
-                args.delay_seed,
-                model=verdict.model,
-            )
+            result = play(way, args.backend, args.timeout, args.delay_seed, model=verdict.model)
         code, conclusion = conclude(verdict, witness, result)
         if args.format == "json":
             print(json.dumps({**result.to_json(), "conclusion": conclusion}, sort_keys=True))
@@ -123,7 +125,8 @@ def conclude(verdict: Verdict, witness: Witness | None, result: ReplayResult) ->
     if result.reproduced:
         return SEEN, f"{result.reason} ({outcome})"
     return DIFFERENT, (
-        f"not reproducible on this backend: the plan is {outcome}, one run on gloo finished "
+        f"not reproducible on this backend: the plan is {outcome}, one run on "
+        f"{result.backend} finished "
         f"{took}; that does not refute the verdict"
     )
 
@@ -131,33 +134,49 @@ def conclude(verdict: Verdict, witness: Witness | None, result: ReplayResult) ->
 def _conclude_safe(model: str, result: ReplayResult, took: str) -> tuple[int, str]:
     if result.completed:
         return COMPLETED, f"finished {took}: every rank came to its end with the data it should get"
-    if model == "gloo":
+    if model == "gloo" and result.backend == "gloo":
         return SEEN, (
             f"{result.reason}; this CONTRADICTS the verdict SAFE under model gloo: "
             "please report it with the plan"
         )
     return DIFFERENT, (
-        f"not reproducible on this backend: SAFE is about model {model}; on gloo {result.reason}. "
-        "`planguard check --model gloo` judges the plan for gloo"
+        f"not reproducible on this backend: SAFE is about model {model}; on {result.backend} "
+        f"{result.reason}. `planguard check --model gloo` judges the plan for gloo"
     )
 
 
-def _judge(file: str, model: str | None) -> tuple[dict[str, Any], Verdict]:
-    """Read and check the plan; return it flat, and the verdict."""
+def _judge(file: str, model: str | None) -> tuple[Plan, Verdict, Record]:
+    """Read and check the plan; return it, the verdict, and the orders behind its witnesses."""
     import planguard
-    from planguard.plan.flatten import flatten
+    from planguard.reordering.settled import recorded
 
     plan = planguard.load(file)
-    return flatten(plan), planguard.check(plan, model=model)
+    with recorded() as record:
+        return plan, planguard.check(plan, model=model), record
 
 
-def _witness(schedule: str | None, verdict: Verdict, plan: Mapping[str, Any]) -> Witness | None:
+def _way(
+    plan: Plan, witness: Witness | None, verdict: Verdict, record: Record, seed: int | None
+) -> Playable:
+    """Return the one way to run the plan that is played."""
+    from planguard.replay import playable_of
+    from planguard.replay.settle import playable
+
+    settled = None if witness is None else record.settled(witness)
+    if settled is not None:
+        return playable(settled)
+    return playable_of(plan, witness, verdict.model, seed)
+
+
+def _witness(schedule: str | None, verdict: Verdict, plan: Plan) -> Witness | None:
     """Choose what to play: the schedule asked for, else the first witness of the verdict.
 
     Raises:
         ReplayError: No such witness, or a schedule that does not fit the plan.
     """
+    from planguard.plan.flatten import flatten
     from planguard.replay import decode_witness
+    from planguard.replay.settle import is_open
 
     known = [f.witness for f in verdict.findings if f.witness is not None]
     if schedule is None:
@@ -166,7 +185,7 @@ def _witness(schedule: str | None, verdict: Verdict, plan: Mapping[str, Any]) ->
         if schedule in (witness.id, witness.encoded):
             return witness
     if "." in schedule:
-        return decode_witness(schedule, plan)
+        return decode_witness(schedule, None if is_open(plan) else flatten(plan))
     ids = ", ".join(witness.id for witness in known)
     raise ReplayError(
         f"no witness {shorten(schedule)} in the verdict {verdict.outcome.value}",
@@ -174,9 +193,10 @@ def _witness(schedule: str | None, verdict: Verdict, plan: Mapping[str, Any]) ->
     )
 
 
-def _announce(verdict: Verdict, witness: Witness | None) -> str:
+def _announce(verdict: Verdict, witness: Witness | None, backend: str) -> str:
     what = "the whole plan" if witness is None else f"witness {witness.id}"
-    return f"verdict {verdict.outcome.value} under model {verdict.model}; replaying {what} on gloo"
+    outcome = f"verdict {verdict.outcome.value} under model {verdict.model}"
+    return f"{outcome}; replaying {what} on {backend}"
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:

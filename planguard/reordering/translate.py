@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
+from planguard.reordering.settled import note
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -107,7 +108,7 @@ def _witness(ordered: Ordered, witness: Witness | None) -> Witness | None:
     pairs = [item.split(".") for item in witness.encoded.split("/") if item]
     mapped = [place(int(rank), int(action)) for rank, action in pairs]
     encoded = "/".join(f"{rank}.{action}" for rank, action in mapped)
-    return replace(
+    moved = replace(
         witness,
         id=hashlib.sha256(encoded.encode()).hexdigest()[:4],
         encoded=encoded,
@@ -117,3 +118,5 @@ def _witness(ordered: Ordered, witness: Witness | None) -> Witness | None:
         blocked=tuple(place(*at) for at in witness.blocked),
         actions=tuple(sorted(place(*at) for at in witness.actions)),
     )
+    note(witness, moved, ordered)
+    return moved

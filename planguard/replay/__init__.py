@@ -1,36 +1,56 @@
-"""The witness on real processes: write a torch.distributed script, run it on gloo, compare."""
+"""The witness on real processes: write a torch.distributed script, run it, compare.
+
+The package is also the function of that name: ``planguard.replay(plan, verdict.witness)`` plays a
+witness, ``planguard.replay.pool`` is the module that plays many.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import UsageError
+from planguard.errors import ReplayError, UsageError
 from planguard.replay.flat import obstacles
 from planguard.replay.launch import run_script
 from planguard.replay.program import Script, write_script
-from planguard.replay.report import RankState, ReplayResult, judge, rank_states, transcript
+from planguard.replay.report import (
+    RankState,
+    ReplayResult,
+    as_written,
+    judge,
+    rank_states,
+    transcript,
+)
 from planguard.replay.schedule import decode_witness
 from planguard.replay.selection import keep
+from planguard.replay.settle import Playable, is_fixed, settle
+from planguard.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from planguard.plan.plan import Plan
     from planguard.verdict import Witness
 
 __all__ = [
+    "Playable",
     "RankState",
     "ReplayResult",
     "Script",
+    "concluded",
     "decode_witness",
+    "load_plan",
+    "play",
+    "playable_of",
     "replay",
     "transcript",
     "write_script",
 ]
-BACKENDS = ("gloo",)
+BACKENDS = ("gloo", "nccl")
 
 
 def replay(
-    plan: Mapping[str, Any],
+    plan: Any,
     witness: Witness | None = None,
     backend: str = "gloo",
     timeout: float = 10.0,
@@ -40,30 +60,168 @@ def replay(
 ) -> ReplayResult:
     """Play a plan, or a witness of it, with one process per rank and report what happens.
 
-    Everything that is started here has ended when this returns or raises.
+    Everything that is started here has ended when this returns or raises. What a plan leaves open
+    (orders, branches, flushes of fused buffers) is played as the witness has it; without a witness
+    ``delay_seed`` picks one way of many.
 
     Args:
-        plan: A flat plan (``planguard.plan/1`` without templates, families and repeats).
-        witness: Only its actions are played, and its blocked ranks are the prediction.
-        backend: Backend of torch.distributed; ``gloo``.
+        plan: A ``Plan``, a path of a plan file, a decoded plan document, or a ``Verdict`` on a plan
+            that was read from a file.
+        witness: Only its actions are played, and its blocked ranks are the prediction; the witness
+            of the verdict if None and ``plan`` is one.
+        backend: Backend of torch.distributed: ``gloo``, or ``nccl`` with one GPU per rank.
         timeout: Seconds without progress of any rank after which the run counts as stuck.
-        delay_seed: Seed of random delays before the actions.
+        delay_seed: Seed of random delays before the actions, and of picks.
         model: Execution model of the verdict; it explains why a prediction may not come true.
 
     Raises:
-        ReplayError: The plan is not flat, does not fit the witness, or the processes do not start.
-        UsageError: The backend is not known.
+        PlanError: The plan cannot be read.
+        ReplayError: The plan does not fit the witness, or the processes do not start.
+        UsageError: The backend is not known, or there are not enough GPUs for it.
+    """
+    if isinstance(plan, Verdict):
+        witness, model = witness or plan.witness, model or plan.model
+        plan = _file_of(plan)
+    way = playable_of(plan, witness, model, delay_seed)
+    return play(way, backend, timeout, delay_seed, model=model)
+
+
+def playable_of(
+    plan: Any, witness: Witness | None = None, model: str | None = None, seed: int | None = None
+) -> Playable:
+    """Return the fixed plan that a replay plays.
+
+    Args:
+        plan: What ``replay`` accepts, verdicts aside.
+        witness: A witness of a verdict on it, or a schedule.
+        model: Execution model of the verdict.
+        seed: Seed of what is picked where there is no witness.
+
+    Raises:
+        PlanError: The plan cannot be read.
+        ReplayError: The witness does not fit the plan.
+    """
+    if isinstance(plan, Mapping) and "ranks" in plan and is_fixed(plan):
+        return Playable(plan, witness)
+    return settle(load_plan(plan), witness, model, seed)
+
+
+def play(
+    way: Playable,
+    backend: str = "gloo",
+    timeout: float = 10.0,
+    delay_seed: int | None = None,
+    *,
+    model: str | None = None,
+) -> ReplayResult:
+    """Play one way to run a plan; the arguments are those of ``replay``.
+
+    Raises:
+        ReplayError: The processes do not start.
+        UsageError: The backend is not known, or there are not enough GPUs for it.
     """
     if backend not in BACKENDS:
-        raise UsageError(f"no replay on backend {backend}", hint="choose gloo")
-    reasons = obstacles(keep(plan, witness), plan)
+        raise UsageError(f"no replay on backend {backend}", hint="choose gloo or nccl")
+    reasons = obstacles(keep(way.flat, way.witness), way.flat, backend)
     if reasons:
         reason = f"not reproducible on this backend: {'; '.join(reasons)}"
         return ReplayResult((), reproduced=False, reason=reason, backend=backend)
-    script = write_script(plan, witness)
+    script = write_script(way.flat, way.witness, places=way.places, backend=backend)
+    if backend == "nccl":
+        _require_gpus(len(script.ranks))
     observed = run_script(script.text, timeout=timeout, delay_seed=delay_seed)
+    return concluded(way, script, observed, backend, model=model)
+
+
+def concluded(
+    way: Playable,
+    script: Script,
+    observed: Mapping[str, Any],
+    backend: str = "gloo",
+    *,
+    model: str | None = None,
+) -> ReplayResult:
+    """Return what a run says about the prediction.
+
+    Args:
+        way: What was played.
+        script: The script of it.
+        observed: What the script reported.
+        backend: Backend of torch.distributed.
+        model: Execution model of the verdict.
+    """
     states = rank_states(observed)
-    reproduced, reason = judge(plan, witness, states, model)
-    return ReplayResult(
-        states, reproduced, reason, backend, round(observed["seconds"], 2), script.notes
-    )
+    reproduced, reason = judge(way.flat, way.witness, states, model, way.place)
+    seconds = round(observed["seconds"], 2)
+    notes = (*way.notes, *script.notes)
+    return ReplayResult(as_written(states, way.place), reproduced, reason, backend, seconds, notes)
+
+
+def load_plan(obj: Any) -> Plan:
+    """Read a plan: a ``Plan``, a document, the bytes or path of a file, or a planner's object.
+
+    Raises:
+        PlanError: It cannot be read.
+    """
+    from pathlib import Path
+
+    from planguard import registry
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.format import read
+    from planguard.plan.plan import Plan
+
+    if isinstance(obj, Plan):
+        return obj
+    if isinstance(obj, (dict, bytes)) or (
+        isinstance(obj, (str, Path)) and str(obj).endswith((".json", ".json.gz"))
+    ):
+        return read(obj)
+    return registry.sniff(obj).adapt(obj, PlanBuilder)
+
+
+def _file_of(verdict: Verdict) -> str:
+    if verdict.plan.file is None:
+        raise ReplayError(
+            "the verdict is on a plan that was not read from a file",
+            hint="give the plan and the witness: planguard.replay(plan, verdict.witness)",
+        )
+    return verdict.plan.file
+
+
+def _require_gpus(number: int) -> None:
+    """Refuse nccl where there are fewer GPUs than ranks: two ranks cannot share one.
+
+    Raises:
+        UsageError: There are too few.
+    """
+    try:
+        import torch
+    except ImportError as missing:
+        raise ReplayError(
+            "a replay needs torch", hint="install torch beside planguard"
+        ) from missing
+    found = torch.cuda.device_count()
+    if found < number:
+        raise UsageError(
+            f"backend nccl needs one GPU for each of the {number} ranks; this machine has {found}",
+            hint="replay on gloo, which needs none, or on a machine with more GPUs",
+        )
+
+
+class _CallableModule(ModuleType):
+    """A module that is called like the function of its name (docs/adr/0018-callable-modules.md)."""
+
+    def __call__(
+        self,
+        plan: Any,
+        witness: Witness | None = None,
+        backend: str = "gloo",
+        timeout: float = 10.0,
+        delay_seed: int | None = None,
+        *,
+        model: str | None = None,
+    ) -> ReplayResult:
+        return replay(plan, witness, backend, timeout, delay_seed, model=model)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -30,6 +30,7 @@ COLLECTIVES = frozenset(
     }
 )
 PASSED_OVER = frozenset({"compute", "host_sync", "event_record", "event_wait", "h2d", "d2h", "d2d"})
+BLOCKS = {"unordered": "body", "threads": "threads"}
 HANDLES = frozenset({"wait", "test", "drop"})
 PLAYED = (
     POINT_TO_POINT | COLLECTIVES | PASSED_OVER | HANDLES | {"batch", "new_group", "destroy", "exit"}
@@ -38,7 +39,6 @@ REASONS = {
     "scan": "scan exists only under MPI",
     "exscan": "exscan exists only under MPI",
     "probe": "probe exists only under MPI",
-    "threads": "host threads are interleaved at run time",
     "choice": "a branch is taken at run time",
 }
 
@@ -48,8 +48,8 @@ def flat_actions(body: list[Any]) -> Iterator[Action]:
     for item in body:
         if isinstance(item, list):
             yield from flat_actions(item)
-        elif item["op"] == "unordered":
-            yield from flat_actions(item["body"])
+        elif item["op"] in BLOCKS:
+            yield from flat_actions(item[BLOCKS[item["op"]]])
         else:
             yield item
 
@@ -89,30 +89,32 @@ def inner(action: Action) -> Iterator[Action]:
 
 
 def obstacles(
-    programs: Mapping[int, list[tuple[int, Action]]], plan: Mapping[str, Any]
+    programs: Mapping[int, list[tuple[int, Action]]],
+    plan: Mapping[str, Any],
+    backend: str = "gloo",
 ) -> list[str]:
-    """Say why these actions cannot be played on gloo; an empty list when they can."""
+    """Say why these actions cannot be played on a backend; an empty list when they can."""
     found: dict[str, None] = {}
     if plan.get("fusion"):
         found["fused buffers are filled and flushed at run time"] = None
     for kept in programs.values():
         for _, action in kept:
             for op in (action, *inner(action)):
-                reason = obstacle(op)
+                reason = obstacle(op, backend)
                 if reason:
                     found[reason] = None
     return list(found)
 
 
-def obstacle(action: Action) -> str | None:
-    """Say why one action cannot be played on gloo."""
+def obstacle(action: Action, backend: str = "gloo") -> str | None:
+    """Say why one action cannot be played on a backend."""
     op = action["op"]
+    if backend == "nccl" and op in POINT_TO_POINT and action.get("peer") == "any":
+        return "NCCL cannot receive from any source"
     if op not in PLAYED:
         return REASONS.get(op, f"{op} has no counterpart in torch.distributed")
     if op in POINT_TO_POINT and action.get("tag") == "any":
         return "gloo cannot receive with any tag"
-    if op == "wait" and action.get("mode", "all") != "all":
-        return "torch cannot wait for any or some of several handles"
     return None
 
 

@@ -97,3 +97,48 @@ def _partner(op: Op, place: int, mine: Sequence[Op], theirs: Sequence[Op]) -> in
     if label is not None and other.get("label") is not None:
         return NOBODY
     return int(other.get("serial", NOBODY))
+
+
+def drops_first(programs: Sequence[Sequence[Op]]) -> None:
+    """Hold back the partner of every dropped message until the handle is gone, where that can be.
+
+    A handle that dies before its match poisons the pair; after it, nothing happens. ``after`` on an
+    operation names the process and how many of its actions are to end first; it gives way when
+    nothing moves, so that it never makes a hang of its own.
+    """
+    for process, program in enumerate(programs):
+        started: dict[str, Op] = {}
+        for number, op in enumerate(program):
+            if op["op"] != "drop":
+                if isinstance(op.get("work"), str):
+                    started[op["work"]] = op
+                continue
+            for name in op["works"]:
+                for message in _messages(started.get(name, {})):
+                    for other in _meets(programs, process, message):
+                        other.setdefault("after", []).append((process, number + 1))
+
+
+def _messages(op: Op) -> list[Op]:
+    return [one for one in op.get("ops", (op,)) if one.get("op") in ("send", "recv")]
+
+
+def _meets(programs: Sequence[Sequence[Op]], process: int, message: Op) -> list[Op]:
+    """Return the action with the message at the same position of the channel on the other side."""
+    peer = message["peer"]
+    if peer is None:
+        return []
+    other = "recv" if message["op"] == "send" else "send"
+
+    def channel(program: Sequence[Op], kind: str, peer: int) -> list[tuple[Op, Op]]:
+        key = kind, peer, message["group"], message.get("tag", 0)
+        return [
+            (op, one)
+            for op in program
+            for one in _messages(op)
+            if (one["op"], one["peer"], one["group"], one.get("tag", 0)) == key
+        ]
+
+    mine = channel(programs[process], message["op"], peer)
+    place = next(number for number, (_, one) in enumerate(mine) if one is message)
+    return [op for op, _ in channel(programs[peer], other, process)[place : place + 1]]

@@ -18,7 +18,7 @@ from planguard.replay.selection import MOST_PROCESSES, keep, select
 from planguard.replay.translation import Translation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from planguard.replay.flat import Action
     from planguard.replay.matching import Op
@@ -45,7 +45,12 @@ class Script:
 
 
 def write_script(
-    plan: Mapping[str, Any], witness: Witness | None = None, limit: int = MOST_PROCESSES
+    plan: Mapping[str, Any],
+    witness: Witness | None = None,
+    limit: int = MOST_PROCESSES,
+    *,
+    places: Sequence[Sequence[int]] | None = None,
+    backend: str = "gloo",
 ) -> Script:
     """Return the script that plays a flat plan, or only what a witness keeps of it.
 
@@ -53,106 +58,118 @@ def write_script(
         plan: A flat plan (``planguard.plan/1`` without templates, families and repeats).
         witness: Its ``actions`` are played; its ``blocked`` are the prediction.
         limit: Most processes to start.
+        places: Per rank, how the plan as written numbers its actions; None when it is this one.
+        backend: Backend of torch.distributed: ``gloo`` or ``nccl``.
 
     Raises:
-        ReplayError: The plan is not flat, does not fit the witness, or cannot be played on gloo.
+        ReplayError: The plan is not flat, does not fit the witness, or cannot be played.
     """
-    reasons = obstacles(keep(plan, witness), plan)
+    reasons = obstacles(keep(plan, witness), plan, backend)
     if reasons:
         raise ReplayError(
-            f"gloo cannot play this plan: {'; '.join(reasons)}",
+            f"{backend} cannot play this plan: {'; '.join(reasons)}",
             hint="replay a plan or a witness without these actions",
         )
     selection = select(plan, witness, limit)
-    translation = Translation(plan, selection)
+    translation = Translation(plan, selection, places)
     notes = translation.notes()
-    text = _render(plan, witness, selection, translation.programs, notes)
-    return Script(text, selection.ranks, notes)
+    shown = _Shown(plan, witness, selection, translation.programs, notes, places, backend)
+    return Script(shown.text(), selection.ranks, notes)
 
 
-def _render(
-    plan: Mapping[str, Any],
-    witness: Witness | None,
-    selection: Selection,
-    programs: list[list[Op]],
-    notes: tuple[str, ...],
-) -> str:
-    name = shorten(plan.get("name") or "a plan", 60).replace('"', "'").replace("\\", "/")
-    title = f"{name}, witness {witness.id}" if witness is not None else name
-    imports, bodies = _sources()
-    return "\n".join(
-        [
+@dataclass(frozen=True)
+class _Shown:
+    """What a script says and plays."""
+
+    plan: Mapping[str, Any]
+    witness: Witness | None
+    selection: Selection
+    programs: list[list[Op]]
+    notes: tuple[str, ...]
+    places: Sequence[Sequence[int]] | None
+    backend: str
+
+    @property
+    def title(self) -> str:
+        """Name of the plan and of the witness, fit for a docstring."""
+        name = shorten(self.plan.get("name") or "a plan", 60).replace('"', "'").replace("\\", "/")
+        return f"{name}, witness {self.witness.id}" if self.witness is not None else name
+
+    @property
+    def predicted(self) -> list[tuple[int, int]]:
+        """Rank and action, as the plan numbers it, of every rank that is to get stuck."""
+        blocked = self.witness.blocked if self.witness is not None else ()
+        return [
+            (rank, at if self.places is None else self.places[rank][at]) for rank, at in blocked
+        ]
+
+    def text(self) -> str:
+        """Return the script."""
+        imports, bodies = _sources()
+        head = [
             "#!/usr/bin/env python3",
-            _docstring(title, witness, selection, notes),
+            *self._docstring(),
             "",
             "from __future__ import annotations",
-            "",
-            *imports,
-            "",
-            "Op = dict[str, Any]",
-            "",
-            _data(plan, title, witness, selection, programs),
-            *bodies,
         ]
-    )
+        kinds = ["Op = dict[str, Any]", ""]
+        return "\n".join([*head, "", *imports, "", *kinds, *self._data(), *bodies])
 
-
-def _docstring(
-    title: str, witness: Witness | None, selection: Selection, notes: tuple[str, ...]
-) -> str:
-    """Return the head of the script: what it is, how to run it, who plays whom."""
-    lines = [
-        f'"""Replay of {title} on torch.distributed with the gloo backend.',
-        "",
-        "Written by PlanGuard. It needs Python 3.11 and torch only, starts one process per rank on",
-        "this machine, and ends by itself:",
-        "",
-        "    python THIS_FILE --timeout 10",
-        "",
-    ]
-    if witness is not None and witness.blocked:
-        stuck = ", ".join(f"r{rank}#{action}" for rank, action in witness.blocked[:16])
-        lines += [f"Expected to get stuck: {stuck} (rank and index of the action in its program)."]
-    lines += [f"Process {p} plays rank {rank}." for p, rank in enumerate(selection.ranks[:64])]
-    return "\n".join([*lines, *notes, '"""'])
-
-
-def _data(
-    plan: Mapping[str, Any],
-    title: str,
-    witness: Witness | None,
-    selection: Selection,
-    programs: list[list[Op]],
-) -> str:
-    """Return the plan as Python data, one action per line."""
-    blocked = witness.blocked if witness is not None else ()
-    lines = [
-        f"TITLE: str = {title!r}",
-        "# Process p plays rank RANKS[p] of the plan.",
-        f"RANKS: list[int] = {list(selection.ranks)!r}",
-        "# Members of every process group, as process numbers in group order.",
-        "GROUPS: dict[str, list[int]] = {",
-        *(f"    {name!r}: {list(members)!r}," for name, members in selection.groups.items()),
-        "}",
-        "# Groups that every process creates before the first action, in this order.",
-        f"CREATED_FIRST: list[str] = {list(selection.created_first)!r}",
-        "# (rank, action) pairs in which PlanGuard expects the run to be stuck.",
-        f"PREDICTED: list[tuple[int, int]] = {[tuple(pair) for pair in blocked]!r}",
-        "# Look at the data of what is still under way at the end of a program.",
-        f"DRAIN: bool = {witness is not None and witness.end == 'mismatch'}",
-        "# One list per process. at: index of the action in its rank program; nbytes: size played",
-        "# here; serial: the number its data carry; expect: serial of the data that must arrive.",
-        "PROGRAMS: list[list[Op]] = [",
-    ]
-    all_actions = rank_programs(plan)
-    for process, program in enumerate(programs):
-        rank = selection.ranks[process]
-        lines.append(f"    [  # process {process}: rank {rank}")
-        lines += [
-            f"        {_literal(op)},{_source(all_actions[rank][op['at']])}" for op in program
+    def _docstring(self) -> list[str]:
+        """Return the head of the script: what it is, how to run it, who plays whom."""
+        ranks = self.selection.ranks
+        lines = [
+            f'"""Replay of {self.title} on torch.distributed with the {self.backend} backend.',
+            "",
+            "Written by PlanGuard. It needs Python 3.11 and torch, starts one process per rank",
+            "on this machine, and ends by itself:",
+            "",
+            "    python THIS_FILE --timeout 10",
+            "",
         ]
-        lines.append("    ],")
-    return "\n".join([*lines, "]", ""])
+        if self.predicted:
+            stuck = ", ".join(f"r{rank}#{action}" for rank, action in self.predicted[:16])
+            lines += [
+                f"Expected to get stuck: {stuck} (rank and index of the action in its program)."
+            ]
+        lines += [f"Process {p} plays rank {rank}." for p, rank in enumerate(ranks[:64])]
+        return [*lines, *self.notes, '"""']
+
+    def _data(self) -> list[str]:
+        """Return the plan as Python data, one action per line."""
+        groups = self.selection.groups.items()
+        drain = self.witness is not None and self.witness.end == "mismatch"
+        lines = [
+            f"TITLE: str = {self.title!r}",
+            "# Backend of torch.distributed.",
+            f"BACKEND: str = {self.backend!r}",
+            "# Process p plays rank RANKS[p] of the plan.",
+            f"RANKS: list[int] = {list(self.selection.ranks)!r}",
+            "# Members of every process group, as process numbers in group order.",
+            "GROUPS: dict[str, list[int]] = {",
+            *(f"    {name!r}: {list(members)!r}," for name, members in groups),
+            "}",
+            "# Groups that every process creates before the first action, in this order.",
+            f"CREATED_FIRST: list[str] = {list(self.selection.created_first)!r}",
+            "# (rank, action) pairs in which PlanGuard expects the run to be stuck.",
+            f"PREDICTED: list[tuple[int, int]] = {self.predicted!r}",
+            "# Look at the data of what is still under way at the end of a program.",
+            f"DRAIN: bool = {drain}",
+            "# One list per process. at: index of the action in what is played; place: its index",
+            "# in the plan, if that is another; nbytes: size played here; serial: the number its",
+            "# data carry; expect: serial of the data that must arrive; after: what others finish",
+            "# first, if they can.",
+            "PROGRAMS: list[list[Op]] = [",
+        ]
+        all_actions = rank_programs(self.plan)
+        for process, program in enumerate(self.programs):
+            rank = self.selection.ranks[process]
+            lines.append(f"    [  # process {process}: rank {rank}")
+            for op in program:
+                source = "" if op["op"] == "threads" else _source(all_actions[rank][op["at"]])
+                lines.append(f"        {_literal(op)},{source}")
+            lines.append("    ],")
+        return [*lines, "]", ""]
 
 
 def _literal(op: Op) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal as signals
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,11 @@ from planguard.errors import shorten
 from planguard.replay.flat import rank_programs, started
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from planguard.verdict import Witness
+
+    Place = Callable[[int, int], int]
 
 FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>\S+)')
 
@@ -33,6 +35,7 @@ class RankState:
         seconds: Time since its last progress.
         error: Text of the exception, or what the dying process printed.
         signal: Number of the signal that ended the process.
+        inside: All actions begun and not ended; more than one with host threads.
         mismatches: ``(action, complaint)`` for received data that are not what the plan means.
         stack: Python stack of a stuck rank, innermost call first.
     """
@@ -45,6 +48,7 @@ class RankState:
     seconds: float = 0.0
     error: str = ""
     signal: int | None = None
+    inside: tuple[int, ...] = ()
     mismatches: tuple[tuple[int, str], ...] = ()
     stack: tuple[str, ...] = ()
 
@@ -109,6 +113,7 @@ def rank_states(observed: Mapping[str, Any]) -> tuple[RankState, ...]:
                 seconds=entry["seconds"],
                 error=_last_words(entry["error"]),
                 signal=entry["signal"],
+                inside=tuple(action for action, _, _ in entry["inside"] if action >= 0),
                 mismatches=tuple((action, text) for action, text in entry["mismatches"]),
                 stack=tuple(entry["stack"]),
             )
@@ -116,11 +121,25 @@ def rank_states(observed: Mapping[str, Any]) -> tuple[RankState, ...]:
     return tuple(sorted(states, key=lambda state: state.rank))
 
 
+def as_written(states: tuple[RankState, ...], place: Place) -> tuple[RankState, ...]:
+    """Return states with the action numbers of the plan as written."""
+    return tuple(
+        replace(
+            state,
+            action=None if state.action is None else place(state.rank, state.action),
+            inside=tuple(place(state.rank, action) for action in state.inside),
+            mismatches=tuple((place(state.rank, at), text) for at, text in state.mismatches),
+        )
+        for state in states
+    )
+
+
 def judge(
     plan: Mapping[str, Any],
     witness: Witness | None,
     states: tuple[RankState, ...],
     model: str | None,
+    place: Place = lambda _, action: action,
 ) -> tuple[bool, str]:
     """Say whether the run did what the witness predicts, and why not.
 
@@ -129,17 +148,19 @@ def judge(
         witness: The prediction; None for a plan without one.
         states: What was seen.
         model: Execution model of the verdict, for the reasons.
+        place: Turns rank and action into the number that the plan as written gives the action.
     """
     bad = tuple(s for s in states if not s.ended or s.mismatches)
     if any(s.state == "late" for s in bad):
         return False, "not reproduced: the ranks were still moving when the replay was cut off"
     if witness is None or not (witness.blocked or witness.end == "mismatch"):
-        return bool(bad), f"seen: {_summary(bad)}" if bad else "every rank came to its end"
+        seen = f"seen: {_summary(bad, place)}"
+        return bool(bad), seen if bad else "every rank came to its end"
     if not bad:
         return False, f"not reproducible on this backend: {_why_not(plan, witness, model)}"
     if witness.end == "mismatch":
-        return True, f"reproduced: {_summary(bad)}"
-    return _compare(plan, witness, {s.rank: s for s in states}, bad)
+        return True, f"reproduced: {_summary(bad, place)}"
+    return _compare(plan, witness, {s.rank: s for s in states}, bad, place)
 
 
 def _compare(
@@ -147,15 +168,15 @@ def _compare(
     witness: Witness,
     states: Mapping[int, RankState],
     bad: tuple[RankState, ...],
+    place: Place,
 ) -> tuple[bool, str]:
     programs = rank_programs(plan)
     missing = []
     for rank, action in witness.blocked:
         if not _stuck_in(action, states.get(rank), programs[rank]):
-            missing.append(f"r{rank}#{action}")
-    places = ", ".join(
-        f"r{s.rank}#{s.action}" for s in bad if s.rank in {rank for rank, _ in witness.blocked}
-    )
+            missing.append(f"r{rank}#{place(rank, action)}")
+    blocked = {rank for rank, _ in witness.blocked}
+    places = ", ".join(_at(s, place) for s in bad if s.rank in blocked)
     if not missing:
         number = len(witness.blocked)
         if number == 1:
@@ -164,7 +185,7 @@ def _compare(
         return True, f"reproduced: {who} in the predicted actions ({places})"
     return False, (
         f"not reproduced: the run failed, but not in {', '.join(missing)} as predicted; "
-        f"seen: {_summary(bad)}"
+        f"seen: {_summary(bad, place)}"
     )
 
 
@@ -172,24 +193,31 @@ def _stuck_in(action: int, state: RankState | None, program: list[dict[str, Any]
     """Say whether a rank is stuck in an action, or in a wait for it."""
     if state is None or state.state != "stuck" or state.action is None:
         return False
-    return action == state.action or action in started(
-        list(enumerate(program)), program[state.action]
+    inside = {state.action, *state.inside}
+    return action in inside or any(
+        action in started(list(enumerate(program)), program[at]) for at in inside
     )
 
 
-def _summary(bad: tuple[RankState, ...]) -> str:
+def _at(state: RankState, place: Place) -> str:
+    at = state.action if state.action is None else place(state.rank, state.action)
+    return f"r{state.rank}#{at}"
+
+
+def _summary(bad: tuple[RankState, ...], place: Place) -> str:
     """Describe what went wrong, rank by rank, in one line."""
     parts = []
     for state in bad[:8]:
-        place = f"r{state.rank}#{state.action}"
+        where = _at(state, place)
         if state.mismatches:
-            parts.append(f"MISMATCH at r{state.rank}#{state.mismatches[0][0]}")
+            wrong = place(state.rank, state.mismatches[0][0])
+            parts.append(f"MISMATCH at r{state.rank}#{wrong}")
         elif state.state == "signal":
-            parts.append(f"{place} killed by {signal_name(state.signal)}")
+            parts.append(f"{where} killed by {signal_name(state.signal)}")
         elif state.state == "error":
-            parts.append(f"{place} failed: {shorten(state.error, 100)}")
+            parts.append(f"{where} failed: {shorten(state.error, 100)}")
         else:
-            parts.append(f"{place} stuck in {state.op}")
+            parts.append(f"{where} stuck in {state.op}")
     more = f", {len(bad) - 8} more" if len(bad) > 8 else ""
     return ", ".join(parts) + more
 

@@ -41,18 +41,32 @@ def encode_schedule(items: tuple[tuple[int, int], ...]) -> str:
     return "/".join(f"{rank}.{action}" for rank, action in items)
 
 
-def decode_witness(text: str, plan: Mapping[str, Any]) -> Witness:
+def decode_witness(text: str, plan: Mapping[str, Any] | None) -> Witness:
     """Turn an encoded schedule into a witness without a prediction.
 
     Args:
         text: Encoded schedule.
-        plan: The flat plan it belongs to.
+        plan: The flat plan it belongs to; None for a plan that leaves orders or branches open, in
+            which every order of actions may be a schedule.
 
     Raises:
         ReplayError: The text is no schedule, or an item is no action of the plan; the message lists
             the actions that could come at that step.
     """
     items = parse_schedule(text)
+    if plan is not None:
+        _check(items, plan)
+    encoded = encode_schedule(items)
+    return Witness(
+        id=hashlib.sha256(encoded.encode()).hexdigest()[:4],
+        encoded=encoded,
+        minimal=False,
+        steps=tuple(WitnessStep(k, r, a, "issue") for k, (r, a) in enumerate(items, 1)),
+        actions=tuple(sorted(items)),
+    )
+
+
+def _check(items: tuple[tuple[int, int], ...], plan: Mapping[str, Any]) -> None:
     programs = rank_programs(plan)
     reached = dict.fromkeys(programs, -1)
     reordered = reorderable_ranks(plan)
@@ -64,14 +78,6 @@ def decode_witness(text: str, plan: Mapping[str, Any]) -> Witness:
                 hint=f"available at step {step}: {_available(reached, programs, rank)}",
             )
         reached[rank] = max(reached[rank], action)
-    encoded = encode_schedule(items)
-    return Witness(
-        id=hashlib.sha256(encoded.encode()).hexdigest()[:4],
-        encoded=encoded,
-        minimal=False,
-        steps=tuple(WitnessStep(k, r, a, "issue") for k, (r, a) in enumerate(items, 1)),
-        actions=tuple(sorted(items)),
-    )
 
 
 def _why(rank: int, action: int, programs: Mapping[int, list[Any]]) -> str:

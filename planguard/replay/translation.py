@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import shorten
 from planguard.replay import flat
-from planguard.replay.matching import Op, annotate
+from planguard.replay.matching import Op, annotate, drops_first
 from planguard.replay.sizes import WIDTH, Scale, action_bytes, action_dtype, scale_sizes
 
 if TYPE_CHECKING:
@@ -30,9 +30,15 @@ class Translation:
     Args:
         plan: A flat plan.
         selection: What is played.
+        places: Per rank, how the plan as written numbers its actions; None when it is this one.
     """
 
-    def __init__(self, plan: Mapping[str, Any], selection: Selection) -> None:
+    def __init__(
+        self,
+        plan: Mapping[str, Any],
+        selection: Selection,
+        places: Sequence[Sequence[int]] | None = None,
+    ) -> None:
         self.tensors = plan.get("tensors", {})
         self.groups = selection.groups
         self.process = {rank: number for number, rank in enumerate(selection.ranks)}
@@ -41,9 +47,19 @@ class Translation:
         self.stand_ins: set[str] = set()
         self.serial = 1
         self.loose = False
-        self.programs = [self._program(program) for program in selection.programs]
+        pairs = zip(selection.ranks, selection.programs, strict=True)
+        self.programs = [
+            self._program(program, None if places is None else places[rank])
+            for rank, program in pairs
+        ]
         annotate([list(_communications(program)) for program in self.programs], self.groups)
         self._guess_unknown_sizes()
+        drops_first(self.programs)
+        self._uncheck_races(plan)
+        self.programs = [
+            self._in_threads(plan, rank, program)
+            for rank, program in zip(selection.ranks, self.programs, strict=True)
+        ]
 
     def _scale(self) -> Scale:
         """Choose one scale for all sizes, by the memory that all processes need together."""
@@ -80,14 +96,67 @@ class Translation:
         width = element_width(dtype, size, sum(splits))
         return [splits[seat] * width for seat in seats]
 
-    def _program(self, program: Sequence[tuple[int, Action]]) -> list[Op]:
+    def _program(
+        self, program: Sequence[tuple[int, Action]], places: Sequence[int] | None
+    ) -> list[Op]:
         self.bound: set[str] = set()
+        self.ids: set[str] = set()
+        needed = {name for _, action in program for name in action.get("deps", ())}
         found = []
         for at, action in program:
-            found.append(self.action(at, action))
+            op = self.action(at, action)
+            if places is not None and places[at] != at:
+                for each in (op, *op.get("ops", ())):
+                    each["place"] = places[at]
+            found.append(op)
             if action["op"] not in flat.HANDLES and "work" in action:
                 self.bound.add(action["work"])
+            is_communication = action["op"] in COMMUNICATIONS | {"batch"}
+            if is_communication and action.get("id") in needed:
+                op["id"] = action["id"]
+                self.ids.add(action["id"])
         return found
+
+    def _uncheck_races(self, plan: Mapping[str, Any]) -> None:
+        """Do not judge the data of groups that host threads use: who meets whom is up to them."""
+        raced: set[str] = set()
+        for rank in self.selection.ranks:
+            for item in plan["ranks"][str(rank)]["actions"]:
+                if not isinstance(item, list) and item["op"] == "threads":
+                    issued = flat.flat_actions(item["threads"])
+                    raced |= {op.get("group", "world") for a in issued for op in flat.inner(a)}
+        for program in self.programs:
+            for op in _communications(program):
+                if op.get("group") in raced and "label" not in op:
+                    for each in (op, *op.get("ops", ())):
+                        each["unchecked"] = True
+
+    def _in_threads(self, plan: Mapping[str, Any], rank: int, program: list[Op]) -> list[Op]:
+        """Put the operations of host threads back into their threads."""
+        by_place = {op["at"]: op for op in program}
+        count = 0
+
+        def placed(items: list[Any]) -> list[Op]:
+            nonlocal count
+            found: list[Op] = []
+            for item in items:
+                if isinstance(item, list):
+                    found += placed(item)
+                elif item["op"] == "threads":
+                    threads = [placed(thread) for thread in item["threads"]]
+                    found.append({"at": -1, "op": "threads", "threads": threads})
+                elif item["op"] == "unordered":
+                    found += placed(item["body"])
+                else:
+                    if count in by_place:
+                        found.append(by_place[count])
+                    count += 1
+            return found
+
+        actions = plan["ranks"][str(rank)]["actions"]
+        if not any(not isinstance(a, list) and a["op"] == "threads" for a in actions):
+            return program
+        return placed(actions)
 
     def _handles(self, action: Action) -> list[str]:
         """Return the handles an action names; a witness may have left out what starts them."""
@@ -100,16 +169,23 @@ class Translation:
         """Translate one action of a rank program."""
         name = action["op"]
         text = describe(action)
+        op: Op
+        needed = [dep for dep in action.get("deps", ()) if dep in self.ids]
+        if name == "compute" and needed:
+            return {"at": at, "text": text, "op": "look", "name": name, "ids": needed}
         if name in flat.PASSED_OVER:
             return {"at": at, "text": text, "op": "nothing", "name": name}
         if name == "batch":
             inner = [self.operation(at, member) for member in action["ops"]]
             for number, member in enumerate(inner):
                 member.update({"member": number, "async": True})
-            op: Op = {"at": at, "text": text, "op": name, "ops": inner}
+            op = {"at": at, "text": text, "op": name, "ops": inner}
             return _with_handle(op, action, asynchronous="work" in action)
         if name in flat.HANDLES:
-            return {"at": at, "text": text, "op": name, "works": self._handles(action)}
+            op = {"at": at, "text": text, "op": name, "works": self._handles(action)}
+            if name == "wait" and action.get("mode", "all") != "all":
+                op["first"] = True
+            return op
         if name in ("new_group", "destroy", "exit"):
             return {"at": at, "text": text, "op": name, **_group(action)}
         op = {"at": at, "text": text, **self.operation(at, action)}

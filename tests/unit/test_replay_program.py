@@ -243,7 +243,6 @@ def test_what_is_not_flat_is_refused():
     ("action", "reason"),
     [
         ({"op": "scan", "count": 1}, "only under MPI"),
-        ({"op": "wait", "work": ["a"], "mode": "any"}, "any or some"),
         ({"op": "irecv", "peer": 1, "tag": "any"}, "any tag"),
         ({"op": "choice", "name": "c", "branches": []}, "at run time"),
     ],

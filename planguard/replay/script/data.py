@@ -7,6 +7,8 @@ from typing import Any
 Op = dict[str, Any]
 
 TITLE: str = "head-to-head send"
+# Backend of torch.distributed.
+BACKEND: str = "gloo"
 # Process p plays rank RANKS[p] of the plan.
 RANKS: list[int] = [0, 1]
 # Members of every process group, as process numbers in group order.
@@ -17,8 +19,9 @@ CREATED_FIRST: list[str] = []
 PREDICTED: list[tuple[int, int]] = [(0, 0), (1, 0)]
 # Look at the data of what is still under way at the end of a program.
 DRAIN: bool = False
-# One list per process. at: index of the action in its rank program; nbytes: size played here;
-# serial: the number its data carry; expect: serial of the data that must arrive.
+# One list per process. at: index of the action in what is played; place: its index in the plan, if
+# that is another; nbytes: size played here; serial: the number its data carry; expect: serial of
+# the data that must arrive; after: what other processes finish first, if they can.
 PROGRAMS: list[list[Op]] = [
     [
         {

@@ -10,6 +10,7 @@ when the watcher is gone, however the watcher died.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import json
 import os
@@ -27,13 +28,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.replay.script.actions import Rank
-from planguard.replay.script.data import DRAIN, PREDICTED, PROGRAMS, RANKS, TITLE
+from planguard.replay.script.data import BACKEND, DRAIN, PREDICTED, PROGRAMS, RANKS, TITLE, Op
 
 if TYPE_CHECKING:
     import torch
 
 SETUP_LIMIT = 120.0
 LONGEST_DELAY = 0.02
+# An action that is held back for others goes on when nothing has moved for so long.
+HELD = 0.25
+# The watcher decides what is stuck: neither NCCL's watchdog nor its monitor may act before it.
+BLOCKING = {
+    "TORCH_NCCL_BLOCKING_WAIT": "1",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_ENABLE_MONITORING": "0",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+}
 OVER = ("done", "exited", "error", "signal")
 
 
@@ -43,6 +53,8 @@ class State:
 
     ``state`` is setup, ready, running, done, exited, error or signal, and in the end stuck (inside
     an action, no progress anywhere for the whole timeout) or late (the run took too long).
+    ``inside`` are the actions begun and not ended, more than one with host threads; ``played``
+    counts those that ended; ``held`` is what the next action waits for, as (process, played).
     """
 
     rank: int
@@ -56,6 +68,9 @@ class State:
     signal: int | None = None
     mismatches: list[tuple[int, str]] = field(default_factory=list)
     tests: list[tuple[int, bool]] = field(default_factory=list)
+    inside: list[tuple[int, str, str]] = field(default_factory=list)
+    played: int = 0
+    held: list[list[int]] = field(default_factory=list)
     stack: list[str] = field(default_factory=list)
 
 
@@ -79,36 +94,37 @@ def be_rank(me: int, leash: int, report: int, folder: Path, seed: int | None) ->
     def tell(event: str, *details: object) -> None:
         os.write(report, (json.dumps([event, *details]) + "\n").encode())
 
-    started = threading.Event()
-    threading.Thread(target=obey_leash, args=(leash, started), daemon=True).start()
-    at: int | None = None
+    go = threading.Semaphore(0)
+    threading.Thread(target=obey_leash, args=(leash, go), daemon=True).start()
+    delay = random.Random(f"{seed}:{me}") if seed is not None else None  # noqa: S311
+
+    def pause(op: Op) -> None:
+        if "after" in op:
+            tell("held", op["after"])
+            go.acquire()
+        if delay is not None:
+            time.sleep(delay.uniform(0.0, LONGEST_DELAY))
+
     try:
-        rank = Rank(me, tell)
+        rank = Rank(me, tell, pause)
         rank.connect(str(folder / "store"))
         tell("ready")
-        started.wait()
-        delay = random.Random(f"{seed}:{me}") if seed is not None else None  # noqa: S311
-        for op in PROGRAMS[me]:
-            at = op["at"]
-            tell("start", at, op.get("name", op["op"]), op["text"])
-            if delay is not None:
-                time.sleep(delay.uniform(0.0, LONGEST_DELAY))
-            rank.play(op)
-            tell("done", at)
+        go.acquire()
+        rank.run(PROGRAMS[me])
         if DRAIN:
             rank.drain()
         tell("end")
     except BaseException as problem:  # noqa: BLE001 - the report says what it was
         traceback.print_exc()
-        tell("error", at, f"{type(problem).__name__}: {problem}"[:2000])
+        tell("error", f"{type(problem).__name__}: {problem}"[:2000])
     threading.Event().wait()
     os._exit(0)
 
 
-def obey_leash(leash: int, started: threading.Event) -> None:
-    """Start when told to; die when the watcher is gone."""
+def obey_leash(leash: int, go: threading.Semaphore) -> None:
+    """Go on when told to; die when the watcher is gone."""
     while os.read(leash, 1):
-        started.set()
+        go.release()
     os._exit(1)
 
 
@@ -173,11 +189,35 @@ class Watcher:
                 os.write(self.leashes[state.process], b"g")
         while any(s.state == "running" for s in self.states):
             now = time.monotonic()
-            if now - self.moved > self.timeout or now - begin > self.ceiling:
+            if (self.is_still(now) and not self.release(now)) or now - begin > self.ceiling:
                 break
-            self.listen(min(0.2, self.timeout / 4))
+            self.release(now)
+            held = any(s.held for s in self.states)
+            self.listen(min(0.05 if held else 0.2, self.timeout / 4))
         self.judge()
         return time.monotonic() - begin
+
+    def is_still(self, now: float) -> bool:
+        """Say whether no rank has moved for the whole timeout, or is about to."""
+        running = (self.pids[s.process] for s in self.states if s.state == "running")
+        return now - self.moved > self.timeout and not any(map(is_busy, running))
+
+    def release(self, now: float) -> bool:
+        """Let go on whose turn it is: others came as far as wanted, or nobody moves any more."""
+        found = False
+        for state in self.states:
+            if not state.held or state.state != "running":
+                continue
+            ready = all(
+                self.states[process].played >= count or self.states[process].state in OVER
+                for process, count in state.held
+            )
+            if ready or (now - self.moved > HELD and not found):
+                state.held = []
+                found = True
+                os.write(self.leashes[state.process], b"g")
+                self.moved = time.monotonic()
+        return found
 
     def judge(self) -> None:
         """Name the ranks that have not ended."""
@@ -190,8 +230,11 @@ class Watcher:
             elif state.state == "running":
                 state.state = "stuck" if still else "late"
                 os.kill(self.pids[state.process], signal.SIGUSR1)
-        if any(state.state in ("stuck", "late") for state in self.states):
-            time.sleep(0.5)
+        limit = now + 0.5
+        while time.monotonic() < limit and not all(
+            self.stack(s.process) for s in self.states if s.state in ("stuck", "late")
+        ):
+            time.sleep(0.02)
         for state in self.states:
             if state.state in ("stuck", "late"):
                 state.stack = self.stack(state.process)
@@ -225,13 +268,21 @@ class Watcher:
         if event == "ready":
             state.state = "ready"
         elif event == "start":
-            state.action, state.op, state.text = details
+            state.inside.append((details[0], details[1], details[2]))
+            state.action, state.op, state.text = state.inside[-1]
+        elif event == "done":
+            state.played += 1
+            state.inside = [entry for entry in state.inside if entry[0] != details[0]]
+            if state.inside:
+                state.action, state.op, state.text = state.inside[-1]
+        elif event == "held":
+            state.held = details[0]
         elif event == "mismatch":
             state.mismatches.append((details[0], details[1]))
         elif event == "test":
             state.tests.append((details[0], details[1]))
         elif event == "error":
-            state.state, state.error = "error", details[1]
+            state.state, state.error = "error", details[0]
         elif event in ("end", "exit"):
             state.state = "done" if event == "end" else "exited"
 
@@ -257,6 +308,19 @@ class Watcher:
         self.pids.clear()
 
 
+def is_busy(pid: int) -> bool:
+    """Say whether a process runs or waits for a processor: it is slow, not stuck.
+
+    Only its main thread counts: after a dropped receive gloo's own thread spins for ever.
+    """
+    if BACKEND == "nccl":
+        return False  # a host that polls for a GPU is always busy
+    with contextlib.suppress(OSError):
+        status = Path(f"/proc/{pid}/stat").read_text()
+        return status.rpartition(")")[2].split()[0] == "R"
+    return False
+
+
 # ---- command line ----------------------------------------------------------------------------
 
 
@@ -274,6 +338,12 @@ def watch_caller() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def place_at(state: State) -> int | None:
+    """Return the index in the plan of the action that a rank began last."""
+    played = [op for op in PROGRAMS[state.process] if op["at"] == state.action]
+    return played[0].get("place", state.action) if played else state.action
+
+
 def show(states: list[State]) -> None:
     """Print one line per rank and whatever was wrong."""
     for state in states:
@@ -285,7 +355,7 @@ def show(states: list[State]) -> None:
             print(f"             MISMATCH {complaint}")
         if state.error:
             print(f"             {state.error.splitlines()[-1]}")
-    stuck = [f"r{s.rank}#{s.action}" for s in states if s.state == "stuck"]
+    stuck = [f"r{s.rank}#{place_at(s)}" for s in states if s.state == "stuck"]
     print("stuck:    ", ", ".join(stuck) or "none")
     print("predicted:", ", ".join(f"r{rank}#{action}" for rank, action in PREDICTED) or "none")
 
@@ -305,6 +375,11 @@ def main() -> int:
     """Run the plan once; return 1 if a rank is stuck, failed, or got wrong data."""
     args = arguments()
     os.environ.update(TORCH_DISTRIBUTED_DEBUG="OFF", OMP_NUM_THREADS="1")
+    if BACKEND == "nccl":
+        os.environ.update(BLOCKING)
+        if torch.cuda.device_count() < len(RANKS):
+            print(f"nccl needs one GPU per rank: {len(RANKS)}, not {torch.cuda.device_count()}")
+            return 2
     if sys.platform == "linux":
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)

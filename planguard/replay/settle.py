@@ -1,0 +1,243 @@
+"""One way to run a plan: what a witness shows, or one that a seed picks.
+
+A plan may leave orders, branches and the flushes of fused buffers open; processes can only run one
+way at a time. That way is a fixed plan, and its actions remember which action of the plan they are.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from planguard.engine import check_plan, has_kind
+from planguard.errors import ReplayError
+from planguard.execution.expand import expand
+from planguard.options import CheckOptions
+from planguard.plan.actions import Kind
+from planguard.plan.flatten import flatten
+from planguard.reordering.blocks import Block, take_apart
+from planguard.reordering.branches import AT, assigned, flat_tree, leaves, variables_of
+from planguard.reordering.buffers import UndecidedError, buffers_of
+from planguard.reordering.explorer import Ordered, put_in_order
+from planguard.reordering.fusion_agreement import agreements
+from planguard.reordering.fusion_play import play
+from planguard.reordering.fusion_rank import fused_rank
+from planguard.reordering.merge import merge
+from planguard.reordering.settled import recorded
+from planguard.reordering.strategy import label_movable
+from planguard.semantics.model import find_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from planguard.plan.plan import Plan
+    from planguard.reordering.settled import Settled
+    from planguard.verdict import Witness
+
+
+@dataclass(frozen=True)
+class Playable:
+    """A fixed plan to be played.
+
+    Attributes:
+        flat: The flat plan.
+        witness: What to play of it and what to expect, in its own action numbers.
+        places: Per rank, the action of the plan as written for every action; None when equal.
+        notes: What was picked, in sentences.
+    """
+
+    flat: Mapping[str, Any]
+    witness: Witness | None = None
+    places: Sequence[Sequence[int]] | None = None
+    notes: tuple[str, ...] = ()
+
+    def place(self, rank: int, action: int) -> int:
+        """Return the action of the plan as written."""
+        return action if self.places is None else self.places[rank][action]
+
+
+def is_fixed(plan: Mapping[str, Any]) -> bool:
+    """Say whether a mapping is a flat plan that can run in one way only."""
+    bodies = [body.get("actions") for body in plan.get("ranks", {}).values()]
+    if plan.get("fusion") or plan.get("mesh") or not all(map(str.isdecimal, plan["ranks"])):
+        return False
+    blocks = {"unordered", "choice", "threads", "repeat"}
+    return all(
+        body is not None and not any(isinstance(a, list) or a["op"] in blocks for a in body)
+        for body in bodies
+    )
+
+
+def is_open(plan: Plan) -> bool:
+    """Say whether a plan can run in several ways: orders, branches, flushes, or who meets whom."""
+    columns = expand(plan)
+    contested = columns.has_any_source or columns.has_any_tag or columns.has_wait_choice
+    return bool(columns.has_markers or contested or plan.fusion)
+
+
+def settle(
+    plan: Plan, witness: Witness | None, model: str | None = None, seed: int | None = None
+) -> Playable:
+    """Return what a witness shows of a plan; without one, what a seed picks.
+
+    Args:
+        plan: The plan, with whatever it leaves open.
+        witness: A witness of a verdict on it, or a schedule.
+        model: Execution model of the verdict.
+        seed: Seed of the picks; None takes first branches and written orders.
+
+    Raises:
+        ReplayError: The witness does not fit the plan, or the plan cannot be put in one order.
+    """
+    if witness is None:
+        return _picked(plan, seed)
+    if not is_open(plan):
+        return Playable(flatten(plan), witness)
+    options = CheckOptions(model=model or plan.model or "nccl")
+    with recorded() as record:
+        verdict = check_plan(plan, options)
+    for finding in verdict.findings:
+        known = finding.witness
+        if known is not None and known.encoded == witness.encoded and known.end == witness.end:
+            settled = record.settled(known)
+            return Playable(flatten(plan), witness) if settled is None else playable(settled)
+    return _scheduled(plan, expand(plan), witness)
+
+
+def playable(settled: Settled) -> Playable:
+    """Return the fixed plan of a witness as the replay plays it."""
+    return Playable(flatten(settled.plan), settled.witness, settled.actions)
+
+
+def _scheduled(plan: Plan, columns: Any, witness: Witness) -> Playable:
+    """Play the actions that a schedule names, in its order: branches and orders follow from it."""
+    if plan.fusion:
+        raise ReplayError(
+            "a schedule does not say which members of a fused buffer travel together",
+            hint="replay a witness of the verdict: planguard replay PLAN --schedule ID",
+        )
+    flat = flat_tree(plan, columns)
+    known = {
+        (rank, leaf[AT]): leaf
+        for rank in range(plan.world_size)
+        for leaf in leaves(flat["ranks"][str(rank)]["actions"])
+    }
+    named = [(step.rank, step.action) for step in witness.steps] + list(witness.actions)
+    order: dict[int, list[int]] = {rank: [] for rank in range(plan.world_size)}
+    for rank, action in dict.fromkeys(named):
+        if (rank, action) not in known:
+            raise ReplayError(
+                f"the witness names action {action} of rank {rank}, which the plan does not issue",
+                hint="is it a witness of this plan?",
+            )
+        order[rank].append(action)
+    ranks = {
+        str(rank): {"actions": [_plain(known[rank, at]) for at in places]}
+        for rank, places in order.items()
+    }
+    places = tuple(tuple(order[rank]) for rank in range(plan.world_size))
+    back = {(r, at): (r, n) for r, found in enumerate(places) for n, at in enumerate(found)}
+    moved = replace(
+        witness,
+        actions=tuple(back.values()),
+        blocked=tuple(back[pair] for pair in witness.blocked),
+        steps=tuple(replace(s, action=back[s.rank, s.action][1]) for s in witness.steps),
+    )
+    return Playable({**flat, "ranks": ranks}, moved, places)
+
+
+def _plain(action: dict[str, Any]) -> dict[str, Any]:
+    """Return an action without what only the rewriting needs."""
+    return {key: value for key, value in action.items() if key not in {AT, "x-after", "after"}}
+
+
+# --- one execution out of many -------------------------------------------------------------------
+
+
+def _picked(plan: Plan, seed: int | None) -> Playable:
+    """Return one execution of a plan: branches, then orders of readiness, then orders."""
+    rng = None if seed is None else random.Random(seed)  # noqa: S311  picks, not secrets
+    places: list[tuple[int, ...]] | None = None
+    notes: list[str] = []
+    for kind, pick, said in (
+        (Kind.CHOICE_BEGIN, _branches, "One combination of branches is played."),
+        (None, _flushes, "One order of readiness is played: it decides how buffers are flushed."),
+        (Kind.UNORDERED_BEGIN, _orders, "One order of the open blocks is played."),
+    ):
+        if not (plan.fusion if kind is None else has_kind(plan, kind)):
+            continue
+        if pick is not _branches and has_kind(plan, Kind.THREADS_BEGIN):
+            raise ReplayError("host threads beside open orders or fused buffers are not played")
+        ordered = pick(plan, rng)
+        plan, inner = ordered.plan, ordered.actions
+        if places is None:
+            places = [tuple(found) for found in inner]
+        else:
+            places = [
+                tuple(outer[at] for at in found) for outer, found in zip(places, inner, strict=True)
+            ]
+        notes.append(said)
+    if has_kind(plan, Kind.THREADS_BEGIN):
+        return _threaded(plan, places, tuple(notes))
+    return Playable(flatten(plan), None, places, tuple(notes))
+
+
+def _threaded(plan: Plan, places: list[tuple[int, ...]] | None, notes: tuple[str, ...]) -> Playable:
+    """Number the actions of threads one after the other, as they are written."""
+    flat = flat_tree(plan, expand(plan))
+    found = []
+    for rank in range(plan.world_size):
+        mine = [leaf[AT] for leaf in leaves(flat["ranks"][str(rank)]["actions"])]
+        found.append(tuple(mine if places is None else [places[rank][at] for at in mine]))
+    return Playable(flatten(plan), None, found, notes)
+
+
+def _branches(plan: Plan, rng: random.Random | None) -> Ordered:
+    flat = flat_tree(plan, expand(plan))
+    variables = variables_of(plan, flat)
+    picks = {
+        key: rng.randrange(size) if rng else 0 for key, size in sorted(variables.sizes.items())
+    }
+    return assigned(flat, picks)
+
+
+def _flushes(plan: Plan, rng: random.Random | None) -> Ordered:
+    """Let members become ready in one order per rank and join what is flushed together."""
+    flat, orders = take_apart(plan, expand(plan))
+    try:
+        buffers = buffers_of(flat)
+        ranks = [fused_rank(buffers, o, flat["ranks"][str(o.rank)]["actions"]) for o in orders]
+        members = {name: list(group["ranks"]) for name, group in flat.get("groups", {}).items()}
+        members["world"] = list(range(plan.world_size))
+        coordinated = [buffer for buffer in buffers if buffer.is_coordinated]
+        agreed = agreements(coordinated, ranks, members, find_model("gloo"))
+        played = [
+            play(rank, _extension(rank.below, rng) if rng else rank.usual, agreed, members)
+            for rank in ranks
+        ]
+    except UndecidedError as reason:
+        raise ReplayError(f"the flushes of the fused buffers are not known: {reason}") from reason
+    return merge(flat, played).ordered
+
+
+def _orders(plan: Plan, rng: random.Random | None) -> Ordered:
+    flat, orders = take_apart(plan, expand(plan))
+    label_movable(plan, orders)
+    chosen = [tuple(_extension(_masks(block), rng) for block in order.blocks) for order in orders]
+    return put_in_order(flat, orders, chosen)
+
+
+def _masks(block: Block) -> tuple[int, ...]:
+    return tuple(sum(1 << leaf for leaf in before) for before in block.before)
+
+
+def _extension(below: Sequence[int], rng: random.Random | None) -> tuple[int, ...]:
+    """Return a linear extension: a random one, or the one closest to the numbering."""
+    order: list[int] = []
+    done = 0
+    while len(order) < len(below):
+        ready = [e for e, mask in enumerate(below) if not done >> e & 1 and not mask & ~done]
+        order.append(rng.choice(ready) if rng else ready[0])
+        done |= 1 << order[-1]
+    return tuple(order)
