@@ -1,239 +1,29 @@
-"""Findings of an audit in words: the kind, the ranks, what they wait for, how sure that is."""
+"""Findings about ranks that wait: for each other, for one that never came, for one not recorded."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from planguard.audit.evidence import ended_note, evidence_note, settle_note, wavefront_note
-from planguard.execution.cause import make_finding
+from planguard.audit.wording import (
+    MAX_SHOWN,
+    at_words,
+    call_words,
+    finding,
+    group_words,
+    last_action,
+    waiting_words,
+)
 from planguard.recording import Progress
-from planguard.result.fingerprint import fingerprint
 from planguard.verdict import CycleEdge, Location
-from planguard.words import clean, listed, name_ranks, plural, rank_set, shown, size
+from planguard.words import clean, listed, name_ranks, plural, rank_set, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planguard.audit.disagree import Departure, Disagreement
     from planguard.audit.triage import Scene
     from planguard.audit.waits import Wait
     from planguard.verdict import Finding
-
-FIELD_CODES = {
-    "family": "PG201",
-    "count": "PG202",
-    "shape": "PG202",
-    "dtype": "PG203",
-    "root": "PG205",
-    "reduce_op": "PG204",
-}
-FIELD_WORDS = {
-    "PG202": "sizes differ",
-    "PG203": "element types differ",
-    "PG204": "reduce operations differ",
-    "PG205": "roots differ",
-}
-MAX_SHOWN = 6
-
-
-def finding(
-    scene: Scene,
-    code: str,
-    message: str,
-    places: Sequence[tuple[int, int]],
-    **fields: object,
-) -> Finding:
-    """Return a finding about observed actions; the first place is the primary one."""
-    shown_places = [scene.recording.location(rank, action) for rank, action in places[:MAX_SHOWN]]
-    ops = [place.op for place in shown_places]
-    defaults: dict[str, object] = {
-        "evidence": "T",
-        "help": "",
-        "ranks": tuple(sorted({rank for rank, _ in places})),
-        "primary": shown_places[0] if shown_places else None,
-        "related_actions": tuple(shown_places[1:]),
-        "fingerprint": fingerprint(code, [place.rank for place in shown_places], ops),
-    }
-    return make_finding(code, message, **{**defaults, **fields})
-
-
-def group_words(scene: Scene, group: str) -> str:
-    """Return a group as messages name it, with what the program calls it."""
-    known = scene.recording.groups.get(group)
-    if known is None or not known.description or known.description == group:
-        return shown(group)
-    return f"{shown(known.description)} ({shown(group)})"
-
-
-def call_words(scene: Scene, group: str, position: int, rank: int) -> str:
-    """Return a round as messages name it: ``all_reduce #5102 on group tp4 (16.00 MiB bf16)``."""
-    line = scene.rounds.lines[group][rank]
-    call = scene.recording.ranks[rank].track.call_at(line.action(position))
-    data = f" ({size(call.bytes)} {call.dtype or ''}".rstrip() + ")" if call.bytes else ""
-    return f"{clean(call.op)} #{position} on group {group_words(scene, group)}{data}"
-
-
-def at_words(place: Location) -> str:
-    """Return where the program made a call: `` at train.py:418``, or nothing."""
-    at = place.source
-    return "" if at is None else f" at {clean(at.file.rpartition('/')[2])}:{at.line}"
-
-
-def last_action(scene: Scene, rank: int) -> tuple[int, int] | None:
-    """Return the last recorded action of a rank, if there is one."""
-    count = len(scene.recording.ranks[rank].track)
-    return (rank, count - 1) if count else None
-
-
-# --- disagreements -------------------------------------------------------------------------------
-
-
-def disagreement(scene: Scene, one: Disagreement, left: Departure | None) -> Finding:
-    """Return the finding of a round whose members disagree."""
-    code = FIELD_CODES[one.fields[0]] if one.fields else "PG201"
-    lines = scene.rounds.lines[one.group]
-    first = one.odd[0]
-    places = [
-        (rank, lines[rank].action(one.position)) for rank in (*one.odd, *one.rest[:MAX_SHOWN])
-    ]
-    calls = [scene.recording.location(*place) for place in places]
-    mine, theirs = calls[0], calls[len(one.odd)]
-    where = f"round {one.position} of group {group_words(scene, one.group)}"
-    subject, verb = name_ranks(one.odd), "calls" if len(one.odd) == 1 else "call"
-    others, plural_verb = name_ranks(one.rest), "calls" if len(one.rest) == 1 else "call"
-    if code == "PG201":
-        said = f"{subject} {verb} {mine.op} where {others} {plural_verb} {theirs.op} ({where})"
-    else:
-        said = (
-            f"{FIELD_WORDS[code]} in {mine.op}, {where}: "
-            f"{mine.text} on {subject}, {theirs.text} on {others}"
-        )
-    notes = [f"calls: {name_ranks([p.rank])}: {p.text}{at_words(p)}" for p in (mine, theirs)]
-    if one.is_tie:
-        notes.append("evidence: as many ranks say the one as the other; neither side is blamed")
-    else:
-        notes.append(f"evidence: {len(one.rest)} of {len(one.odd) + len(one.rest)} members agree")
-    related: tuple[str, ...] = ()
-    if left is not None:
-        notes.insert(0, f"cause: {departure_words(scene, left)}")
-        related = ("PG211",)
-    notes += wavefront_note(scene, [*one.odd, *one.rest])
-    stuck = any(
-        lines[rank].state(one.position) != Progress.COMPLETED
-        for rank in lines
-        if lines[rank].has(one.position)
-    )
-    if stuck:
-        related = (*related, "PG501")
-    return finding(
-        scene,
-        code,
-        said,
-        [(first, lines[first].action(one.position)), *places[1:]],
-        ranks=tuple(sorted({*one.odd, *one.rest} if one.is_tie else one.odd)),
-        notes=tuple(notes),
-        related=related,
-        certainty="all-executions",
-    )
-
-
-def departure_words(scene: Scene, one: Departure) -> str:
-    """Return where a rank left the sequence of the others, as a sentence."""
-    lines = scene.rounds.lines[one.group]
-    whose = one.rank if one.kind == "added" else one.reference
-    calls = [
-        scene.recording.location(whose, lines[whose].action(position))
-        for position in range(one.position, one.position + one.calls)
-        if one.kind != "swapped" and lines[whose].has(position)
-    ]
-    if one.kind == "swapped":
-        pair = [
-            scene.recording.location(one.reference, lines[one.reference].action(position))
-            for position in (one.position, one.position + one.calls)
-        ]
-        said = " before ".join(f"{place.op}{at_words(place)}" for place in pair)
-        return f"{name_ranks([one.reference])} calls {said}, rank {one.rank} the other way round"
-    named = listed([f"{place.op}{at_words(place)}" for place in calls[:3]])
-    if one.is_tie:
-        without = one.reference if one.kind == "added" else one.rank
-        return f"rank {whose} calls {named} (its #{one.position}), rank {without} does not"
-    if one.kind == "added":
-        return f"rank {one.rank} alone calls {named} (its #{one.position})"
-    return f"rank {one.rank} left out {named} (#{one.position} of the others)"
-
-
-def departure(scene: Scene, found: list[Departure]) -> Finding:
-    """Return the finding of ranks whose calls shifted or swapped although every round agrees."""
-    first = min(found, key=lambda one: (one.kind != "swapped", one.position))
-    lines = scene.rounds.lines[first.group]
-    same = [d for d in found if (d.kind, d.position) == (first.kind, first.position)]
-    ranks = tuple(sorted({one.rank for one in same}))
-    said = departure_words(scene, first)
-    if len(ranks) > 1:
-        said += f" (and {plural(len(ranks) - 1, 'rank')} more)"
-    where = f"group {group_words(scene, first.group)}"
-    places = [(first.rank, lines[first.rank].action(first.position))]
-    if lines[first.reference].has(first.position):
-        places.append((first.reference, lines[first.reference].action(first.position)))
-    notes = [
-        "evidence: call sites; the calls have the same kind and size, so the backend cannot notice"
-    ]
-    if first.is_tie:
-        notes.append("evidence: as many ranks do the one as the other; neither side is blamed")
-    if first.kind == "swapped":
-        message = f"calls out of round on {where}: {said}"
-        return finding(
-            scene,
-            "PG212",
-            message,
-            places,
-            notes=tuple(notes),
-            ranks=(tuple(sorted({first.rank, first.reference})) if first.is_tie else ranks),
-        )
-    waits = [w for ws in scene.graph.waits.values() for w in ws if w.group == first.group]
-    if waits:
-        where = call_words(scene, first.group, waits[0].position, waits[0].rank)
-        notes.insert(0, f"waiting: {_waiting(scene, waits)}")
-    notes.append("missing participant: no cycle; every later call met an earlier one of the others")
-    notes += wavefront_note(scene, ranks)
-    blamed = ranks if not first.is_tie else tuple(sorted({first.rank, first.reference}))
-    return finding(
-        scene,
-        "PG007",
-        f"{said}; so {where} never completes",
-        places,
-        ranks=blamed,
-        related=("PG211", "PG212"),
-        notes=tuple(notes),
-        subkind="missing",
-    )
-
-
-def pair_disagreements(scene: Scene) -> Iterator[Finding]:
-    """Yield one finding for every direction whose sends and receives differ in size or type."""
-    told: set[object] = set()
-    tracks = scene.recording.ranks
-    for key, send, recv in scene.channels.pairs():
-        if key in told:
-            continue
-        group, src, dst = key
-        one, other = tracks[src].track.call_at(send), tracks[dst].track.call_at(recv)
-        code = None
-        if None not in (one.bytes, other.bytes) and one.bytes != other.bytes:
-            code = "PG202"
-        elif None not in (one.dtype, other.dtype) and one.dtype != other.dtype:
-            code = "PG203"
-        if code is None:
-            continue
-        told.add(key)
-        yield finding(
-            scene,
-            code,
-            f"{FIELD_WORDS[code]} between rank {src} and rank {dst} on group "
-            f"{group_words(scene, group)}: {one.text()} against {other.text()}",
-            [(src, send), (dst, recv)],
-        )
 
 
 # --- cycles --------------------------------------------------------------------------------------
@@ -361,7 +151,7 @@ def missing(scene: Scene, waits: list[Wait]) -> Finding:
         )
     stops = [place for rank in absent[:MAX_SHOWN] if (place := last_action(scene, rank))]
     places = [*stops, *[(w.rank, w.action) for w in waits if w.target == absent[0]]]
-    notes = [*_stopped(scene, absent), f"waiting: {_waiting(scene, waits)}"]
+    notes = [*_stopped(scene, absent), f"waiting: {waiting_words(scene, waits)}"]
     notes += wavefront_note(scene, absent, skip=waiting)
     notes.append(
         "missing participant: not a cycle in what was recorded; look at what the missing rank does"
@@ -401,17 +191,6 @@ def _stopped(scene: Scene, ranks: Sequence[int]) -> list[str]:
                 f"stack: rank {rank}{call} at {clean(here.file)}:{here.line} in {here.function}"
             )
     return out
-
-
-def _waiting(scene: Scene, waits: list[Wait]) -> str:
-    """Return who waits where: ``ranks [32,34-39] in all_reduce #5102 at train.py:418``."""
-    first = waits[0]
-    here = [w for w in waits if (w.group, w.position) == (first.group, first.position)]
-    ranks = sorted({wait.rank for wait in here})
-    place = scene.recording.location(first.rank, first.action)
-    number = f" #{first.position}" if first.position else ""
-    sites = Counter(at_words(scene.recording.location(w.rank, w.action)) for w in here[:64])
-    return f"{name_ranks(ranks)} in {place.op}{number}{sites.most_common(1)[0][0]}"
 
 
 # --- what is stuck for reasons that were not recorded ---------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.audit import say
+from planguard.audit import say, say_rounds
 from planguard.audit.channels import Channels
 from planguard.audit.disagree import departures, disagreements
 from planguard.audit.rounds import Rounds
@@ -78,12 +78,12 @@ class Scene:
         explained: set[str] = set()
         for one in wrong:
             explained.add(one.group)
-            yield say.disagreement(self, one, self._departure_of(one, left))
+            yield say_rounds.disagreement(self, one, self._departure_of(one, left))
         for group in dict.fromkeys(one.group for one in left):
             if group not in explained and self._matters(group, left):
                 explained.add(group)
-                yield say.departure(self, [one for one in left if one.group == group])
-        yield from say.pair_disagreements(self)
+                yield say_rounds.departure(self, [one for one in left if one.group == group])
+        yield from say_rounds.pair_disagreements(self)
         yield from self._stuck(explained)
 
     def _departure_of(self, one: Disagreement, left: list[Departure]) -> Departure | None:
