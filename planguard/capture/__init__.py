@@ -1,14 +1,16 @@
-"""What a program will communicate, captured before it runs and without its devices.
+"""What a program will communicate, captured before it runs and without its devices; or as it runs.
 
 ``fx`` traces a module for every rank on torch's fake process group, ``precheck`` records ordinary
 ``torch.distributed`` code, ``validate_pass`` compares a graph before and after a compiler pass, and
-``inductor_guard`` does so for every pass of Inductor that touches communication.
+``inductor_guard`` does so for every pass of Inductor that touches communication. ``start`` records
+a real run.
 """
 
 from planguard.capture.fx import FxCapture, fx
 from planguard.capture.inductor import GuardReport, inductor_guard
 from planguard.capture.pass_rules import Violation
 from planguard.capture.precheck import Precheck, precheck
+from planguard.capture.run_start import start, stop
 from planguard.capture.validate_pass import PassVerdict, snapshot, validate_pass
 
 __all__ = [
@@ -21,5 +23,7 @@ __all__ = [
     "inductor_guard",
     "precheck",
     "snapshot",
+    "start",
+    "stop",
     "validate_pass",
 ]

@@ -95,6 +95,7 @@ def build_plan(
     *,
     name: str | None,
     model: str | None,
+    tool: str = "planguard.precheck",
 ) -> Plan:
     """Build the plan of a job from the logs of its ranks.
 
@@ -108,7 +109,7 @@ def build_plan(
         name=name,
         mesh=list(mesh) or None,
         model=model,
-        producer=("planguard.precheck", "1"),
+        producer=(tool, "1"),
     )
     names = _declare(builder, logs, like, world_size, mesh)
     for rank in range(world_size):

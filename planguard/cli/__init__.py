@@ -94,6 +94,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("explain", "planguard.cli.explain", "the page of a finding code"),
     CommandEntry("audit", "planguard.cli.audit", "what a recorded run was stuck in"),
     CommandEntry("screen", "planguard.cli.screen", "many plans: what is blocked, and why"),
+    CommandEntry("dryrun", "planguard.cli.dryrun", "record a job and decide what it did"),
     CommandEntry("report", "planguard.cli.report", "pictures of a plan"),
     CommandEntry("replay", "planguard.cli.replay", "run a witness on real processes"),
     CommandEntry("doctor", "planguard.cli.doctor", "what is installed, what is missing"),

@@ -1,0 +1,55 @@
+"""Lets ``check`` read the logs of a recorded run as it reads any planner's output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.run_log import MAGIC, SUFFIX
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+
+
+class RunAdapter:
+    """Reads a folder of logs that ``planguard dryrun`` or ``planguard.capture.start`` wrote."""
+
+    name = "dryrun"
+
+    def sniff(self, obj: object) -> bool:
+        """Tell a folder of logs, or one log, by its content."""
+        if not isinstance(obj, str | Path):
+            return False
+        path = Path(obj)
+        if path.is_dir():
+            return any(path.glob(f"*{SUFFIX}"))
+        try:
+            with path.open("rb") as file:
+                return file.read(len(MAGIC)) == MAGIC
+        except OSError:
+            return False
+
+    def adapt(self, obj: object, builder: type[PlanBuilder], **options: Any) -> Plan:
+        """Return the plan that the run was seen following.
+
+        Args:
+            obj: The folder.
+            builder: Not used: the plan is built the way the precheck builds it.
+            options: ``name`` and ``model``.
+
+        Raises:
+            PlanError: A log is damaged.
+            UsageError: There is no log, or an option does not exist.
+        """
+        from planguard.capture.run_reading import plan_of_run
+
+        if unknown := set(options) - {"name", "model"}:
+            raise UsageError(f"no option {min(unknown)!r}", hint="name, model")
+        if not isinstance(obj, str | Path):
+            raise UsageError("the dryrun adapter reads a folder of logs")
+        return plan_of_run(obj, **options)
+
+
+adapter = RunAdapter()

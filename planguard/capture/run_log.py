@@ -1,0 +1,333 @@
+"""The log of one process of a recorded run: a header and records in a file mapped into memory.
+
+A record begins with a word of its length that is stored last, so a process that is killed leaves
+every record it committed readable. What does not fit is counted in the header, never wrapped. The
+native interposer does the same below Python (native/preload/log.h).
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from planguard.errors import PlanError, UsageError
+
+MAGIC = b"PGRUN\0\0\0"
+VERSION = 1
+SUFFIX = ".pgrun"
+HEADER_BYTES = 4096
+FIRST_BYTES = 1 << 20
+MOST_BYTES = 1 << 28
+"""Bytes to which a log grows; what comes later is counted as dropped."""
+COMMITTED = 0x80000000
+HEADER = struct.Struct("<8sIIQQQQQiiI")
+SMALL = struct.Struct("<IBxxxIIQ")
+CALL = struct.Struct("<IBBBBIIiiIIIIQQ")
+STRING = struct.Struct("<IBxxxII")
+
+STUB, FAILED, ENDED = 1, 2, 4
+_DROPPED_AT, _FLAGS_AT = 24, 64
+
+OPS = (
+    "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor",
+    "reduce_scatter", "reduce_scatter_tensor", "gather", "scatter", "all_to_all",
+    "all_to_all_single", "barrier", "isend", "irecv", "coalesced",
+)  # fmt: skip
+DTYPES = ("", "f64", "f32", "f16", "bf16", "f8", "i64", "i32", "i16", "i8", "u8", "bool")
+REDUCE_OPS = ("", "sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
+BACKEND_NOTE = "backend"
+"""Kind of the note that names the backend of the default group."""
+NOBODY = -1
+ANYBODY = -2
+
+
+class Kind(IntEnum):
+    """What a record says."""
+
+    STRING = 1
+    CALL = 2
+    WAIT = 3
+    DONE = 4
+    UNSEEN = 5
+    BACKWARD = 6
+    DROP = 7
+    CREATED = 8
+    NOTE = 9
+    WITNESS = 10
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One record of a log. ``argument`` is a handle, a group or a string, by kind.
+
+    Attributes:
+        kind: What it says.
+        argument: Handle of a call, a wait or a drop; else the number of a string.
+        stack: Number of the string that holds the call stack, 0 without one.
+        time: Nanoseconds of the monotonic clock.
+        fields: Of a call: operation, group, sizes, peer, as in plan files.
+        thread: Native id of the calling thread, of a call.
+        batch: Number of the launch, of a call; 0 outside of one.
+    """
+
+    kind: Kind
+    argument: int
+    stack: int
+    time: int
+    fields: dict[str, Any] | None = None
+    thread: int = 0
+    batch: int = 0
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """What one process wrote.
+
+    Attributes:
+        file: Where it was read from.
+        pid: Process.
+        rank: Global rank.
+        world_size: Number of ranks of the run.
+        is_stub: Nothing was communicated.
+        has_failed: An exception ended the process.
+        has_ended: The process came to its end.
+        entries: Committed records in order, without the strings.
+        strings: Strings by number.
+        dropped: Records that did not fit.
+        torn: Records that were begun and not committed.
+    """
+
+    file: str
+    pid: int
+    rank: int
+    world_size: int
+    is_stub: bool
+    has_failed: bool
+    has_ended: bool
+    entries: tuple[Entry, ...]
+    strings: dict[int, Any]
+    dropped: int
+    torn: int
+
+
+class RunLogWriter:
+    """Writes one log; safe to call from several threads.
+
+    Args:
+        folder: Where the log goes.
+        rank: Global rank of this process.
+        world_size: Number of ranks.
+        stub: Nothing is communicated.
+        most_bytes: Size that the log may reach.
+
+    Raises:
+        UsageError: The folder cannot be written, or the disk is full.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        rank: int,
+        world_size: int,
+        *,
+        stub: bool = False,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self.path = Path(folder) / f"rank{rank}-{os.getpid()}{SUFFIX}"
+        self._most = max(most_bytes, 2 * HEADER_BYTES)
+        self._lock = threading.Lock()
+        self._strings: dict[str, int] = {}
+        self._dropped = 0
+        self._at = HEADER_BYTES
+        self._flags = STUB if stub else 0
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            self._size = min(FIRST_BYTES, self._most)
+            # Without its blocks a full disk would end the process at the first store.
+            os.posix_fallocate(self._file, 0, self._size)
+        except OSError as error:
+            raise UsageError(
+                f"the log {self.path} cannot be written: {error.strerror}",
+                hint="choose another folder with -o",
+            ) from None
+        self._map = mmap.mmap(self._file, self._size)
+        now = time.time_ns(), time.monotonic_ns()
+        HEADER.pack_into(
+            self._map, 0, MAGIC, VERSION, HEADER_BYTES, self._size, 0, os.getpid(), *now,
+            rank, world_size, self._flags,
+        )  # fmt: skip
+
+    def string(self, text: str) -> int:
+        """Return the number of a JSON text, written when it is new."""
+        number = self._strings.get(text)
+        if number is not None:
+            return number
+        data = text.encode()
+        with self._lock:
+            number = self._strings.setdefault(text, len(self._strings) + 1)
+            length = (STRING.size + len(data) + 7) & ~7
+            if self._has(length):
+                at = self._at
+                STRING.pack_into(self._map, at, 0, Kind.STRING, number, len(data))
+                self._map[at + STRING.size : at + STRING.size + len(data)] = data
+                self._commit(at, length)
+        return number
+
+    def small(self, kind: Kind, argument: int, stack: int = 0) -> None:
+        """Write a record without call fields."""
+        with self._lock:
+            if self._has(SMALL.size):
+                at = self._at
+                SMALL.pack_into(self._map, at, 0, kind, argument, stack, time.monotonic_ns())
+                self._commit(at, SMALL.size)
+
+    def call(
+        self,
+        kind: Kind,
+        op: str,
+        *,
+        work: int,
+        group: int,
+        stack: int,
+        batch: int,
+        fields: dict[str, Any],
+    ) -> None:
+        """Write a call."""
+        peer = fields.get("peer", fields.get("root", NOBODY))
+        dtype = fields.get("dtype", "")
+        rest = {name: fields[name] for name in _RARE if name in fields}
+        extra = self.string(json.dumps(rest)) if rest else 0
+        with self._lock:
+            if not self._has(CALL.size):
+                return
+            at = self._at
+            CALL.pack_into(
+                self._map, at, 0, kind, OPS.index(op), DTYPES.index(dtype),
+                REDUCE_OPS.index(fields.get("reduce_op", "")), work, group,
+                ANYBODY if peer == "any" else peer, fields.get("tag", 0), stack,
+                threading.get_native_id() & 0xFFFFFFFF, batch, extra,
+                fields.get("count", fields.get("bytes", 0)), time.monotonic_ns(),
+            )  # fmt: skip
+            self._commit(at, CALL.size)
+
+    def end(self, *, failed: bool = False) -> None:
+        """Say that the process came to its end."""
+        self._flags |= ENDED | (FAILED if failed else 0)
+        struct.pack_into("<I", self._map, _FLAGS_AT, self._flags)
+
+    def failed(self) -> None:
+        """Say that an exception ends the process."""
+        self._flags |= FAILED
+        struct.pack_into("<I", self._map, _FLAGS_AT, self._flags)
+
+    def _has(self, length: int) -> bool:
+        """Make room for a record and the zero word behind it; count the record where none is."""
+        if self._at + length + 4 <= self._size or self._grown(length):
+            return True
+        self._dropped += 1
+        struct.pack_into("<Q", self._map, _DROPPED_AT, self._dropped)
+        return False
+
+    def _grown(self, length: int) -> bool:
+        size = min(max(self._size * 2, self._size + length + 4), self._most)
+        if self._at + length + 4 > size:
+            return False
+        try:
+            os.posix_fallocate(self._file, 0, size)
+            self._map.resize(size)
+        except OSError:
+            self._most = self._size  # a full disk: the rest is counted
+            return False
+        self._size = size
+        struct.pack_into("<Q", self._map, 16, size)
+        return True
+
+    def _commit(self, at: int, length: int) -> None:
+        self._at = at + length
+        struct.pack_into("<I", self._map, at, length | COMMITTED)
+
+
+_RARE = ("in_splits", "out_splits", "kind", "ops")
+
+
+def read_run_log(path: str | Path) -> RunLog:
+    """Read one log.
+
+    Raises:
+        PlanError: The file is not such a log, or is damaged.
+    """
+    file = Path(path)
+    if file.stat().st_size > 4 * MOST_BYTES:
+        raise PlanError("the log is larger than 1 GiB", file=str(file), path="header")
+    data = file.read_bytes()
+    if len(data) < HEADER_BYTES or data[:8] != MAGIC:
+        hint = "planguard dryrun writes rankR-PID.pgrun"
+        raise PlanError("not a log of a recorded run", file=str(file), path="0", hint=hint)
+    _, version, header, _, dropped, pid, _, _, rank, world, flags = HEADER.unpack_from(data)
+    if version != VERSION or header != HEADER_BYTES:
+        hint = "read it with the version of planguard that wrote it"
+        raise PlanError("unknown version", file=str(file), path="8", value=version, hint=hint)
+    if world < 1 or not 0 <= rank < world:
+        raise PlanError("no such rank", file=str(file), path="56", value=rank)
+    strings: dict[int, Any] = {}
+    try:
+        entries, end = _entries(data, strings)
+    except (struct.error, ValueError, IndexError, KeyError, TypeError) as error:
+        raise PlanError(f"the log is damaged: {error}", file=str(file), path="records") from None
+    torn = int(any(data[end : end + CALL.size]))
+    return RunLog(
+        str(file), pid, rank, world, bool(flags & STUB), bool(flags & FAILED),
+        bool(flags & ENDED), entries, strings, dropped, torn,
+    )  # fmt: skip
+
+
+def _entries(data: bytes, strings: dict[int, Any]) -> tuple[tuple[Entry, ...], int]:
+    """Return the committed records, and where they end."""
+    found: list[Entry] = []
+    at = HEADER_BYTES
+    while at + 4 <= len(data):
+        (word,) = struct.unpack_from("<I", data, at)
+        if not word & COMMITTED:
+            break
+        length = word & ~COMMITTED
+        if length < SMALL.size - 8 or at + length > len(data):
+            raise ValueError(f"a record of {length} bytes at {at}")
+        kind = Kind(data[at + 4])
+        if kind is Kind.STRING:
+            _, _, number, size = STRING.unpack_from(data, at)
+            begin = at + STRING.size
+            strings[number] = json.loads(data[begin : begin + size])
+        elif kind in (Kind.CALL, Kind.WITNESS):
+            found.append(_call(kind, CALL.unpack_from(data, at), strings))
+        else:
+            _, _, argument, stack, stamp = SMALL.unpack_from(data, at)
+            found.append(Entry(kind, argument, stack, stamp))
+        at += length
+    return tuple(found), at
+
+
+def _call(kind: Kind, row: tuple[int, ...], strings: dict[int, Any]) -> Entry:
+    _, _, op, dtype, reduce_op, work, group, peer, tag, stack, thread, batch, extra, size, at = row
+    fields: dict[str, Any] = {"op": OPS[op], "group": strings[group]}
+    name = OPS[op]
+    if name in ("isend", "irecv"):
+        fields |= {"peer": "any" if peer == ANYBODY else peer, "tag": tag}
+    elif peer != NOBODY:
+        fields["root"] = peer
+    if REDUCE_OPS[reduce_op]:
+        fields["reduce_op"] = REDUCE_OPS[reduce_op]
+    rest = strings[extra] if extra else {}
+    if DTYPES[dtype]:
+        fields |= {"count": size, "dtype": DTYPES[dtype]}
+    elif name != "barrier" and "ops" not in rest:
+        fields["bytes"] = size
+    return Entry(kind, work, stack, at, fields | rest, thread, batch)

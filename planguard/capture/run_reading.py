@@ -1,0 +1,311 @@
+"""From the logs of a recorded run to its recording and its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.logs import RankLog, build_plan
+from planguard.capture.recorder import Issued, Recorder
+from planguard.capture.run_log import BACKEND_NOTE, SUFFIX, Kind, RunLog, read_run_log
+from planguard.errors import PlanError, UsageError
+from planguard.recording import Gap, Observed, Progress, RankRecord, RecordedGroup, Recording
+from planguard.recording.compare import PROLOGUE
+from planguard.recording.planned import call_of
+from planguard.verdict import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.plan.plan import Plan
+    from planguard.recording import Call
+
+INCOMPLETE = "incomplete-log"
+MODELS = {"gloo": "gloo", "nccl": "nccl"}
+"""Execution model of a run by the backend it ran on."""
+
+
+@dataclass
+class ReadRank:
+    """What the log of one rank says.
+
+    Attributes:
+        log: The log.
+        actions: Actions as fields of the plan format, waits folded into blocking calls.
+        stacks: Call stack of every action, innermost frame first.
+        groups: Ranks of every group by key.
+        done: Handles that somebody was seen to have waited for.
+        backend: Backend of the default group.
+        notes: Ledger entries.
+    """
+
+    log: RunLog
+    actions: list[dict[str, Any]]
+    stacks: dict[int, tuple[Source, ...]]
+    groups: dict[str, list[int]]
+    backend: str | None = None
+    done: set[str] = field(default_factory=set)
+    notes: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+def run_logs(path: str | Path) -> list[Path]:
+    """Return the logs of a folder, or the one log that was named."""
+    place = Path(path)
+    return sorted(place.glob(f"*{SUFFIX}")) if place.is_dir() else [place]
+
+
+def read_run(path: str | Path) -> list[ReadRank]:
+    """Read the logs of one run, by rank.
+
+    Raises:
+        UsageError: There is no log.
+        PlanError: A file is no log, two are of one rank, or they are of runs of different size.
+    """
+    logs = [read_run_log(file) for file in run_logs(path)]
+    if not logs:
+        hint = "planguard dryrun -o FOLDER -- torchrun ... writes them"
+        raise UsageError(f"no log of a recorded run (*{SUFFIX}) in {path}", hint=hint)
+    logs.sort(key=lambda log: log.rank)
+    for first, second in pairwise(logs):
+        if first.rank == second.rank:
+            hint = f"the other one is {first.file}; give every run a folder of its own"
+            raise PlanError(
+                "two logs of one rank", file=second.file, path="rank", value=first.rank, hint=hint
+            )
+        if first.world_size != second.world_size:
+            raise PlanError(
+                f"a run of {second.world_size} ranks beside one of {first.world_size}",
+                file=second.file,
+                path="world_size",
+                value=second.world_size,
+            )
+    return [_read_rank(log) for log in logs]
+
+
+class _Replay(Recorder):
+    """Takes the entries of a log for calls, with the stacks of the log."""
+
+    place: tuple[Source, ...] = ()
+
+    def __init__(self, rank: int) -> None:
+        super().__init__(rank)
+        self.stacks: dict[int, tuple[Source, ...]] = {}
+
+    def _append(self, action: dict[str, Any]) -> None:
+        site = next((frame for frame in self.place if not _is_marker(frame)), None)
+        if site is not None:
+            action["src"] = [site.file, site.line or 0, site.function or ""]
+        self.stacks[id(action)] = self.place
+        self.actions.append(action)
+
+
+def _is_marker(frame: Source) -> bool:
+    return frame.file == "<library>"
+
+
+def _read_rank(log: RunLog) -> ReadRank:
+    """Return the actions of a log: a wait right behind its call makes it a blocking one."""
+    replay, issued = _Replay(log.rank), dict[int, Issued]()
+    done: set[str] = set()
+    stacks = {number: _stack(rows) for number, rows in log.strings.items() if _is_stack(rows)}
+    batch = 0
+    for entry in log.entries:
+        replay.place = stacks.get(entry.stack, ())
+        if entry.kind is Kind.CALL and entry.fields is not None:
+            batch = _change_batch(replay, batch, entry.batch)
+            fields = {k: v for k, v in entry.fields.items() if k not in ("op", "group")}
+            group = entry.fields["group"]
+            replay.groups.setdefault(group, _members(group))
+            issued[entry.argument] = replay.issue(entry.fields["op"], group, fields)
+            continue
+        batch = _change_batch(replay, batch, 0)
+        if entry.kind is Kind.NOTE:
+            replay.note(*log.strings[entry.argument])
+        elif entry.kind is Kind.CREATED:
+            key = log.strings[entry.argument]
+            replay.groups.setdefault(key, _members(key))
+            replay.created(key)
+        elif entry.kind is Kind.BACKWARD:
+            replay.end_backward()
+        elif entry.argument in issued:
+            _settle(replay, entry.kind, issued[entry.argument], done)
+    _change_batch(replay, batch, 0)
+    backend = next((text for kind, text, _ in replay.notes if kind == BACKEND_NOTE), None)
+    notes = [note for note in replay.notes if note[0] != BACKEND_NOTE]
+    return ReadRank(log, replay.actions, replay.stacks, replay.groups, backend, done, notes)
+
+
+def _settle(replay: _Replay, kind: Kind, issued: Issued, done: set[str]) -> None:
+    """Take what happened to a handle."""
+    if kind is Kind.WAIT:
+        replay.wait(issued)
+    elif kind is Kind.DONE:
+        done.add((issued.batch or issued).work)
+    elif kind is Kind.UNSEEN:
+        replay.wait_unseen(issued)
+    elif kind is Kind.DROP:
+        replay.drop(issued)
+
+
+def _change_batch(replay: _Replay, before: int, now: int) -> int:
+    if before and before != now:
+        replay.end_batch()
+    if now and before != now:
+        replay.batch = []
+    return now
+
+
+def _members(key: str) -> list[int]:
+    return [int(rank) for rank in key.partition("#")[0].split(",")]
+
+
+def _is_stack(rows: Any) -> bool:
+    return isinstance(rows, list) and bool(rows) and isinstance(rows[0], list)
+
+
+def _stack(rows: list[list[Any]]) -> tuple[Source, ...]:
+    """Return the user's frames, and behind them the library's that mark a framework's start."""
+    own = tuple(Source(file, line, name) for file, line, name, library in rows if not library)
+    marks = tuple(
+        Source("<library>", None, name)
+        for _, _, name, library in rows
+        if library and name in PROLOGUE
+    )
+    return own + marks
+
+
+# --- what is missing -----------------------------------------------------------------------------
+
+
+def gaps_of(ranks: list[ReadRank]) -> list[Gap]:
+    """Return what the logs of a run do not hold."""
+    world = ranks[0].log.world_size
+    found = []
+    missing = tuple(sorted(set(range(world)) - {one.log.rank for one in ranks}))
+    if missing:
+        named = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+        message = f"no log of {len(missing)} of {world} ranks ({named})"
+        found.append(Gap("missing-rank", message, "PG911", missing, len(missing)))
+    for one in ranks:
+        rank, log = one.log.rank, one.log
+        lost = log.dropped + log.torn
+        if log.dropped or log.torn:
+            message = f"{lost:,} records of rank {rank} did not fit: its log is INCOMPLETE"
+            if not log.dropped:
+                message = f"the last record of rank {rank} was not finished: its log is INCOMPLETE"
+            found.append(Gap("unrecorded-calls", message, "PG912", (rank,), lost))
+        if log.has_failed or not log.has_ended:
+            how = "by an exception" if log.has_failed else "without coming to its end"
+            message = f"rank {rank} ended {how}: its log is INCOMPLETE"
+            found.append(Gap("unrecorded-calls", message, "PG912", (rank,)))
+    return found
+
+
+# --- the plan and the recording ------------------------------------------------------------------
+
+
+def plan_of_run(path: str | Path, *, name: str | None = None, model: str | None = None) -> Plan:
+    """Return the plan that the ranks of a run were seen following.
+
+    What is missing goes into the ledger, so that an incomplete recording is never decided.
+
+    Raises:
+        UsageError: There is no log.
+        PlanError: The logs are damaged or make no plan.
+    """
+    ranks = read_run(path)
+    world = ranks[0].log.world_size
+    logs = {rank: RankLog(rank, [], {}) for rank in range(world)}
+    notes = [
+        (INCOMPLETE, gap.message, direction)
+        for gap in gaps_of(ranks)
+        for direction in ("under", "over")
+    ]
+    for one in ranks:
+        logs[one.log.rank] = RankLog(one.log.rank, one.actions, one.groups, [*one.notes, *notes])
+    if len(ranks) == world:
+        logs[0].notes[:0] = notes
+    given = name or (Path(path).name if Path(path).is_dir() else None)
+    model = model or MODELS.get(_backend(ranks) or "")
+    return build_plan(logs, {}, world, (), name=given, model=model, tool="planguard.dryrun")
+
+
+def _backend(ranks: list[ReadRank]) -> str | None:
+    """Return the one backend of all ranks; a list of backends by device is none."""
+    found = {one.backend for one in ranks}
+    return found.pop() if len(found) == 1 else None
+
+
+def recording_of_run(path: str | Path) -> Recording:
+    """Return what the ranks of a run were seen doing.
+
+    Raises:
+        UsageError: There is no log.
+        PlanError: The logs are damaged.
+    """
+    ranks = read_run(path)
+    world = ranks[0].log.world_size
+    everyone = list(range(world))
+    names: dict[str, str] = {}
+    groups: dict[str, RecordedGroup] = {}
+    for one in ranks:
+        for key, members in one.groups.items():
+            names[key] = "world" if members == everyone and "#" not in key else f"[{key}]"
+            known = tuple(members)
+            groups[names[key]] = RecordedGroup(names[key], known, known, size=len(known))
+    records = {
+        one.log.rank: RankRecord(
+            one.log.rank,
+            tuple(_observed(one, names)),
+            has_ended=one.log.has_ended and not one.log.has_failed,
+            file=one.log.file,
+        )
+        for one in ranks
+    }
+    stub = any(one.log.is_stub for one in ranks)
+    notes = ("the calls moved no data: stub mode",) if stub else ()
+    return Recording(
+        world, records, groups, tuple(gaps_of(ranks)), _backend(ranks), ("planguard",), notes
+    )
+
+
+def _observed(one: ReadRank, names: dict[str, str]) -> Iterator[Observed]:
+    waited = {w for a in one.actions if a["op"] == "wait" for w in _works(a)}
+    launches = 0
+    for action in one.actions:
+        stack = one.stacks.get(id(action), ())
+        work = action.get("work")
+        if action["op"] == "wait":
+            for name in _works(action):
+                yield Observed(_call(action, names, stack), 0, Progress.COMPLETED, None, name)
+            continue
+        ended = work is None or work in waited or work in one.done
+        progress = Progress.COMPLETED if ended and one.log.has_ended else Progress.UNKNOWN
+        if not ended:
+            progress = Progress.ISSUED
+        if action["op"] == "batch":
+            launches += 1
+            for member in action["ops"]:
+                call = _call(member, names, stack)
+                yield Observed(call, 0, progress, work is not None, work, launches)
+            continue
+        yield Observed(_call(action, names, stack), 0, progress, work is not None, work)
+
+
+def _works(action: dict[str, Any]) -> list[str]:
+    work = action["work"]
+    return [work] if isinstance(work, str) else list(work)
+
+
+def _call(action: dict[str, Any], names: dict[str, str], stack: tuple[Source, ...]) -> Call:
+    from msgspec.structs import replace
+
+    fields = {name: value for name, value in action.items() if name != "async_"}
+    if fields["op"] == "coalesced":
+        sizes = [call_of({"op": "all_reduce", **part}).bytes for part in fields["ops"]]
+        whole = sum(size for size in sizes if size is not None) if None not in sizes else None
+        fields = {"op": fields["kind"], "group": fields["group"], "bytes": whole}
+    fields["group"] = names.get(str(fields.get("group")), "world")
+    return replace(call_of(fields), stack=stack)

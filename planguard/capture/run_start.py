@@ -1,0 +1,323 @@
+"""Records a real run: one call before ``init_process_group``, or none with ``planguard dryrun``."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.process_group import BACKEND
+from planguard.capture.record_group import record_group_class
+from planguard.capture.run_log import BACKEND_NOTE, MOST_BYTES, RunLogWriter
+from planguard.capture.run_recorder import FRAMES, RunRecorder
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOLDER = "PLANGUARD_RECORD"
+WITNESS = "PLANGUARD_RECORD_WITNESS"
+FRAMES_KEPT = "PLANGUARD_RECORD_FRAMES"
+BYTES = "PLANGUARD_RECORD_BYTES"
+_C10D = "torch.distributed.distributed_c10d"
+_MODULES = (
+    "torch.distributed",
+    _C10D,
+    "torch.distributed.device_mesh",
+    "torch.distributed.pipelining.schedules",
+)
+
+
+@dataclass
+class Run:
+    """The recording of this process.
+
+    Attributes:
+        folder: Where the log goes.
+        recorder: Made with the first group.
+        wanted: Backend that the program asked for, for the group being made.
+        default: Backend of the default group.
+    """
+
+    folder: Path
+    witness: bool
+    frames: int
+    most_bytes: int
+    recorder: RunRecorder | None = None
+    wanted: str | None = None
+    default: str = "gloo"
+    next_key: str | None = None
+    mode: Any = None
+    undo: list[Callable[[], None]] = field(default_factory=list)
+
+
+_run: Run | None = None
+
+
+def start(
+    folder: str | os.PathLike[str] = "planguard-run",
+    *,
+    witness: bool = False,
+    frames: int = FRAMES,
+    most_bytes: int = MOST_BYTES,
+) -> None:
+    """Record everything that this process communicates from ``init_process_group`` on.
+
+    Every rank writes ``rankR-PID.pgrun`` into the folder; ``planguard check FOLDER`` reads it. A
+    process that is killed leaves what it wrote.
+
+    Args:
+        folder: Where the log goes.
+        witness: Let torch's dispatcher write the calls down a second time, for a comparison; costs
+            a few microseconds for every operator.
+        frames: Frames of a call stack that are kept; 0 keeps none and saves time.
+        most_bytes: Size that the log may reach; what comes later is counted as missing.
+
+    Raises:
+        UsageError: A process group exists already, or this process is recorded already.
+    """
+    global _run  # noqa: PLW0603 - a process has one recording
+    import torch.distributed as dist
+
+    if _run is not None:
+        raise UsageError("this process is recorded already", hint="call start() once")
+    if dist.is_initialized():
+        raise UsageError(
+            "torch.distributed is already initialized",
+            hint="call planguard.capture.start() before init_process_group",
+        )
+    _run = Run(Path(folder), witness, frames, most_bytes)
+    _register(_run)
+    _patch(_run)
+    atexit.register(_at_exit)
+    _watch_exceptions(_run)
+
+
+def start_from_environment() -> None:
+    """Start as ``planguard dryrun`` asked for in the environment; nothing without it."""
+    folder = os.environ.get(FOLDER)
+    if folder and _run is None:
+        start(
+            folder,
+            witness=os.environ.get(WITNESS) == "1",
+            frames=int(os.environ.get(FRAMES_KEPT, FRAMES)),
+            most_bytes=int(os.environ.get(BYTES, MOST_BYTES)),
+        )
+
+
+def stop() -> Path | None:
+    """End the recording and return the log; None when nothing was recorded."""
+    global _run
+    run, _run = _run, None
+    if run is None:
+        return None
+    for restore in reversed(run.undo):
+        restore()
+    if run.mode is not None:
+        run.mode.__exit__(None, None, None)
+    atexit.unregister(_at_exit)
+    if run.recorder is None:
+        return None
+    run.recorder.log.end()
+    return run.recorder.log.path
+
+
+def _at_exit() -> None:
+    if _run is not None and _run.recorder is not None:
+        _run.recorder.log.end()
+
+
+def _watch_exceptions(run: Run) -> None:
+    original = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        if run.recorder is not None:
+            run.recorder.log.failed()
+        original(kind, error, trace)
+
+    sys.excepthook = hook
+    run.undo.append(lambda: setattr(sys, "excepthook", original))
+
+
+def _register(run: Run) -> None:
+    import torch.distributed as dist
+
+    def make(options: Any, backend_options: Any) -> Any:
+        return _make_group(run, options, backend_options)
+
+    name = BACKEND.upper()
+    plugins = dist.Backend._plugins  # noqa: SLF001 - torch has no public way
+    if name in plugins:
+        plugins[name] = plugins[name]._replace(creator_fn=make)
+        return
+    dist.Backend.register_backend(BACKEND, make, extended_api=True, devices=["cpu", "cuda"])
+
+
+def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
+    """Make the group that torch asks the backend for, with the real one inside."""
+    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+    if run.recorder is None:
+        log = RunLogWriter(
+            run.folder, options.group_rank, options.group_size, most_bytes=run.most_bytes
+        )
+        run.recorder = RunRecorder(options.group_rank, log, frames=run.frames)
+        run.recorder.note(BACKEND_NOTE, run.default, "exact")
+        if run.witness:
+            from planguard.capture.dispatch import witness_mode
+
+            run.mode = witness_mode(run.recorder)
+            run.mode.__enter__()
+    key, run.next_key = run.next_key, None
+    if key is None or run.recorder.groups.get(key) != ranks:
+        key = run.recorder.group(ranks)
+    run.recorder.names[options.group_id] = key
+    backend = run.wanted or run.default
+    inner = _inner_group(backend, options, backend_options)
+    return record_group_class()(run.recorder, ranks, key, inner, backend)
+
+
+def _inner_group(wanted: str, options: Any, backend_options: Any) -> Any:
+    """Make the group that communicates: torch's own, with the backend of every device."""
+    import torch
+    import torch.distributed as dist
+
+    by_device = dict(part.split(":") for part in wanted.split(",")) if ":" in wanted else {}
+    if not by_device:
+        by_device = {"cuda" if wanted == "nccl" else "cpu": wanted}
+        if wanted == "gloo" and torch.cuda.is_available():
+            by_device["cuda"] = "gloo"
+    group = dist.ProcessGroup(options.store, options.group_rank, options.group_size)
+    made: dict[str, Any] = {}
+    for device, name in by_device.items():
+        if name not in made:
+            store = dist.PrefixStore(f"{name}/", options.store)
+            made[name] = _backend(name, store, options, backend_options)
+        kind, backend = made[name]
+        group._register_backend(torch.device(device), kind, backend)  # noqa: SLF001 - as torch does
+    group._set_default_backend(next(iter(made.values()))[0])  # noqa: SLF001 - as torch does
+    group._set_group_name(options.group_id)  # noqa: SLF001 - as torch does
+    return group
+
+
+def _backend(name: str, store: Any, options: Any, backend_options: Any) -> tuple[Any, Any]:
+    import torch.distributed as dist
+
+    kinds = dist.ProcessGroup.BackendType
+    rank, size, timeout = options.group_rank, options.group_size, options.timeout
+    if name == "gloo":
+        made = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+        made._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
+        return kinds.GLOO, made
+    if name == "nccl":
+        given = backend_options or dist.ProcessGroupNCCL.Options()
+        given._timeout = timeout  # noqa: SLF001 - as torch does
+        made = dist.ProcessGroupNCCL(store, rank, size, given)
+        made._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
+        return kinds.NCCL, made
+    raise UsageError(f"the backend {name!r} cannot be recorded", hint="gloo and nccl can")
+
+
+# --- what the group alone cannot see -------------------------------------------------------------
+
+
+def _patch(run: Run) -> None:
+    import torch
+
+    wrappers: dict[str, Callable[[Any], Any]] = {
+        "init_process_group": lambda original: _initializing(original, run),
+        "new_group": lambda original: _counted(original, run),
+        "batch_isend_irecv": lambda original: _batched(original, run),
+        "get_backend": _named,
+    }
+    for name, wrap in wrappers.items():
+        original = getattr(sys.modules[_C10D], name)
+        replacement = wrap(original)
+        for module in _MODULES:
+            owner = sys.modules.get(module)
+            if owner is not None and getattr(owner, name, None) is original:
+                _set(run, owner, name, replacement)
+    _set(run, torch.autograd, "backward", _with_end(torch.autograd.backward, run))
+
+
+def _set(run: Run, owner: Any, name: str, value: Any) -> None:
+    original = getattr(owner, name)
+    run.undo.append(lambda: setattr(owner, name, original))
+    setattr(owner, name, value)
+
+
+def _initializing(original: Any, run: Run) -> Any:
+    import torch
+
+    def init_process_group(backend: Any = None, *args: Any, **options: Any) -> Any:
+        default = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        run.default = str(backend).lower() if backend is not None else default
+        run.wanted = None
+        return original(BACKEND, *args, **options)
+
+    return init_process_group
+
+
+def _counted(original: Any, run: Run) -> Any:
+    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, **rest: Any) -> Any:
+        import torch.distributed as dist
+
+        if run.recorder is not None:
+            world = range(dist.get_world_size())
+            members = sorted(world if ranks is None else map(int, ranks))
+            run.next_key = run.recorder.group(members)
+            run.recorder.created(run.next_key)
+        run.wanted = None if backend is None else str(backend).lower()
+        try:
+            return original(ranks, timeout, None, **rest)
+        finally:
+            run.wanted = run.next_key = None
+
+    return new_group
+
+
+def _batched(original: Any, run: Run) -> Any:
+    def batch_isend_irecv(ops: Any) -> Any:
+        import torch.distributed as dist
+
+        group = (ops[0].group if ops else None) or dist.group.WORLD
+        if run.recorder is None or not isinstance(group, record_group_class()):
+            return original(ops)
+        device = ops[0].tensor.device
+        joined = group._get_backend(device).supports_coalescing  # noqa: SLF001 - as torch does
+        run.recorder.begin_batch()
+        try:
+            if not joined:
+                return original(ops)
+            group.inner._start_coalescing(device)  # noqa: SLF001 - as torch does
+            works = original(ops)
+            inner = group.inner._end_coalescing(device)  # noqa: SLF001 - as torch does
+        finally:
+            run.recorder.end_batch()
+        for work in works:
+            work.inner = inner
+        return works[:1]
+
+    return batch_isend_irecv
+
+
+def _named(original: Any) -> Any:
+    def get_backend(group: Any = None) -> Any:
+        import torch.distributed as dist
+
+        found = group if group is not None else dist.group.WORLD
+        return found.backend if isinstance(found, record_group_class()) else original(group)
+
+    return get_backend
+
+
+def _with_end(original: Any, run: Run) -> Any:
+    def backward(*args: Any, **options: Any) -> Any:
+        result = original(*args, **options)
+        if run.recorder is not None:
+            run.recorder.end_backward()
+        return result
+
+    return backward
