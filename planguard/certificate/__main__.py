@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from planguard.certificate.checker import RejectedError, check
+from planguard.certificate.checker import RejectedError
+from planguard.certificate.verify import verify
 
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 """What reading JSON of another shape ends in."""
@@ -18,7 +19,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         plan, certificate = (Path(name).read_bytes() for name in arguments)
-        print(f"accepted: {check(plan, certificate)}")
+        print(f"accepted: {verify(plan, certificate)}")
     except RejectedError as error:
         print(f"rejected: {error}")
         return 1

@@ -15,27 +15,29 @@ Step = tuple[int, int] | tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Certificate:
-    """Communication in an order in which all of it can complete.
+    """Communication in an order in which all of it can complete, whatever order is picked.
 
     Attributes:
         model: Execution model under which the plan is safe.
         plan_sha256: Hash of the text of the flat plan.
         order: Completions under the execution of the model that makes the least progress.
+        settled: For a plan with open order the waits of all ranks, rank and number of the action in
+            its program, in an order in which no execution of any order can stay at them.
     """
 
     model: str
     plan_sha256: str
     order: tuple[Step, ...]
+    settled: tuple[tuple[int, int], ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object, keys sorted."""
-        return {
-            "kind": "order",
-            "model": self.model,
-            "order": [list(step) for step in self.order],
-            "plan_sha256": self.plan_sha256,
-            "schema": SCHEMA,
-        }
+        about = {"model": self.model, "plan_sha256": self.plan_sha256, "schema": SCHEMA}
+        order = [list(step) for step in self.order]
+        if self.settled is None:
+            return {"kind": "order", "order": order, **about}
+        settled = [list(place) for place in self.settled]
+        return {"kind": "orders", "order": order, "settled": settled, **about}
 
 
 def encode(certificate: dict[str, Any]) -> bytes:
