@@ -105,6 +105,8 @@ class Attribution:
         for later in range(at + 1, lanes.lane_off[lane + 1]):
             if lanes.origin[later] != lanes.origin[at]:
                 break
+            if lanes.code[later] & ARRIVE:
+                return found[:1]  # it has not been launched: what it waits for is in front of it
             match = lanes.code[later] >> 2
             if lanes.code[later] & AWAIT and state.need[match] and match not in found:
                 found.append(match)
