@@ -1,0 +1,113 @@
+"""Execution plans to plans: a rank is a thread block, and what it is told is a message."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from .matching import match
+
+if TYPE_CHECKING:
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+    from planguard.plan.program import ProgramBuilder
+
+    from .matching import Messages
+    from .model import BlockId, Event, Program
+    from .options import MscclppOptions
+
+Source = tuple[str, int, str]
+
+
+class _Emitter:
+    def __init__(self, program: Program, plan: PlanBuilder, messages: Messages) -> None:
+        self.program = program
+        self.plan = plan
+        self.messages = messages
+        self.ranks = {block: rank for rank, block in enumerate(program.blocks)}
+        self.nobody = len(self.ranks)
+        self.groups: dict[tuple[int, int], str] = {}
+
+    def barriers(self) -> None:
+        """Declare a group for every barrier; one that wants more thread blocks gets nobody too."""
+        members: dict[tuple[int, int], list[int]] = defaultdict(list)
+        wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
+        for block, events in self.program.blocks.items():
+            for event in events:
+                if event.barrier is not None:
+                    key = block[0], event.barrier[0]
+                    if self.ranks[block] not in members[key]:
+                        members[key].append(self.ranks[block])
+                    wanted[key].add(event.barrier[1])
+        for key, ranks in members.items():
+            name = f"gpu{key[0]}.barrier{key[1]}"
+            if max(wanted[key]) > len(ranks):
+                ranks.append(self.nobody)
+            elif wanted[key] != {len(ranks)}:
+                message = f"{name} lets thread blocks go before all that use it are there"
+                self.messages.doubts.setdefault("small-barrier", message)
+            if len(ranks) > 1:
+                self.groups[key] = self.plan.group(name, ranks)
+
+    def write(self, block: BlockId, events: tuple[Event, ...], program: ProgramBuilder) -> None:
+        """Write the program of a thread block."""
+        for at, event in enumerate(events):
+            place = f"gpu {block[0]} tb {block[1]} {event.name}, {event.place}"
+            src = (self.program.file, at + 1, place)
+            for message in self.messages.incoming.get((block, at), ()):
+                peer = self.ranks[message.other] if message.other is not None else self.nobody
+                program.recv(peer, tag=message.tag, bytes=1, label=message.label, src=src)
+            if event.barrier is not None and (block[0], event.barrier[0]) in self.groups:
+                program.barrier(self.groups[block[0], event.barrier[0]], src=src)
+            if event.moves:
+                program.compute(event.name, src=src)
+            for message in self.messages.outgoing.get((block, at), ()):
+                peer = self.ranks[message.other] if message.other is not None else self.nobody
+                program.isend(peer, tag=message.tag, bytes=1, label=message.label, src=src)
+
+
+def emit(program: Program, options: MscclppOptions, builder: type[PlanBuilder]) -> Plan:
+    """Build the plan of an execution plan.
+
+    Raises:
+        PlanError: The plan exceeds a limit of the plan format.
+    """
+    messages = match(program)
+    plan = builder(
+        len(program.blocks) + 1,
+        name=options.name or program.name,
+        model=options.model or "gloo",
+        producer="mscclpp",
+    )
+    emitter = _Emitter(program, plan, messages)
+    emitter.barriers()
+    for block, rank in emitter.ranks.items():
+        emitter.write(block, program.blocks[block], plan.program(rank))
+    plan.program(emitter.nobody)
+    of_gpu: dict[int, list[int]] = defaultdict(list)
+    for block, rank in emitter.ranks.items():
+        of_gpu[block[0]].append(rank)
+    for gpu, ranks in of_gpu.items():
+        plan.group(f"gpu{gpu}", ranks)
+    _ledger(plan, program, emitter, of_gpu)
+    return plan.build()
+
+
+def _ledger(
+    plan: PlanBuilder, program: Program, emitter: _Emitter, of_gpu: dict[int, list[int]]
+) -> None:
+    gpus = ", ".join(f"gpu {gpu} is ranks {r[0]}-{r[-1]}" for gpu, r in list(of_gpu.items())[:8])
+    more = ", ..." if len(of_gpu) > 8 else ""
+    message = f"a rank is a thread block: {gpus}{more}; rank {emitter.nobody} is nobody"
+    plan.approximate("thread-blocks", message, scope="plan")
+    if program.pipelines:
+        message = f"pipelines go around {program.pipelines} times at most, as chunk_bytes says"
+        plan.approximate("pipelines", message, scope="plan")
+    if program.unsynchronized:
+        message = f"{program.unsynchronized} operations may start before a wait of other threads is"
+        plan.approximate("unsynchronized", f"{message} over", direction="over", scope="plan")
+    if program.looped_packets:
+        message = "a pipeline moves packets more than once: which of them is told apart by nothing"
+        plan.approximate("looped-packets", message, direction="under", scope="plan")
+    for kind, message in emitter.messages.doubts.items():
+        plan.approximate(kind, message, direction="under", scope="plan")

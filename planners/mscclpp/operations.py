@@ -1,0 +1,240 @@
+"""The operations of a thread block to events, pipelines unrolled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from .gpus import PAIRED
+from .model import Counter, Event, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..fx.reading import At  # noqa: TID252
+    from .gpus import Gpu
+
+_SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
+_WAITS = frozenset({"wait", "rlxwait"})
+_SYNCS = frozenset({"nop", "barrier"})
+_PACKET_READS = {"upkt": 0, "rppkt": 0, "gstorepkt": 0, "repkt": 1, "respkt": 1, "recpkt": 1,
+                 "recspkt": 1}  # fmt: skip
+"""Operations that wait for packets, and the first source that consists of packets."""
+_PACKET_WRITES = {"ppkt": 0, "rppkt": 0, "cpkt": 0, "gstorepkt": 0, "respkt": 1, "recpkt": 1,
+                  "recspkt": 1}  # fmt: skip
+"""Operations that write packets, and the first destination that gets some."""
+_MOVES = frozenset({
+    "copy", "put", "pws", "pwsf", "get", "re", "res", "rre", "rres", "glre", "glres", "gstore",
+    *_PACKET_READS, *_PACKET_WRITES,
+})  # fmt: skip
+_KNOWN = _MOVES | _SIGNALS | _WAITS | _SYNCS | {"flush", "pipeline", "sem_acquire", "sem_release"}
+_FIELDS = (
+    "name", "channel_ids", "channel_type", "src_buff", "dst_buff", "tbg_info", "reduce_op",
+    "barrier_id", "num_threadblocks", "semaphore_ids", "iter_context", "ops", "buffer_type",
+    "buffer_offset", "dst_chunk", "size",
+)  # fmt: skip
+MAX_EVENTS = 1 << 20
+MAX_CHUNKS = 1 << 31
+
+
+class BlockReader:
+    """Reads one thread block.
+
+    Attributes:
+        number: Its id.
+        iterations: Most iterations of its pipelines.
+        looped_packets: Whether one of them moves packets more than once.
+        unsynchronized: Operations behind a wait of other threads, without a nop between them.
+    """
+
+    def __init__(self, gpu: Gpu, gpus: list[Gpu], at: At, chunk_bytes: int) -> None:
+        found = at.fields("id", "ops", "channels", "remote_buffer_refs")
+        for name in ("id", "ops"):
+            if name not in found:
+                at.fail(f"{name!r} is missing")
+        self.gpu = gpu
+        self.gpus = gpus
+        self.chunk_bytes = chunk_bytes
+        self.number = found["id"].integer(0, 1 << 16)
+        self.operations = found["ops"]
+        self.channels: dict[str, list[int]] = {"memory": [], "port": [], "switch": []}
+        self.buffers: dict[str, list[int]] = {"memory": [], "port": [], "switch": []}
+        if "channels" in found:
+            self._lists(found["channels"], "channel_type", "channel_ids", self.channels)
+        if "remote_buffer_refs" in found:
+            at = found["remote_buffer_refs"]
+            self._lists(at, "access_channel_type", "remote_buffer_ids", self.buffers)
+        self.iterations = 0
+        self.looped_packets = False
+        self.unsynchronized = 0
+        self.events: list[Event] = []
+        self._unjoined = 0
+
+    def _lists(self, at: At, kind: str, ids: str, into: dict[str, list[int]]) -> None:
+        for element in at.each():
+            found = element.fields(kind, ids, "buff", "buffer_type")
+            if not {kind, ids} <= found.keys() or found[kind].text(20) not in into:
+                element.fail(f"{kind!r} and {ids!r} are needed")
+            into[found[kind].value] += [one.integer(0, 1 << 20) for one in found[ids].each()]
+
+    def read(self) -> tuple[Event, ...]:
+        """Return the events of the thread block.
+
+        Raises:
+            PlanError: An operation is malformed.
+        """
+        for operation in self.operations.each():
+            self._operation(operation, nested=False)
+        return tuple(self.events)
+
+    def _operation(self, at: At, *, nested: bool) -> None:
+        found = at.fields(*_FIELDS)
+        name = found["name"].text(40) if "name" in found else ""
+        if name not in _KNOWN:
+            at.fail(f"unknown operation {name!r}", hint=f"known: {', '.join(sorted(_KNOWN))}")
+        if name == "pipeline":
+            if nested:
+                at.fail("a pipeline inside a pipeline")
+            self._pipeline(at, found)
+            return
+        event = self._event(name, at, found)
+        self._join(event)
+        self.events.append(event)
+        if len(self.events) > MAX_EVENTS:
+            at.fail(f"more than {MAX_EVENTS} operations", hint="choose a smaller chunk_bytes")
+
+    def _join(self, event: Event) -> None:
+        """Count an operation that other threads of the block may start before a wait is over.
+
+        Thread i handles the i-th channel or semaphore; a nop joins all threads.
+        """
+        if event.name in _SYNCS:
+            self._unjoined = 0
+            return
+        width = max(len(event.waits), len(event.signals))
+        if self._unjoined and (event.moves or width > self._unjoined):
+            self.unsynchronized += 1
+        if event.waits:
+            self._unjoined = max(self._unjoined, len(event.waits))
+
+    def _pipeline(self, at: At, found: dict[str, At]) -> None:
+        if not {"iter_context", "ops"} <= found.keys():
+            at.fail("a pipeline needs 'iter_context' and 'ops'")
+        context = found["iter_context"].fields("unit_size", "num_chunks")
+        if len(context) != 2:
+            found["iter_context"].fail("'unit_size' and 'num_chunks' are needed")
+        unit = context["unit_size"].integer(1, 1 << 61)
+        chunks = context["num_chunks"].integer(1, MAX_CHUNKS)
+        times = -(-chunks * self.chunk_bytes // unit)
+        body = list(found["ops"].each())
+        if times * max(len(body), 1) > MAX_EVENTS:
+            at.fail(f"a pipeline of {times} iterations", hint="choose a smaller chunk_bytes")
+        before = len(self.events)
+        for iteration in range(times):
+            for operation in body:
+                self._operation(operation, nested=True)
+            for place in range(before, len(self.events)):
+                event = self.events[place]
+                self.events[place] = replace(event, place=f"{event.place} iteration {iteration}")
+            self.looped_packets |= times > 1 and any(
+                event.reads or event.writes for event in self.events[before:]
+            )
+            before = len(self.events)
+        self.iterations = max(self.iterations, times)
+
+    def _event(self, name: str, at: At, found: dict[str, At]) -> Event:
+        event = Event(name, at.path, moves=name in _MOVES)
+        if name in _SIGNALS | _WAITS:
+            incoming = name in _WAITS
+            counters = tuple(self._channel_counters(at, found, incoming=incoming))
+            return _counting(event, counters, incoming=incoming)
+        if name in {"sem_acquire", "sem_release"}:
+            semaphores = tuple(self._semaphores(at, found))
+            return _counting(event, semaphores, incoming=name == "sem_acquire")
+        if name == "barrier":
+            if not {"barrier_id", "num_threadblocks"} <= found.keys():
+                at.fail("a barrier needs 'barrier_id' and 'num_threadblocks'")
+            number = found["barrier_id"].integer(0, 1 << 16)
+            return replace(event, barrier=(number, found["num_threadblocks"].integer(1, 1 << 16)))
+        reads = tuple(self._packets(at, found, "src_buff", _PACKET_READS.get(name)))
+        writes = tuple(self._packets(at, found, "dst_buff", _PACKET_WRITES.get(name)))
+        return replace(event, reads=reads, writes=writes)
+
+    def _channel_counters(
+        self, at: At, found: dict[str, At], *, incoming: bool
+    ) -> Iterator[Counter]:
+        if not {"channel_ids", "channel_type"} <= found.keys():
+            at.fail("'channel_ids' and 'channel_type' are needed")
+        kind = found["channel_type"].text(20)
+        if kind not in PAIRED:
+            found["channel_type"].fail(f"expected one of {', '.join(PAIRED)}")
+        for one in found["channel_ids"].each():
+            own = self.channels[kind]
+            local = one.integer(0, 1 << 20)
+            if local >= len(own) or own[local] >= len(self.gpu.peers[kind]):
+                one.fail(f"there is no such {kind} channel", hint="see 'channels'")
+            peer, number = self.gpu.end(kind, own[local])
+            ends = (peer, self.gpu.number) if incoming else (self.gpu.number, peer)
+            yield Counter(kind, *ends, number)
+
+    def _semaphores(self, at: At, found: dict[str, At]) -> Iterator[Counter]:
+        if "semaphore_ids" not in found:
+            at.fail("'semaphore_ids' is missing")
+        for one in found["semaphore_ids"].each():
+            number = one.integer(0, 1 << 20)
+            if number >= len(self.gpu.semaphores):
+                one.fail("the gpu has no such semaphore", hint="see 'semaphores'")
+            initial = self.gpu.semaphores[number]
+            yield Counter("semaphore", self.gpu.number, self.gpu.number, number, initial)
+
+    def _packets(
+        self, at: At, found: dict[str, At], name: str, first: int | None
+    ) -> Iterator[Span]:
+        if first is None:
+            return
+        if name not in found:
+            at.fail(f"{name!r} is missing")
+        kind = found["channel_type"].text(20) if "channel_type" in found else ""
+        part, parts = self._part(found)
+        for one in list(found[name].each())[first:]:
+            fields = one.fields("type", "buffer_id", "switch_channel_id", "index", "size", "rank")
+            if not {"index", "size"} <= fields.keys():
+                one.fail("'index' and 'size' are needed")
+            low, size = (fields[key].integer(0, MAX_CHUNKS) for key in ("index", "size"))
+            for gpu in self._gpus(one, fields, kind):
+                start = low + Fraction(size * part, parts)
+                yield Span(gpu, start, start + Fraction(size, parts))
+
+    def _part(self, found: dict[str, At]) -> tuple[int, int]:
+        """Return which part of an operation this thread block does: its group shares the data."""
+        if "tbg_info" not in found:
+            return 0, 1
+        info = found["tbg_info"].fields("tb_id", "tbg_size")
+        if len(info) != 2:
+            found["tbg_info"].fail("'tb_id' and 'tbg_size' are needed")
+        parts = info["tbg_size"].integer(1, 1 << 16)
+        return info["tb_id"].integer(0, parts - 1), parts
+
+    def _gpus(self, one: At, fields: dict[str, At], kind: str) -> tuple[int, ...]:
+        """Return the gpus whose scratch buffer a reference means; none if it is no scratch."""
+        if "buffer_id" in fields:
+            own = self.buffers.get(kind, [])
+            number = fields["buffer_id"].integer(0, 1 << 20)
+            if number >= len(own) or own[number] >= len(self.gpu.remotes):
+                one.fail("there is no such remote buffer", hint="see 'remote_buffer_refs'")
+            gpu, buffer = self.gpu.remotes[own[number]]
+            return (gpu,) if buffer == "s" else ()
+        if "switch_channel_id" in fields:
+            own = self.channels["switch"]
+            number = fields["switch_channel_id"].integer(0, 1 << 20)
+            if number >= len(own) or own[number] >= len(self.gpu.switches):
+                one.fail("there is no such switch channel", hint="see 'channels'")
+            return self.gpu.switches[own[number]]
+        if "type" not in fields:
+            one.fail("a buffer has a 'type', a 'buffer_id' or a 'switch_channel_id'")
+        return (self.gpu.number,) if fields["type"].text(10) == "s" else ()
+
+
+def _counting(event: Event, counters: tuple[Counter, ...], *, incoming: bool) -> Event:
+    return replace(event, waits=counters) if incoming else replace(event, signals=counters)
