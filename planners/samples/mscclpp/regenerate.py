@@ -1,4 +1,4 @@
-"""Write the execution plans of this folder with MSCCL++'s own language, without its compiled library.
+"""Write the execution plans of this folder with MSCCL++'s own language, without its library.
 
     git clone https://github.com/microsoft/mscclpp
     pip install sortedcontainers
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).resolve().parent
 SAMPLES = {
     "allgather-packets-4": ("single_node/allgather_pkt_rppkt.py", "--num_gpus", "4"),
     "allgather-switch-4": ("single_node/allgather_nvls_zero_copy_pkt.py", "--num_gpus", "4"),
-    "allgather-groups-2": ("single_node/allgather_tbg.py", "--num_gpus", "2", "--tbg_size", "4"),
+    "allgather-groups-2": ("single_node/allgather_tbg.py", "--num_gpus", "2"),
     "allreduce-2": ("single_node/allreduce.py", "--num_gpus", "2"),
     "allreduce-packets-4": ("single_node/allreduce_pkt.py", "--num_gpus", "4"),
     "allreduce-pipeline-2": ("single_node/allreduce_pipeline.py", "--num_gpus", "2"),
