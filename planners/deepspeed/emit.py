@@ -1,0 +1,188 @@
+"""Steps of all stages to a plan: ranks, groups, messages and the ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import PlanError
+
+from ..ddp.model import plan_size  # noqa: TID252 - between adapters
+from .stage import StageSteps
+
+if TYPE_CHECKING:
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+    from planguard.plan.program import ProgramBuilder
+
+    from .model import Job, Step
+
+
+class Grid:
+    """Ranks and groups of a job: axes pipe, data, model, the last one varying fastest."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def rank(self, stage: int, data: int, model: int) -> int:
+        """Return the global rank at a coordinate."""
+        return (stage * self._job.data + data) * self._job.model + model
+
+    def members(self, kind: str, stage: int, data: int, model: int) -> tuple[str, tuple[int, ...]]:
+        """Return name and ranks of the group of a kind that holds a coordinate."""
+        job = self._job
+        if kind == "data":
+            ranks = [self.rank(stage, d, model) for d in range(job.data)]
+            return f"data p{stage} m{model}", tuple(ranks)
+        if kind == "model":
+            return f"model p{stage} d{data}", tuple(
+                self.rank(stage, data, m) for m in range(job.model)
+            )
+        if kind == "slice":
+            return f"slice d{data}", tuple(
+                self.rank(s, data, m) for s in range(job.stages) for m in range(job.model)
+            )
+        stages: Any = range(job.stages)
+        if kind.startswith("tied:"):
+            stages = next(t.stages for t in job.tied if kind == f"tied:{t.key}")
+        return f"{kind} d{data} m{model}", tuple(self.rank(s, data, model) for s in stages)
+
+
+def emit(job: Job, name: str | None, model: str | None, builder: type[PlanBuilder]) -> Plan:
+    """Build the plan of a job.
+
+    Raises:
+        PlanError: What the job asks for is refused by the plan format, or communicates nothing.
+    """
+    grid = Grid(job)
+    title = name or f"deepspeed {Path(job.file).name.removesuffix('.json')}"
+    world = job.stages * job.data * job.model
+    plan = builder(world, name=title, model=model, producer=("deepspeed", job.version))
+    writer = _Writer(job, grid, plan)
+    failures: dict[str, None] = {}
+    stale: dict[str, None] = {}
+    for stage in range(job.stages):
+        for data in range(job.data):
+            for slot in range(job.model):
+                steps = StageSteps(job, stage, (data, slot))
+                writer.write(steps.run(), (stage, data, slot))
+                failures |= dict.fromkeys(steps.failures)
+                stale |= dict.fromkeys(steps.stale)
+    _ledger(job, plan, list(failures), list(stale))
+    return plan.build()
+
+
+class _Writer:
+    def __init__(self, job: Job, grid: Grid, plan: PlanBuilder) -> None:
+        self._job, self._grid, self._plan = job, grid, plan
+        self._groups: set[str] = set()
+
+    def write(self, steps: list[Step], at: tuple[int, int, int]) -> None:
+        program = self._plan.program(self._grid.rank(*at))
+        open_: set[str] = set()
+        for step in steps:
+            if step.op == "wait":
+                if step.work in open_:
+                    program.wait(step.work, src=self._src(step))
+            elif step.op in {"compute", "exit"}:
+                self._local(program, step, at[0])
+            elif step.group:
+                self._collective(program, step, at, open_)
+            else:
+                self._message(program, step, at)
+
+    def _src(self, step: Step) -> tuple[str, int, str]:
+        return self._job.file, 0, step.place
+
+    def _local(self, program: ProgramBuilder, step: Step, stage: int) -> None:
+        if step.op == "exit":
+            program.exit(src=self._src(step))
+            return
+        extra: dict[str, Any] = {"mb": step.mb} if step.mb >= 0 else {}
+        program.compute(
+            step.label, src=self._src(step), stage=stage, phase=step.phase or None, **extra
+        )
+
+    def _fields(self, step: Step) -> dict[str, Any]:
+        fields: dict[str, Any] = {"label": step.label, "src": self._src(step)}
+        if step.count is not None and step.dtype:
+            fields |= plan_size(step.dtype, step.count)
+        if step.mb >= 0:
+            fields["mb"] = step.mb
+        if step.phase:
+            fields["phase"] = step.phase
+        return fields
+
+    def _collective(
+        self, program: ProgramBuilder, step: Step, at: tuple[int, int, int], open_: set[str]
+    ) -> None:
+        name, ranks = self._grid.members(step.group, *at)
+        if len(ranks) == 1:
+            return
+        self._declare(name, ranks)
+        fields = self._fields(step)
+        if step.op == "broadcast":
+            root = step.root if step.group == "model" else ranks[step.root]
+            if root not in ranks:
+                self._wrong_root(step, root, ranks)
+            fields["root"] = root
+        if step.work:
+            open_.add(step.work)
+            fields |= {"work": step.work, "async_": True}
+        program.add(step.op, group=name, **fields)
+
+    def _wrong_root(self, step: Step, root: int, ranks: tuple[int, ...]) -> None:
+        raise PlanError(
+            f"DeepSpeed broadcasts part {root} of an unevenly split tensor from global rank {root}, "
+            "which is not in the group",
+            file=self._job.file,
+            path=step.place,
+            value=list(ranks),
+            hint="make the number of elements a multiple of the model ranks",
+        )
+
+    def _message(self, program: ProgramBuilder, step: Step, at: tuple[int, int, int]) -> None:
+        peer = self._grid.rank(step.peer, at[1], at[2])
+        fields = {**self._fields(step), "stage": at[0]}
+        if not self._job.broadcasts:
+            program.add(step.op, peer=peer, **fields)
+            return
+        own = self._grid.rank(*at)
+        ranks = (min(own, peer), max(own, peer))
+        name = f"p2p {ranks[0]}-{ranks[1]}"
+        self._declare(name, ranks)
+        program.broadcast(own if step.op == "send" else peer, name, **fields)
+
+    def _declare(self, name: str, ranks: tuple[int, ...]) -> None:
+        if name not in self._groups:
+            self._groups.add(name)
+            self._plan.group(name, ranks)
+
+
+def _ledger(job: Job, plan: PlanBuilder, failures: list[str], stale: list[str]) -> None:
+    for failure in failures:
+        plan.approximate("failing-command", f"its rank ends with an error: {failure}", scope="plan")
+    if stale:
+        plan.approximate(
+            "stale-gradient",
+            f"{stale[0]} uses the gradient of another microbatch: what it sends on is not known",
+            "under",
+            scope="plan",
+        )
+    _unknown(job, plan)
+
+
+def _unknown(job: Job, plan: PlanBuilder) -> None:
+    if job.boundaries is None and job.stages > 1:
+        message = "sizes between stages are not known; one tensor each way, sizes not compared"
+        plan.approximate("unknown-boundaries", message, "under", scope="plan")
+    reduces = any(c.name == "ReduceGrads" for listed in job.commands for c in listed)
+    if job.parameters is None and not job.modules and reduces and job.data > 1:
+        message = "the parameters are not known: what the data ranks reduce is left out"
+        plan.approximate("unknown-parameters", message, "under", scope="plan")
+    if job.zero.stage == 3:
+        message = (
+            "every module fetches its own parameters, in the forward and again in the backward; "
+            "what DeepSpeed prefetches together or still holds follows the same order on all ranks"
+        )
+        plan.approximate("no-prefetch", message, scope="plan")

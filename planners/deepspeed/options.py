@@ -1,0 +1,86 @@
+"""What the adapter can be told beyond what a dump or a list of commands says."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepSpeedOptions:
+    """Options of the ``deepspeed`` adapter; each given one replaces what the dump says.
+
+    Attributes:
+        data_parallel: Size of the data dimension.
+        model_parallel: Size of the model dimension.
+        transport: ``send_recv``, or ``broadcast`` on groups of two.
+        first_batch: With the shapes that the first batch sends.
+        dynamic_shape: Shapes are sent with every activation.
+        startup: With the messages that create the communicators when the engine is made.
+        loss: With the loss's way back to all stages.
+        shape: Shape of what passes between stages, for commands in memory.
+        dtype: Its type.
+        name: Name of the plan.
+        model: Execution model that the plan asks for.
+    """
+
+    data_parallel: int | None = None
+    model_parallel: int | None = None
+    transport: str | None = None
+    first_batch: bool | None = None
+    dynamic_shape: bool | None = None
+    startup: bool | None = None
+    loss: bool | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: str = "float32"
+    name: str | None = None
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("data_parallel", "model_parallel"):
+            value = getattr(self, name)
+            if value is not None and not _is_size(value):
+                raise _wrong(name, value, "a number of ranks")
+        if self.transport not in {None, "send_recv", "broadcast"}:
+            raise _wrong("transport", self.transport, "send_recv or broadcast")
+        for name in ("first_batch", "dynamic_shape", "startup", "loss"):
+            if not isinstance(getattr(self, name), bool | None):
+                raise _wrong(name, getattr(self, name), "true or false")
+        if self.shape is not None and not all(_is_size(size) for size in self.shape):
+            raise _wrong("shape", self.shape, "a list of sizes")
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1 << 40
+
+
+def _wrong(name: str, value: object, hint: str) -> UsageError:
+    return UsageError(f"option {name} of the deepspeed adapter is {value!r}", hint=f"give {hint}")
+
+
+def read_options(options: Mapping[str, object]) -> DeepSpeedOptions:
+    """Make the options from keyword arguments.
+
+    Raises:
+        UsageError: An option does not exist, or its value is not possible.
+    """
+    known = [option.name for option in fields(DeepSpeedOptions)]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known)
+            raise UsageError(
+                f"the deepspeed adapter has no option {name!r}",
+                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
+            )
+    values: dict[str, Any] = dict(options)
+    if isinstance(values.get("shape"), list):
+        values["shape"] = tuple(values["shape"])
+    if not isinstance(values.get("shape", ()), tuple | None):
+        raise _wrong("shape", values["shape"], "a list of sizes")
+    return DeepSpeedOptions(**values)

@@ -1,0 +1,91 @@
+"""The adapter: a dump or schedules in memory in, one plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import PlanError
+
+from ..fx.reading import starts_with_schema  # noqa: TID252 - between adapters
+from .dump import SCHEMA, read_dump
+from .emit import emit
+from .objects import is_schedules, read_objects
+from .options import read_options
+
+if TYPE_CHECKING:
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+
+    from .model import Job
+    from .options import DeepSpeedOptions
+
+
+class DeepSpeedAdapter:
+    """Reads DeepSpeed's pipeline schedules and ZeRO buckets; DeepSpeed is not needed.
+
+    Attributes:
+        name: ``deepspeed``.
+    """
+
+    name = "deepspeed"
+
+    def sniff(self, obj: object) -> bool:
+        """Recognize a dump (a path or the parsed object), or a list of schedules."""
+        if isinstance(obj, Mapping):
+            return obj.get("schema") == SCHEMA
+        if isinstance(obj, str | Path):
+            return starts_with_schema(Path(obj), SCHEMA)
+        return is_schedules(obj)
+
+    def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:
+        """Turn a dump or schedules into a plan.
+
+        Args:
+            obj: A file ``planguard.deepspeed/1``, the parsed object, or a list with the schedule
+                (or the steps) of every stage.
+            builder: The ``PlanBuilder`` class; the world size is known only after reading.
+            options: Fields of ``DeepSpeedOptions``.
+
+        Raises:
+            PlanError: The input is malformed; the message has the place.
+            UsageError: An option does not exist or has an impossible value.
+        """
+        settings = read_options(options)
+        return emit(_told(_read(obj, settings), settings), settings.name, settings.model, builder)
+
+
+def _read(obj: object, options: DeepSpeedOptions) -> Job:
+    if isinstance(obj, Mapping):
+        return read_dump(dict(obj))
+    if isinstance(obj, str | Path):
+        return read_dump(Path(obj))
+    if is_schedules(obj):
+        return read_objects(obj, options)
+    raise PlanError(
+        "not an input for DeepSpeed",
+        path="input",
+        value=type(obj).__name__,
+        hint="give a file planguard.deepspeed/1, or the schedules of all stages in a list",
+    )
+
+
+def _told(job: Job, options: DeepSpeedOptions) -> Job:
+    """Replace what the options say."""
+    names = {"data": "data_parallel", "model": "model_parallel"} | {
+        name: name for name in ("first_batch", "dynamic_shape", "startup", "loss")
+    }
+    given: dict[str, Any] = {
+        field: getattr(options, name)
+        for field, name in names.items()
+        if getattr(options, name) is not None
+    }
+    if options.transport is not None:
+        given["broadcasts"] = options.transport == "broadcast"
+    return replace(job, **given)
+
+
+adapter = DeepSpeedAdapter()
+"""The instance behind the entry point ``deepspeed``."""
