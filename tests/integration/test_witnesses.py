@@ -1,4 +1,4 @@
-"""Verdicts on random plans against real gloo processes, by the campaigns of benchmarks/witnesses."""
+"""Verdicts on random plans against real gloo processes: the campaigns of benchmarks/witnesses."""
 
 from __future__ import annotations
 
