@@ -22,6 +22,7 @@ from planguard.screen.tasks import Answer, Task, decode_answers, encode, lost
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+Said = queue.SimpleQueue[Answer | BaseException]
 CHUNK = 32
 """Tasks that travel together at most."""
 
@@ -51,6 +52,9 @@ class Inline:
 class Processes:
     """Answers in processes of this machine, each ended when its plan takes too much.
 
+    Every process belongs to one thread for life: the system ends a process with the thread that
+    started it, so that none outlives a caller who was killed.
+
     Args:
         jobs: Number of processes; None means as many as there are cores.
     """
@@ -58,56 +62,51 @@ class Processes:
     def __init__(self, jobs: int | None = None) -> None:
         self.jobs = jobs or len(os.sched_getaffinity(0))
         self._boxes = [Boxes() for _ in range(self.jobs)]
+        self._work: queue.SimpleQueue[tuple[Sequence[Task], Said] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
 
     @property
     def pids(self) -> list[int]:
         """Process ids of the workers there are."""
-        return [boxes.box.pid for boxes in self._boxes if boxes.box is not None]
+        return [box.pid for boxes in self._boxes if (box := boxes.box) is not None]
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Answer]:
         """Yield one answer per task in order of completion; a lost task is an answer."""
-        chunks: queue.SimpleQueue[Sequence[Task]] = queue.SimpleQueue()
-        for chunk in chunks_of(tasks, self.jobs):
-            chunks.put(chunk)
-        said: queue.SimpleQueue[Answer | BaseException] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=_serve, args=(boxes, chunks, said), daemon=True)
-            for boxes in self._boxes[: max(1, min(self.jobs, len(tasks)))]
-        ]
-        for thread in self._threads:
+        said: Said = queue.SimpleQueue()
+        chunks = chunks_of(tasks, self.jobs)
+        for chunk in chunks:
+            self._work.put((chunk, said))
+        while len(self._threads) < min(self.jobs, len(chunks)):
+            boxes = self._boxes[len(self._threads)]
+            thread = threading.Thread(target=_serve, args=(boxes, self._work), daemon=True)
+            self._threads.append(thread)
             thread.start()
         for _ in tasks:
             one = said.get()
             if isinstance(one, BaseException):
                 raise one
             yield one
-        for thread in self._threads:
-            thread.join()
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes, also in the middle of their tasks."""
         for boxes in self._boxes:
             boxes.shut()
+        for _ in self._threads:
+            self._work.put(None)
         for thread in self._threads:
             thread.join()
         for boxes in self._boxes:
             boxes.close()
 
 
-def _serve(
-    boxes: Boxes,
-    chunks: queue.SimpleQueue[Sequence[Task]],
-    said: queue.SimpleQueue[Answer | BaseException],
-) -> None:
-    try:
-        while True:
-            for one in boxes.run(chunks.get_nowait()):
+def _serve(boxes: Boxes, work: queue.SimpleQueue[tuple[Sequence[Task], Said] | None]) -> None:
+    while (item := work.get()) is not None:
+        chunk, said = item
+        try:
+            for one in boxes.run(chunk):
                 said.put(one)
-    except queue.Empty:
-        return
-    except BaseException as error:  # noqa: BLE001  raised again where the answers are read
-        said.put(error)
+        except BaseException as error:  # noqa: BLE001  raised again where the answers are read
+            said.put(error)
 
 
 class Futures:
@@ -173,8 +172,8 @@ def make_executor(chosen: Any, jobs: int | None) -> Executor:
 
     Args:
         chosen: None, ``"processes"`` or ``"inline"``; ``"ray"`` or ``"dask"``, with the address
-            of a cluster behind a colon; a ``concurrent.futures.Executor``, a Dask client, or an object
-            of the protocol.
+            of a cluster behind a colon; a ``concurrent.futures.Executor``, a Dask client, or an
+            object of the protocol.
         jobs: Number of workers, where it is ours to say.
 
     Raises:

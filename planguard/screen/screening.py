@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planguard.errors import InternalError
 from planguard.options import DEFAULT_MODEL, CheckOptions
@@ -100,6 +100,8 @@ class Screening:
         self._settings, self._progress = settings, progress
         store.ask(settings.options, settings.planner)
         self._known = store.skeletons()
+        self._inputs: dict[Any, Answer] = {}
+        self._options = asdict(settings.options)
         self._decided_now: set[str] = set()
         self._verdicts: Iterator[tuple[str, Verdict]] | None = None
         self.is_done = False
@@ -147,7 +149,7 @@ class Screening:
         rows: dict[int, Row] = {}
         shas: dict[int, str] = {}
         for place, trial in enumerate(window):
-            sha = shas[place] = trial.digest()
+            sha = shas[place] = trial.sha
             before = finished.get(trial.name)
             if before is None or before[0] != sha:
                 continue
@@ -168,8 +170,7 @@ class Screening:
         self, window: Sequence[Trial], places: Sequence[int]
     ) -> tuple[dict[int, Row], list[Skeleton]]:
         cache = self._settings.cache
-        asked = [self._task(place, window[place], decide=not cache) for place in places]
-        read = _by_id(self._executor.run(asked))
+        read = self._read(window, places)
         first: dict[str, int] = {}
         for place in places:
             digest = read[place].skeleton
@@ -189,6 +190,22 @@ class Screening:
         for place in places:
             rows[place] = self._row(read[place])
         return rows, made
+
+    def _read(self, window: Sequence[Trial], places: Sequence[int]) -> dict[int, Answer]:
+        """Return what the workers say of trials; with the cache, equal inputs are read once."""
+        cache = self._settings.cache
+        keys = {place: window[place].content for place in places}
+        if not cache:
+            asked = [self._task(place, window[place], decide=True) for place in places]
+            return _by_id(self._executor.run(asked))
+        first: dict[Any, int] = {}
+        for place in places:
+            if keys[place] not in self._inputs:
+                first.setdefault(keys[place], place)
+        asked = [self._task(place, window[place], decide=False) for place in first.values()]
+        answers = _by_id(self._executor.run(asked))
+        self._inputs.update((key, answers[place]) for key, place in first.items())
+        return {place: self._inputs[keys[place]] for place in places}
 
     def _is_known(self, digest: str) -> bool:
         known = self._known.get(digest)
@@ -229,7 +246,7 @@ class Screening:
             trial.path,
             trial.data,
             trial.planner,
-            asdict(settings.options),
+            self._options,
             sign=True,
             decide=decide,
             limits=settings.limits,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,15 @@ class Trial:
     params: Params = field(default_factory=dict)
     planner: str = ""
 
-    def digest(self) -> str:
-        """Return the hash of the input as it is now; "" if it cannot be read."""
+    @property
+    def content(self) -> Hashable:
+        """What inputs have in common that are read alike: bytes, kind of file, adapter."""
+        own = None if self.sha and not Path(self.path).is_dir() else self.path
+        return self.sha, self.planner, "".join(Path(self.path).suffixes), own
+
+    @cached_property
+    def sha(self) -> str:
+        """The hash of the input as it is at the first look; "" if it cannot be read."""
         if not self.path:
             return hashlib.sha256(self.data).hexdigest()
         path = Path(self.path)

@@ -73,7 +73,7 @@ def limit_memory(mib: int) -> None:
 
 
 def _die_with_parent() -> None:
-    """A check that hangs must not outlive a caller that was killed."""
+    """A check that hangs must not outlive a caller that was killed; on Linux, its thread."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes

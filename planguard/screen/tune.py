@@ -1,0 +1,63 @@
+"""Ray Tune behind the gate: an unsafe trial asks for no GPU, reports its code and ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import UsageError
+from planguard.screen.gate import Gate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CODE = "planguard_code"
+OUTCOME = "planguard_outcome"
+MESSAGE = "planguard_message"
+BLOCKED_RESOURCES = {"cpu": 1}
+
+
+def screened(
+    trainable: Callable[[dict[str, Any]], Any],
+    to_plan: Callable[[dict[str, Any]], Any],
+    *,
+    resources: Mapping[str, float] | None = None,
+    blocked: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Return a trainable for ``ray.tune.Tuner`` that checks the plan of a configuration first.
+
+    Tune asks for the resources of a trial when it knows its configuration. An unsafe one asks for
+    one core, so no GPU waits for it; it reports ``planguard_outcome``, ``planguard_code`` and
+    ``planguard_message`` and ends.
+
+    Args:
+        trainable: A function of the configuration.
+        to_plan: Makes a plan from the configuration.
+        resources: What a trial that trains asks for; one core if None.
+        blocked: What an unsafe trial reports as well, such as the metric's worst value.
+        options: Keywords of ``planguard.screen.gate.Gate``.
+
+    Raises:
+        UsageError: Ray Tune is not installed.
+    """
+    try:
+        from ray import tune
+    except ImportError:
+        hint = "pip install 'ray[tune]'"
+        raise UsageError("Ray Tune is not installed", hint=hint) from None
+    wanted = dict(resources or BLOCKED_RESOURCES)
+    extra = dict(blocked or {})
+
+    def resources_of(config: dict[str, Any]) -> dict[str, float]:
+        return dict(wanted if Gate(to_plan, **options)(config).runs else BLOCKED_RESOURCES)
+
+    def behind(config: dict[str, Any]) -> Any:
+        decision = Gate(to_plan, **options)(config)
+        if decision.runs:
+            return trainable(config)
+        said = {OUTCOME: decision.outcome, CODE: decision.code, MESSAGE: decision.message}
+        tune.report({**extra, **said})
+        return None
+
+    # A gate holds locks, so it cannot travel: each side makes its own.
+    return tune.with_resources(behind, resources_of)
