@@ -24,10 +24,10 @@ FOLDER = Path(__file__).resolve().parent
 SAMPLES = {
     "allgather-packets-4": ("single_node/allgather_pkt_rppkt.py", "--num_gpus", "4"),
     "allgather-switch-4": ("single_node/allgather_nvls_zero_copy_pkt.py", "--num_gpus", "4"),
-    "allgather-groups-2": ("single_node/allgather_tbg.py", "--num_gpus", "2"),
+    "allgather-groups-2": ("single_node/allgather_tbg.py",),
     "allreduce-2": ("single_node/allreduce.py", "--num_gpus", "2"),
     "allreduce-packets-4": ("single_node/allreduce_pkt.py", "--num_gpus", "4"),
-    "allreduce-pipeline-2": ("single_node/allreduce_pipeline.py", "--num_gpus", "2"),
+    "allreduce-pipeline-2": ("single_node/allreduce_pipeline.py",),
     "alltoall-pipeline-3": ("single_node/alltoall/alltoall_pipeline.py", "--num_gpus", "3"),
     "port-put-2": ("unit_tests/put/put_with_signal_and_flush_test.py",),
     "signal-wait-fuse-2": ("unit_tests/signal_wait/signal_wait_fuse_test.py",),

@@ -1,0 +1,78 @@
+"""The adapter: a description of a hierarchical collective in, one plan out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..fx.reading import starts_with_schema  # noqa: TID252
+from .factor import factor
+from .options import read_options
+from .reading import SCHEMA, read_composition
+
+if TYPE_CHECKING:
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
+    from planguard.plan.program import ProgramBuilder
+
+    from .model import Composition, Steps
+
+
+class HicclAdapter:
+    """Reads descriptions ``planguard.hiccl/1`` of hierarchical collectives.
+
+    Attributes:
+        name: ``hiccl``.
+    """
+
+    name = "hiccl"
+
+    def sniff(self, obj: object) -> bool:
+        """Recognize a description: a path, or the parsed object."""
+        if isinstance(obj, dict):
+            return obj.get("schema") == SCHEMA
+        return isinstance(obj, str | Path) and starts_with_schema(Path(obj), SCHEMA)
+
+    def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:
+        """Turn a description into a plan.
+
+        Args:
+            obj: The path of a description, gzipped or not, or the parsed object.
+            builder: The ``PlanBuilder`` class; the world size is known only after reading.
+            options: Fields of ``HicclOptions``.
+
+        Raises:
+            PlanError: The description is malformed; the message has the JSON path.
+            UsageError: An option does not exist.
+        """
+        settings = read_options(options)
+        file, name, everyone = read_composition(obj)
+        plan = builder(
+            len(everyone), name=settings.name or name, model=settings.model, producer="hiccl"
+        )
+        known: dict[Composition, Steps] = {}
+        for rank, composition in enumerate(everyone):
+            steps = known.setdefault(composition, [])
+            if not steps:
+                steps += factor(composition)
+            _write(plan.program(rank), steps, rank, file)
+        if len(known) > 1:
+            message = f"ranks believe in {len(known)} different collectives, as 'ranks' says"
+            plan.approximate("ranks-differ", message, scope="plan")
+        return plan.build()
+
+
+def _write(program: ProgramBuilder, steps: Steps, rank: int, file: str) -> None:
+    for number, step in enumerate(steps):
+        own = [one for one in step if rank in (one.src, one.dst)]
+        if not own:
+            continue
+        with program.batch(src=(file, number, f"step {number}")):
+            for one in own:
+                op, peer = ("isend", one.dst) if one.src == rank else ("irecv", one.src)
+                src = (file, number, f"step {number}, {one.place}")
+                program.add(op, peer=peer, bytes=one.bytes, label=one.label, src=src)
+
+
+adapter = HicclAdapter()
+"""The instance behind the entry point ``hiccl``."""

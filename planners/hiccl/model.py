@@ -1,0 +1,66 @@
+"""Plain records of a hierarchical collective, and the messages that it is factored into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A multicast from a root, or a reduction to it.
+
+    Attributes:
+        kind: ``multicast`` or ``reduction``.
+        root: Rank that has the data, or gets the result.
+        others: Ranks that receive, or contribute.
+        bytes: Size of the buffer.
+        place: JSON path.
+    """
+
+    kind: str
+    root: int
+    others: tuple[int, ...]
+    bytes: int
+    place: str
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What one rank believes the collective to be.
+
+    Attributes:
+        levels: Members of every level, outermost first; the product is the number of ranks.
+        stages: Primitives of every stage; a fence is between two stages.
+        stripe: Pieces that the members of the innermost group handle in parallel.
+        ring: Whether the outermost groups pass data on in a ring, not in a tree.
+        pipeline: Chunks that follow each other through the steps.
+    """
+
+    levels: tuple[int, ...]
+    stages: tuple[tuple[Primitive, ...], ...]
+    stripe: int = 1
+    ring: bool = False
+    pipeline: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        count = 1
+        for level in self.levels:
+            count *= level
+        return count
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A message between two ranks."""
+
+    src: int
+    dst: int
+    bytes: int
+    label: str
+    place: str
+
+
+Steps = list[list[Transfer]]
+"""Messages of every step; a rank starts those of a step together and waits for all of them."""

@@ -1,0 +1,168 @@
+"""The JSON ``planguard.hiccl/1`` to records; every defect is a PlanError with its path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planguard.errors import PlanError
+
+from ..fx.reading import At, load_json  # noqa: TID252
+from .model import Composition, Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA = "planguard.hiccl/1"
+MAX_RANKS = 1 << 14
+MAX_TRANSFERS = 1 << 22
+_OWN = ("levels", "collective", "compose", "bytes", "root", "stripe", "ring", "pipeline")
+COLLECTIVES = (
+    "broadcast", "reduce", "scatter", "gather", "all_gather", "reduce_scatter", "all_reduce",
+    "all_to_all",
+)  # fmt: skip
+_ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather"})
+
+
+def read_composition(obj: object) -> tuple[str, str, list[Composition]]:
+    """Read a description from a path, gzipped or not, or from the parsed object.
+
+    Returns:
+        The file, the name, and what every rank believes the collective to be.
+
+    Raises:
+        PlanError: It is malformed; the message has the JSON path, the value and a hint.
+    """
+    top = _document(obj)
+    found = top.fields("schema", "name", "ranks", *_OWN)
+    if "schema" not in found or found["schema"].value != SCHEMA:
+        top.fail(f"expected the schema {SCHEMA!r}")
+    own = {name: at for name, at in found.items() if name in _OWN}
+    common = _composition(top, own)
+    everyone = [common] * common.ranks
+    for selector, at in found["ranks"].items() if "ranks" in found else ():
+        if not (selector.isascii() and selector.isdigit() and int(selector) < common.ranks):
+            at.fail(f"{selector!r} is no rank", hint=f"ranks are 0 to {common.ranks - 1}")
+        other = _composition(at, own | at.fields(*_OWN))
+        if other.ranks != common.ranks:
+            at.fail("the levels of this rank make another number of ranks")
+        everyone[int(selector)] = other
+    name = found["name"].text(200) if "name" in found else "hierarchical collective"
+    return top.file or "collective.json", name, everyone
+
+
+def _document(obj: object) -> At:
+    if isinstance(obj, dict):
+        return At(obj)
+    if isinstance(obj, str | Path):
+        return load_json(Path(obj))
+    raise PlanError(
+        "not a description of a collective",
+        value=type(obj).__name__,
+        hint="give its JSON file, or the parsed object",
+    )
+
+
+def _composition(at: At, found: dict[str, At]) -> Composition:
+    if "levels" not in found:
+        at.fail("'levels' is missing", hint="for example [2, 8]: 2 nodes of 8 GPUs")
+    levels = tuple(level.integer(1, MAX_RANKS) for level in found["levels"].each())
+    ranks = Composition(levels, ()).ranks
+    if not levels or ranks > MAX_RANKS:
+        found["levels"].fail(f"expected levels that make at most {MAX_RANKS} ranks")
+    if ("collective" in found) == ("compose" in found):
+        at.fail("give either 'collective' or 'compose'")
+    stages = (
+        tuple(_stages(found["compose"], ranks))
+        if "compose" in found
+        else _collective(at, found, ranks)
+    )
+    composition = Composition(
+        levels,
+        stages,
+        stripe=found["stripe"].integer(1, levels[-1]) if "stripe" in found else 1,
+        ring=found["ring"].flag() if "ring" in found else False,
+        pipeline=found["pipeline"].integer(1, 1 << 10) if "pipeline" in found else 1,
+    )
+    work = sum(len(one.others) + 1 for stage in stages for one in stage)
+    if work * composition.stripe * composition.pipeline > MAX_TRANSFERS:
+        at.fail(f"more than {MAX_TRANSFERS} messages", hint="describe a smaller one")
+    return composition
+
+
+def _stages(at: At, ranks: int) -> Iterator[tuple[Primitive, ...]]:
+    """Yield the stages of ``compose``: a list of primitives, with ``"fence"`` between stages."""
+    stage: list[Primitive] = []
+    for element in at.each():
+        if element.value == "fence":
+            yield tuple(stage)
+            stage = []
+        else:
+            stage.append(_primitive(element, ranks))
+    yield tuple(stage)
+
+
+def _primitive(at: At, ranks: int) -> Primitive:
+    found = at.fields("op", "root", "ranks", "bytes")
+    if found.keys() != {"op", "root", "ranks", "bytes"}:
+        at.fail("a primitive has 'op', 'root', 'ranks' and 'bytes'")
+    if found["op"].text(20) not in {"multicast", "reduction"}:
+        found["op"].fail("expected 'multicast' or 'reduction', or the string \"fence\" instead")
+    root = found["root"].integer(0, ranks - 1)
+    others = [one.integer(0, ranks - 1) for one in found["ranks"].each()]
+    if len(set(others)) < len(others):
+        found["ranks"].fail("a rank is there twice")
+    named = tuple(one for one in others if one != root)
+    return Primitive(found["op"].value, root, named, found["bytes"].integer(1), at.path)
+
+
+def _collective(at: At, found: dict[str, At], ranks: int) -> tuple[tuple[Primitive, ...], ...]:
+    name = found["collective"].text(40)
+    if name not in COLLECTIVES:
+        found["collective"].fail("unknown collective", hint=f"known: {', '.join(COLLECTIVES)}")
+    if "bytes" not in found:
+        at.fail("'bytes' is missing", hint="the whole buffer of a rank")
+    if "root" in found and name not in _ROOTED:
+        found["root"].fail(f"{name} has no root", hint=f"only {', '.join(sorted(_ROOTED))} do")
+    root = found["root"].integer(0, ranks - 1) if "root" in found else 0
+    size = found["bytes"].integer(1)
+    if name not in {"broadcast", "reduce"} and size < ranks:
+        found["bytes"].fail(f"fewer bytes than ranks ({ranks})")
+    return compose(name, root, size, ranks, found["collective"].path)
+
+
+def compose(
+    name: str, root: int, size: int, ranks: int, place: str
+) -> tuple[tuple[Primitive, ...], ...]:
+    """Return the stages that HiCCL composes a collective of.
+
+    Args:
+        name: One of ``COLLECTIVES``.
+        root: Root of those that have one.
+        size: Bytes of the whole buffer of a rank.
+        ranks: Number of ranks.
+        place: JSON path of the name.
+    """
+    everyone = tuple(range(ranks))
+    part = size // ranks
+
+    def others(rank: int) -> tuple[int, ...]:
+        return everyone[:rank] + everyone[rank + 1 :]
+
+    gather = tuple(Primitive("multicast", one, others(one), part, place) for one in everyone)
+    scatter = tuple(Primitive("reduction", one, others(one), part, place) for one in everyone)
+    pieces = [one for one in everyone if one != root]
+    stages = {
+        "broadcast": (Primitive("multicast", root, others(root), size, place),),
+        "reduce": (Primitive("reduction", root, others(root), size, place),),
+        "scatter": tuple(Primitive("multicast", root, (one,), part, place) for one in pieces),
+        "gather": tuple(Primitive("multicast", one, (root,), part, place) for one in pieces),
+        "all_gather": gather,
+        "reduce_scatter": scatter,
+        "all_to_all": tuple(
+            Primitive("multicast", one, (other,), part, place)
+            for one in everyone
+            for other in others(one)
+        ),
+    }
+    return (scatter, gather) if name == "all_reduce" else (stages[name],)
