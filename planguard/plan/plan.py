@@ -15,7 +15,7 @@ from planguard.plan.describe import describe
 from planguard.plan.layout import Layout
 from planguard.plan.limits import DEFAULT_LIMITS, Limits
 from planguard.plan.nodes import op_name
-from planguard.plan.pointers import line_of, render
+from planguard.plan.pointers import line_of, render, walk
 from planguard.plan.views import ActionView
 from planguard.verdict import Approximation, Location, Source
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from planguard.plan.document import Document, FusionSpec
     from planguard.plan.groups import Mesh, ProcessGroup
     from planguard.plan.nodes import PointToPoint
+    from planguard.plan.pointers import Steps
+
+WALKED_AFTER = 8
+"""Actions of a program that are looked up one by one; then the places of all are noted."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,28 @@ class Plan:
     def _layouts(self) -> dict[int, Layout]:
         return {}
 
+    def _steps(self, index: int, instruction: int) -> Steps:
+        """Return the place of an instruction; a program that is asked often is walked once."""
+        program = self.code.programs[index]
+        asked = self._asked[index] = self._asked.get(index, 0) + 1
+        if asked < WALKED_AFTER:
+            return program.steps_of(instruction)
+        known = self._places.get(index)
+        if known is None:
+            known = self._places[index] = {}
+            for steps, found in walk(program.actions):
+                known.setdefault(id(found), steps)
+        node = program.nodes[instruction]
+        return program.steps + known.get(id(program.origins.get(id(node), node)), ())
+
+    @cached_property
+    def _asked(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def _places(self) -> dict[int, dict[int, Steps]]:
+        return {}
+
     def length(self, rank: int) -> int:
         """Return the number of actions of a rank, ``repeat`` unrolled and a batch counted once."""
         return self.program(rank).length
@@ -156,7 +182,7 @@ class Plan:
         if member is not None:
             instruction = layout.members(instruction)[member]
         node = program.nodes[instruction]
-        steps = program.steps_of(instruction)
+        steps = self._steps(self.code.rank_program[rank], instruction)
         return ActionView(
             rank=rank,
             index=index,
