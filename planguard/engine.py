@@ -67,7 +67,8 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
     if options.certificate:
         from planguard.execution.certify import with_certificate
 
-        verdict = with_certificate(verdict, plan, columns)
+        pinned = is_bounded(find_model(verdict.model), options)
+        verdict = with_certificate(verdict, plan, columns, pinned=pinned)
     stats = Stats(
         ranks=plan.world_size,
         actions=plan.actions,

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 MAX_ACTIONS = 10**6
 """Actions beyond which writing an order costs more than it is worth."""
 
+_PICKED = {
+    Kind.THREADS_BEGIN: "the interleaving of its threads",
+    Kind.CHOICE_BEGIN: "which branch it takes",
+}
+
 
 @dataclass(frozen=True)
 class Certified:
@@ -35,20 +40,25 @@ class Certified:
     reason: str = ""
 
 
-def with_certificate(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
+def with_certificate(
+    verdict: Verdict, plan: Plan, columns: Any, *, pinned: bool = False
+) -> Verdict:
     """Return a verdict with its certificate; SAFE without one says why in ``reasons``.
 
     Args:
         verdict: Any verdict of the plan.
         plan: The plan.
         columns: Its columns.
+        pinned: Options say how many kernels a device holds, or in which order it starts them.
 
     Raises:
         InternalError: The independent checker rejects what the engine calls safe.
     """
     if not verdict.safe:
         return verdict
-    made = certify(plan, columns, find_model(verdict.model))
+    made = Certified(reason="options pin the launches of a device, a certificate knows only models")
+    if not pinned:
+        made = certify(plan, columns, find_model(verdict.model))
     if made.certificate is None:
         return replace(verdict, reasons=(*verdict.reasons, f"no certificate: {made.reason}"))
     certificate = made.certificate.to_json()
@@ -69,6 +79,10 @@ def certify(plan: Plan, columns: Any, model: ExecutionModel) -> Certified:
     """
     if plan.fusion:
         return Certified(reason="what its fused buffers hold is not fixed")
+    kinds = {op & KIND_MASK for program in plan.code.programs for op in set(program.code[::6])}
+    for kind, what in _PICKED.items():
+        if kind in kinds:
+            return Certified(reason=f"{what} is not fixed")
     if plan.actions > MAX_ACTIONS:
         return Certified(reason=f"the plan has {plan.actions} actions, more than {MAX_ACTIONS}")
     flat = b"".join(flat_lines(plan))
