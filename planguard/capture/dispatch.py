@@ -66,6 +66,10 @@ def witness_mode(recorder: RunRecorder) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Witness(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
+        @classmethod
+        def is_infra_mode(cls) -> bool:
+            return True  # torch.compile refuses to trace under any other mode
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:

@@ -81,13 +81,17 @@ def read_run(path: str | Path) -> list[ReadRank]:
                 path="world_size",
                 value=second.world_size,
             )
-    return [_read_rank(log) for log in logs]
+    try:
+        return [_read_rank(log) for log in logs]
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise PlanError(f"the log is damaged: {error}", file=str(path)) from None
 
 
 class _Replay(Recorder):
     """Takes the entries of a log for calls, with the stacks of the log."""
 
     place: tuple[Source, ...] = ()
+    launch: tuple[Source, ...] = ()
 
     def __init__(self, rank: int) -> None:
         super().__init__(rank)
@@ -118,6 +122,7 @@ def _read_rank(log: RunLog) -> ReadRank:
             fields = {k: v for k, v in entry.fields.items() if k not in ("op", "group")}
             group = entry.fields["group"]
             replay.groups.setdefault(group, _members(group))
+            _check(log, fields, replay.groups[group])
             issued[entry.argument] = replay.issue(entry.fields["op"], group, fields)
             continue
         batch = _change_batch(replay, batch, 0)
@@ -150,15 +155,31 @@ def _settle(replay: _Replay, kind: Kind, issued: Issued, done: set[str]) -> None
 
 
 def _change_batch(replay: _Replay, before: int, now: int) -> int:
+    """End the launch before this record, and begin the one it belongs to."""
     if before and before != now:
+        here, replay.place = replay.place, replay.launch
         replay.end_batch()
+        replay.place = here
     if now and before != now:
-        replay.batch = []
+        replay.batch, replay.launch = [], replay.place
     return now
 
 
 def _members(key: str) -> list[int]:
     return [int(rank) for rank in key.partition("#")[0].split(",")]
+
+
+def _check(log: RunLog, fields: dict[str, Any], members: list[int]) -> None:
+    """Refuse a call that names a rank which is not in its group."""
+    for name in ("peer", "root"):
+        rank = fields.get(name, members[0])
+        if rank not in (*members, "any") or not 0 <= min(members) <= max(members) < log.world_size:
+            raise PlanError(
+                "the log is damaged: no such rank in the group",
+                file=log.file,
+                path=name,
+                value=rank,
+            )
 
 
 def _is_stack(rows: Any) -> bool:

@@ -1,0 +1,278 @@
+# ruff: noqa: ARG001 - every job is called with its rank and the world size
+"""Jobs for the recorder on real gloo processes; ``record_jobs`` starts them.
+
+    python recorder_worker.py FOLDER WORLD JOB...
+
+Every rank is a fork of one process that has imported torch. It records itself into FOLDER/JOB, with
+torch's dispatcher as the second witness.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+TIMEOUT = 60
+HERE = Path(__file__).parent
+
+
+def record_jobs(folder: Path, jobs: list[str], *, world: int = 2) -> None:
+    """Run jobs on real processes; their logs are in a folder of each job's name."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])]),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, str(Path(__file__)), str(folder), str(world), *jobs]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def plain(rank, world):
+    """Calls of torch.distributed, blocking and not, on two groups."""
+    pair = dist.new_group([0, 1])
+    x = torch.ones(4)
+    dist.all_reduce(x)
+    first = dist.all_reduce(x, async_op=True)
+    second = dist.all_reduce(x * 2, op=dist.ReduceOp.MAX, group=pair, async_op=True)
+    second.wait()
+    first.wait()
+    if rank == 0:
+        dist.send(x, 1, tag=3)
+    elif rank == 1:
+        dist.recv(x, 0, tag=3)
+    dist.barrier()
+    dist.broadcast(x, 1)
+    dist.all_gather_into_tensor(torch.empty(4 * world), x)
+    dist.reduce_scatter_tensor(torch.empty(4), torch.ones(4 * world))
+    dist.all_to_all_single(torch.empty(4), torch.ones(4))
+    dist.all_gather([torch.empty(4) for _ in range(world)], x)
+    dist.reduce(x, 0)
+    dist.gather(x, [torch.empty(4) for _ in range(world)] if rank == 0 else None)
+    dist.scatter(x, [torch.ones(4) for _ in range(world)] if rank == 1 else None, src=1)
+
+
+def ddp(rank, world):
+    """Two steps of DistributedDataParallel; its reducer is C++."""
+    from ddp_worker import make
+
+    model = nn.parallel.DistributedDataParallel(make("linears"), bucket_cap_mb=0.005)
+    for _ in range(3):
+        model(torch.randn(4, 32)).sum().backward()
+
+
+def fsdp2(rank, world):
+    """One step of fully_shard."""
+    from fsdp_worker import make, shard
+
+    model = make("model")
+    shard(model, {"units": ["blocks.*"]}, world)
+    model(torch.randn(4, 30)).sum().backward()
+
+
+def tensor_parallel(rank, world):
+    """One step of a DTensor module."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import parallel as tp
+
+    mesh = init_device_mesh("cpu", (world,), mesh_dim_names=("tp",))
+    model = mlp()
+    plan = {"0": tp.ColwiseParallel(), "1": tp.RowwiseParallel()}
+    tp.parallelize_module(model, mesh["tp"], plan)
+    model(torch.ones(2, 8, requires_grad=True)).sum().backward()
+
+
+def mlp():
+    """Two linear layers, with equal weights on every rank."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 8))
+
+
+def functional(rank, world):
+    """Functional collectives, eager and waited for."""
+    from torch.distributed import _functional_collectives as fc
+
+    x = torch.ones(4)
+    y = fc.all_reduce(x, "sum", dist.group.WORLD)
+    z = fc.all_gather_tensor(y * 2, 0, dist.group.WORLD)
+    w = fc.reduce_scatter_tensor(z + 1, "sum", 0, dist.group.WORLD)
+    fc.wait_tensor(fc.all_to_all_single(w, None, None, dist.group.WORLD))
+
+
+def batch(rank, world):
+    """Both directions of a ring in one batch."""
+    x = torch.ones(4) * rank
+    ops = [
+        dist.P2POp(dist.isend, x, (rank + 1) % world),
+        dist.P2POp(dist.irecv, torch.ones(4), (rank - 1) % world),
+    ]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+
+
+def pipeline(rank, world):
+    """One step of 1F1B with four microbatches."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    torch.manual_seed(0)
+    layers = [nn.Linear(16, 16) for _ in range(world)]
+    stage = PipelineStage(layers[rank], rank, world, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, 4, loss_fn=nn.functional.mse_loss)
+    if rank == 0:
+        schedule.step(torch.randn(8, 16))
+    elif rank == world - 1:
+        schedule.step(target=torch.randn(8, 16))
+    else:
+        schedule.step()
+
+
+def objects(rank, world):
+    """Object collectives, which exchange sizes first."""
+    found = [None] * world
+    dist.all_gather_object(found, {"rank": rank, "text": "x" * rank})
+    assert [one["rank"] for one in found] == list(range(world))
+    told = [{"seed": 7}] if rank == 0 else [None]
+    dist.broadcast_object_list(told, src=0)
+    assert told == [{"seed": 7}]
+
+
+def zero1(rank, world):
+    """Two steps of the ZeRO-1 optimizer."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model = mlp()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
+    for _ in range(2):
+        model(torch.ones(1, 8)).sum().backward()
+        optimizer.step()
+
+
+def compiled(rank, world):
+    """A compiled function with collectives in its graph."""
+
+    def step(x):
+        dist.all_reduce(x)
+        y = torch.empty(4 * world)
+        dist.all_gather_into_tensor(y, x * 2)
+        return y.sum()
+
+    torch.compile(step, backend="aot_eager", fullgraph=True)(torch.ones(4))
+
+
+def crossed(rank, world):
+    """Both ranks send before they receive, without waiting: ends, whatever buffers there are."""
+    x = torch.ones(4)
+    work = dist.isend(x, 1 - rank)
+    dist.recv(torch.empty(4), 1 - rank)
+    work.wait()
+
+
+def opposite(rank, world):
+    """Two groups in opposite order, overlapped: ends on gloo, hangs where launches are serial."""
+    other = dist.new_group([0, 1])
+    groups = [dist.group.WORLD, other]
+    first, second = groups if rank == 0 else groups[::-1]
+    works = [dist.all_reduce(torch.ones(4), group=g, async_op=True) for g in (first, second)]
+    for work in works:
+        work.wait()
+
+
+def killed(rank, world):
+    """Rank 1 is killed somewhere among its calls."""
+    x = torch.ones(4)
+    if rank == 1:
+        after = random.random() / 5
+        threading.Timer(after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    while True:
+        dist.all_reduce(x)
+
+
+def skips(rank, world):
+    """Rank 1 raises between two calls that rank 0 makes."""
+    dist.all_reduce(torch.ones(4))
+    if rank == 1:
+        raise ValueError("bad shard")
+    dist.all_reduce(torch.ones(4))
+
+
+FAIL = ("killed", "skips")
+"""Jobs that end badly."""
+
+
+def be_rank(job: str, rank: int, world: int, folder: Path) -> None:
+    """Run one rank in a forked process; never returns."""
+    from planguard.capture import start, stop
+
+    code = 1
+    try:
+        warnings.simplefilter("ignore")
+        start(folder, witness=job != "killed")
+        store = dist.FileStore(str(folder.with_suffix(".store")), world)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
+        globals()[job](rank, world)
+        store.add("done", 1)
+        while store.add("done", 0) < world:  # stay until all are through, as a rank of a job does
+            time.sleep(0.005)
+        dist.destroy_process_group()
+        stop()
+        code = 0
+    except BaseException:  # noqa: BLE001 - whatever it is, it ends the rank
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def main() -> int:
+    """Run every job and say how many ranks failed."""
+    folder, world, jobs = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    failed = 0
+    for job in jobs:
+        (folder / job).mkdir(parents=True)
+        pids = []
+        for rank in range(world):
+            pids.append(os.fork())
+            if not pids[-1]:
+                be_rank(job, rank, world, folder / job)
+        left, deadline = set(pids), time.monotonic() + TIMEOUT
+        while left and time.monotonic() < deadline:
+            for pid in list(left):
+                found, status = os.waitpid(pid, os.WNOHANG)
+                if found:
+                    left.discard(pid)
+                    failed += status != 0 and job not in FAIL
+            time.sleep(0.005)
+        for pid in left:
+            failed += 1
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        if failed:
+            print(f"{job} failed", file=sys.stderr)
+            break
+    return failed
+
+
+if __name__ == "__main__":
+    import torch
+    import torch._dynamo
+    import torch.distributed as dist
+    import torch.distributed.fsdp
+    import torch.distributed.optim
+    import torch.distributed.pipelining
+    import torch.distributed.tensor.parallel
+    from torch import nn
+
+    torch.set_num_threads(1)  # a forked rank must not enter the parent's pool of threads
+    sys.exit(main())
