@@ -40,6 +40,7 @@ from planguard.reordering.settled import recorded
 from planguard.replay import Playable, concluded, playable_of, write_script
 from planguard.replay.flat import obstacles
 from planguard.replay.pool import Job, Pool
+from planguard.replay.report import is_unseen
 from planguard.replay.selection import keep
 from planguard.replay.settle import playable
 
@@ -192,6 +193,8 @@ def unsafe(shapes: Sequence[str], count: int, *, only_some: bool, tally: Tally) 
                 fit = [w for w in ways if not only_some or w[0].endswith("some-execution")]
                 for code, way in fit[:1]:
                     reasons = obstacles(keep(way.flat, way.witness), way.flat)
+                    if way.witness is not None and is_unseen(way.flat, way.witness):
+                        reasons = ["barriers out of round: they carry no data to compare"]
                     if reasons:
                         tally.left_out[reasons[0]] += 1
                         continue

@@ -65,8 +65,8 @@ def replay(
     ``delay_seed`` picks one way of many.
 
     Args:
-        plan: A ``Plan``, a path of a plan file, a decoded plan document, or a ``Verdict`` on a plan
-            that was read from a file.
+        plan: A ``Plan``, a path of a plan file, a decoded plan document, a ``Recording`` without
+            gaps, or a ``Verdict`` on a plan that was read from a file.
         witness: Only its actions are played, and its blocked ranks are the prediction; the witness
             of the verdict if None and ``plan`` is one.
         backend: Backend of torch.distributed: ``gloo``, or ``nccl`` with one GPU per rank.
@@ -158,10 +158,10 @@ def concluded(
 
 
 def load_plan(obj: Any) -> Plan:
-    """Read a plan: a ``Plan``, a document, the bytes or path of a file, or a planner's object.
+    """Read a plan: a ``Plan``, a document, a file, a recording, or a planner's object.
 
     Raises:
-        PlanError: It cannot be read.
+        PlanError: It cannot be read, or the recording has gaps.
     """
     from pathlib import Path
 
@@ -169,9 +169,12 @@ def load_plan(obj: Any) -> Plan:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.format import read
     from planguard.plan.plan import Plan
+    from planguard.recording import Recording
 
     if isinstance(obj, Plan):
         return obj
+    if isinstance(obj, Recording):
+        return obj.to_plan()
     if isinstance(obj, (dict, bytes)) or (
         isinstance(obj, (str, Path)) and str(obj).endswith((".json", ".json.gz"))
     ):

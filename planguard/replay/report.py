@@ -230,6 +230,8 @@ def signal_name(number: int | None) -> str:
 def _why_not(plan: Mapping[str, Any], witness: Witness, model: str | None) -> str:
     """Name what the model assumes and gloo does not do; never claim that there is no bug."""
     programs = rank_programs(plan)
+    if is_unseen(plan, witness):
+        return "what meets out of round carries no data, so that nobody can see which of them met"
     stuck = [programs[r][a] for r, a in witness.blocked if a < len(programs.get(r, []))]
     groups = {a.get("group", "world") for a in stuck if a["op"] not in ("wait", "compute")}
     model = model or plan.get("model") or "nccl"
@@ -256,6 +258,13 @@ def _why_not(plan: Mapping[str, Any], witness: Witness, model: str | None) -> st
     if model.startswith("mpi"):
         return f"{model} blocks where gloo does not"
     return "the run depends on timing; one run that completes does not refute the witness"
+
+
+def is_unseen(plan: Mapping[str, Any], witness: Witness) -> bool:
+    """Say whether only labels disagree, of barriers, which carry nothing to compare."""
+    programs = rank_programs(plan)
+    kept = [programs[r][a] for r, a in witness.actions if a < len(programs.get(r, []))]
+    return witness.end == "mismatch" and {a["op"] for a in kept} <= {"barrier", "init", "wait"}
 
 
 def _last_words(text: str) -> str:
