@@ -1,0 +1,57 @@
+"""What to change, read off the calls of a stuck set (the hints of the Intel Trace Collector)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planguard.live.state import P2P
+
+if TYPE_CHECKING:
+    from planguard.live.analysis import Stuck, Wait
+
+
+def hints(stuck: Stuck) -> tuple[str, ...]:
+    """Return hints for a stuck set, the most likely one first."""
+    calls = {wait.rank: wait.call for wait in stuck.waits}
+    found: list[str] = []
+    sends = [wait for wait in stuck.waits if wait.call.op == "send"]
+    if len(sends) > 1 and len(sends) == len(stuck.waits):
+        found.append(
+            "all of these ranks send: make one side receive first, or post the operations together "
+            "with batch_isend_irecv"
+        )
+    kinds = {wait.call.op in P2P for wait in stuck.waits}
+    if len(kinds) == 2:
+        found.append(
+            "some ranks are in a collective and others in a send or receive: put them in one order "
+            "on all ranks"
+        )
+    groups = {wait.call.group for wait in stuck.waits if wait.call.op not in P2P}
+    if len(groups) > 1:
+        found.append("ranks enter collectives of several groups in different orders")
+    for wait in stuck.waits:
+        found += _of(wait, {rank: call.text() for rank, call in calls.items()})
+    return tuple(dict.fromkeys(found))
+
+
+def _of(wait: Wait, calls: dict[int, str]) -> list[str]:
+    if wait.disagree:
+        return [
+            (
+                f"rank {wait.rank}: everybody has come to this {wait.call.op}, so the calls do not "
+                "fit: compare kind, sizes and element types"
+            )
+        ]
+    found = [
+        f"rank {gone} ended without its part of {wait.call.text()} of rank {wait.rank}"
+        for gone in wait.ended
+    ]
+    if wait.call.op in P2P and not wait.ended:
+        others = [r for r in wait.missing if r in calls]
+        found += [
+            f"rank {wait.rank} waits for rank {other}, which is in {calls[other]}: was the message "
+            "meant for another rank?"
+            for other in others
+            if calls[other].startswith(wait.call.op)
+        ]
+    return found

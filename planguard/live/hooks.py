@@ -1,0 +1,184 @@
+"""See every communication of torch.distributed: a kernel in front of the dispatcher's own.
+
+c10d operators pass through torch's dispatcher, DDP's C++ reducer included. A kernel under the
+autograd key notes the call and hands it on, so nothing else is taxed. Waits are seen by wrapping
+``Work.wait``; handles are matched to calls where the process group returns them to Python.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planguard.live.tracker import Tracker
+
+C10D = {
+    "allreduce_": "all_reduce",
+    "allreduce_coalesced_": "all_reduce",
+    "broadcast_": "broadcast",
+    "reduce_": "reduce",
+    "allgather_": "all_gather",
+    "_allgather_base_": "all_gather_into_tensor",
+    "allgather_coalesced_": "all_gather",
+    "allgather_into_tensor_coalesced_": "all_gather_into_tensor",
+    "reduce_scatter_": "reduce_scatter",
+    "_reduce_scatter_base_": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor",
+    "gather_": "gather",
+    "scatter_": "scatter",
+    "alltoall_": "all_to_all",
+    "alltoall_base_": "all_to_all_single",
+    "barrier": "barrier",
+    "send": "send",
+    "recv_": "recv",
+    "recv_any_source_": "recv",
+}
+FUNCTIONAL = {
+    "all_reduce": "all_reduce",
+    "all_reduce_": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "all_gather_into_tensor": "all_gather_into_tensor",
+    "all_gather_into_tensor_coalesced": "all_gather_into_tensor",
+    "reduce_scatter_tensor": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor",
+    "all_to_all_single": "all_to_all_single",
+    "broadcast": "broadcast",
+    "broadcast_": "broadcast",
+}
+RETURNING = (
+    "allreduce", "broadcast", "reduce", "allgather", "allgather_coalesced", "gather", "scatter",
+    "reduce_scatter", "alltoall", "alltoall_base", "barrier", "send", "recv", "recv_anysource",
+    "_allgather_base", "_reduce_scatter_base", "allreduce_coalesced", "all_gather_single",
+    "reduce_scatter_single", "all_to_all_single", "_end_coalescing",
+)  # fmt: skip
+KEYS = ("AutogradCPU", "AutogradCUDA")
+
+
+class Hooks:
+    """Installed hooks; ``remove`` takes them away."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self.tracker = tracker
+        self._undo: list[Callable[[], None]] = []
+        self._groups: dict[str, tuple[int, ...]] = {}
+
+    def install(self) -> None:
+        """Put the hooks in place.
+
+        Raises:
+            ImportError: torch is not installed.
+        """
+        import torch
+
+        for space, names, note in (
+            ("c10d", C10D, self._note),
+            ("_c10d_functional", FUNCTIONAL, self._note_functional),
+        ):
+            library = torch.library.Library(space, "IMPL")
+            for name, op in names.items():
+                operator = getattr(getattr(torch.ops, space), name, None)
+                if operator is not None:
+                    for key in KEYS:
+                        library.impl(name, _passing(operator.default, op, note), key)
+            self._undo.append(library._destroy)  # noqa: SLF001  torch has no public way
+        self._wrap_waits()
+        self._wrap_returns()
+        # Kernels in Python must be gone before the interpreter is.
+        atexit.register(self.remove)
+
+    def remove(self) -> None:
+        """Take the hooks away; a second call does nothing."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _note(self, op: str, arguments: tuple[Any, ...]) -> None:
+        import torch
+        import torch.distributed as dist
+
+        script = next((a for a in arguments if isinstance(a, torch.ScriptObject)), None)
+        if script is None:
+            return
+        group = dist.ProcessGroup.unbox(script)
+        peer, tag = None, 0
+        numbers = [a for a in arguments if isinstance(a, int) and not isinstance(a, bool)]
+        ranks = self._ranks(group)
+        if op in {"send", "recv"}:
+            tag = numbers[-1] if numbers else 0
+            peer = ranks[numbers[0]] if len(numbers) > 1 else None
+        self.tracker.issue(op, group.group_name, ranks, peer, tag)
+
+    def _note_functional(self, op: str, arguments: tuple[Any, ...]) -> None:
+        from torch.distributed.distributed_c10d import _resolve_process_group
+
+        name = next((a for a in reversed(arguments) if isinstance(a, str)), None)
+        if name is not None:
+            group = _resolve_process_group(name)
+            self.tracker.issue(op, group.group_name, self._ranks(group), None, 0)
+
+    def _ranks(self, group: Any) -> tuple[int, ...]:
+        import torch.distributed as dist
+
+        name = group.group_name
+        if name not in self._groups:
+            try:
+                self._groups[name] = tuple(dist.get_process_group_ranks(group))
+            except (RuntimeError, KeyError, ValueError):
+                self._groups[name] = tuple(range(group.size()))
+        return self._groups[name]
+
+    def _wrap_waits(self) -> None:
+        from torch._C._distributed_c10d import Work
+
+        for name in ("wait", "synchronize"):
+            self._replace(Work, name, _waiting(getattr(Work, name), self.tracker))
+
+    def _wrap_returns(self) -> None:
+        from torch._C._distributed_c10d import ProcessGroup
+
+        for name in RETURNING:
+            if name in vars(ProcessGroup):
+                method = getattr(ProcessGroup, name)
+                self._replace(ProcessGroup, name, _returning(method, self.tracker))
+
+    def _replace(self, owner: Any, name: str, new: Any) -> None:
+        # The descriptor itself: what getattr gives would lose its binding when it is put back.
+        old = vars(owner)[name]
+        setattr(owner, name, new)
+        self._undo.append(lambda: setattr(owner, name, old))
+
+
+def _passing(operator: Any, op: str, note: Callable[[str, tuple[Any, ...]], None]) -> Any:
+    import torch
+
+    def kernel(*arguments: Any, **named: Any) -> Any:
+        note(op, (*arguments, *named.values()))
+        with torch._C._AutoDispatchBelowAutograd():  # noqa: SLF001  as torch's own libraries do
+            return operator(*arguments, **named)
+
+    return kernel
+
+
+def _waiting(method: Any, tracker: Tracker) -> Any:
+    @functools.wraps(method)
+    def wait(self: Any, *arguments: Any, **named: Any) -> Any:
+        tracker.enter(self)
+        try:
+            return method(self, *arguments, **named)
+        finally:
+            tracker.leave()
+
+    return wait
+
+
+def _returning(method: Any, tracker: Tracker) -> Any:
+    @functools.wraps(method)
+    def call(self: Any, *arguments: Any, **named: Any) -> Any:
+        work = method(self, *arguments, **named)
+        tracker.returned(work)
+        return work
+
+    return call

@@ -1,0 +1,122 @@
+"""The report of a stuck run: who stands where, why nobody can move, and what to change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from planguard.live.hints import hints
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from planguard.live.analysis import Stuck
+    from planguard.live.state import RankState
+
+SCHEMA = "planguard.live/1"
+
+
+@dataclass(frozen=True)
+class StuckRank:
+    """One stuck rank: where it stands, for how long, for whom it waits, its stack."""
+
+    rank: int
+    call: str
+    where: str
+    since_s: float
+    waits_for: tuple[int, ...]
+    is_certain: bool
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LiveReport:
+    """What the guard found.
+
+    Attributes:
+        code: ``PG501``.
+        ranks: The stuck ranks, in order.
+        cycle: Ranks of a wait-for cycle; empty when somebody never comes.
+        ended: Ranks that have left and are waited for.
+        everybody: No rank of the job can move.
+        timeout: Seconds after which a rank was suspected.
+        hints: What to change.
+    """
+
+    code: str
+    ranks: tuple[StuckRank, ...]
+    cycle: tuple[int, ...]
+    ended: tuple[int, ...]
+    everybody: bool
+    timeout: float
+    hints: tuple[str, ...]
+
+    def text(self) -> str:
+        """Return the report for people."""
+        who = ", ".join(str(one.rank) for one in self.ranks)
+        many = "ranks" if len(self.ranks) > 1 else "rank"
+        lines = [f"error[{self.code}]: stuck: {many} {who} can never move again"]
+        for one in self.ranks:
+            seen = "" if one.is_certain else "  (concluded from its stack)"
+            lines.append(f"  r{one.rank}  {one.call}  {one.since_s:.1f} s{seen}")
+            if one.where:
+                lines.append(f"      at {one.where}")
+            if one.waits_for:
+                lines.append(f"      waits for {', '.join(f'rank {r}' for r in one.waits_for)}")
+        if self.cycle:
+            ring = " -> ".join(f"r{rank}" for rank in (*self.cycle, self.cycle[0]))
+            lines.append(f"  cycle: {ring}")
+        lines += [f"  ended: rank {rank}" for rank in self.ended]
+        lines += [f"help: {hint}" for hint in self.hints]
+        for one in self.ranks:
+            lines += ["", f"stack of rank {one.rank}, innermost first:"]
+            lines += [f"  {frame}" for frame in one.stack]
+        return "\n".join(lines) + "\n"
+
+    def json(self) -> str:
+        """Return the report as ``planguard.live/1``."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, sort_keys=True, indent=1) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> LiveReport:
+        """Read a report."""
+        fields: dict[str, Any] = json.loads(text)
+        fields.pop("schema")
+        for name in ("cycle", "ended", "hints"):
+            fields[name] = tuple(fields[name])
+        fields["ranks"] = tuple(
+            StuckRank(**{**one, "waits_for": tuple(one["waits_for"]), "stack": tuple(one["stack"])})
+            for one in fields["ranks"]
+        )
+        return LiveReport(**fields)
+
+
+def report_of(stuck: Stuck, states: Mapping[int, RankState], timeout: float) -> LiveReport:
+    """Return the report of a stuck set."""
+    ranks = tuple(
+        StuckRank(
+            wait.rank,
+            wait.call.text(),
+            wait.call.where,
+            states[wait.rank].since_s,
+            wait.missing,
+            states[wait.rank].is_certain,
+            states[wait.rank].stack,
+        )
+        for wait in stuck.waits
+    )
+    ended = tuple(sorted({rank for wait in stuck.waits for rank in wait.ended}))
+    return LiveReport("PG501", ranks, stuck.cycle, ended, stuck.everybody, timeout, hints(stuck))
+
+
+def no_progress(states: Mapping[int, RankState], warn_after: float) -> str:
+    """Return the warning PG502 when ranks spend long in their calls; empty otherwise."""
+    times = [state.since_s for state in states.values() if state.current is not None]
+    if not times or sum(times) / len(times) < warn_after:
+        return ""
+    mean = sum(times) / len(times)
+    return (
+        f"warning[PG502]: no progress: {len(times)} ranks have been {mean:.1f} s on average in "
+        "their last call; a rank that still computes, a slow file system, or a polling loop"
+    )

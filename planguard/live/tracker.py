@@ -1,0 +1,142 @@
+"""The calls of this process: counted when issued, and the one a thread waits in now."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planguard.live.state import P2P, Call, RankState, channel
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+LIBRARIES = ("/torch/", "/planguard/", "<frozen")
+FRAMES = 32
+
+
+class Tracker:
+    """What this rank does. Hooks write to it, the guard's thread reads it."""
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        self.rank = rank
+        self.world = tuple(range(world_size))
+        self.issued = 0
+        self.counts: dict[str, int] = {}
+        self.ended = False
+        self.polls = 0
+        self._waiting: dict[int, tuple[Call, float]] = {}
+        self._last: dict[int, Call] = {}
+        self._works: dict[int, Call] = {}
+        self._main = threading.main_thread().ident or 0
+        self._seen: tuple[object, float] = (None, 0.0)
+
+    # --- written by the hooks --------------------------------------------------------------------
+
+    def issue(
+        self, op: str, group: str, ranks: tuple[int, ...], peer: int | None, tag: int
+    ) -> None:
+        """Count a call that was issued."""
+        key = group
+        if op in P2P:
+            key = channel(group, ">" if op == "send" else "<", peer, tag)
+        position = self.counts[key] = self.counts.get(key, 0) + 1
+        where = call_site(sys._getframe(1))  # noqa: SLF001  the documented way to a caller's frame
+        call = Call(self.issued, op, group, ranks, peer, tag, position, where)
+        self.issued += 1
+        self._last[threading.get_ident()] = call
+
+    def returned(self, work: object) -> None:
+        """Remember which call a handle belongs to. The handle itself is not kept alive."""
+        call = self._last.get(threading.get_ident())
+        if call is not None and work is not None:
+            self._works[id(work)] = call
+
+    def enter(self, work: object) -> None:
+        """Say that this thread waits for a handle."""
+        thread = threading.get_ident()
+        call = self._works.get(id(work)) or self._last.get(thread)
+        if call is not None:
+            self._waiting[thread] = call, time.monotonic()
+
+    def leave(self) -> None:
+        """Say that this thread goes on."""
+        self._waiting.pop(threading.get_ident(), None)
+        self.polls = 0
+
+    # --- read by the guard -----------------------------------------------------------------------
+
+    def is_late(self, timeout: float) -> bool:
+        """Whether this rank has stood in one place for longer than ``timeout`` seconds."""
+        return self._standing()[1] >= timeout
+
+    def _standing(self) -> tuple[Call | None, float, bool]:
+        """Return the call that this rank waits in, for how long, and whether that was seen."""
+        now = time.monotonic()
+        waits = list(self._waiting.values())
+        if waits:
+            call, since = min(waits, key=lambda wait: wait[1])
+            return call, now - since, True
+        # A reducer in C++ waits without telling: then the stack of the main thread stands still.
+        frame = sys._current_frames().get(self._main)  # noqa: SLF001  see faulthandler
+        place = (self.issued, id(frame), None if frame is None else frame.f_lasti)
+        if place != self._seen[0]:
+            self._seen = place, now
+        since = now - self._seen[1]
+        if _creates_a_group(frame):
+            return Call(self.issued, "new_group", "world", self.world), since, True
+        return self._last.get(self._main), since, False
+
+    def state(self, epoch: int, timeout: float) -> RankState:
+        """Return what this rank publishes."""
+        call, since, certain = self._standing()
+        late = call is not None and since >= timeout
+        return RankState(
+            self.rank,
+            epoch,
+            self.issued,
+            dict(self.counts),
+            call if certain or late else None,
+            round(since, 3),
+            certain,
+            self.stack() if late else (),
+            self.ended,
+        )
+
+    def stack(self) -> tuple[str, ...]:
+        """Return the Python stack of the main thread, innermost frame first."""
+        frame = sys._current_frames().get(self._main)  # noqa: SLF001  see faulthandler
+        found: list[str] = []
+        while frame is not None and len(found) < FRAMES:
+            code = frame.f_code
+            if "/planguard/live/" not in code.co_filename:
+                found.append(f"{code.co_filename}:{frame.f_lineno} in {code.co_name}")
+            frame = frame.f_back
+        return tuple(found)
+
+
+def _creates_a_group(frame: FrameType | None) -> bool:
+    """Whether a thread stands in torch's new_group, which waits in the store and not in a call."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "new_group" and code.co_filename.endswith("distributed_c10d.py"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def call_site(frame: FrameType | None) -> str:
+    """Return ``file:line`` of the innermost frame that belongs to no library."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not any(part in name for part in LIBRARIES):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def ended(state: RankState) -> RankState:
+    """Return the last state of a rank that leaves."""
+    return replace(state, has_ended=True, current=None)

@@ -1,0 +1,132 @@
+"""The live guard beside real gloo jobs: right about those that hang, silent about the others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planguard.errors import UsageError
+from planguard.live.analysis import find_stuck
+from planguard.live.hints import hints
+from planguard.live.report import LiveReport
+from planguard.live.state import Call, RankState
+
+LITMUS = Path(__file__).parents[1] / "corpus" / "litmus"
+WORKER = Path(__file__).with_name("live_worker.py")
+USUAL = (
+    "p2p_head_to_head_send_4B", "groups_cross_order_sync", "coll_allreduce_missing_rank",
+    "p2p_send_no_recv_64KiB", "kind_broadcast__vs__barrier", "newgroup_diff_members_order",
+    "sync_gather_nonroot_leaves_early", "p2p_send_ring3",
+    "coll_allreduce_ok", "p2p_ordered_exchange", "batch_exchange", "p2p_groups_are_channels",
+)  # fmt: skip
+RAISES = {"batch_mixed_groups_rejected"}
+"""torch refuses the program: it ends with an exception, and nobody is stuck."""
+
+
+def measured(slow):
+    """Give litmus programs and the ranks that were stuck on gloo; none in which a rank exits."""
+    found = {}
+    for file in sorted(LITMUS.glob("*.plan.json")):
+        text = file.read_text()
+        expected = json.loads(text).get("x-expect", {}).get("gloo", {})
+        name = file.name.removesuffix(".plan.json")
+        if "stuck" in expected and '"exit"' not in text and name not in RAISES:
+            found[name] = sorted(map(int, expected["stuck"]))
+    return found if slow else {name: found[name] for name in USUAL}
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(400)
+def test_the_guard_names_the_stuck_ranks_and_stays_silent_otherwise(request, tmp_path):
+    """Every litmus program ends as it was measured: the very ranks that stood still are named and
+    end with the exit code that was asked for; of those that complete, the guard says nothing.
+    """
+    programs = measured(request.config.getoption("--slow"))
+    plans = [str(LITMUS / f"{name}.plan.json") for name in programs]
+    command = [sys.executable, str(WORKER), str(tmp_path), "1.5", *plans]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=390, check=True).stdout
+    wrong = {}
+    for line in out.splitlines():
+        result = json.loads(line)
+        name = Path(result["plan"]).name.removesuffix(".plan.json")
+        report = result["report"]
+        named = [] if report is None else [one["rank"] for one in report["ranks"]]
+        left = sorted(int(rank) for rank, code in result["codes"].items() if code == 42)
+        if named != programs[name] or left != programs[name]:
+            wrong[name] = (programs[name], named, result["codes"])
+    assert not wrong
+    assert len(out.splitlines()) == len(programs)
+
+
+def state(rank, op=None, *, group="g", ranks=(0, 1, 2), peer=None, position=1, **more):
+    """Make the state of a rank that has stood in a call for ten seconds."""
+    current = None if op is None else Call(position - 1, op, group, ranks, peer, 0, position)
+    counts = {} if op in {None, "send", "recv"} else {group: position}
+    return RankState(rank, current=current, since_s=10.0, **{"counts": counts, **more})
+
+
+def test_a_rank_that_computes_may_still_come():
+    """Two ranks wait for a third that computes: nobody is stuck."""
+    states = {0: state(0, "all_reduce"), 1: state(1, "all_reduce"), 2: state(2)}
+    assert find_stuck(states, 5.0, 3) is None
+
+
+def test_a_subset_is_stuck_although_others_compute():
+    """Ranks 0 and 1 receive from each other while rank 2 computes: the two are reported."""
+    states = {0: state(0, "recv", peer=1), 1: state(1, "recv", peer=0), 2: state(2)}
+    found = find_stuck(states, 5.0, 3)
+    assert found.ranks == (0, 1)
+    assert found.cycle == (0, 1)
+    assert not found.everybody
+
+
+def test_who_waits_for_a_stuck_set_belongs_to_it():
+    """Rank 2 waits in a collective for two ranks that are stuck in each other."""
+    states = {
+        0: state(0, "recv", peer=1), 1: state(1, "recv", peer=0), 2: state(2, "all_reduce"),
+    }  # fmt: skip
+    found = find_stuck(states, 5.0, 3)
+    assert found.ranks == (0, 1, 2)
+    assert found.everybody
+
+
+def test_who_has_not_stood_long_enough_is_not_suspected():
+    """Below the timeout nothing is said."""
+    states = {0: state(0, "recv", peer=1), 1: state(1, "recv", peer=0)}
+    assert find_stuck(states, 11.0, 2) is None
+
+
+def test_hints_say_what_to_change():
+    """Head-to-head sends, and a receive from a rank that receives itself."""
+    sends = {0: state(0, "send", peer=1), 1: state(1, "send", peer=0)}
+    assert "post the operations together" in hints(find_stuck(sends, 5.0, 2))[0]
+    receives = {0: state(0, "recv", peer=1), 1: state(1, "recv", peer=0)}
+    assert "meant for another rank" in " ".join(hints(find_stuck(receives, 5.0, 2)))
+
+
+def test_a_report_survives_its_json():
+    """What rank 0 writes is what the other ranks read."""
+    from planguard.live.report import report_of
+
+    states = {0: state(0, "recv", peer=1, stack=("a.py:1 in f",)), 1: state(1, "recv", peer=0)}
+    report = report_of(find_stuck(states, 5.0, 2), states, 5.0)
+    assert LiveReport.from_json(report.json()) == report
+    assert "cycle: r0 -> r1 -> r0" in report.text()
+
+
+def test_a_state_that_is_damaged_is_refused():
+    """Bytes from a store are not trusted."""
+    with pytest.raises(ValueError, match="not the state"):
+        RankState.from_bytes(b'{"rank": 0}')
+
+
+def test_without_a_process_group_there_is_nothing_to_guard():
+    """A wrong call is one clear error."""
+    from planguard import live
+
+    with pytest.raises(UsageError, match="no process group"):
+        live.guard()
