@@ -1,0 +1,188 @@
+"""A recording ``planguard.megatron/1`` as records; every defect is a PlanError with its path."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..ddp.model import ITEM_BYTES  # noqa: TID252 - between adapters
+from ..fx.reading import At, load_json  # noqa: TID252 - same
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = "planguard.megatron/1"
+OPS = ("isend", "irecv", "batch", "wait", "sync", "compute", "all_reduce")
+MAX_RANKS = 1 << 16
+_HEAD = (
+    "schema", "megatron", "pipeline", "virtual", "microbatches", "data", "forward_only", "gradients",
+    "flags", "groups", "ranks",
+)  # fmt: skip
+
+Source = tuple[str, int, str]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One send, receive or reduction.
+
+    Attributes:
+        op: ``isend``, ``irecv`` or ``all_reduce``.
+        peer: Global rank, -1 for a reduction.
+        group: Name of the process group.
+        dtype: torch's name.
+        count: Number of elements.
+        label: Identity of the tensor, empty if nothing used it.
+    """
+
+    op: str
+    peer: int
+    group: str
+    dtype: str
+    count: int
+    label: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """One call of a rank.
+
+    Attributes:
+        op: One of ``OPS``.
+        src: Line of the schedule.
+        messages: One of a send or receive, those of a batch.
+        work: Number of the handle, -1 for none.
+        name: Name of a computation.
+    """
+
+    op: str
+    src: Source
+    messages: tuple[Message, ...] = ()
+    work: int = -1
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What all ranks called.
+
+    Attributes:
+        file: Where it was read.
+        version: Megatron-core's version.
+        groups: Global ranks of every pipeline group.
+        ranks: Events of every rank.
+    """
+
+    file: str
+    version: str
+    groups: dict[str, tuple[int, ...]]
+    ranks: tuple[tuple[Event, ...], ...]
+
+
+def read_recording(obj: Path | dict[str, Any]) -> Recording:
+    """Read a recording from a file, or one that is parsed already.
+
+    Raises:
+        PlanError: It is malformed; the message has the JSON path, the value and a hint.
+    """
+    top = At(obj) if isinstance(obj, dict) else load_json(obj)
+    found = top.fields(*_HEAD)
+    for name in ("schema", "groups", "ranks"):
+        if name not in found:
+            top.fail(f"{name!r} is missing", hint="docs/planners/megatron.md lists the fields")
+    if found["schema"].text() != SCHEMA:
+        found["schema"].fail(f"expected {SCHEMA!r}")
+    programs = list(found["ranks"].each())
+    if not 1 <= len(programs) <= MAX_RANKS:
+        found["ranks"].fail(f"expected 1 to {MAX_RANKS} ranks")
+    groups = {
+        name: _members(listed, len(programs)) for name, listed in found["groups"].items()
+    }
+    if "world" in groups:
+        found["groups"].fail("'world' is the group of all ranks already")
+    return Recording(
+        file=top.file or "megatron.json",
+        version=found["megatron"].text(100) if "megatron" in found else "unknown",
+        groups=groups,
+        ranks=tuple(_program(listed, groups, len(programs)) for listed in programs),
+    )
+
+
+def _members(at: At, world: int) -> tuple[int, ...]:
+    ranks = tuple(rank.integer(0, world - 1) for rank in at.each())
+    if len(set(ranks)) != len(ranks) or not ranks:
+        at.fail("a group lists its ranks once each")
+    return ranks
+
+
+def _program(at: At, groups: dict[str, tuple[int, ...]], world: int) -> tuple[Event, ...]:
+    begun: set[int] = set()
+    return tuple(_event(item, groups, world, begun) for item in at.each())
+
+
+def _event(
+    at: At, groups: dict[str, tuple[int, ...]], world: int, begun: set[int]
+) -> Event:
+    fields = at.fields(
+        "op", "peer", "group", "shape", "dtype", "label", "work", "name", "ops", "at"
+    )
+    op = _required(at, fields, "op").text(20)
+    if op not in OPS:
+        fields["op"].fail("unknown operation", hint=f"one of {', '.join(OPS)}")
+    src = _source(fields["at"]) if "at" in fields else ("schedules.py", 0, "")
+    work = fields["work"].integer() if "work" in fields else -1
+    if op == "compute":
+        return Event(op, src, name=_required(at, fields, "name").text(200))
+    if op == "wait":
+        if work not in begun:
+            at.fail("a wait for a handle that does not exist, or was waited for before")
+        begun.remove(work)
+        return Event(op, src, work=work)
+    if op == "sync":
+        return Event(op, src)
+    if op == "all_reduce":
+        return Event(op, src, (_message(at, groups, world),))
+    if work in begun:
+        fields["work"].fail("a handle is begun twice")
+    if work >= 0:
+        begun.add(work)
+    if op == "batch":
+        parts = _required(at, fields, "ops")
+        messages = tuple(_message(part, groups, world) for part in parts.each())
+        if not messages:
+            parts.fail("a batch of nothing")
+        return Event(op, src, messages, work)
+    return Event(op, src, (_message(at, groups, world),), work)
+
+
+def _required(at: At, fields: dict[str, At], name: str) -> At:
+    if name not in fields:
+        at.fail(f"{name!r} is missing")
+    return fields[name]
+
+
+def _source(at: At) -> Source:
+    parts = list(at.each())
+    if len(parts) != 3:
+        at.fail("a place is [file, line, function]")
+    return parts[0].text(1_000), parts[1].integer(), parts[2].text(1_000)
+
+
+def _message(at: At, groups: dict[str, tuple[int, ...]], world: int) -> Message:
+    fields = at.fields("op", "peer", "group", "shape", "dtype", "label", "work", "at")
+    op = _required(at, fields, "op").text(20)
+    if op not in {"isend", "irecv"} and not (op == "all_reduce" and at.path.count("[") == 2):
+        fields["op"].fail("expected isend or irecv")
+    group = fields["group"].text(200) if "group" in fields else "world"
+    if group != "world" and group not in groups:
+        fields["group"].fail("no such group", hint=f"known: world, {', '.join(groups)}")
+    dtype = _required(at, fields, "dtype").text(40)
+    if dtype not in ITEM_BYTES:
+        fields["dtype"].fail("unknown type", hint=f"one of {', '.join(ITEM_BYTES)}")
+    shape = [size.integer(0, 1 << 40) for size in _required(at, fields, "shape").each()]
+    if math.prod(shape) > 1 << 56:
+        fields["shape"].fail("a tensor of that size does not exist")
+    peer = -1 if op == "all_reduce" else _required(at, fields, "peer").integer(0, world - 1)
+    label = fields["label"].text(200) if "label" in fields else ""
+    return Message(op, peer, group, dtype, math.prod(shape), label)
