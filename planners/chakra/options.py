@@ -1,0 +1,70 @@
+"""What the adapter can be told about a workload."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from planguard.errors import UsageError
+
+_CHOICES = {
+    "order": ("dependencies", "ids"),
+    "sends": ("rendezvous", "buffered"),
+    "labels": ("names", "none"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChakraOptions:
+    """Options of the ``chakra`` adapter.
+
+    Attributes:
+        order: What puts the communications of one queue in order. ``ids``: the simulator takes
+            them by id where dependencies leave it open. ``dependencies``: only these do, so an
+            order that they leave open is not decided.
+        sends: Whether a send is done when the receiver is there, or at once (``buffered``).
+        labels: Whether the names of collectives must agree (``names``) or not (``none``).
+        groups: Process group to its ranks, where ``comm_groups.json`` does not say it.
+        name: Name of the plan.
+        model: Execution model that the plan asks for, by default ``gloo``, whose calls block and
+            end as nodes do.
+    """
+
+    order: str = "dependencies"
+    sends: str = "rendezvous"
+    labels: str = "names"
+    groups: Mapping[str, tuple[int, ...]] | None = None
+    name: str | None = None
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UsageError(
+                    f"option {name} of the chakra adapter is {getattr(self, name)!r}",
+                    hint=f"choose one of {', '.join(choices)}",
+                )
+        if self.groups is not None and not isinstance(self.groups, Mapping):
+            raise UsageError(
+                "option groups of the chakra adapter is no mapping", hint='for example {"tp": [0]}'
+            )
+
+
+def read_options(options: Mapping[str, object]) -> ChakraOptions:
+    """Make the options from keyword arguments.
+
+    Raises:
+        UsageError: An option does not exist, or its value is not possible.
+    """
+    known = [option.name for option in fields(ChakraOptions)]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known)
+            raise UsageError(
+                f"the chakra adapter has no option {name!r}",
+                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
+            )
+    values: dict[str, Any] = dict(options)
+    return ChakraOptions(**values)
