@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.rank_reads import is_library
 from planguard.capture.run_log import Kind, RunLogWriter
+from planguard.recording.compare import PROLOGUE
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -56,7 +57,7 @@ class RunRecorder:
         self._works = 0
         self._unseen: list[Handle] = []
         self._stacks: dict[tuple[int, ...], int] = {}
-        self._codes: dict[int, tuple[CodeType, bool]] = {}
+        self._codes: dict[int, tuple[CodeType, bool, bool]] = {}
 
     def group(self, ranks: list[int]) -> str:
         """Return the key of the next group made of these ranks on this rank."""
@@ -149,8 +150,9 @@ class RunRecorder:
             code = frame.f_code
             known = codes.get(id(code))
             if known is None:
-                known = codes[id(code)] = (code, _is_ours(code.co_filename))
-            if not known[1] or (len(key) < 2 * self.frames):
+                ours = _is_ours(code.co_filename)
+                known = codes[id(code)] = (code, ours, not ours or code.co_name in PROLOGUE)
+            if known[2] or len(chain) < self.frames:
                 key.append(id(code))
                 key.append(frame.f_lasti)
                 chain.append(frame)

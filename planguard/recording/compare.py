@@ -37,6 +37,9 @@ PROLOGUE = (
     "init_device_mesh",
     "_initialize_p2p",
     "_warmup_p2p",
+    "_initialize_stage",
+    "_initialize_stages",
+    "parallelize_module",
 )
 """Functions whose calls belong to a framework's start and to no plan."""
 
@@ -125,6 +128,8 @@ def compare(recording: Recording, plan: Plan, *, prologue: Sequence[str] = PROLO
             continue
         calls = [(n, one) for n, one in enumerate(record.actions) if one.call.is_communication]
         start = _prologue(calls, prologue)
+        if _plans(planned[rank], calls[:start], names):
+            start = 0
         found = _rank(rank, planned[rank], calls[start:], names, ended=record.has_ended is True)
         ranks.append(
             RankComparison(rank, found.groups, found.first, found.unreached, prologue=start)
@@ -133,17 +138,27 @@ def compare(recording: Recording, plan: Plan, *, prologue: Sequence[str] = PROLO
 
 
 def group_names(recording: Recording, plan: Plan) -> dict[str, str]:
-    """Return the plan's name of every group of the recording: same name, else same members."""
+    """Return the plan's name of every group of the recording: same name, else same members.
+
+    Among the plan's groups with the same members, those that it uses come first: a mesh that spans
+    all ranks is the default group in one run and a group of its own in the next.
+    """
     groups = plan_groups(plan)
+    used = {one.call.group or "world" for calls in planned_calls(plan) for one in calls}
     by_members: dict[tuple[int, ...], list[str]] = {}
-    for name, ranks in groups.items():
+    for name, ranks in sorted(groups.items(), key=lambda one: one[0] not in used):
         by_members.setdefault(tuple(sorted(ranks)), []).append(name)
     names = {}
+    places: Counter[tuple[int, ...]] = Counter()
     for name, group in recording.groups.items():
         members = tuple(sorted(group.members))
         same = by_members.get(members, [])
-        described = [known for known in same if known in (name, group.description)]
-        names[name] = (described or same or [name])[0]
+        known = [one for one in same if one in used] or same
+        described = [one for one in known if one in (name, group.description)]
+        # Groups of the same members are told apart by the order in which they were made.
+        place = min(places[members], len(known) - 1)
+        places[members] += 1
+        names[name] = described[0] if described else known[place] if known else name
     if "world" not in names:
         names["world"] = "world"
     return names
@@ -168,6 +183,16 @@ def alike(planned: Call, recorded: Call, names: dict[str, str]) -> bool:
     else:
         pairs.append((planned.reduce_op, recorded.reduce_op))
     return all(a is None or b is None or a == b for a, b in pairs)
+
+
+def _plans(
+    planned: list[PlannedCall], prologue: list[tuple[int, Observed]], names: dict[str, str]
+) -> bool:
+    """Tell whether a plan holds a framework's start itself: it begins with the same calls."""
+    if len(planned) < len(prologue):
+        return False
+    pairs = zip(planned, prologue, strict=False)
+    return all(alike(one.call, seen.call, names) for one, (_, seen) in pairs)
 
 
 def _prologue(calls: list[tuple[int, Observed]], functions: Sequence[str]) -> int:
