@@ -72,8 +72,11 @@ def page(
     if repaired is None:
         repaired = _repaired(plan, verdict)
     chosen = model or (verdict.model if verdict.model != "all" else None)
+    run = _schedule(plan, chosen, verdict)
+    after = None if repaired is None else _schedule(repaired, chosen, verdict)
+    data = b""
     for drawn in ("all", "classes", "none"):
-        data = assemble(_packed(plan, verdict, repaired, chosen, algorithm, drawn))
+        data = assemble(_packed(plan, verdict, run, after, algorithm, drawn))
         if len(data) <= CAP:
             break
     return Page(data)
@@ -82,8 +85,8 @@ def page(
 def _packed(
     plan: Plan,
     verdict: Verdict,
-    repaired: Plan | None,
-    model: str | None,
+    found: Schedule | None,
+    after: Schedule | None,
     algorithm: str,
     drawn: str,
 ) -> str:
@@ -96,7 +99,6 @@ def _packed(
     from planguard.report.page.traffic import matrices
 
     columns, names = Columns(), Names()
-    found = _schedule(plan, model, verdict)
     every = rows(found) if found is not None else _stated(plan)
     kept = every if drawn == "all" else _representatives(every)
     table = SpanTable(plan, names)
@@ -113,13 +115,27 @@ def _packed(
         "time": _time(shown, kept, table, columns, ""),
         "repaired": None,
     }
-    if repaired is not None and found is not None and drawn == "all":
-        after = _schedule(repaired, model, verdict)
-        other = SpanTable(repaired, names)
-        if after is not None:
-            head["repaired"] = _time(after, rows(after), other, columns, "repaired.")
+    if after is not None and found is not None and drawn == "all":
+        other = SpanTable(after.plan, names)
+        head["repaired"] = _time(after, rows(after), other, columns, "repaired.")
     head["names"] = names.texts
-    return columns.packed(head)
+    return columns.packed(_local(head, plan.file))
+
+
+def _local(value: Any, file: str | None) -> Any:
+    """Return a document without the folder of the plan file: an absolute path says who wrote it."""
+    from pathlib import PurePath
+
+    if file is None or not PurePath(file).is_absolute():
+        return value
+    folder = f"{PurePath(file).parent}/"
+    if isinstance(value, str):
+        return value.replace(folder, "")
+    if isinstance(value, list):
+        return [_local(item, file) for item in value]
+    if isinstance(value, dict):
+        return {key: _local(item, file) for key, item in value.items()}
+    return value
 
 
 def _time(

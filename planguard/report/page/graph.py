@@ -64,7 +64,7 @@ def strategy(plan: Plan, kept: list[Row], found: Schedule | None) -> dict[str, A
     if found is not None:
         _messages(graph, kept, blocks, found, places)
     _layers(graph)
-    return _document(plan, facts, graph, blocks)
+    return _document(facts, graph, blocks)
 
 
 def _blocks(kept: list[Row]) -> list[tuple[Row, list[int]]]:
@@ -190,15 +190,13 @@ def _layers(graph: Graph) -> None:
             node.layer = layer
 
 
-def _document(
-    plan: Plan, facts: Facts, graph: Graph, blocks: list[tuple[Row, list[int]]]
-) -> dict[str, Any]:
+def _document(facts: Facts, graph: Graph, blocks: list[tuple[Row, list[int]]]) -> dict[str, Any]:
     spans = [[node.block, node.layer, node.lane] for node in graph.nodes]
     return {
         "blocks": [
             {"rank": row.rank, "ranks": ranks, "stages": list(row.stages)} for row, ranks in blocks
         ],
-        "nodes": [[*at, *_said(plan, node)] for at, node in zip(spans, graph.nodes, strict=True)],
+        "nodes": [[*at, *_said(node)] for at, node in zip(spans, graph.nodes, strict=True)],
         "edges": [[s, t, k, clean(tensor)] for s, t, k, tensor in graph.edges],
         "parameters": [[at, clean(name)] for at, name in graph.parameters],
         "tensors": {
@@ -225,7 +223,7 @@ def _name(use: Use) -> str:
     return clean(str(use.field("op_name") or ""))
 
 
-def _said(plan: Plan, node: Node) -> list[Any]:
+def _said(node: Node) -> list[Any]:
     use = node.use
     tensors = [*(use.field("writes") or ()), *filter(None, [use.field("tensor")])]
     return [

@@ -1,4 +1,4 @@
-"""The page as one file: readable sources joined, a policy with their hashes, the data inflated there.
+"""The page as one file: readable sources joined, a policy with their hashes, packed data.
 
 Nothing of a plan is written as markup: the data is base64, and the page puts texts in place as
 text. The policy names the hashes of the one script and the one style, and no address at all.

@@ -96,7 +96,8 @@ def _spread(moved: Mapping[int, int]) -> list[int]:
     if not total:
         return []
     places = [0, (total - 1) // 4, (total - 1) // 2, 3 * (total - 1) // 4, total - 1]
-    out, seen = [], 0
+    out: list[int] = []
+    seen = 0
     for size in sorted(moved):
         seen += moved[size]
         while len(out) < len(places) and places[len(out)] < seen:

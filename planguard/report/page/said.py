@@ -40,17 +40,13 @@ def said(verdict: Verdict, plan: Plan) -> dict[str, Any]:
         "models": {clean(name): outcome.value for name, outcome in verdict.models.items()},
         "sizes": sizes(verdict.stats),
         "file": clean(PurePath(plan.file).name) if plan.file else "",
-        "text": _lines(explain(verdict, plan, width=100)),
+        "text": "\n".join(clean(line) for line in explain(verdict, plan, width=100).split("\n")),
         "findings": [_finding(finding) for finding in verdict.findings],
         "reasons": [clean(reason) for reason in verdict.reasons],
         "approximations": [
             [clean(a.kind), a.direction, clean(a.message)] for a in verdict.approximations
         ],
     }
-
-
-def _lines(text: str) -> str:
-    return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -80,7 +76,7 @@ def _look(finding: Finding) -> tuple[str, str]:
     found = max((key for key in _NEXT if finding.code.startswith(key)), key=len, default=None)
     if found in {None, "PG0", "PG1"}:
         return "timeline", "go to the action in the timeline"
-    return _NEXT[found]  # type: ignore[index]
+    return _NEXT[found]
 
 
 def _place(place: Location | None) -> dict[str, Any] | None:

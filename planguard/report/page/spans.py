@@ -72,7 +72,7 @@ def stages_of(plan: Plan, rank: int) -> tuple[int, ...]:
     found = set()
     for node in plan.program(rank).nodes:
         stage = getattr(node, "stage", UNSET)
-        if stage is not UNSET and node.__struct_config__.tag == "compute":  # type: ignore[union-attr]
+        if stage is not UNSET and node.__struct_config__.tag == "compute":
             found.add(int(stage))
     if found:
         return tuple(sorted(found))

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 DRAWN = 1024
 """Most ranks of a matrix on the page; larger worlds are shown by node."""
-EDGES = 400_000
+EDGES = 120_000
+"""Most edges on the page."""
 _FIELDS = ("family", "primitive", "group", "dtype", "phase")
 
 
@@ -27,7 +28,7 @@ def matrices(plan: Plan, columns: Columns, algorithm: str = "ring") -> dict[str,
     written as the number of ranks.
     """
     moved = traffic(plan, algorithm)
-    edges = [
+    edges: list[tuple[int, ...]] = [
         (world if src == HOST else src, world if dst == HOST else dst, number, size, messages)
         for world in [plan.world_size]
         for number, pairs in enumerate(moved.edges.values())

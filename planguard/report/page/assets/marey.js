@@ -134,6 +134,11 @@ function quad(context, shade, q, top, bottom) {
   context.globalAlpha = shade >= 4 || shade === -1 ? 0.62 : 0.36;
   context.fillStyle = shade === -1 ? hatch(context, colors.bad, 5, 1.6) : colors[SHADES[shade]];
   const thin = Math.max(0, 0.7 - (q[1] - q[0])) / 2;
+  if (Math.abs(q[0] - q[2]) < 0.5 && Math.abs(q[1] - q[3]) < 0.5) { // upright: a rectangle is cheaper
+    context.fillRect(q[0] - thin, top, q[1] - q[0] + 2 * thin, bottom - top);
+    context.globalAlpha = 1;
+    return;
+  }
   context.beginPath();
   context.moveTo(q[0] - thin, top);
   context.lineTo(q[1] + thin, top);
@@ -242,20 +247,22 @@ function drawStuck(context, time, item, view, x) {
   }
   const x0 = Math.max(0, x(first));
   if (x0 > view.width) return;
+  const full = item.half * 2, isSplit = !view.isMarey || item.isSplit;
+  const y = item.middle - item.half + (isSplit ? full * 0.6 : 0), h = isSplit ? full * 0.4 : full;
   context.fillStyle = hatch(context, colors.bad, 5, 1.6);
   context.globalAlpha = 0.8;
-  context.fillRect(x0, item.middle - item.half, view.width - x0, item.half * 2);
+  context.fillRect(x0, y, view.width - x0, h);
   context.globalAlpha = 1;
   context.strokeStyle = colors.bad;
   context.lineWidth = 1.5;
-  context.strokeRect(x0 + 0.5, item.middle - item.half + 0.5, view.width - x0, item.half * 2 - 1);
+  context.strokeRect(x0 + 0.5, y + 0.5, view.width - x0, h - 1);
   context.lineWidth = 1;
-  if (view.width - x0 > 96 && item.half > 6) {
-    const said = "never completes";
+  const said = "never completes", wide = context.measureText(said).width;
+  if (view.width - x0 > wide + 14 && h > 11) {
     context.fillStyle = colors.card;
-    context.fillRect(x0 + 6, item.middle - 7, context.measureText(said).width + 7, 14);
+    context.fillRect(x0 + 5, y + h / 2 - 6, wide + 8, 12);
     context.fillStyle = colors.bad;
-    context.fillText(said, x0 + 9, item.middle + 0.5);
+    context.fillText(said, x0 + 9, y + h / 2 + 0.5);
   }
 }
 
@@ -363,19 +370,45 @@ function drawLines(context, time, item, view, x) {
     context.strokeStyle = color;
     context.globalAlpha = 0.8;
     context.beginPath();
-    let isDown = true, count = 0;
-    for (let i = time.from[item.row]; i < time.to[item.row] && count < 4000; i++) {
+    let before = -Infinity;
+    const floor = item.middle - item.half - 1;
+    if (countVisible(time, item.row, view) > view.width / 3) {
+      drawEnvelope(context, time, item.row, view, { field, most, room, floor });
+      context.globalAlpha = 1;
+      continue;
+    }
+    for (let i = time.from[item.row]; i < time.to[item.row]; i++) {
       if (time.kind[i] !== 0 || time.end[i] < view.low || time.start[i] > view.high) continue;
       const value = time.head.operations[time.op[i]][field];
       if (value === null) continue;
-      count++;
-      const y = item.middle - item.half - 1 - (room * value) / most;
-      if (isDown) context.moveTo(x(time.start[i]), y);
-      else context.lineTo(x(time.start[i]), y);
-      context.lineTo(x(time.end[i]), y);
-      isDown = false;
+      const y = floor - (room * value) / most, x0 = x(time.start[i]);
+      if (x0 - before > 1.5) { // nothing is computed in between
+        if (before > -Infinity) context.lineTo(before, floor);
+        context.moveTo(x0, floor);
+      }
+      context.lineTo(x0, y);
+      before = x(time.end[i]);
+      context.lineTo(before, y);
     }
     context.stroke();
     context.globalAlpha = 1;
   }
+}
+
+// Where computations are narrower than the eye can part: the most of every few pixels.
+function drawEnvelope(context, time, row, view, { field, most, room, floor }) {
+  const step = 4, columns = Math.ceil(view.width / step), tops = new Float64Array(columns);
+  for (let i = time.from[row]; i < time.to[row]; i++) {
+    if (time.kind[i] !== 0 || time.end[i] < view.low || time.start[i] > view.high) continue;
+    const value = time.head.operations[time.op[i]][field] || 0;
+    const at = Math.floor((((time.start[i] + time.end[i]) / 2 - view.low) / (view.high - view.low)) * columns);
+    if (at >= 0 && at < columns && value > tops[at]) tops[at] = value;
+  }
+  tops.forEach((value, at) => {
+    const y = floor - (room * value) / most;
+    if (at) context.lineTo(at * step, y);
+    else context.moveTo(0, y);
+    context.lineTo((at + 1) * step, y);
+  });
+  context.stroke();
 }

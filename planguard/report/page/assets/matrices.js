@@ -111,6 +111,11 @@ function outlineRanks(context, matrix, cell, options) {
 
 function drawMatrixLegend(context, x, top, height, most, field, options) {
   if (height < 30) return;
+  if (!most) {
+    context.fillStyle = colors.soft;
+    context.fillText(field === "bytes" ? "no sizes stated" : "nothing", x, top + 8);
+    return;
+  }
   for (let y = 0; y < height; y++) {
     context.fillStyle = ramp(1 - y / height);
     context.fillRect(x, top + y, 12, 1);

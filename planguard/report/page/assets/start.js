@@ -52,11 +52,13 @@ function selectionBar() {
 
 async function start() {
   await load(document.getElementById("data").textContent);
+  performance.mark("decoded");
   document.getElementById("main").replaceChildren();
   document.title = `${D.verdict.outcome.replace("_", " ")}: ${D.title}`;
   Object.assign(S, recall());
   const asked = S.open;
   T = D.time ? timeline(D.time, "") : null;
+  performance.mark("arranged");
   header();
   const said = D.verdict;
   const waiting = said.findings.filter((finding) => finding.cycle.length || finding.witness);
@@ -101,6 +103,6 @@ start().catch((error) => {
 
 // For tests and for the curious: what is drawn, and the state.
 globalThis.planguard = {
-  get data() { return D; }, get state() { return S; }, get time() { return T; }, get plot() { return plot; },
+  get data() { return D; }, get state() { return S; }, get time() { return T; }, get plot() { return plot; }, get strategy() { return strategyProbe; }, get topology() { return topologyProbe; },
   put, show, recall, matrixOf, span: (rank, action) => findSpan(T, rank, action), text: (i) => spanText(T, i),
 };

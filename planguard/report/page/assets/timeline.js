@@ -36,7 +36,7 @@ function timelinePanel(body) {
       }
     });
     const count = items.filter((item) => item.row !== undefined || item.isFolded).length;
-    const tall = Math.max(17, Math.min(count <= 4 ? 72 : 54, 560 / Math.max(1, count)));
+    const tall = Math.max(17, Math.min(count <= 4 ? 72 : 54, (690 - 19 * (items.length - count)) / Math.max(1, count)));
     const marey = S.view !== "gantt";
     let y = 22;
     items.forEach((item, place) => {
@@ -61,8 +61,8 @@ function timelinePanel(body) {
   }
 
   function drawTree() {
-    const heads = el("div", { class: "heads" }, el("span", { title: "relative FLOPs of the device (modeled)" }, "FLOPs"), el("span", { title: "largest working set (modeled)" }, "mem"), el("span", { title: `FLOPS: ${NEEDS}` }, "F/s"));
     const largest = { flops: Math.max(0, ...T.head.ranks.map((r) => r.flops || 0)), memory: Math.max(0, ...T.head.ranks.map((r) => r.memory || 0)) };
+    const heads = el("div", { class: "heads" }, largest.flops ? el("span", { title: "relative FLOPs of the device (modeled)" }, "FLOPs") : null, largest.memory ? el("span", { title: "largest working set (modeled)" }, "mem") : null);
     const pixel = (value, most, text) => {
       const made = el("span", { class: `px${value ? "" : " na"}`, title: text });
       if (value) made.style.background = ramp(most ? value / most : 0);
@@ -79,9 +79,8 @@ function timelinePanel(body) {
       isStage ? `${item.isFolded ? "▸" : "▾"} ${item.name}  (${ranks.length})` : item.name);
       const made = el("div", { class: `row ${isStage || item.isSplit ? "stage" : "rank"}`, "data-ranks": ranks.length > 64 ? "" : ranks.map((r) => r.rank).join(" ") },
         stuck.length ? el("span", { class: "cross", title: stuckText(stuck) }, "✕") : null, name,
-        pixel(mean("flops"), largest.flops, mean("flops") ? `${flops(mean("flops"))} (modeled)` : "the plan states no FLOPs"),
-        pixel(mean("memory"), largest.memory, mean("memory") ? `${bytes(mean("memory"))} (modeled)` : "the plan states no working set"),
-        pixel(null, 0, `FLOPS: ${NEEDS}`));
+        largest.flops ? pixel(mean("flops"), largest.flops, mean("flops") ? `${flops(mean("flops"))} (modeled)` : "the plan states no FLOPs") : null,
+        largest.memory ? pixel(mean("memory"), largest.memory, mean("memory") ? `${bytes(mean("memory"))} (modeled)` : "the plan states no working set") : null);
       made.style.height = `${item.height}px`;
       return made;
     }));
@@ -110,14 +109,14 @@ function timelinePanel(body) {
 
   function draw() {
     const width = Math.max(200, frame.clientWidth - tree.offsetWidth - 4);
-    const height = Math.min(total.height, 640);
+    const height = Math.min(total.height, 740);
     const [low, high] = range();
     const context = sized(canvas, width, height);
     context.save();
     context.translate(0, -frame.scrollTop);
     const view = { low, high, width, height: total.height, isMarey: S.view !== "gantt", most, ...options };
     const top = frame.scrollTop, bottom = top + height;
-    const seen = total.height > 640 ? items.filter((item) => item.y + item.height > top - 60 && item.y < bottom + 60) : items;
+    const seen = total.height > 740 ? items.filter((item) => item.y + item.height > top - 60 && item.y < bottom + 60) : items;
     drawTimeline(context, T, seen, view);
     outline(context, view);
     context.restore();
@@ -303,8 +302,9 @@ function timelinePanel(body) {
       toggle("messages", "messages"), most[0] || most[1] ? toggle("lines", "FLOPs and memory lines") : null,
       el("button", { onclick: () => { const all = T.head.tree.map((stage, at) => (stage.rows.length > 1 ? at : -1)).filter((at) => at >= 0); if (folded.size) folded.clear(); else all.forEach((at) => folded.add(at)); put({ fold: folded.size ? [...folded] : null }); layout(); }, id: "fold" }, "fold stages"),
       el("span", { class: "grow" }), tableButton("actions"), tableButton("devices")),
-    frame, strip, legendOf(), el("div", { class: "legend" }, density),
+    frame, strip, legendOf(most), el("div", { class: "legend" }, density),
     el("p", { class: "soft" }, `Times are ${T.head.basis}, model ${T.head.model}. Drag to zoom, Shift-drag to pan, double-click for the whole run; click an operation to follow it in every view.`),
+    el("p", { class: "soft" }, `FLOPS, measured memory and measured times of a device: ${NEEDS}.${most[0] ? "" : " The plan states no FLOPs."}`),
     ...T.head.notes.map((note) => el("p", { class: "soft" }, note)));
   name();
   layout();
@@ -318,11 +318,12 @@ function timelinePanel(body) {
   plot = { draw, zoom, range, end, drawn, canvas, items: () => items, hit, denseBins, foldOf };
 }
 
-function legendOf() {
+function legendOf(most) {
   const words = [["forward", "compute, forward"], ["backward", "backward"], ["weight", "weight gradient"], ["other", "other compute"],
     ["collective", "collective"], ["send", "send"], ["recv", "receive"], ["copy", "copy"], ["wait", "hatched: waiting for the others"], ["stuck", "never completes"]];
-  const found = new Set([...T.shade].map((shade) => SHADES[shade]));
+  const found = new Set([...new Set(T.shade)].map((shade) => SHADES[shade]));
   found.add("wait");
   if (!T.head.complete) found.add("stuck");
-  return el("div", { class: "legend" }, words.filter(([key]) => found.has(key)).map(([key, text]) => el("span", {}, el("i", { class: `k-${key}` }), text)));
+  return el("div", { class: "legend" }, words.filter(([key]) => found.has(key)).map(([key, text]) => el("span", {}, el("i", { class: `k-${key}` }), text)),
+    most[0] ? el("span", {}, "dark line: FLOPs of an operation") : null, most[1] ? el("span", {}, "blue line: its working set") : null);
 }

@@ -1,7 +1,8 @@
 // The wait-for graph of a finding, and its witness step by step.
 
 function waitsPanel(body) {
-  const chosen = D.verdict.findings.filter((finding) => finding.cycle.length || finding.witness);
+  const chosen = D.verdict.findings.filter((finding) => finding.cycle.length || finding.witness)
+    .sort((a, b) => (b.cycle.length > 0) - (a.cycle.length > 0));
   let finding = chosen[0], playing = null;
   const graph = el("div", {}), lanes = el("div", { class: "lanes" }), said = el("p", { class: "soft", "aria-live": "polite" });
   const slider = el("input", { type: "range", min: 0, step: 1, "aria-label": "step of the witness",
@@ -21,7 +22,7 @@ function waitsPanel(body) {
   function draw() {
     const steps = finding.witness ? finding.witness.steps : [];
     slider.max = steps.length;
-    graph.replaceChildren(finding.cycle.length ? waitGraph(finding) : el("p", { class: "soft" }, "Nobody waits in a circle here: the actions below have no partner."));
+    graph.replaceChildren(finding.cycle.length ? waitGraph(finding) : el("p", { class: "soft" }, finding.witness && finding.witness.end === "mismatch" ? "These actions meet and do not agree." : "Nobody waits in a circle here: the actions that are stuck have no partner."));
     move();
   }
 
@@ -37,7 +38,7 @@ function waitsPanel(body) {
     const last = witness.steps[at - 1];
     said.textContent = at === 0 ? `step 0 of ${witness.steps.length}: nothing has run`
       : `step ${at} of ${witness.steps.length}: rank ${last[0]} ${eventWord(last[2])} #${last[1]}` +
-        (at === witness.steps.length ? `; then nothing can go on: ${witness.end}` : "");
+        (at === witness.steps.length ? (witness.end === "stuck" ? "; now nothing can go on" : "; what meets here does not agree") : "");
     lanes.replaceChildren(...witnessLanes(witness, at));
   }
 
