@@ -12,14 +12,17 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from planguard.errors import InternalError
 from planguard.screen.tasks import Answer, Task, decode_answers, encode, lost
 from planguard.screen.worker import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-START_SECONDS = 60.0
-"""Added to the time of the first plan of a process: starting Python, importing adapters."""
+START_SECONDS = 120.0
+"""What starting Python and importing the engine may take."""
+MAX_STARTS = 50
+"""Workers in a row that may end before they are ready."""
 
 
 class DiedError(Exception):
@@ -36,6 +39,10 @@ class DiedError(Exception):
         self.is_timeout = is_timeout
 
 
+class NotStartedError(Exception):
+    """The process ended before it was ready for a task."""
+
+
 class Box:
     """One worker process: ``python -m planguard.screen.worker``."""
 
@@ -50,7 +57,7 @@ class Box:
             start_new_session=True,  # Ctrl-C is the caller's to handle
             bufsize=0,
         )
-        self._is_new = True
+        self._is_ready = False
         self.has_ended = False
 
     @property
@@ -62,14 +69,19 @@ class Box:
         """Yield the answers of tasks, in their order.
 
         Raises:
+            NotStartedError: The process ended before it took a task.
             DiedError: The process ended, or was ended, in the middle of a task.
         """
+        if not self._is_ready:
+            try:
+                self._read(HEAD.size, time.monotonic() + START_SECONDS, START_SECONDS)
+            except DiedError as died:
+                raise NotStartedError(died.reason) from None
+            self._is_ready = True
         self._send(encode(list(tasks)))
         for task in tasks:
             seconds = task.limits.seconds
-            allowed = seconds + START_SECONDS if seconds and self._is_new else seconds
-            said = self._receive(time.monotonic() + allowed if seconds else None, seconds)
-            self._is_new = False
+            said = self._receive(time.monotonic() + seconds if seconds else None, seconds)
             yield said
             if said.last:
                 self.close()
@@ -85,6 +97,10 @@ class Box:
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_process"):
+            self.close()
 
     def kill(self) -> None:
         """Kill the process; whoever reads its answers closes it."""
@@ -143,15 +159,20 @@ class Boxes:
         somebody who did not mean the plan, so the plan is tried again in a new one.
         """
         pending = deque(tasks)
-        deaths = 0
+        deaths = starts = 0
         while pending and not self._is_shut:
             if self.box is None or self.box.has_ended:
                 self.box = Box()
             try:
                 for said in self.box.run(pending.copy()):
                     pending.popleft()
-                    deaths = 0
+                    deaths = starts = 0
                     yield said
+            except NotStartedError as ended:
+                self.close()
+                starts += 1
+                if starts >= MAX_STARTS:
+                    raise InternalError(f"no worker can be started: {ended}") from None
             except DiedError as died:
                 self.close()
                 if self._is_shut:

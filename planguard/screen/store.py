@@ -145,6 +145,10 @@ class Store:
         """Close the file."""
         self._db.close()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_db"):
+            self._db.close()
+
 
 def query(path: str | Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Answer a question about a store, reading only.

@@ -1,0 +1,177 @@
+"""Screening on other people's executors: pools, a Ray cluster, a Dask cluster, workers killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+import planguard as pg
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "automl"
+
+pytestmark = [
+    pytest.mark.processes,
+    # The engines' own: sockets and processes they leave to the collector, deprecated calls.
+    pytest.mark.filterwarnings("ignore::Warning"),
+]
+
+
+def exchange(number):
+    """Two ranks that exchange a message; every third time in an order that hangs."""
+    plan = pg.PlanBuilder(2, name=f"plan {number}")
+    for rank in (0, 1):
+        program = plan.program(rank)
+        for sends in (True, False) if number % 3 == 0 or rank == 0 else (False, True):
+            if sends:
+                program.send(peer=1 - rank, bytes=4 << number % 4)
+            else:
+                program.recv(peer=1 - rank, bytes=4 << number % 4)
+    return plan.build()
+
+
+@pytest.fixture(scope="module")
+def given():
+    """400 trials."""
+    return [(f"t{number:03}", exchange(number), {"number": number}) for number in range(400)]
+
+
+@pytest.fixture(scope="module")
+def expected(given):
+    """Their rows, made in this process."""
+    return list(pg.screen(given, executor="inline").rows())
+
+
+def killing(find, times):
+    """Kill what ``find`` returns, a little later each time; returns the thread and the victims."""
+    killed, stop = [], threading.Event()
+
+    def run():
+        while len(killed) < times and not stop.wait(0.05):
+            fresh = [pid for pid in find() if pid not in killed]
+            if fresh:
+                killed.append(fresh[0])
+                os.kill(fresh[0], signal.SIGKILL)
+                stop.wait(0.3)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, killed, stop
+
+
+def screened_while_killing(given, expected, executor, find, times=2):
+    """Screen until enough workers were killed in the middle; every screening has every row."""
+    thread, killed, stop = killing(find, times)
+    try:
+        for _ in range(20):
+            assert list(pg.screen(given, executor=executor, cache=False).rows()) == expected
+            if len(killed) >= times:
+                break
+    finally:
+        stop.set()
+        thread.join()
+    assert len(killed) >= times
+
+
+def test_threads(given, expected):
+    """A pool of threads gives the same rows; every thread has a process of its own below it."""
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pg.screen(given, executor=pool).rows()) == expected
+
+
+def test_a_broken_process_pool(given, expected):
+    """A process pool is broken for good when a worker dies: this machine does the rest."""
+    with ProcessPoolExecutor(2) as pool:
+        pool.submit(os.getpid).result()
+        screened_while_killing(given, expected, pool, lambda: list(pool._processes or ()), times=1)
+
+
+def test_dask(given, expected):
+    """A Dask cluster gives the same rows, also when its workers are killed in the middle."""
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    )
+    with cluster, distributed.Client(cluster) as client:
+        assert list(pg.screen(given, executor=client).rows()) == expected
+
+        def workers():
+            return [n.pid for n in cluster.workers.values() if n.pid is not None]
+
+        screened_while_killing(given, expected, client, workers)
+
+
+def test_ray(given, expected):
+    """A Ray cluster gives the same rows, also when its workers are killed in the middle."""
+    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    try:
+        assert list(pg.screen(given, executor="ray").rows()) == expected
+
+        def workers():
+            mine = psutil.Process().children(recursive=True)
+            return [p.pid for p in mine if "ray::run_chunk" in title(p)]
+
+        screened_while_killing(given, expected, "ray", workers)
+    finally:
+        ray.shutdown()
+
+
+def title(process):
+    """The command line of a process, "" if it is gone."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def run_example(name, **extra):
+    """Run a script of examples/automl and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **extra},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_callback_trains_what_is_safe():
+    """A grid search behind the gate trains the safe trials and blocks the uneven batches."""
+    assert "32 trials trained, 8 blocked: ['PG007'] with [16, 24]" in run_example(
+        "with_a_callback.py"
+    )
+
+
+def test_optuna_prunes_and_records_the_code():
+    """An Optuna study behind the gate prunes exactly the unsafe trials, with their code."""
+    pytest.importorskip("optuna", reason="the extra optuna is not installed")
+    assert "33 trials trained, 7 pruned: {'': 33, 'PG007': 7}" in run_example("with_optuna.py")
+
+
+def test_ray_tune_asks_for_nothing_where_a_trial_is_unsafe():
+    """Behind the gate an unsafe configuration asks for one core, no GPU, and reports its code."""
+    pytest.importorskip("ray.tune", reason="ray[tune] is not installed", exc_type=ImportError)
+    from planguard.screen.tune import screened
+
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        from small_model import to_plan
+    finally:
+        sys.path.remove(str(EXAMPLES))
+    behind = screened(print, to_plan, resources={"cpu": 2, "gpu": 8})
+    config = {"batch": 16, "bucket_mb": 1}
+    asked = behind._resources
+    assert asked({**config, "drop_last": True}) == {"cpu": 2, "gpu": 8}
+    assert asked({**config, "drop_last": False}) == {"cpu": 1}
+    assert "3 trials trained, 1 blocked: {'': 3, 'PG007': 1}" in run_example("with_ray_tune.py")
