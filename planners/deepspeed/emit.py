@@ -133,8 +133,8 @@ class _Writer:
 
     def _wrong_root(self, step: Step, root: int, ranks: tuple[int, ...]) -> None:
         raise PlanError(
-            f"DeepSpeed broadcasts part {root} of an unevenly split tensor from global rank {root}, "
-            "which is not in the group",
+            f"DeepSpeed broadcasts part {root} of an unevenly split tensor from global rank "
+            f"{root}, which is not in the group",
             file=self._job.file,
             path=step.place,
             value=list(ranks),

@@ -1,4 +1,4 @@
-"""Gradients in buckets and parameters in parts: ``stage_1_and_2.py`` and ``stage3.py`` of 0.18.2."""
+"""Gradients in buckets, parameters in parts: ``stage_1_and_2.py`` and ``stage3.py`` of 0.18.2."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ZeroSteps:
         return [by_name[name] for name in self._ordered(list(by_name))]
 
     def _fetching_backward(self, mb: int, place: str) -> list[Step]:
-        """Fetch modules in reverse; a full bucket is reduced before the gradient that is too much."""
+        """Fetch modules in reverse; a bucket is reduced before a gradient that does not fit."""
         steps: list[Step] = []
         bucket: list[Tensor] = []
         for module in self._modules()[::-1]:

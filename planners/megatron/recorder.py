@@ -17,9 +17,11 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SCHEMA = "planguard.megatron/1"
 _SLOTS = ("send_prev", "recv_prev", "send_next", "recv_next")
@@ -336,6 +338,7 @@ def _run(
     groups.embd = groups.pos_embd = None
     groups.pp = pp_group
     communicator = p2p_communication.P2PCommunicator
+    around = [getattr(communicator, name) for name in ("_communicate", "_communicate_shapes")]
     changes = [
         (dist, "isend", recorder.isend), (dist, "irecv", recorder.irecv), (dist, "P2POp", _Op),
         (dist, "all_reduce", recorder.all_reduce),
@@ -344,9 +347,8 @@ def _run(
         (torch, "zeros", _on_cpu(torch.zeros)), (torch, "tensor", _on_cpu(torch.tensor)),
         (torch.cuda, "synchronize", lambda: recorder.note(op="sync")),
         (schedules, "backward_step", recorder.around_backward(schedules.backward_step)),
-        (communicator, "_communicate", recorder.around_communicate(communicator._communicate)),
-        (communicator, "_communicate_shapes",
-         recorder.around_shapes(communicator._communicate_shapes)),
+        (communicator, "_communicate", recorder.around_communicate(around[0])),
+        (communicator, "_communicate_shapes", recorder.around_shapes(around[1])),
     ]  # fmt: skip
     with _replaced(changes):
         run = schedules.get_forward_backward_func(pipeline, virtual if virtual > 1 else None)
@@ -396,7 +398,7 @@ def _chunk(
 
     stage = number * pp_group.size() + pp_group.rank()
 
-    class Chunk(torch.nn.Module):
+    class Chunk(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.config, self.model_type = config, ModelType.encoder_or_decoder

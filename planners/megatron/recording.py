@@ -16,8 +16,8 @@ SCHEMA = "planguard.megatron/1"
 OPS = ("isend", "irecv", "batch", "wait", "sync", "compute", "all_reduce")
 MAX_RANKS = 1 << 16
 _HEAD = (
-    "schema", "megatron", "pipeline", "virtual", "microbatches", "data", "forward_only", "gradients",
-    "flags", "groups", "ranks",
+    "schema", "megatron", "pipeline", "virtual", "microbatches", "data", "forward_only",
+    "gradients", "flags", "groups", "ranks",
 )  # fmt: skip
 
 Source = tuple[str, int, str]
@@ -96,9 +96,7 @@ def read_recording(obj: Path | dict[str, Any]) -> Recording:
     programs = list(found["ranks"].each())
     if not 1 <= len(programs) <= MAX_RANKS:
         found["ranks"].fail(f"expected 1 to {MAX_RANKS} ranks")
-    groups = {
-        name: _members(listed, len(programs)) for name, listed in found["groups"].items()
-    }
+    groups = {name: _members(listed, len(programs)) for name, listed in found["groups"].items()}
     if "world" in groups:
         found["groups"].fail("'world' is the group of all ranks already")
     return Recording(
@@ -121,9 +119,7 @@ def _program(at: At, groups: dict[str, tuple[int, ...]], world: int) -> tuple[Ev
     return tuple(_event(item, groups, world, begun) for item in at.each())
 
 
-def _event(
-    at: At, groups: dict[str, tuple[int, ...]], world: int, begun: set[int]
-) -> Event:
+def _event(at: At, groups: dict[str, tuple[int, ...]], world: int, begun: set[int]) -> Event:
     fields = at.fields(
         "op", "peer", "group", "shape", "dtype", "label", "work", "name", "ops", "at"
     )

@@ -146,8 +146,8 @@ def fields_of(config: Config) -> Config:
         "parameters": parameters,
     }
     if config.get("tied"):
-        for listed in (parameters[0], parameters[-1]):
-            listed += named("tied.ends")
+        for stage in (0, -1):
+            parameters[stage] += named("tied.ends")
         fields["tied"] = [
             {"key": "ends", "stages": [0, stages - 1], "parameters": named("ends", 1)}
         ]
