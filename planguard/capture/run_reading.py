@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from planguard.capture.logs import RankLog, build_plan
 from planguard.capture.recorder import Issued, Recorder
@@ -292,6 +294,26 @@ def recording_of_run(path: str | Path) -> Recording:
     )
 
 
+def without_prologue(recording: Recording) -> Recording:
+    """Return a recording without the calls at the start that a framework made to set itself up.
+
+    These are votes, exchanges of shapes and the distribution of parameters: no part of a step.
+    """
+    ranks = {}
+    for rank, record in recording.ranks.items():
+        actions = list(record.actions)
+        places = [n for n, one in enumerate(actions) if one.call.is_communication]
+        first = next((n for n in places if not _starts(actions[n])), len(actions))
+        works = {one.work for one in actions[:first] if one.call.is_communication}
+        kept = [one for one in actions[first:] if one.call.op != "wait" or one.work not in works]
+        ranks[rank] = replace(record, actions=tuple(kept))
+    return replace(recording, ranks=ranks)
+
+
+def _starts(one: Observed) -> bool:
+    return any(frame.function in PROLOGUE for frame in one.call.stack)
+
+
 def _observed(one: ReadRank, names: dict[str, str]) -> Iterator[Observed]:
     waited = {w for a in one.actions if a["op"] == "wait" for w in _works(a)}
     launches = 0
@@ -321,12 +343,10 @@ def _works(action: dict[str, Any]) -> list[str]:
 
 
 def _call(action: dict[str, Any], names: dict[str, str], stack: tuple[Source, ...]) -> Call:
-    from msgspec.structs import replace
-
     fields = {name: value for name, value in action.items() if name != "async_"}
     if fields["op"] == "coalesced":
         sizes = [call_of({"op": "all_reduce", **part}).bytes for part in fields["ops"]]
         whole = sum(size for size in sizes if size is not None) if None not in sizes else None
         fields = {"op": fields["kind"], "group": fields["group"], "bytes": whole}
     fields["group"] = names.get(str(fields.get("group")), "world")
-    return replace(call_of(fields), stack=stack)
+    return msgspec.structs.replace(call_of(fields), stack=stack)

@@ -138,6 +138,32 @@ def pipeline(rank, world):
         schedule.step()
 
 
+def interleaved(rank, world):
+    """One step of interleaved 1F1B with two stages on every rank."""
+    _runtime_step("ScheduleInterleaved1F1B", "loop", rank, world)
+
+
+def zbv(rank, world):
+    """One step of the zero-bubble schedule in the form of a V."""
+    _runtime_step("ScheduleZBVZeroBubble", "v", rank, world)
+
+
+def _runtime_step(name, style, rank, world):
+    from torch.distributed.pipelining import PipelineStage, schedules
+    from torch.distributed.pipelining._utils import generate_stage_to_rank_mapping
+
+    torch.manual_seed(0)
+    count = 2 * world
+    rank_of = generate_stage_to_rank_mapping(world, count, style)
+    layers = [nn.Linear(16, 16) for _ in range(count)]
+    mine = [stage for stage in range(count) if rank_of[stage] == rank]
+    stages = [PipelineStage(layers[s], s, count, torch.device("cpu")) for s in mine]
+    schedule = getattr(schedules, name)(stages, 4, loss_fn=nn.functional.mse_loss)
+    inputs = (torch.randn(8, 16),) if 0 in mine else ()
+    last = {"target": torch.randn(8, 16), "losses": []} if count - 1 in mine else {}
+    schedule.step(*inputs, **last)
+
+
 def objects(rank, world):
     """Object collectives, which exchange sizes first."""
     found = [None] * world
