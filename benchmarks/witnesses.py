@@ -165,7 +165,7 @@ def judged(shape: str, seed: int) -> Iterator[tuple[Item, Verdict, list[tuple[st
             continue
         settled = record.settled(finding.witness)
         fixed = settled is None
-        way = Playable(flatten(plan), finding.witness) if fixed else playable(settled)
+        way = Playable(flatten(plan), finding.witness) if fixed else playable(settled, plan)
         ways.append((f"{finding.code}/{finding.certainty}", way))
     if shape == "drops" and verdict.outcome.value == "POTENTIAL_DEADLOCK":
         # Whether a handle dies before its match is a matter of timing: the whole plan, drops first.

@@ -164,7 +164,7 @@ def _way(
 
     settled = None if witness is None else record.settled(witness)
     if settled is not None:
-        return playable(settled)
+        return playable(settled, plan)
     return playable_of(plan, witness, verdict.model, seed)
 
 

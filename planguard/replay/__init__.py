@@ -25,7 +25,7 @@ from planguard.replay.report import (
 )
 from planguard.replay.schedule import decode_witness
 from planguard.replay.selection import keep
-from planguard.replay.settle import Playable, is_fixed, settle
+from planguard.replay.settle import Playable, is_contested, is_fixed, settle
 from planguard.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -102,7 +102,9 @@ def playable_of(
         ReplayError: The witness does not fit the plan.
     """
     if isinstance(plan, Mapping) and "ranks" in plan and is_fixed(plan):
-        return Playable(plan, witness)
+        named = witness is not None and bool(witness.actions)
+        if not named or not is_contested(plan):
+            return Playable(plan, witness)
     return settle(load_plan(plan), witness, model, seed)
 
 

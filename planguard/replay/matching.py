@@ -119,6 +119,24 @@ def drops_first(programs: Sequence[Sequence[Op]]) -> None:
                         other.setdefault("after", []).append((process, number + 1))
 
 
+def leave_after_creation(programs: Sequence[Sequence[Op]]) -> None:
+    """Let a process leave only when the others have made the groups that it has made.
+
+    A connection that is closed while it is being made fails the call; the plan says that the rank
+    was there.
+    """
+    created = [[n for n, op in enumerate(p) if op["op"] == "new_group"] for p in programs]
+    for process, program in enumerate(programs):
+        for number, op in enumerate(program):
+            made = sum(1 for at in created[process] if at < number)
+            if op["op"] == "exit" and made:
+                op["after"] = [
+                    (other, places[made - 1] + 1)
+                    for other, places in enumerate(created)
+                    if other != process and len(places) >= made
+                ]
+
+
 def _messages(op: Op) -> list[Op]:
     return [one for one in op.get("ops", (op,)) if one.get("op") in ("send", "recv")]
 
@@ -142,3 +160,60 @@ def _meets(programs: Sequence[Sequence[Op]], process: int, message: Op) -> list[
     mine = channel(programs[process], message["op"], peer)
     place = next(number for number, (_, one) in enumerate(mine) if one is message)
     return [op for op, _ in channel(programs[peer], other, process)[place : place + 1]]
+
+
+def take_from_anyone(programs: Sequence[Sequence[Op]]) -> None:
+    """Let receives take from anyone, and hold back the senders that are not the ones meant.
+
+    Until here such a receive names its sender (``x-anyone`` marks it) and tags keep messages apart
+    (``x-tag`` is the plan's); from here on both are as in the plan.
+    """
+    meant: dict[int, tuple[int, int]] = {}
+    for process, program in enumerate(programs):
+        for number, op in enumerate(program):
+            for one in _messages(op):
+                if one["op"] == "recv":
+                    for sent in _meets(programs, process, one):
+                        meant[id(sent)] = process, number
+    for process, program in enumerate(programs):
+        for number, op in enumerate(program):
+            for one in _messages(op):
+                if one.get("x-anyone"):
+                    _hold_back(programs, (process, number), one, meant)
+    for program in programs:
+        for op in program:
+            for one in _messages(op):
+                if one.pop("x-anyone", False):
+                    one["peer"], one["expect"] = None, None
+                if "x-tag" in one:
+                    one["tag"] = one.pop("x-tag")
+
+
+def _hold_back(
+    programs: Sequence[Sequence[Op]],
+    place: tuple[int, int],
+    receive: Op,
+    meant: Mapping[int, tuple[int, int]],
+) -> None:
+    """Hold back the sends that a receive could take in place of the one it is meant to take."""
+    process, number = place
+    end = _end_of(programs[process], number)
+    for other, program in enumerate(programs):
+        for op in program if other != process else ():
+            competes = any(
+                (one["op"], one["peer"], one["group"], one.get("x-tag", one.get("tag", 0)))
+                == ("send", process, receive["group"], receive.get("x-tag", 0))
+                for one in _messages(op)
+            )
+            taker = meant.get(id(op))
+            if competes and (taker is None or (taker[0] == process and taker[1] > number)):
+                op.setdefault("after", []).append((process, end))
+
+
+def _end_of(program: Sequence[Op], number: int) -> int:
+    """Return how many actions have ended when a receive is over: up to its wait, if it has one."""
+    name = program[number].get("work")
+    for at in range(number + 1, len(program)):
+        if name is not None and name in program[at].get("works", ()):
+            return at + 1
+    return number + 1

@@ -69,6 +69,16 @@ def is_fixed(plan: Mapping[str, Any]) -> bool:
     )
 
 
+def is_contested(plan: Mapping[str, Any]) -> bool:
+    """Say whether a flat plan leaves it to the run who meets whom."""
+    actions = [action for body in plan["ranks"].values() for action in body["actions"]]
+    parts = [part for action in actions for part in (action, *_ops(action))]
+    return any(
+        "any" in (part.get("peer"), part.get("tag")) or part.get("mode") in ("any", "some")
+        for part in parts
+    )
+
+
 def is_open(plan: Plan) -> bool:
     """Say whether a plan can run in several ways: orders, branches, flushes, or who meets whom."""
     columns = expand(plan)
@@ -101,13 +111,54 @@ def settle(
         known = finding.witness
         if known is not None and known.encoded == witness.encoded and known.end == witness.end:
             settled = record.settled(known)
-            return Playable(flatten(plan), witness) if settled is None else playable(settled)
+            return Playable(flatten(plan), witness) if settled is None else playable(settled, plan)
     return _scheduled(plan, expand(plan), witness)
 
 
-def playable(settled: Settled) -> Playable:
-    """Return the fixed plan of a witness as the replay plays it."""
-    return Playable(flatten(settled.plan), settled.witness, settled.actions)
+def playable(settled: Settled, plan: Plan) -> Playable:
+    """Return the fixed plan of a witness of a plan as the replay plays it."""
+    flat = flatten(settled.plan)
+    if expand(plan).has_any_source:
+        flat = _from_anyone(flat, settled, plan)
+    return Playable(flat, settled.witness, settled.actions)
+
+
+def _from_anyone(flat: dict[str, Any], settled: Settled, plan: Plan) -> dict[str, Any]:
+    """Mark the receives that the plan leaves to any source, and the tags as the plan has them.
+
+    In the fixed plan they name whom the witness has them take from; played, they take from anyone,
+    and the other senders are held back. A receive with any tag is left fixed: gloo has none.
+    """
+    written = flat_tree(plan, expand(plan))
+    ranks = {}
+    for rank, body in flat["ranks"].items():
+        known = {leaf[AT]: leaf for leaf in leaves(written["ranks"][rank]["actions"])}
+        places = settled.actions[int(rank)]
+        actions = [
+            _marked(action, known.get(places[at], {})) for at, action in enumerate(body["actions"])
+        ]
+        ranks[rank] = {"actions": actions}
+    parts = [part for body in ranks.values() for a in body["actions"] for part in (a, *_ops(a))]
+    if any(part.get("x-tag") == "any" for part in parts):
+        return flat
+    return {**flat, "ranks": ranks}
+
+
+def _ops(action: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return list(action["ops"]) if action["op"] == "batch" else []
+
+
+def _marked(action: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+    """Return an action with ``x-tag`` and ``x-anyone`` from the one it stands for."""
+    if written.get("op") != action["op"]:
+        return action
+    if action["op"] == "batch":
+        pairs = zip(action["ops"], written["ops"], strict=True)
+        return {**action, "ops": [_marked(part, other) for part, other in pairs]}
+    if action["op"] not in {"send", "isend", "recv", "irecv"}:
+        return action
+    anyone = {"x-anyone": True} if written.get("peer") == "any" else {}
+    return {**action, "x-tag": written.get("tag", 0), **anyone}
 
 
 def _scheduled(plan: Plan, columns: Any, witness: Witness) -> Playable:

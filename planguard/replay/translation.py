@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import shorten
 from planguard.replay import flat
-from planguard.replay.matching import Op, annotate, drops_first
+from planguard.replay.matching import (
+    Op,
+    annotate,
+    drops_first,
+    leave_after_creation,
+    take_from_anyone,
+)
 from planguard.replay.sizes import WIDTH, Scale, action_bytes, action_dtype, scale_sizes
 
 if TYPE_CHECKING:
@@ -55,6 +61,8 @@ class Translation:
         annotate([list(_communications(program)) for program in self.programs], self.groups)
         self._guess_unknown_sizes()
         drops_first(self.programs)
+        leave_after_creation(self.programs)
+        take_from_anyone(self.programs)
         self._uncheck_races(plan)
         self.programs = [
             self._in_threads(plan, rank, program)
@@ -215,6 +223,7 @@ class Translation:
             op["peer"] = None if action["peer"] == "any" else self.process[action["peer"]]
             if action.get("tag"):
                 op["tag"] = action["tag"]
+            op |= {key: action[key] for key in ("x-tag", "x-anyone") if key in action}
         if "label" in action:
             op["label"] = action["label"]
         if name == "coalesced":

@@ -229,3 +229,18 @@ def test_nccl_needs_a_gpu_for_every_rank():
     compile(text, "replay.py", "exec")
     anyone = plan([op("recv", peer="any")], [op("send", peer=0)])
     assert "any source" in pg.replay(anyone, backend="nccl").reason
+
+
+def test_a_receive_from_anyone_takes_what_the_witness_says(play, pool):
+    """The message that the witness has a receive from anyone take comes first, whoever is ready."""
+    receives = [op("recv", 4, peer="any"), op("recv", 2, peer="any")]
+    mixed = plan(receives, [op("send", 4, peer=0)], [op("send", 2, peer=0)])
+    verdict = pg.check(mixed, model="gloo")
+    assert verdict.outcome is pg.Outcome.MISMATCH
+    result = play(mixed, verdict.witness)
+    assert result.reproduced, transcript(result)
+    way = playable_of(mixed, verdict.witness, "gloo")
+    whole = write_script(way.flat, None, places=way.places)
+    assert "'peer': None" in whole.text
+    for observed in pool.run([Job(whole.text, PATIENCE, seed) for seed in (None, 1, 2)]):
+        assert concluded(way, whole, observed).bad
