@@ -139,12 +139,13 @@ def trials(count, seed=0, faults=0.07):
 
 
 def write_lines(path, count, seed=0):
-    """Write a JSONL file of trials, and return the names of the planted ones."""
+    """Write a JSONL file of trials, no two plans equal bytes; return the names of the planted."""
     planted = set()
     with Path(path).open("wb") as file:
         for name, plan, params, fault in trials(count, seed):
             head = json.dumps({"name": name, "params": params})[:-1].encode()
-            file.write(head + b', "plan": ' + plan.replace(b"\n", b" ") + b"}\n")
+            own = b'{"x-trial": "%s", ' % name.encode() + plan.replace(b"\n", b" ").lstrip()[1:]
+            file.write(head + b', "plan": ' + own + b"}\n")
             if fault:
                 planted.add(name)
     return planted
