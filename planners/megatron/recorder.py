@@ -18,10 +18,8 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, NamedTuple
+from unittest import mock
 
 SCHEMA = "planguard.megatron/1"
 _SLOTS = ("send_prev", "recv_prev", "send_next", "recv_next")
@@ -228,22 +226,6 @@ def _place() -> list[Any]:
     return ["p2p_communication.py", 0, ""]
 
 
-@contextlib.contextmanager
-def _replaced(changes: list[tuple[Any, str, Any]]) -> Iterator[None]:
-    missing = object()
-    before = [(owner, name, getattr(owner, name, missing)) for owner, name, _ in changes]
-    for owner, name, value in changes:
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        for owner, name, value in before:
-            if value is missing:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)
-
-
 def record(
     path: str,
     *,
@@ -350,10 +332,15 @@ def _run(
         (communicator, "_communicate", recorder.around_communicate(around[0])),
         (communicator, "_communicate_shapes", recorder.around_shapes(around[1])),
     ]  # fmt: skip
-    with _replaced(changes):
+    with contextlib.ExitStack() as replaced:
+        for owner, name, value in changes:
+            replaced.enter_context(mock.patch.object(owner, name, value, create=True))
         run = schedules.get_forward_backward_func(pipeline, virtual if virtual > 1 else None)
         run(
-            forward_step_func=lambda source, chunk: (chunk.step(next(source)), _loss),
+            forward_step_func=lambda source, chunk: (
+                chunk.step(next(source)),
+                lambda output: (output.sum(), {}),
+            ),
             data_iterator=[iter(range(settings["microbatches"])) for _ in chunks],
             model=chunks,
             num_microbatches=settings["microbatches"],
@@ -378,15 +365,7 @@ def _finalizer(recorder: Recorder, group: Any) -> Any:
 
 def _on_cpu(make: Any) -> Any:
     """Return a factory of tensors that knows no device."""
-
-    def made(*sizes: Any, **given: Any) -> Any:
-        return make(*sizes, **{**given, "device": "cpu"})
-
-    return made
-
-
-def _loss(output: Any) -> tuple[Any, dict[str, Any]]:
-    return output.sum(), {}
+    return lambda *sizes, **given: make(*sizes, **{**given, "device": "cpu"})
 
 
 def _chunk(

@@ -295,7 +295,7 @@ def put(data, value, *path):
         ([0, 0], ("groups", "pp0"), "$.groups.pp0"),
         ([], ("ranks",), "$.ranks"),
         ("planguard.megatron/2", ("schema",), "$.schema"),
-        ({"op": "batch", "ops": [{"op": "all_reduce"}]}, ("ranks", 0, 0), "$.ranks[0][0].ops[0].op"),
+        ({"op": "batch", "ops": [{"op": "wait"}]}, ("ranks", 0, 0), "$.ranks[0][0].ops[0].op"),
     ],
 )  # fmt: skip
 def test_malformed_recordings_are_refused_with_their_path(value, path, place):
