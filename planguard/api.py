@@ -61,7 +61,7 @@ def check(
 
         advice = advise(loaded, None if rules is True else rules)
         verdict = replace(verdict, findings=(*verdict.findings, *advice))
-    return verdict
+    return verdict.about(loaded)
 
 
 def require(plan: Any, *, model: str | None = None, budget: float | None = None) -> Verdict:

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
+    from planguard.report.page import Page
 
 
 class Outcome(enum.Enum):
@@ -307,6 +311,29 @@ class Verdict:
         from planguard.result import verdict_to_json
 
         return verdict_to_json(self, reproducible=reproducible)
+
+    def about(self, plan: Plan) -> Verdict:
+        """Remember the plan that was checked, so that ``report`` can draw it.
+
+        The plan is no field: it takes no part in equality, in JSON or in ``dataclasses.replace``.
+        """
+        self.__dict__["_checked"] = plan
+        return self
+
+    def report(self, plan: Plan | None = None) -> Page:
+        """Return the report page: findings, witness, timeline, matrices, graph, tables.
+
+        A notebook shows it in an isolated frame; ``save`` writes the file.
+
+        Args:
+            plan: The plan; the one that was checked, or the plan file it came from, if None.
+
+        Raises:
+            UsageError: The plan is not at hand.
+        """
+        from planguard.report.page import page_of
+
+        return page_of(self, plan or self.__dict__.get("_checked"))
 
     def __str__(self) -> str:
         """Return the full diagnostic, the verdict line last."""

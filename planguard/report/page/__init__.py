@@ -82,6 +82,28 @@ def page(
     return Page(data)
 
 
+def page_of(verdict: Verdict, plan: Plan | None) -> Page:
+    """Return the page of a verdict; without a plan its file is read again.
+
+    Raises:
+        UsageError: No plan is given and the file is not there or has changed.
+    """
+    from pathlib import Path
+
+    from planguard.errors import UsageError
+    from planguard.plan.format import read
+
+    file = verdict.plan.file
+    if plan is None and file is not None and Path(file).suffix in {".json", ".gz"}:
+        found = read(file) if Path(file).is_file() else None
+        plan = found if found is not None and found.sha256 == verdict.plan.sha256 else None
+    if plan is None:
+        raise UsageError(
+            "the plan of this verdict is not at hand", hint="give it: verdict.report(plan)"
+        )
+    return page(plan, verdict)
+
+
 def _packed(
     plan: Plan,
     verdict: Verdict,
