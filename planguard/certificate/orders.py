@@ -21,6 +21,7 @@ from planguard.certificate.checker import (
     GLOO,
     MPI,
     QUEUED,
+    ROUND,
     Call,
     OutsideError,
     Plan,
@@ -187,6 +188,8 @@ class Orders:
                 if member != rank:
                     yield f"rank {member}", self.meeting[match].get(member, [])
             return
+        if self.model == "gloo-detail" and blocker.call["op"] in ROUND - {"barrier"}:
+            return  # the hosts have met, and nothing holds them up before they issue it
         for place in range(match.size) if blocker.needs is None else blocker.needs:
             other = match.ops.get(place)
             if other is None or other.is_hidden:

@@ -1,0 +1,195 @@
+"""The checker of certificates over orders, rule by rule, and both commands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import planguard
+from planguard.certificate.checker import OutsideError, RejectedError
+from planguard.certificate.orders import Orders, check
+from planguard.options import MODEL_NAMES, CheckOptions
+from planguard.plan.flatten import flat_lines
+
+GROUPS = {"a": [0, 1], "b": [0, 1]}
+
+
+def reduce(group: str, label: str, **fields: Any) -> dict[str, Any]:
+    """Give an all-reduce of four bytes."""
+    return {"op": "all_reduce", "group": group, "bytes": 4, "label": label, **fields}
+
+
+def block(*body: Any) -> dict[str, Any]:
+    """Give a block of open order."""
+    return {"op": "unordered", "body": list(body)}
+
+
+def document(*programs: Any) -> dict[str, Any]:
+    """Give a plan, one program per rank."""
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": len(programs),
+        "groups": {name: {"ranks": ranks} for name, ranks in GROUPS.items()},
+        "ranks": {str(rank): {"actions": list(use)} for rank, use in enumerate(programs)},
+    }
+
+
+def flat_text(plan: Any) -> bytes:
+    """Give the text of the flat form."""
+    return b"".join(flat_lines(planguard.load(plan)))
+
+
+def proof_of(plan: Any, model: str = "gloo") -> Any:
+    """Give the certificate of a plan."""
+    options = CheckOptions(model=model, certificate=True)
+    return planguard.check(planguard.load(plan), options=options).certificate
+
+
+def said(plan: Any, order: list[Any], settled: list[Any], model: str = "gloo") -> str:
+    """Give what the checker says of a proof."""
+    flat = flat_text(plan)
+    proof = {"kind": "orders", "model": model, "order": order, "settled": settled}
+    proof |= {"plan_sha256": hashlib.sha256(flat).hexdigest()}
+    text = json.dumps({**proof, "schema": "planguard.certificate/1"}).encode()
+    try:
+        return check(flat, text)
+    except RejectedError as error:
+        return str(error)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a module of the package."""
+    words = [sys.executable, "-m", *arguments]
+    return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+
+
+BAG = block(reduce("a", "x"), reduce("b", "y"))
+TIED = block(reduce("a", "x", id="x"), reduce("b", "y", after=["x"]))
+RUN, PEELED = [[0, 0], [1, 0], [0, 1], [1, 1]], [[0, 0], [1, 0], [0, 1], [1, 1]]
+
+
+def test_two_calls_in_a_bag_on_both_ranks_have_no_certificate():
+    """Each rank may stand at the call that the other starts last: no list of waits is accepted."""
+    plan = document([BAG], [BAG])
+    assert proof_of(plan) is None
+    for first in ([0, 0], [0, 1], [1, 0], [1, 1]):
+        assert "may never arrive" in said(plan, RUN, [first])
+    assert "may stay at or after action 0" in said(plan, RUN, [])
+
+
+def test_an_edge_in_the_block_makes_the_certificate_and_its_absence_breaks_it():
+    """With `after` on both ranks the waits peel off; the same proof fails for the plan without."""
+    plan = document([TIED], [TIED])
+    assert said(plan, RUN, PEELED).endswith("complete under gloo in every order")
+    assert "may never arrive" in said(document([TIED], [BAG]), RUN, [[1, 0], [0, 0], [0, 1]])
+    assert proof_of(document([TIED], [BAG])) is None
+
+
+def test_an_edge_on_one_rank_is_not_enough():
+    """One rank in order, the other free: the free one may start with what comes last."""
+    assert proof_of(document([TIED], [TIED])) is not None
+    assert proof_of(document([BAG], [TIED])) is None
+
+
+def test_calls_that_may_change_places_on_a_communicator_are_rejected():
+    """Two calls of one communicator need an order; a chain or `after` gives it."""
+    loose = block(reduce("a", "x"), reduce("a", "y"))
+    assert "may change places" in said(document([loose], [loose]), RUN, PEELED)
+    chain = block([reduce("a", "x"), reduce("a", "y")])
+    assert proof_of(document([chain], [chain]))["kind"] == "orders"
+
+
+def test_twins_are_kept_as_written_only_with_a_label():
+    """Exchanging two calls that read the same changes nothing; without a label their data may."""
+    twins = block(reduce("a", "x"), reduce("a", "x"))
+    assert said(document([twins], [twins]), RUN, PEELED).startswith("2 ranks")
+    call = {"op": "all_reduce", "group": "a", "bytes": 4}
+    bare = block(call, call)
+    assert "may change places" in said(document([bare], [bare]), RUN, PEELED)
+
+
+def test_nested_blocks_are_fences_inside_their_chain():
+    """What follows a block in a chain follows all of it, also where the block is empty."""
+    chain = [reduce("a", "1"), block(reduce("b", "2")), block(), reduce("a", "3")]
+    free = {"op": "compute", "op_name": "f"}
+    plan = document([block(chain, free)], [block(chain, free)])
+    orders = Orders(json.loads(flat_text(plan)), "gloo")
+    assert orders.blocks[0][0].above == [0b110, 0b100, 0, 0]
+    assert all(proof_of(plan, model) for model in MODEL_NAMES)
+
+
+def test_what_is_started_without_waiting_needs_no_order():
+    """Asynchronous calls in a bag, waited for behind it: the order plays no part."""
+    later = [reduce(g, g, **{"async": True, "work": g}) for g in GROUPS]
+    waits = [{"op": "wait", "work": name} for name in GROUPS]
+    plan = document([block(*later), *waits], [block(*later[::-1]), *waits[::-1]])
+    assert [bool(proof_of(plan, model)) for model in ("gloo", "mpi-sync")] == [True, True]
+    assert not any(proof_of(plan, model) for model in ("nccl", "mpi-pg", "gloo-detail"))
+
+
+def test_hosts_that_have_met_issue_their_call():
+    """Under gloo-detail who waits for a collective has met its members: a bag of two is harmless
+    where each partner has one of them only.
+    """
+    plan = document(
+        [block(reduce("a", "x"), reduce("c", "z"))], [reduce("a", "x")], [reduce("c", "z")]
+    )
+    plan["groups"] |= {"c": {"ranks": [0, 2]}}
+    assert [name for name in MODEL_NAMES if not proof_of(plan, name)] == ["nccl-lazy"]
+
+
+@pytest.mark.parametrize("op", ["new_group", "destroy", "init"])
+def test_what_has_a_fixed_place_is_outside(op):
+    """What creates or ends a group means something else in another place."""
+    plan = document([block({"op": op, "group": "a"}, reduce("b", "y"))], [reduce("b", "y")])
+    assert "a block with something that has a fixed place" in said(plan, [], [])
+
+
+def test_a_circle_and_a_name_from_elsewhere_are_outside():
+    """The checker does not rely on the reader of plans for the edges that it follows."""
+    first = reduce("a", "x", id="x", after=["y"])
+    circle = block(first, reduce("b", "y", id="y", after=["x"]))
+    flat = document([circle], [])
+    with pytest.raises(OutsideError, match="circle"):
+        Orders(flat, "gloo")
+    with pytest.raises(OutsideError, match="elsewhere"):
+        Orders(document([block(first)], []), "gloo")
+
+
+@pytest.mark.parametrize("wrong", [[[0, 0]] * 2, [[5, 0]], [[0, 9]], [[-1, 0]]])
+def test_a_wait_that_is_none_is_rejected(wrong):
+    """A rank or action that does not exist, or waits no more, settles nothing."""
+    assert "waits for nothing more" in said(document([TIED], [TIED]), RUN, [*PEELED, *wrong])
+
+
+def test_both_commands_know_the_form(tmp_path):
+    """`check --certificate` writes it and `python -m planguard.certificate` accepts it."""
+    plan, proof = tmp_path / "tied.json", tmp_path / "proof.json"
+    plan.write_text(json.dumps(document([TIED], [TIED])), encoding="utf-8")
+    check_it = ["planguard", "check", str(plan), "--model", "gloo", "--certificate", str(proof)]
+    verify_it = ["planguard.certificate", str(tmp_path / "proof.plan.json"), str(proof)]
+    for arguments in (check_it, verify_it):
+        done = command(*arguments)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "accepted: 2 ranks, 4 operations complete under gloo in every order\n"
+    broken = json.loads(proof.read_text("utf-8"))
+    broken["settled"].pop()
+    proof.write_text(json.dumps(broken), encoding="utf-8")
+    done = command(*verify_it)
+    assert done.returncode == 1
+    assert done.stdout.startswith("rejected: rank ")
+
+
+def test_what_options_pin_has_no_certificate():
+    """A certificate knows models, not numbers of resident kernels: SAFE says so."""
+    plan = document([reduce("a", "x")], [reduce("a", "x")])
+    options = CheckOptions(model="nccl", certificate=True, max_resident_kernels=2)
+    verdict = planguard.check(planguard.load(plan), options=options)
+    assert verdict.safe
+    assert verdict.certificate is None
+    assert "options pin" in verdict.reasons[-1]
