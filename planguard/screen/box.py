@@ -163,6 +163,8 @@ class Boxes:
         while pending and not self._is_shut:
             if self.box is None or self.box.has_ended:
                 self.box = Box()
+                if self._is_shut:  # in the meantime, by somebody who saw no box to kill
+                    return
             try:
                 for said in self.box.run(pending.copy()):
                     pending.popleft()
