@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import ReplayError, UsageError
 from planguard.replay.flat import obstacles
-from planguard.replay.launch import run_script
+from planguard.replay.launch import require_gpus, run_script
 from planguard.replay.program import Script, write_script
 from planguard.replay.report import (
     RankState,
@@ -130,7 +130,7 @@ def play(
         return ReplayResult((), reproduced=False, reason=reason, backend=backend)
     script = write_script(way.flat, way.witness, places=way.places, backend=backend)
     if backend == "nccl":
-        _require_gpus(len(script.ranks))
+        require_gpus(len(script.ranks))
     observed = run_script(script.text, timeout=timeout, delay_seed=delay_seed)
     return concluded(way, script, observed, backend, model=model)
 
@@ -191,26 +191,6 @@ def _file_of(verdict: Verdict) -> str:
             hint="give the plan and the witness: planguard.replay(plan, verdict.witness)",
         )
     return verdict.plan.file
-
-
-def _require_gpus(number: int) -> None:
-    """Refuse nccl where there are fewer GPUs than ranks: two ranks cannot share one.
-
-    Raises:
-        UsageError: There are too few.
-    """
-    try:
-        import torch
-    except ImportError as missing:
-        raise ReplayError(
-            "a replay needs torch", hint="install torch beside planguard"
-        ) from missing
-    found = torch.cuda.device_count()
-    if found < number:
-        raise UsageError(
-            f"backend nccl needs one GPU for each of the {number} ranks; this machine has {found}",
-            hint="replay on gloo, which needs none, or on a machine with more GPUs",
-        )
 
 
 class _CallableModule(ModuleType):

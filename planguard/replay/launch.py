@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from planguard.errors import ReplayError
+from planguard.errors import ReplayError, UsageError
 
 # Importing torch and connecting the groups happens before the clock of the replay starts.
 STARTUP = 180.0
@@ -53,6 +53,30 @@ def run_script(text: str, *, timeout: float, delay_seed: int | None = None) -> d
                 hint="is torch with gloo installed? `python -c 'import torch.distributed'`",
             )
         return dict(json.loads(result.read_text(encoding="utf-8")))
+
+
+def require_gpus(number: int) -> None:
+    """Refuse nccl where there are fewer GPUs than ranks: two ranks cannot share one.
+
+    Args:
+        number: Ranks to be played.
+
+    Raises:
+        ReplayError: There is no torch.
+        UsageError: There are too few GPUs.
+    """
+    try:
+        import torch
+    except ImportError as missing:
+        raise ReplayError(
+            "a replay needs torch", hint="install torch beside planguard"
+        ) from missing
+    found = torch.cuda.device_count()
+    if found < number:
+        raise UsageError(
+            f"backend nccl needs one GPU for each of the {number} ranks; this machine has {found}",
+            hint="replay on gloo, which needs none, or on a machine with more GPUs",
+        )
 
 
 def _run(command: list[str], output: int, folder: str, limit: float) -> None:
