@@ -141,22 +141,32 @@ def _packed(
         other = SpanTable(after.plan, names)
         head["repaired"] = _time(after, rows(after), other, columns, "repaired.")
     head["names"] = names.texts
-    return columns.packed(_local(head, plan.file))
+    return columns.packed(_local(head, _folders(plan, verdict)))
 
 
-def _local(value: Any, file: str | None) -> Any:
-    """Return a document without the folder of the plan file: an absolute path says who wrote it."""
+def _folders(plan: Plan, verdict: Verdict) -> tuple[str, ...]:
+    """Return the folders of absolute paths that a verdict names: they say who wrote the page."""
     from pathlib import PurePath
 
-    if file is None or not PurePath(file).is_absolute():
-        return value
-    folder = f"{PurePath(file).parent}/"
+    files = {plan.file}
+    for finding in verdict.findings:
+        edges = [place for e in finding.cycle for place in (e.at, e.waits_for, e.behind)]
+        places = [finding.primary, *finding.related_actions, *edges]
+        files |= {p.source.file for p in places if p is not None and p.source is not None}
+    found = {str(PurePath(f).parent) for f in files if f and PurePath(f).is_absolute()}
+    return tuple(sorted(f"{folder}/" for folder in found - {"/"}))
+
+
+def _local(value: Any, folders: tuple[str, ...]) -> Any:
+    """Return a document without these folders."""
     if isinstance(value, str):
-        return value.replace(folder, "")
+        for folder in folders:
+            value = value.replace(folder, "")
+        return value
     if isinstance(value, list):
-        return [_local(item, file) for item in value]
+        return [_local(item, folders) for item in value]
     if isinstance(value, dict):
-        return {key: _local(item, file) for key, item in value.items()}
+        return {key: _local(item, folders) for key, item in value.items()}
     return value
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -162,9 +163,7 @@ class SpanTable:
                     _number(node, "stage"),
                     _number(node, "bytes") if view.op == "compute" else size,
                     _number(node, "flops"),
-                    self.names.number(
-                        clean(f"{view.src.file}:{view.src.line}") if view.src else ""
-                    ),
+                    self.names.number(clean(_source(view))),
                     self.names.number(_shape(node)),
                 ]
             )
@@ -178,6 +177,13 @@ class SpanTable:
 def _number(node: Any, name: str) -> float | None:
     value = getattr(node, name, UNSET)
     return None if value is UNSET else value
+
+
+def _source(view: ActionView) -> str:
+    if view.src is None:
+        return ""
+    path = PurePath(view.src.file)
+    return f"{path.name if path.is_absolute() else view.src.file}:{view.src.line}"
 
 
 def _shape(node: Any) -> str:

@@ -175,7 +175,7 @@ function matricesPanel(body) {
   };
   const cellText = ([src, dst]) => `${shown.labels[src]} → ${shown.labels[dst]}: ${bytes(shown.bytes[src * shown.n + dst])} in ${number(shown.counts[src * shown.n + dst])} messages${src === dst ? " (stays on the device)" : ""}`;
   const choose = ([src, dst]) => {
-    const ranks = [...new Set([shown.labels[src], shown.labels[dst]])].map(Number).filter((rank) => Number.isInteger(rank));
+    const ranks = [...new Set([shown.labels[src], shown.labels[dst]])].map(Number).filter((rank) => Number.isInteger(rank)).sort((a, b) => a - b);
     if (ranks.length) put({ ranks, op: null });
   };
   for (const { canvas } of made) {
