@@ -180,6 +180,9 @@ def _unknown(job: Job, plan: PlanBuilder) -> None:
     if job.parameters is None and not job.modules and reduces and job.data > 1:
         message = "the parameters are not known: what the data ranks reduce is left out"
         plan.approximate("unknown-parameters", message, "under", scope="plan")
+    if job.model > 1:
+        message = "what layers communicate among model ranks is taken to agree on all of them"
+        plan.approximate("inside-layers", message, scope="plan")
     if job.zero.stage == 3:
         message = (
             "every module fetches its own parameters, in the forward and again in the backward; "

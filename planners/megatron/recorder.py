@@ -248,8 +248,7 @@ def record(
         data: Data-parallel copies of the pipeline.
         shape: Sequence length, microbatch size and hidden size.
         forward_only: Without backwards.
-        gradients: With one reduction per model chunk over its data-parallel copies at the end,
-            in the place of ``finalize_model_grads``.
+        gradients: With a reduction per chunk in the place of ``finalize_model_grads``.
         flags: Fields of ``TransformerConfig``: ``batch_p2p_comm``, ``batch_p2p_sync``,
             ``overlap_p2p_comm``, ``use_ring_exchange_p2p``, ``variable_seq_lengths``, ...
     """
@@ -323,9 +322,8 @@ def _run(
     around = [getattr(communicator, name) for name in ("_communicate", "_communicate_shapes")]
     changes = [
         (dist, "isend", recorder.isend), (dist, "irecv", recorder.irecv), (dist, "P2POp", _Op),
-        (dist, "all_reduce", recorder.all_reduce),
         (dist, "batch_isend_irecv", recorder.batch), (dist, "ring_exchange", recorder.ring),
-        (torch.cuda, "current_device", lambda: "cpu"),
+        (dist, "all_reduce", recorder.all_reduce), (torch.cuda, "current_device", lambda: "cpu"),
         (torch, "zeros", _on_cpu(torch.zeros)), (torch, "tensor", _on_cpu(torch.tensor)),
         (torch.cuda, "synchronize", lambda: recorder.note(op="sync")),
         (schedules, "backward_step", recorder.around_backward(schedules.backward_step)),
