@@ -1,34 +1,21 @@
-"""From files to a verdict: read, assemble, triage, compare with the plan, ask the engine."""
+"""From files to a verdict."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from planguard.audit.admissible import other_executions
-from planguard.audit.assemble import Assembled, assemble
-from planguard.audit.beside import beside_findings
 from planguard.audit.files import collect
-from planguard.audit.intended import differences, lay_beside, predicted, told_next
-from planguard.audit.reading import read_inputs
+from planguard.audit.helpers import HelperLostError
+from planguard.audit.reading import Reading
 from planguard.audit.safe import no_collection
-from planguard.audit.stand import stand_in
-from planguard.audit.triage import Triage, triage
-from planguard.catalog import report_order
-from planguard.execution.cause import make_finding
-from planguard.verdict import Approximation, Evidence, Outcome, PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from planguard.audit.part import Part
     from planguard.plan.plan import Plan
-    from planguard.recording import Recording
-    from planguard.verdict import Finding
-
-MODELS = {"gloo": "gloo", "nccl": "nccl", "mpi": "mpi-pg"}
+    from planguard.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -54,8 +41,15 @@ class AuditOptions:
     name: str | None = None
 
 
-def audit_paths(paths: Sequence[str | os.PathLike[str]], options: AuditOptions) -> Verdict:
+def audit_paths(
+    paths: Sequence[str | os.PathLike[str]], options: AuditOptions, *, processes: int | None = None
+) -> Verdict:
     """Read recordings and return what the run was stuck in.
+
+    Args:
+        paths: Files and folders.
+        options: What is known beside them.
+        processes: Processes that read; as many as there are processors if None.
 
     Raises:
         PlanError: A file cannot be read, or is refused; nothing in it was executed.
@@ -63,149 +57,12 @@ def audit_paths(paths: Sequence[str | os.PathLike[str]], options: AuditOptions) 
     """
     names = [str(path) for path in paths]
     named = replace(options, name=options.name or ", ".join(names[:3]))
-    with no_collection():
-        return audit_parts(read_inputs(collect(names, options.prefix)), named)
+    with no_collection(), Reading(collect(names, options.prefix), processes) as reading:
+        # Loaded here: copies of this process read meanwhile.
+        from planguard.audit.judging import audit_parts, lost
 
-
-def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
-    """Return what a run was stuck in, from what its files say.
-
-    Raises:
-        PlanError: More ranks than any job has.
-        UsageError: No recording, or two of one rank.
-    """
-    started = time.perf_counter()
-    assembled = assemble(parts, world_size=options.world_size, plan=options.plan)
-    verdict = judge(assembled, options)
-    stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1000)
-    return replace(verdict, stats=stats)
-
-
-def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
-    """Return the verdict on an assembled recording."""
-    recording = stand_in(assembled.recording, assembled.arguments)
-    if options.groups:
-        recording = _only(recording, options.groups)
-    model = options.model or MODELS.get(recording.backend or "", "nccl")
-    beside = None if options.plan is None else lay_beside(recording, options.plan)
-    if beside is not None:
-        recording = beside.recording
-    found = triage(recording)
-    findings, reasons = list(found.findings), [*found.open, *recording.notes]
-    if not recording.actions:
-        reasons.append("no communication was recorded")
-    proved: tuple[str, ...] = ()
-    if beside is not None and all(f.subkind == "missing" for f in findings):
-        # What the plan itself hangs in explains more than who did not come.
-        findings = predicted(beside, model) or findings
-    if not findings and not found.is_stuck:
-        others, proved, why = other_executions(recording, model)
-        findings += others
-        reasons += why
-    if beside is not None:
-        findings = [told_next(beside, f) if f.subkind == "missing" else f for f in findings]
-        findings += differences(recording, beside.plan)
-    findings += beside_findings(
-        assembled,
-        recording,
-        is_stuck=found.is_stuck,
-        allow_incomplete=options.allow_incomplete,
-    )
-    return _verdict(recording, model, found, findings, reasons, proved, options)
-
-
-def _only(recording: Recording, groups: tuple[str, ...]) -> Recording:
-    """Return the part of a recording that is about some groups."""
-    from planguard.recording import Track
-
-    kept = {
-        name
-        for name, group in recording.groups.items()
-        if name in groups or group.description in groups
-    }
-    ranks = {
-        rank: replace(
-            record,
-            actions=Track.of(
-                one for one in record.actions if one.call.group in kept or one.call.group is None
-            ),
-        )
-        for rank, record in recording.ranks.items()
-    }
-    return replace(recording, ranks=ranks)
-
-
-def _verdict(
-    recording: Recording,
-    model: str,
-    found: Triage,
-    findings: list[Finding],
-    reasons: list[str],
-    proved: tuple[str, ...],
-    options: AuditOptions,
-) -> Verdict:
-    outcome = _outcome(found, findings, reasons, recording)
-    if outcome is Outcome.UNKNOWN:
-        findings.append(_undecided(recording, reasons))
-    findings.sort(key=lambda f: report_order(f.severity, f.code))
-    notes = tuple(
-        Approximation("recording", note, "exact", scope="plan") for note in recording.notes
-    )
-    return Verdict(
-        outcome,
-        model,
-        tuple(findings),
-        complete=not recording.gaps,
-        models={model: outcome},
-        evidence=Evidence(kind="trace"),
-        proved=proved,
-        assumptions=("static-control-flow",) if outcome is Outcome.SAFE else (),
-        approximations=notes,
-        reasons=tuple(reasons),
-        plan=PlanInfo(file=options.name, planner="+".join(recording.kinds) or None),
-        stats=Stats(
-            ranks=recording.world_size,
-            actions=recording.actions,
-            groups=len(recording.groups),
-            classes=len({tuple(r.track.call) for r in recording.ranks.values()}),
-        ),
-    )
-
-
-STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
-
-
-def _outcome(
-    found: Triage, findings: list[Finding], reasons: list[str], recording: Recording
-) -> Outcome:
-    # What a comparison with a plan shows leaves the outcome as it is.
-    errors = [f for f in findings if f.severity == "error" and f.code != "PG503"]
-    wrong = any(f.code.startswith("PG2") and not f.code.startswith(STUCK) for f in errors)
-    stuck = [f for f in errors if f.code.startswith(STUCK)]
-    if wrong and all("PG501" in f.related or not f.code.startswith("PG0") for f in errors):
-        # A stuck state that depends on a mismatched round is its consequence.
-        return Outcome.MISMATCH
-    if any(f.certainty != "heuristic" for f in stuck):
-        certain = any(f.certainty == "all-executions" for f in stuck)
-        return Outcome.DEADLOCK if certain or found.is_stuck else Outcome.POTENTIAL_DEADLOCK
-    if stuck and found.is_stuck:
-        return Outcome.DEADLOCK
-    if any(f.code.startswith("PG1") for f in errors):
-        return Outcome.POTENTIAL_DEADLOCK
-    if wrong:
-        return Outcome.MISMATCH
-    if recording.gaps or reasons or found.is_stuck or errors:
-        return Outcome.UNKNOWN
-    return Outcome.SAFE
-
-
-def _undecided(recording: Recording, reasons: list[str]) -> Finding:
-    """Return why nothing is claimed about the run as a whole."""
-    why = [*reasons, *(gap.message for gap in recording.gaps)]
-    said = "; ".join(dict.fromkeys(why)) or "the recorded calls do not tell"
-    return make_finding(
-        "PG904",
-        f"not decided: {said}",
-        evidence="T",
-        help="add what is missing, or compare with the intended plan: --plan PLAN",
-    )
+        try:
+            parts = reading.parts()
+        except HelperLostError:
+            return lost(named)
+        return audit_parts(parts, named)

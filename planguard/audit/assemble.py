@@ -60,7 +60,8 @@ def assemble(
             _rename(part, UNSAID, f"{UNSAID}{rank}")
     ranks, notes = _world(parts, chosen, world_size, plan)
     groups = _groups(parts, chosen, ranks, plan)
-    records = {rank: _record(part, parts) for rank, part in sorted(chosen.items())}
+    stacks = {part.rank: part for part in reversed(parts) if part.kind == "stacks"}
+    records = {rank: _record(part, stacks.get(rank)) for rank, part in sorted(chosen.items())}
     kinds = tuple(dict.fromkeys(part.kind for part in chosen.values()))
     backends = {part.backend for part in chosen.values() if part.backend}
     recording = Recording(
@@ -113,12 +114,12 @@ def _world(
     parts: Sequence[Part], chosen: dict[int, Part], given: int | None, plan: Plan | None
 ) -> tuple[int, list[str]]:
     """Return the number of ranks, and how sure that is."""
-    least = max(chosen) + 1
     said = {part.world_size for part in parts if part.world_size}
+    # Parts share the members of the groups that they have in common.
+    members = {id(g.ranks): g.ranks for part in parts for g in part.groups.values() if g.ranks}
+    least = max([max(chosen), *map(max, members.values())]) + 1
     for part in parts:
         for name, group in part.groups.items():
-            if group.ranks:
-                least = max(least, max(group.ranks) + 1)
             if name == "world":
                 said |= {n for n in (group.size, len(group.ranks or ())) if n}
     if given is not None:
@@ -279,8 +280,7 @@ def _counter(name: str) -> int | None:
 # --- records and gaps ----------------------------------------------------------------------------
 
 
-def _record(part: Part, parts: Iterable[Part]) -> RankRecord:
-    stack = next((p for p in parts if p.kind == "stacks" and p.rank == part.rank), None)
+def _record(part: Part, stack: Part | None) -> RankRecord:
     return RankRecord(
         part.rank or 0,
         part.track,

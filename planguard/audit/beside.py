@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -64,9 +65,9 @@ def _clocks(recording: Recording) -> Iterator[Finding]:
     times: dict[int, dict[int, int]] = {}
     for rank, record in recording.ranks.items():
         track = record.track
-        mine = {n for n, c in enumerate(track.calls) if c.is_collective and c.group == "world"}
-        picked = [n for n, call in enumerate(track.call) if call in mine and track.created[n] > 0]
-        times[rank] = {track.position[n]: track.created[n] for n in picked[:SAMPLES]}
+        mine = {n for n, c in enumerate(track.calls) if c.group == "world" and c.is_collective}
+        picked = (n for n, call in enumerate(track.call) if call in mine and track.created[n] > 0)
+        times[rank] = {track.position[n]: track.created[n] for n in islice(picked, SAMPLES)}
     shared = set.intersection(*map(set, times.values())) if times else set()
     if len(shared) < 3:
         return

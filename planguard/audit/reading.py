@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.audit.files import Input, kind_of, read
+from planguard.audit.helpers import MANY, Helpers, may_fork
+from planguard.audit.safe import no_collection
 from planguard.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from multiprocessing.connection import Connection
+    from typing import Self
 
-from planguard.audit.part import Part
-from planguard.audit.safe import no_collection
+    from planguard.audit.part import Part
 
 READERS = {
     "flight-recorder": ("planguard.audit.flight_recorder", "read_flight_recorder"),
@@ -30,25 +28,39 @@ READERS = {
 }
 """Reader of every kind: module and function, ``(bytes, file) -> Part`` or a list of parts."""
 
-Slice = list[Part] | tuple[str, str, str | None, str, str]
-"""Parts of some inputs, or message, code, file, path and hint of what could not be read."""
 
-MANY = 64
-"""Inputs from which several processes read."""
+class Reading:
+    """Inputs being read: processes that help, where there are any, start at once.
 
-
-def read_inputs(inputs: Sequence[Input]) -> list[Part]:
-    """Return what all inputs say, in their order.
-
-    Files of a folder that are no recording are left out; a file that the user named is refused.
-
-    Raises:
-        PlanError: An input cannot be read; nothing in it was executed.
+    Args:
+        inputs: What to read. Files of a folder that are no recording are left out; a file that the
+            user named is refused.
+        count: Processes; as many as there are processors if None.
     """
-    if len(inputs) >= MANY and _may_fork():
-        return _in_processes(inputs)
-    with no_collection():
-        return [part for one in inputs for part in read_input(one)]
+
+    def __init__(self, inputs: Sequence[Input], count: int | None = None) -> None:
+        self.inputs = inputs
+        is_many = len(inputs) >= MANY and count != 1 and may_fork()
+        self.helpers = Helpers(inputs, read_input, count) if is_many else None
+
+    def parts(self) -> list[Part]:
+        """Return what all inputs say, in their order.
+
+        Raises:
+            PlanError: An input cannot be read; nothing in it was executed.
+            HelperLostError: A process that read died.
+        """
+        if self.helpers is not None:
+            return self.helpers.parts()
+        with no_collection():
+            return [part for one in self.inputs for part in read_input(one)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.helpers is not None:
+            self.helpers.close()
 
 
 def read_input(one: Input) -> list[Part]:
@@ -84,67 +96,3 @@ def read_input(one: Input) -> list[Part]:
     if len(parts) == 1 and parts[0].rank is None:
         parts[0].rank = one.rank
     return parts
-
-
-def _may_fork() -> bool:
-    """Tell whether a copy of this process is safe: no other thread may hold a lock."""
-    if sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2:
-        return False
-    try:
-        return len(list(Path("/proc/self/task").iterdir())) == 1
-    except OSError:
-        return False
-
-
-def _in_processes(inputs: Sequence[Input]) -> list[Part]:
-    """Read a slice here and the others in copies of this process."""
-    import multiprocessing
-
-    count = min(len(os.sched_getaffinity(0)), 8)
-    size = max(1, -(-len(inputs) // count))
-    slices = [inputs[place : place + size] for place in range(0, len(inputs), size)]
-    context = multiprocessing.get_context("fork")
-    pipes, helpers = [], []
-    for one in slices[1:]:
-        pipe, end = context.Pipe(duplex=False)
-        helper = context.Process(target=_send_slice, args=(end, one), daemon=True)
-        helper.start()
-        end.close()
-        pipes.append(pipe)
-        helpers.append(helper)
-    try:
-        found = [_read_slice(slices[0]), *map(_receive, pipes)]
-    finally:
-        for helper in helpers:
-            helper.kill()
-            helper.join()
-    parts: list[Part] = []
-    for result in found:
-        if isinstance(result, tuple):
-            message, code, file, path, hint = result
-            raise PlanError(message, code=code, file=file, path=path, hint=hint)
-        parts += result
-    return parts
-
-
-def _send_slice(end: Connection, inputs: Sequence[Input]) -> None:
-    end.send(_read_slice(inputs))
-    end.close()
-    os._exit(0)  # nothing to clean up, and freeing everything one by one takes its time
-
-
-def _receive(pipe: Connection) -> Slice:
-    try:
-        with no_collection():
-            return pipe.recv()  # type: ignore[no-any-return]
-    except EOFError:
-        message = "a process that read recordings ended early: out of memory?"
-        return (message, "PG901", None, "$", "audit fewer files at a time")
-
-
-def _read_slice(inputs: Sequence[Input]) -> Slice:
-    try:
-        with no_collection():
-            return [part for one in inputs for part in read_input(one)]
-    except PlanError as error:
-        return (error.message, error.code, error.file, error.path, error.hint)

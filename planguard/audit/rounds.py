@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from planguard.audit.part import UNSAID
 from planguard.recording import Call, Progress
 
 if TYPE_CHECKING:
-    from planguard.recording import Recording
+    from collections.abc import Iterator, Sequence
+
+    from planguard.recording import Recording, Track
 
 HOLE = -1
 _OPEN = (Progress.ISSUED, Progress.STARTED, Progress.FAILED)
@@ -84,37 +87,72 @@ class Rounds:
         self._queued: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._absent: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         self._compatible: dict[tuple[int, int], bool] = {}
+        self._shapes: dict[tuple[bytes, tuple[int, ...]], dict[int, list[int]]] = {}
         self._vague = recording.backend == "gloo" and _lacks_stacks(recording)
         self.unsaid = unsaid(recording)
         for rank, record in recording.ranks.items():
             self._add(rank, record.track)
         self._mark_failed()
 
-    def _add(self, rank: int, track: object) -> None:
-        calls, states = track.calls, track.progress  # type: ignore[attr-defined]
-        groups = [call.group or "world" if call.is_collective else None for call in calls]
-        signs = [self._sign(call) for call in calls]
+    def _add(self, rank: int, track: Track) -> None:
+        groups = tuple(
+            call.group or "world" if call.is_collective else None for call in track.calls
+        )
+        signs = [self._sign(call) for call in track.calls]
         sites = [
-            self._site_numbers.setdefault(call.stack, len(self._site_numbers)) for call in calls
+            self._site_numbers.setdefault(call.stack, len(self._site_numbers))
+            for call in track.calls
         ]
-        lines: dict[str, Line] = {}
-        columns = zip(track.call, track.position, states, strict=True)  # type: ignore[attr-defined]
-        for action, (call, position, state) in enumerate(columns):
-            group = groups[call]
-            if group is None:
-                continue
-            line = lines.get(group)
+        for group, actions in self._by_group(track, groups):
+            line = self._line(rank, track, actions)
+            places = _pick(track.call, actions)
             if line is None:
-                line = lines[group] = Line(rank, position or 1)
-            ahead = position - line.first - len(line.signs) if position else 0
-            if ahead and not self._leap(line, ahead, signs[call]):
-                continue
-            line.signs.append(signs[call])
-            line.sites.append(sites[call])
-            line.actions.append(action)
-            line.progress.append(state)
-        for group, line in lines.items():
+                line = Line(rank, track.position[actions[0]] or 1)
+                for action, place in zip(actions, places, strict=True):
+                    self._append(line, track, action, signs[place], sites[place])
+            else:
+                line.signs = _pick(signs, places)
+                line.sites = _pick(sites, places)
             self.lines[group][rank] = line
+
+    def _by_group(
+        self, track: Track, groups: tuple[str | None, ...]
+    ) -> Iterator[tuple[str, list[int]]]:
+        """Yield every group with the actions of a track on it, in the order of their first ones.
+
+        Ranks that make the same calls in the same order share the lists of actions.
+        """
+        names = list(dict.fromkeys(group for group in groups if group is not None))
+        numbers = {name: number for number, name in enumerate(names)}
+        shape = bytes(track.call), tuple(numbers.get(g, HOLE) if g else HOLE for g in groups)
+        found = self._shapes.get(shape)
+        if found is None:
+            found = self._shapes[shape] = {}
+            for action, call in enumerate(track.call):
+                if shape[1][call] != HOLE:
+                    found.setdefault(shape[1][call], []).append(action)
+        for number, actions in found.items():
+            yield names[number], actions
+
+    @staticmethod
+    def _line(rank: int, track: Track, actions: list[int]) -> Line | None:
+        """Return a line without signs and sites; None when its positions do not follow in a row."""
+        positions = _pick(track.position, actions)
+        first = positions[0]
+        if first < 1 or positions != list(range(first, first + len(positions))):
+            return None
+        progress = bytearray(_pick(track.progress, actions))
+        return Line(rank, first, actions=actions, progress=progress)
+
+    def _append(self, line: Line, track: Track, action: int, sign: int, site: int) -> None:
+        position = track.position[action]
+        ahead = position - line.first - len(line.signs) if position else 0
+        if ahead and not self._leap(line, ahead, sign):
+            return
+        line.signs.append(sign)
+        line.sites.append(site)
+        line.actions.append(action)
+        line.progress.append(track.progress[action])
 
     def _leap(self, line: Line, ahead: int, sign: int) -> bool:
         """Fit a collective whose number is not the next one; False when it belongs to the last."""
@@ -236,6 +274,11 @@ class Rounds:
             if known == number:
                 return stack  # type: ignore[return-value]
         return ()
+
+
+def _pick(column: Sequence[int], places: Sequence[int]) -> list[int]:
+    """Return the elements of a column at some places."""
+    return list(itemgetter(*places)(column)) if len(places) > 1 else [column[places[0]]]
 
 
 def unsaid(recording: Recording) -> set[int]:
