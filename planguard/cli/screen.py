@@ -55,9 +55,15 @@ class Screen:
             "--executor", metavar="NAME", help="processes, inline, ray[:ADDRESS], dask[:ADDRESS]"
         )
         work.add_argument(
-            "--timeout", type=_seconds, default=60.0, help="of one plan (default 60s)"
+            "--timeout",
+            type=_seconds,
+            default=60.0,
+            metavar="SECONDS",
+            help="time of one plan (default 60s)",
         )
-        work.add_argument("--memory", type=int, default=4096, metavar="MIB", help="of one plan")
+        work.add_argument(
+            "--memory", type=int, default=4096, metavar="MIB", help="memory of one plan"
+        )
         work.add_argument("--no-cache", action="store_true", help="decide every plan by itself")
         _add_store(parser.add_argument_group("store and output"))
         gate = parser.add_argument_group("gate")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import InternalError
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 SMALLEST, LARGEST = 32, 2048
 """Trials of a window; it grows while windows take less than ``WINDOW_SECONDS``."""
+WINDOW_BYTES = 64 << 20
+"""Bytes of plans in memory that a window holds, roughly."""
 WINDOW_SECONDS = 1.0
 """What a killed screening loses at most, roughly."""
 
@@ -126,7 +127,7 @@ class Screening:
         finished = self.store.finished()
         size, source = SMALLEST, iter(self._trials)
         try:
-            while window := list(islice(source, size)):
+            while window := _window(source, size):
                 began = time.monotonic()
                 rows, old = self._screen(window, finished)
                 done, skipped = done + len(rows), skipped + old
@@ -251,6 +252,18 @@ class Screening:
             decide=decide,
             limits=settings.limits,
         )
+
+
+def _window(source: Iterator[Trial], size: int) -> list[Trial]:
+    """Return the next trials: so many, or fewer if they are large."""
+    window: list[Trial] = []
+    held = 0
+    for trial in source:
+        window.append(trial)
+        held += len(trial.data)
+        if len(window) >= size or held >= WINDOW_BYTES:
+            break
+    return window
 
 
 def _by_id(answers: Iterator[Answer]) -> dict[int, Answer]:

@@ -49,9 +49,10 @@ class Trial:
 
     @property
     def content(self) -> Hashable:
-        """What inputs have in common that are read alike: bytes, kind of file, adapter."""
-        own = None if self.sha and not Path(self.path).is_dir() else self.path
-        return self.sha, self.planner, "".join(Path(self.path).suffixes), own
+        """What plan files have in common that are read alike; other inputs may have neighbors."""
+        is_plan = not self.path or self.path.endswith(PLAN_SUFFIXES)
+        own = "" if is_plan and self.sha else self.path
+        return self.sha, self.planner, own
 
     @cached_property
     def sha(self) -> str:

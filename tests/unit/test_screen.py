@@ -327,6 +327,36 @@ def test_a_killed_screening_is_resumed(tmp_path):
     assert one.count(b"\n") == 1501
 
 
+def test_an_interrupted_screening_says_how_to_go_on(hostile, tmp_path):
+    """Ctrl-C ends a screening with 130 at once, also while a plan hangs; the store is readable."""
+    for number in range(64):
+        (hostile / f"00-{number}.hostile").write_text("fine")
+    store = tmp_path / "s.db"
+    command = [sys.executable, "-m", "planguard", "screen", hostile / "*.hostile"]
+    process = subprocess.Popen(
+        [*command, "--planner", "hostile", "--jobs", "2", "--store", store, "--no-cache"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    done = 0
+    while process.poll() is None and not done:
+        time.sleep(0.1)
+        try:
+            done = query(store, "SELECT count(*) FROM screen")[1][0][0]
+        except UsageError:
+            continue
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    _, said = process.communicate(timeout=60)
+    assert time.monotonic() - started < 30
+    assert process.returncode == 130, said
+    assert "go on with --resume" in said
+    assert query(store, "SELECT count(*) FROM screen")[1][0][0] >= 32
+
+
 def test_queries_read_and_do_nothing_else(tmp_path):
     """A condition, or a SELECT with parameters as columns; everything that writes is refused."""
     store = tmp_path / "s.db"
