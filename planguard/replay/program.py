@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from planguard.replay.selection import Selection
     from planguard.verdict import Witness
 
-PARTS = ("payload", "actions", "watch")
+PARTS = ("payload", "moves", "actions", "states", "watch")
 NOQA = re.compile(r"  # noqa.*$", re.MULTILINE)
 
 

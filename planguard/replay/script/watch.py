@@ -10,7 +10,6 @@ when the watcher is gone, however the watcher died.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import faulthandler
 import json
 import os
@@ -23,12 +22,13 @@ import tempfile
 import threading
 import time
 import traceback
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.replay.script.actions import Rank
-from planguard.replay.script.data import BACKEND, DRAIN, PREDICTED, PROGRAMS, RANKS, TITLE, Op
+from planguard.replay.script.data import BACKEND, DRAIN, PROGRAMS, RANKS, TITLE, Op
+from planguard.replay.script.states import State, is_busy, show
 
 if TYPE_CHECKING:
     import torch
@@ -45,33 +45,6 @@ BLOCKING = {
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
 }
 OVER = ("done", "exited", "error", "signal")
-
-
-@dataclass
-class State:
-    """What the watcher knows of one rank.
-
-    ``state`` is setup, ready, running, done, exited, error or signal, and in the end stuck (inside
-    an action, no progress anywhere for the whole timeout) or late (the run took too long).
-    ``inside`` are the actions begun and not ended, more than one with host threads; ``played``
-    counts those that ended; ``held`` is what the next action waits for, as (process, played).
-    """
-
-    rank: int
-    process: int
-    state: str = "setup"
-    action: int | None = None
-    op: str = ""
-    text: str = ""
-    seconds: float = 0.0
-    error: str = ""
-    signal: int | None = None
-    mismatches: list[tuple[int, str]] = field(default_factory=list)
-    tests: list[tuple[int, bool]] = field(default_factory=list)
-    inside: list[tuple[int, str, str]] = field(default_factory=list)
-    played: int = 0
-    held: list[list[int]] = field(default_factory=list)
-    stack: list[str] = field(default_factory=list)
 
 
 # ---- inside a rank ---------------------------------------------------------------------------
@@ -308,19 +281,6 @@ class Watcher:
         self.pids.clear()
 
 
-def is_busy(pid: int) -> bool:
-    """Say whether a process runs or waits for a processor: it is slow, not stuck.
-
-    Only its main thread counts: after a dropped receive gloo's own thread spins for ever.
-    """
-    if BACKEND == "nccl":
-        return False  # a host that polls for a GPU is always busy
-    with contextlib.suppress(OSError):
-        status = Path(f"/proc/{pid}/stat").read_text()
-        return status.rpartition(")")[2].split()[0] == "R"
-    return False
-
-
 # ---- command line ----------------------------------------------------------------------------
 
 
@@ -336,28 +296,6 @@ def watch_caller() -> None:
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def place_at(state: State) -> int | None:
-    """Return the index in the plan of the action that a rank began last."""
-    played = [op for op in PROGRAMS[state.process] if op["at"] == state.action]
-    return played[0].get("place", state.action) if played else state.action
-
-
-def show(states: list[State]) -> None:
-    """Print one line per rank and whatever was wrong."""
-    for state in states:
-        where = f"{state.text} " if state.state not in ("done", "exited") else "finished "
-        print(f"rank {state.rank:<5} {where}{'.' * max(3, 40 - len(where))} {state.state}")
-        for line in state.stack[:6]:
-            print(f"             {line}")
-        for _, complaint in state.mismatches:
-            print(f"             MISMATCH {complaint}")
-        if state.error:
-            print(f"             {state.error.splitlines()[-1]}")
-    stuck = [f"r{s.rank}#{place_at(s)}" for s in states if s.state == "stuck"]
-    print("stuck:    ", ", ".join(stuck) or "none")
-    print("predicted:", ", ".join(f"r{rank}#{action}" for rank, action in PREDICTED) or "none")
 
 
 def arguments() -> argparse.Namespace:
