@@ -31,6 +31,13 @@ _PICKED = {
     Kind.CHOICE_BEGIN: "which branch it takes",
 }
 
+_BEHIND = {
+    "cycle": "; SAFE rests on a search: no order follows a cycle of waits",
+    "smt": "; SAFE rests on the solver: no order follows a cycle of waits",
+    "explorer": "; SAFE rests on exhaustion",
+}
+"""What stands behind SAFE by a route, where the certificate does not."""
+
 
 @dataclass(frozen=True)
 class Certified:
@@ -60,7 +67,9 @@ def with_certificate(
     if not pinned:
         made = certify(plan, columns, find_model(verdict.model))
     if made.certificate is None:
-        return replace(verdict, reasons=(*verdict.reasons, f"no certificate: {made.reason}"))
+        behind = "".join(_BEHIND.get(route, "") for route in verdict.evidence.route[-1:])
+        reason = f"no certificate: {made.reason}{behind}"
+        return replace(verdict, reasons=(*verdict.reasons, reason))
     certificate = made.certificate.to_json()
     evidence = replace(verdict.evidence, certificate=digest(encode(certificate)))
     return replace(verdict, certificate=certificate, evidence=evidence)
@@ -116,7 +125,7 @@ def _over_orders(flat: bytes, model: ExecutionModel) -> Certified:
         return Certified(reason=str(error))
     settled, missing = settle_all(orders)
     if missing:
-        return Certified(reason=f"{missing}; that this is harmless rests on a search")
+        return Certified(reason=missing)
     certificate = Certificate(model.name, digest(flat), order, tuple(settled))
     try:
         verify(flat, encode(certificate.to_json()))

@@ -193,3 +193,19 @@ def test_what_options_pin_has_no_certificate():
     assert verdict.safe
     assert verdict.certificate is None
     assert "options pin" in verdict.reasons[-1]
+
+
+def test_what_rests_on_a_search_says_so():
+    """Two chains side by side, each a partner's program: the only cycle of waits would have one
+    rank stand at two places. That is SAFE, has no certificate, and the reason says why.
+    """
+    chains = [[reduce("a", "1"), reduce("c", "2")], [reduce("b", "3"), reduce("d", "4")]]
+    plan = document([block(*chains)], chains[1], chains[0])
+    plan["groups"] = {"a": {"ranks": [0, 2]}, "c": {"ranks": [0, 2]}}
+    plan["groups"] |= {"b": {"ranks": [0, 1]}, "d": {"ranks": [0, 1]}}
+    options = CheckOptions(model="gloo", certificate=True)
+    verdict = planguard.check(planguard.load(plan), options=options)
+    assert verdict.safe
+    assert verdict.evidence.route == ("cycle",)
+    assert verdict.certificate is None
+    assert "may come late; SAFE rests on a search" in verdict.reasons[-1]
