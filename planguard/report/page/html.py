@@ -11,7 +11,7 @@ import hashlib
 from importlib.resources import files
 
 SCRIPTS = (
-    "core", "charts", "verdict", "waits", "marey", "timeline", "overview",
+    "core", "charts", "verdict", "waits", "marey", "lines", "timeline", "overview",
     "matrices", "strategy", "topology", "tables", "start",
 )  # fmt: skip
 """Sources of the page's script, in the order they are joined."""

@@ -331,7 +331,8 @@ function drawRibbons(context, time, rows, view, x) {
     const isStuck = time.end[send] === Infinity || time.end[recv] === Infinity;
     const down = b.middle > a.middle;
     const y0 = a.middle + (down ? a.half : -a.half), y1 = b.middle + (down ? -b.half : b.half);
-    const x0 = x(time.start[send]), x1 = x(isStuck ? time.start[recv] : time.end[recv]);
+    // From the moment both sides are there: how long either waited is hatched on its own row.
+    const x0 = x(isStuck ? time.start[send] : Math.max(time.start[send], time.ready[send])), x1 = x(isStuck ? time.start[recv] : time.end[recv]);
     const out = isStuck ? x0 : x(time.end[send]);
     context.strokeStyle = isStuck ? colors.bad : colors.send;
     context.fillStyle = colors.send;
@@ -360,55 +361,4 @@ function drawRibbons(context, time, rows, view, x) {
   }
   context.setLineDash([]);
   context.globalAlpha = 1;
-}
-
-// FLOPs (dark) and memory (accent) of every computation, as a flat chart on the device's axis.
-function drawLines(context, time, item, view, x) {
-  const room = Math.max(4, item.height / 2 - item.half - 3);
-  for (const [field, color, most] of [[7, colors.ink, view.most[0]], [6, colors.accent, view.most[1]]]) {
-    if (!most) continue;
-    context.strokeStyle = color;
-    context.globalAlpha = 0.8;
-    context.beginPath();
-    let before = -Infinity;
-    const floor = item.middle - item.half - 1;
-    if (countVisible(time, item.row, view) > view.width / 3) {
-      drawEnvelope(context, time, item.row, view, { field, most, room, floor });
-      context.globalAlpha = 1;
-      continue;
-    }
-    for (let i = time.from[item.row]; i < time.to[item.row]; i++) {
-      if (time.kind[i] !== 0 || time.end[i] < view.low || time.start[i] > view.high) continue;
-      const value = time.head.operations[time.op[i]][field];
-      if (value === null) continue;
-      const y = floor - (room * value) / most, x0 = x(time.start[i]);
-      if (x0 - before > 1.5) { // nothing is computed in between
-        if (before > -Infinity) context.lineTo(before, floor);
-        context.moveTo(x0, floor);
-      }
-      context.lineTo(x0, y);
-      before = x(time.end[i]);
-      context.lineTo(before, y);
-    }
-    context.stroke();
-    context.globalAlpha = 1;
-  }
-}
-
-// Where computations are narrower than the eye can part: the most of every few pixels.
-function drawEnvelope(context, time, row, view, { field, most, room, floor }) {
-  const step = 4, columns = Math.ceil(view.width / step), tops = new Float64Array(columns);
-  for (let i = time.from[row]; i < time.to[row]; i++) {
-    if (time.kind[i] !== 0 || time.end[i] < view.low || time.start[i] > view.high) continue;
-    const value = time.head.operations[time.op[i]][field] || 0;
-    const at = Math.floor((((time.start[i] + time.end[i]) / 2 - view.low) / (view.high - view.low)) * columns);
-    if (at >= 0 && at < columns && value > tops[at]) tops[at] = value;
-  }
-  tops.forEach((value, at) => {
-    const y = floor - (room * value) / most;
-    if (at) context.lineTo(at * step, y);
-    else context.moveTo(0, y);
-    context.lineTo((at + 1) * step, y);
-  });
-  context.stroke();
 }

@@ -74,8 +74,9 @@ function waitGraph(finding) {
       edges.push([to, node(edge.behind, true), "after", `rank ${edge.for.rank} gets there only after this`]);
     }
   }
-  const size = 420, radius = nodes.length < 3 ? 96 : 128;
-  const made = svg("svg", { viewBox: `0 0 ${size} ${size - 40}`, role: "img", "aria-label": "wait-for graph" });
+  const n = nodes.length, tall = n < 3 ? 70 : 60 + n * 17, wide = n < 3 ? 90 : 110 + n * 15;
+  const middle = [wide + 72, tall + 30];
+  const made = svg("svg", { viewBox: `0 0 ${middle[0] * 2} ${middle[1] * 2}`, role: "img", "aria-label": "wait-for graph" });
   const marker = svg("marker", { id: "tip-of-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" });
   marker.append(svg("path", { d: "M0 0L8 4L0 8z", fill: "context-stroke" }));
   const defs = svg("defs");
@@ -83,7 +84,7 @@ function waitGraph(finding) {
   made.append(defs);
   const where = nodes.map((_, i) => {
     const angle = (i / nodes.length) * 2 * Math.PI - Math.PI / 2;
-    return [size / 2 + radius * 1.12 * Math.cos(angle), size / 2 - 20 + radius * Math.sin(angle)];
+    return [middle[0] + wide * Math.cos(angle), middle[1] + tall * Math.sin(angle)];
   });
   for (const [from, to, why, sentence] of edges) {
     const [x1, y1] = where[from], [x2, y2] = where[to];
@@ -99,7 +100,7 @@ function waitGraph(finding) {
     const line = svg("path", { d: `M${sx.toFixed(1)} ${sy.toFixed(1)}Q${cx.toFixed(1)} ${cy.toFixed(1)} ${tx.toFixed(1)} ${ty.toFixed(1)}`, fill: "none", stroke: isWait ? "var(--bad)" : "var(--soft)", "stroke-width": isWait ? 2 : 1.3, "stroke-dasharray": isWait ? "none" : "4 3", "marker-end": "url(#tip-of-arrow)" });
     line.append(svg("title", {}, sentence));
     made.append(line);
-    const text = svg("text", { x: (cx + (x1 + x2) / 2) / 2 - (dy / far) * 8, y: (cy + (y1 + y2) / 2) / 2 + (dx / far) * 8 + 4, "text-anchor": "middle", class: "why" }, isWait ? `waits: ${why}` : "comes after");
+    const text = svg("text", { x: (cx + (x1 + x2) / 2) / 2 - (dy / far) * 8, y: (cy + (y1 + y2) / 2) / 2 + (dx / far) * 8 + 4, "text-anchor": "middle", class: "why" }, isWait ? (far > 260 ? `waits: ${why}` : "waits") : "after");
     made.append(text);
   }
   nodes.forEach((node, i) => {
