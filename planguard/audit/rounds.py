@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 HOLE = -1
 _OPEN = (Progress.ISSUED, Progress.STARTED, Progress.FAILED)
+_DONE = bytes([Progress.COMPLETED])
 EVERYONE = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
 """Families that complete on nobody before every member has come."""
 
@@ -87,7 +88,8 @@ class Rounds:
         self._queued: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._absent: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         self._compatible: dict[tuple[int, int], bool] = {}
-        self._shapes: dict[tuple[bytes, tuple[int, ...]], dict[int, list[int]]] = {}
+        self._shapes: dict[object, dict[int, tuple[list[int], list[int]]]] = {}
+        self._columns: dict[object, tuple[list[int], list[int]]] = {}
         self._vague = recording.backend == "gloo" and _lacks_stacks(recording)
         self.unsaid = unsaid(recording)
         for rank, record in recording.ranks.items():
@@ -103,24 +105,27 @@ class Rounds:
             self._site_numbers.setdefault(call.stack, len(self._site_numbers))
             for call in track.calls
         ]
-        for group, actions in self._by_group(track, groups):
+        numbers = tuple(signs), tuple(sites)
+        for group, actions, places in self._by_group(track, groups):
             line = self._line(rank, track, actions)
-            places = _pick(track.call, actions)
             if line is None:
                 line = Line(rank, track.position[actions[0]] or 1)
                 for action, place in zip(actions, places, strict=True):
                     self._append(line, track, action, signs[place], sites[place])
             else:
-                line.signs = _pick(signs, places)
-                line.sites = _pick(sites, places)
+                key = id(places), numbers
+                columns = self._columns.get(key)
+                if columns is None:
+                    columns = self._columns[key] = _pick(signs, places), _pick(sites, places)
+                line.signs, line.sites = columns
             self.lines[group][rank] = line
 
     def _by_group(
         self, track: Track, groups: tuple[str | None, ...]
-    ) -> Iterator[tuple[str, list[int]]]:
-        """Yield every group with the actions of a track on it, in the order of their first ones.
+    ) -> Iterator[tuple[str, list[int], list[int]]]:
+        """Yield every group with a track's actions on it and the places of their calls.
 
-        Ranks that make the same calls in the same order share the lists of actions.
+        Ranks that make the same calls in the same order share these lists.
         """
         names = list(dict.fromkeys(group for group in groups if group is not None))
         numbers = {name: number for number, name in enumerate(names)}
@@ -130,9 +135,11 @@ class Rounds:
             found = self._shapes[shape] = {}
             for action, call in enumerate(track.call):
                 if shape[1][call] != HOLE:
-                    found.setdefault(shape[1][call], []).append(action)
-        for number, actions in found.items():
-            yield names[number], actions
+                    actions, places = found.setdefault(shape[1][call], ([], []))
+                    actions.append(action)
+                    places.append(call)
+        for number, columns in found.items():
+            yield names[number], *columns
 
     @staticmethod
     def _line(rank: int, track: Track, actions: list[int]) -> Line | None:
@@ -232,9 +239,8 @@ class Rounds:
             if not self.unsaid.isdisjoint(members):
                 known = max(line.end for line in lines.values())
             for rank, line in lines.items():
-                if line.progress.count(Progress.COMPLETED) == len(line.progress):
-                    continue
-                for place, state in enumerate(line.progress):
+                rest = line.progress.lstrip(_DONE)
+                for place, state in enumerate(rest, len(line.progress) - len(rest)):
                     position = line.first + place
                     is_open = state in _OPEN or (state == Progress.UNKNOWN and position > known)
                     if is_open and line.signs[place] != HOLE:
