@@ -256,7 +256,7 @@ def test_a_mistake_is_judged_as_the_simulation_and_the_enumerator_judge_it(
 def test_random_edits_are_judged_as_the_simulation_judges_them(tmp_path):
     """Of some hundred damaged graphs, verdict and simulation agree."""
     rng, judged = random.Random(2), Counter()
-    for number in range(200):
+    for number in range(100):
         ranks, groups = graphs_of(rng.choice(SAFE))
         graph = rng.choice(ranks)
         node = rng.choice([n for n in graph if n["NodeType"] in (SEND, RECV, COLLECTIVE)])
@@ -280,8 +280,8 @@ def test_random_edits_are_judged_as_the_simulation_judges_them(tmp_path):
             assert found in {"MISMATCH", "DEADLOCK"}
         else:
             assert (found == "DEADLOCK") == (expected == "stuck"), (number, found, expected)
-    assert judged["DEADLOCK"] > 20, judged
-    assert judged["SAFE"] > 20, judged
+    assert judged["DEADLOCK"] > 10, judged
+    assert judged["SAFE"] > 10, judged
 
 
 def test_buffered_sends_are_an_option(tmp_path):

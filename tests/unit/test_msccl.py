@@ -270,7 +270,7 @@ def test_random_edits_are_judged_as_the_interpreter_judges_them():
     """Of several hundred damaged algorithms the plan is stuck exactly where the XML is."""
     rng, judged = random.Random(5), Counter()
     names = [name for name in NAMES if name != "hierarchical-8x2"]
-    for _ in range(250):
+    for _ in range(120):
         root = tree_of(rng.choice(names))
         for _ in range(rng.randint(1, 2)):
             random_edit(root, rng)
@@ -287,8 +287,8 @@ def test_random_edits_are_judged_as_the_interpreter_judges_them():
             continue
         assert (found.outcome.value == "DEADLOCK") == stuck, ET.tostring(root)
         judged["stuck" if stuck else "ends"] += 1
-    assert judged["stuck"] > 25, judged
-    assert judged["ends"] > 25, judged
+    assert judged["stuck"] > 12, judged
+    assert judged["ends"] > 12, judged
 
 
 @pytest.mark.parametrize("edit", [None, dropped, duplicated, wrong_peer, swapped])

@@ -335,7 +335,7 @@ def random_edit(program, rng):
 def test_random_edits_are_judged_as_the_interpreter_judges_them():
     """Of some hundred damaged programs, what is decided is stuck exactly where they are."""
     rng, judged = random.Random(3), Counter()
-    for _ in range(250):
+    for _ in range(120):
         program = program_of(rng.choice(SAFE))
         for _ in range(rng.randint(1, 2)):
             random_edit(program, rng)
@@ -343,8 +343,8 @@ def test_random_edits_are_judged_as_the_interpreter_judges_them():
         stuck = not Interpreter(program).ends()
         judged[found, stuck] += 1
         assert found == "UNKNOWN" or (found == "DEADLOCK") == stuck, json.dumps(program)
-    assert judged["DEADLOCK", True] > 25, judged
-    assert judged["SAFE", False] > 25, judged
+    assert judged["DEADLOCK", True] > 12, judged
+    assert judged["SAFE", False] > 12, judged
 
 
 @pytest.mark.parametrize("edit", [None, swapped, dropped, duplicated])
