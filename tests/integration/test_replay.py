@@ -378,6 +378,7 @@ UNLIKE = {
     "p2p_anysource_steals": "the pick of a receive from anyone depends on timing",
     "isend_then_exit_immediately": "whether the message leaves before the process is a race",
     "size_agit_mismatch": "whether the other rank sees the abort is a race",
+    "size_a2a_split_mismatch_over": "whether the other rank sees the abort is a race",
     "batch_mixed_groups_rejected": "torch refuses the call; the plan is refused at the door",
     "zero_len_batch": "torch refuses the call; the plan is refused at the door",
     "groups_nonmember_call": "torch ignores the call; the plan is refused at the door",
@@ -567,6 +568,30 @@ def test_the_command_plays_an_encoded_schedule(command):
     done = command(HEAD_TO_HEAD, "--schedule", "0.0/1.0", "--timeout", "2")
     assert done.returncode == 1, done.stderr
     assert "stuck" in done.stdout
+
+
+def test_the_command_plays_an_open_order_as_the_witness_has_it(command):
+    """What a block leaves open is issued in the order of the witness, named as the plan counts."""
+    groups = {"a": [0, 1], "b": [0, 1]}
+    body = [op("all_reduce", group=name, label=name) for name in groups]
+    done = command(
+        plan(*[[{"op": "unordered", "body": body}]] * 2, groups=groups), "--timeout", "2"
+    )
+    assert done.returncode == 1, done.stderr
+    assert "verdict POTENTIAL_DEADLOCK under model gloo" in done.stderr
+    assert done.stdout.splitlines()[-1].startswith(
+        "reproduced: both ranks in the predicted actions"
+    )
+
+
+def test_the_command_refuses_nccl_without_gpus(command):
+    """Too few GPUs for nccl end with exit code 2, and the number that there is."""
+    torch = pytest.importorskip("torch")
+    if torch.cuda.device_count() >= 2:
+        pytest.skip("this machine has two GPUs")
+    done = command(HEAD_TO_HEAD, "--backend", "nccl")
+    assert done.returncode == 2
+    assert "needs one GPU for each of the 2 ranks" in done.stderr
 
 
 def test_the_command_writes_the_script_only(command, tmp_path):
