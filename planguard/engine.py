@@ -21,7 +21,7 @@ from planguard.execution.notes import (
     mixed_findings,
     small_group_findings,
 )
-from planguard.execution.undecided import nothing_to_check, undecided
+from planguard.execution.undecided import has_kind, nothing_to_check, undecided
 from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 from planguard.plan.actions import Kind
@@ -184,11 +184,6 @@ class _Rest:
 
     def __call__(self, plan: Plan, *, brief: bool) -> Verdict:
         return _decide(plan, expand(plan), self.options, brief=brief or self.brief)
-
-
-def has_kind(plan: Plan, kind: Kind) -> bool:
-    """Tell whether an instruction of this kind occurs in a plan."""
-    return any(kind in (op & 63 for op in set(p.code[::6])) for p in plan.code.programs)
 
 
 def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool) -> Verdict:

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.classify import make_finding
+from planguard.plan.actions import Kind
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -24,6 +25,8 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
         options: Options of the check.
     """
     reasons: list[tuple[str, str]] = []
+    if plan.fusion and has_kind(plan, Kind.THREADS_BEGIN):
+        reasons.append(("PG902", "fused buffers beside `threads`"))
     if not str(options.model).startswith("mpi"):
         present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
         reasons += [
@@ -79,3 +82,8 @@ def _only_small_groups(columns: Any) -> bool:
     offsets, counts = columns.ginst_off, columns.slot_count
     used = [end - start for start, end in itertools.pairwise(offsets) if any(counts[start:end])]
     return bool(used) and all(size == 1 for size in used) and not len(columns.chan_src)
+
+
+def has_kind(plan: Plan, kind: Kind) -> bool:
+    """Tell whether an instruction of this kind occurs in a plan."""
+    return any(kind in (op & 63 for op in set(p.code[::6])) for p in plan.code.programs)
