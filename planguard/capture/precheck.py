@@ -8,9 +8,11 @@ records everything; then the recorded calls are checked as a plan.
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from planguard.capture.classes import first_ranks, rank_classes, settle
+from planguard.capture.compute_stub import stub_compute
 from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.forks import Forks, silence
 from planguard.capture.logs import RankLog, build_plan, log_of, read_log, signature
@@ -35,6 +37,8 @@ class Precheck:
     Attributes:
         world_size: Number of ranks.
         mesh: Device mesh, used to tell which ranks are alike; also built for the body.
+        played: Number of ranks that were played, once they were.
+        classes: Number of classes of alike ranks; the number of ranks where none was alike.
         plan: The recorded plan, once it is there.
         verdict: The answer, once it is there.
     """
@@ -52,6 +56,7 @@ class Precheck:
         timeout: float = 300.0,
         jobs: int | None = None,
         name: str | None = None,
+        compute: Literal["real", "stub"] = "real",
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise UsageError(f"rank {rank} of a world of {world_size} does not exist")
@@ -67,6 +72,9 @@ class Precheck:
         self.timeout = timeout
         self.jobs = jobs
         self.name = name
+        self.compute = compute
+        self.played = 0
+        self.classes = 0
         self.plan: Plan | None = None
         self.verdict: Verdict | None = None
         self._forks: Forks | None = None
@@ -98,7 +106,7 @@ class Precheck:
             torch.set_num_threads(1)  # a forked child must not enter the parent's thread pool
             if rank != shown:
                 silence()
-            with session(rank, self.world_size, self.mesh) as current:
+            with session(rank, self.world_size, self.mesh) as current, self._computing():
                 self._open = current
                 fn(*args, **kwargs)
             return log_of(current).to_json()
@@ -108,6 +116,9 @@ class Precheck:
             return {rank: read_log(answer) for rank, answer in answers.items()}
 
         return self._finish(*self._traced(trace(self._first()[:1]), trace))
+
+    def _computing(self) -> AbstractContextManager[Any]:
+        return stub_compute() if self.compute == "stub" else nullcontext()
 
     # --- the block form ----------------------------------------------------------------------
 
@@ -196,6 +207,8 @@ class Precheck:
 
         self._open = None
         logs = dict(sorted(logs.items()))
+        self.played = len(logs)
+        self.classes = len(rank_classes(self.world_size, self.mesh)) if like else len(logs)
         self.plan = build_plan(
             logs, like, self.world_size, self.mesh, name=self.name, model=self.model
         )
@@ -220,6 +233,7 @@ def precheck(world_size: int, **options: Any) -> Precheck:
         world_size: Number of ranks to play.
         options: ``mesh`` (which ranks are alike), ``ranks="all"`` (play every rank), ``rank`` (the
             rank this process plays in the block form), ``model``, ``on_unsafe`` (``raise`` or
-            ``return``), ``allow_unknown``, ``timeout`` (seconds per rank), ``jobs``, ``name``.
+            ``return``), ``allow_unknown``, ``timeout`` (seconds per rank), ``jobs``, ``name``,
+            ``compute="stub"`` (the call form leaves large computation undone).
     """
     return Precheck(world_size, **options)

@@ -18,6 +18,7 @@ _EPILOG = """\
 examples:
   planguard dryrun -o run -- torchrun --nproc-per-node 2 train.py     record, then check
   planguard dryrun -o run --plan plan.json -- torchrun ... train.py   compare with the plan, too
+  planguard dryrun --stub -o run -- torchrun --nproc-per-node 64 train.py   play the ranks here
   planguard check run                                                 check a recorded run again
 
 exit codes:
@@ -37,6 +38,8 @@ class DryRun:
         add = parser.add_argument
         add("-o", "--output", default="planguard-run", metavar="DIR", help="where the logs go")
         add("--record", action="store_true", help="run on real processes (the default)")
+        add("--stub", action="store_true", help="play the ranks here; nothing is communicated")
+        add("--mesh", metavar="DIMS", help="with --stub: which ranks are alike, such as dp=2,tp=4")
         add("--plan", metavar="PLAN", help="compare what was recorded with this plan")
         add("--planner", metavar="NAME", help="adapter to read PLAN with")
         add("--model", metavar="NAME", help="execution model, or all")
@@ -54,9 +57,13 @@ class DryRun:
         command = args.job[1:] if args.job[:1] == ["--"] else args.job
         if not command:
             raise UsageError("no job given", hint="planguard dryrun -- torchrun ... train.py")
+        if args.stub and (args.record or args.plan or args.witness):
+            raise UsageError("--stub goes with none of --record, --plan and --witness")
         folder = Path(args.output)
         if folder.is_dir() and any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty", hint="choose a new folder with -o")
+        if args.stub:
+            return _stub(command, folder, args)
         code = _run_job(command, folder, args)
         if code:
             print(f"the job ended with code {code}", file=sys.stderr)
@@ -88,8 +95,8 @@ def _run_job(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
 
 
 def _check(folder: Path, args: argparse.Namespace) -> int:
-    """Decide what was recorded, with the command that decides any plan."""
-    from planguard.capture.run_reading import run_logs
+    """Decide what was recorded, with the command that decides any plan; then compare."""
+    from planguard.capture.run_reading import read_run, run_logs
     from planguard.cli import main
 
     if not run_logs(folder):
@@ -99,4 +106,113 @@ def _check(folder: Path, args: argparse.Namespace) -> int:
             "planguard.capture.start() in the script does without the environment",
         )
     options = ["--model", args.model] if args.model else []
-    return main(["check", str(folder), *options])
+    codes = [main(["check", str(folder), *options])]
+    if args.witness:
+        from planguard.capture.dispatch import agreement
+
+        found = [agreement(one.log) for one in read_run(folder)]
+        calls = sum(one.both for one in found)
+        print(f"witnesses: {calls} calls seen by both", end="")
+        odd = [one for one in found if not one.is_full]
+        print(", and no other" if not odd else f"; ranks {[o.rank for o in odd]} differ")
+        codes.append(3 if odd else 0)
+    if args.plan is not None:
+        codes.append(_compare(folder, args))
+    return next((code for code in (2, 1, 3) if code in codes), max(codes))
+
+
+def _compare(folder: Path, args: argparse.Namespace) -> int:
+    """Print how the run relates to the plan; 0 equal, 1 different, 3 as far as it was recorded."""
+    from planguard.api import load
+    from planguard.audit.intended import differences
+    from planguard.capture.run_reading import recording_of_run
+    from planguard.recording import compare
+
+    plan, recording = load(args.plan, planner=args.planner), recording_of_run(folder)
+    if plan.world_size != recording.world_size:
+        hint = "compare a run with the plan of as many ranks"
+        reason = f"the plan has {plan.world_size} ranks, the run had {recording.world_size}"
+        raise UsageError(reason, hint=hint)
+    found = compare(recording, plan)
+    for finding in differences(recording, plan):
+        print(f"error[{finding.code}]: {finding.message}")
+        for note in finding.notes:
+            print(f"    {note}")
+    statuses = [status.value for one in found.ranks for status in one.groups.values()]
+    said = ", ".join(f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses))
+    left = sum(one.prologue for one in found.ranks)
+    print(f"conformance: {said} (rank and group); {left} calls of a framework's start left out")
+    for gap in recording.gaps:
+        print(f"    limited: {gap.message}")
+    if not found.is_equal:
+        return 1
+    return 3 if found.is_limited else 0
+
+
+def _stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> int:
+    """Play the ranks of the job on this machine, nothing communicated, and check the plan."""
+    import runpy
+
+    from planguard.capture.precheck import precheck
+    from planguard.cli import main
+
+    world, script, rest = _torchrun(command)
+    check = precheck(
+        world,
+        mesh=_mesh(args.mesh),
+        compute="stub",
+        on_unsafe="return",
+        model=args.model,
+        name=Path(script).name,
+    )
+
+    def job() -> None:
+        sys.argv = [script, *rest]
+        sys.path.insert(0, str(Path(script).resolve().parent))
+        runpy.run_path(script, run_name="__main__")
+
+    check.run(job)
+    folder.mkdir(parents=True, exist_ok=True)
+    if check.plan is None:
+        raise UsageError("nothing was recorded")
+    file = folder / "captured.plan.json"
+    file.write_bytes(check.plan.source)
+    print(f"covered: {check.played} of {world} ranks, {check.classes} classes", file=sys.stderr)
+    for note in check.plan.approximations:
+        if note.kind == "data-dependent-value" and note.direction == "under":
+            print(f"warning[PG505]: {note.message}", file=sys.stderr)
+    return main(["check", str(file)])
+
+
+def _torchrun(command: Sequence[str]) -> tuple[int, str, list[str]]:
+    """Return the number of ranks, the script and its arguments of a torchrun command line.
+
+    Raises:
+        UsageError: It is no torchrun, or the number of ranks is not a number.
+    """
+    words = list(command[1:])
+    if Path(command[0]).name != "torchrun" or not words:
+        raise UsageError("--stub reads a torchrun command", hint="torchrun --nproc-per-node 8 x.py")
+    given = {"nnodes": "1", "nproc-per-node": "1"}
+    while words and words[0].startswith("-"):
+        name, joined, value = words.pop(0).lstrip("-").replace("_", "-").partition("=")
+        if not joined and name not in ("standalone", "no-python", "m"):
+            value = words.pop(0) if words else ""
+        given[name] = value
+    try:
+        world = int(given["nnodes"]) * int(given["nproc-per-node"])
+    except ValueError:
+        raise UsageError("--stub needs --nnodes and --nproc-per-node as numbers") from None
+    if not words or not Path(words[0]).is_file():
+        raise UsageError("--stub needs the script of the job", hint="torchrun ... train.py")
+    return world, words[0], words[1:]
+
+
+def _mesh(text: str | None) -> dict[str, int] | None:
+    """Read ``dp=2,tp=4``."""
+    if text is None:
+        return None
+    try:
+        return {name: int(size) for name, size in (part.split("=") for part in text.split(","))}
+    except ValueError:
+        raise UsageError(f"--mesh {text!r} is no mesh", hint="dp=2,tp=4, outermost first") from None

@@ -1,0 +1,182 @@
+"""Computation that is not done: large results are zeros of the right shape, at once.
+
+A mode below autograd. Shapes come from torch's meta kernels, once per operator and shapes; small
+tensors, integers, views, copies and whatever has no meta kernel are computed for real. Results have
+storage, so DDP's reducer and FSDP2 work on them. A number that the program reads from them is made
+up; ``watch_values`` notices when it decides something.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LEAST = 4096
+"""Elements of arguments from which an operator counts as large."""
+_REAL = frozenset(
+    {
+        "copy_", "clone", "_to_copy", "cat", "equal", "_local_scalar_dense", "nonzero", "item",
+        "zero_", "fill_", "set_", "resize_", "detach", "detach_", "new_zeros", "new_empty",
+        "empty_like", "zeros_like", "ones_like", "split_with_sizes_copy", "chunk_cat",
+        "_chunk_cat", "_foreach_copy_",
+    }
+)  # fmt: skip
+"""Operators that move data about or make it: they cost little, and groups rely on them."""
+
+
+@contextmanager
+def stub_compute(*, least: int = LEAST) -> Iterator[Any]:
+    """Leave large computation undone until the end of the block.
+
+    Args:
+        least: Elements of arguments from which an operator is stubbed.
+
+    Yields:
+        The mode; ``stubbed`` and ``real`` count operators.
+    """
+    mode = _mode_class()(least)
+    with mode:
+        yield mode
+
+
+def _mode_class() -> Any:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class StubCompute(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
+        def __init__(self, least: int) -> None:
+            super().__init__()
+            self.least = least
+            self.stubbed = 0
+            self.real = 0
+            self.shapes: dict[Any, Any] = {}
+
+        @classmethod
+        def is_infra_mode(cls) -> bool:
+            return True  # torch.compile refuses to trace under any other mode
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            kwargs = kwargs or {}
+            names = {kind.__name__ for kind in types} - {"Tensor", "Parameter"}
+            if names & {"DTensor", "AsyncCollectiveTensor"}:
+                return NotImplemented  # they come again, unwrapped
+            if not names and self._is_large(func, args):
+                if _changes_first(func):
+                    self.stubbed += 1
+                    return None if func.__name__.startswith("_foreach") else args[0]
+                made = self._made(func, args, kwargs)
+                if made is not None:
+                    self.stubbed += 1
+                    return made
+            self.real += 1
+            return func(*args, **kwargs)
+
+        def _is_large(self, func: Any, args: Any) -> bool:
+            name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
+            if func.namespace != "aten" or func.is_view or name in _REAL:
+                return False
+            total = 0
+            for tensor in _tensors(args):
+                if not tensor.is_floating_point() and tensor.numel() >= self.least:
+                    continue
+                total += tensor.numel()
+            return total >= self.least
+
+        def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
+            """Return zeros in the shape of the result; None where that is not known."""
+            if func._schema.is_mutable:  # noqa: SLF001 - torch has no public way
+                return None
+            key = (func, _key(args), _key(kwargs))
+            if key not in self.shapes:
+                self.shapes[key] = _on_meta(func, args, kwargs)
+            shapes = self.shapes[key]
+            return None if shapes is None else torch.utils._pytree.tree_map(_zeros, shapes)  # noqa: SLF001 - torch has no public way
+
+    return StubCompute
+
+
+def _tensors(args: Any) -> Iterator[Any]:
+    import torch
+
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            yield arg
+        elif isinstance(arg, (list, tuple)):
+            yield from _tensors(arg)
+
+
+def _changes_first(func: Any) -> bool:
+    """Tell whether an operator changes its first argument and nothing else."""
+    schema = func._schema  # noqa: SLF001 - torch has no public way
+    name = schema.name.partition("::")[2]
+    if not name.endswith("_") or name.startswith("__") or not schema.arguments:
+        return False
+    written = [a.name for a in schema.arguments if a.alias_info and a.alias_info.is_write]
+    return written == [schema.arguments[0].name]
+
+
+def _key(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return (tuple(value.shape), value.stride(), value.dtype, value.device.type)
+    if isinstance(value, (list, tuple)):
+        return tuple(_key(one) for one in value)
+    if isinstance(value, dict):
+        return tuple((name, _key(one)) for name, one in value.items())
+    return (type(value), str(value))
+
+
+class _Shape:
+    """Shape, strides and type of a result."""
+
+    def __init__(self, tensor: Any, device: Any) -> None:
+        self.of = (tuple(tensor.shape), tensor.stride(), tensor.dtype, device)
+
+
+def _on_meta(func: Any, args: Any, kwargs: Any) -> Any:
+    """Return the shapes of the results of an operator; None where they depend on values."""
+    import torch
+    from torch.utils import _pytree as tree
+
+    devices = {tensor.device for tensor in _tensors((*args, *kwargs.values()))}
+    if len(devices) != 1:
+        return None
+    device = devices.pop()
+
+    def meta(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return torch.empty_strided(
+                value.shape, value.stride(), dtype=value.dtype, device="meta"
+            )
+        return value
+
+    try:
+        found = func(*tree.tree_map(meta, args), **tree.tree_map(meta, kwargs))
+    except Exception:  # noqa: BLE001 - a kernel that needs values may raise anything
+        return None
+    leaves = [leaf for leaf in tree.tree_leaves(found) if leaf is not None]
+    if not leaves or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        return None
+    if not all(leaf.is_floating_point() for leaf in leaves):
+        return None  # an integer that is made up could be an index
+    return tree.tree_map(
+        lambda leaf: _Shape(leaf, device) if isinstance(leaf, torch.Tensor) else leaf, found
+    )
+
+
+def _zeros(shape: Any) -> Any:
+    import torch
+
+    if not isinstance(shape, _Shape):
+        return shape
+    size, stride, dtype, device = shape.of
+    dense = torch.empty(size, dtype=dtype, device="meta").stride() == stride
+    if dense:
+        return torch.zeros(size, dtype=dtype, device=device)
+    return torch.empty_strided(size, stride, dtype=dtype, device=device).zero_()
