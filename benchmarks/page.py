@@ -41,6 +41,12 @@ ZOOM = """async (out) => {
 }"""
 
 
+def _busy(meter) -> float:
+    """Return the processor time of the page's main thread, ms: it does not count other work."""
+    found = meter.send("Performance.getMetrics")["metrics"]
+    return 1000 * next(m["value"] for m in found if m["name"] == "TaskDuration")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -54,17 +60,21 @@ def main() -> None:
     begin = time.perf_counter()
     made = page(plan, verdict)
     written = time.perf_counter() - begin
-    first, zooms = [], []
+    first, zooms, busy = [], [], []
     with TemporaryDirectory() as folder, sync_playwright() as run:
         path = Path(folder) / "report.html"
         made.save(path)
         browser = run.chromium.launch(executable_path=args.browser, args=list(FLAGS))
         for _ in range(args.runs):
             tab = browser.new_page(viewport={"width": 1280, "height": 900})
+            meter = tab.context.new_cdp_session(tab)
+            meter.send("Performance.enable", {"timeDomain": "threadTicks"})
             tab.goto(path.as_uri())
             tab.wait_for_selector("html[data-drawn]")
             first.append(int(tab.evaluate("document.documentElement.dataset.drawn")))
+            start = _busy(meter)
             zooms += tab.evaluate(ZOOM, {"steps": STEPS})
+            busy.append((start, (_busy(meter) - start) / STEPS))
             tab.close()
         version = browser.version
         browser.close()
@@ -74,6 +84,9 @@ def main() -> None:
     print(
         f"first drawn          {min(first)} to {max(first)} ms, median {statistics.median(first)}"
     )
+    loads, steps = ([round(ms, 1) for ms in own] for own in zip(*busy, strict=True))
+    print(f"main thread, loading {min(loads)} to {max(loads)} ms of processor time")
+    print(f"main thread, zooming {min(steps)} to {max(steps)} ms of processor time a step")
     at = zooms[int(0.95 * len(zooms))]
     print(f"wheel zoom           p50 {statistics.median(zooms):.1f} ms, p95 {at:.1f} ms")
 
