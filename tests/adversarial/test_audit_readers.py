@@ -72,6 +72,17 @@ def laughs():
     return value
 
 
+def towers(field):
+    """Two entries whose values of a field are equal and would take 10^30 steps to compare."""
+    if field == "frame":
+        values = [[{"name": laughs(), "filename": "a.py", "line": 1}] for _ in range(2)]
+        field = "frames"
+    else:
+        values = [laughs(), laughs()]
+    rows = [dump(**{field: value}, record_id=n) for n, value in enumerate(values)]
+    return pickle.dumps({**rows[0], "entries": [row["entries"][0] for row in rows]})
+
+
 def xml():
     """The billion laughs in XML."""
     rows = "".join(
@@ -138,6 +149,15 @@ BOMBS = {
     "laughs": lambda: pickle.dumps({"version": "2.10", "entries": laughs()}),
     "laughs-in-sizes": lambda: pickle.dumps(dump(input_sizes=laughs())),
     "laughs-in-frames": lambda: pickle.dumps(dump(frames=laughs())),
+    "two-towers-in-sizes": lambda: towers("input_sizes"),
+    "two-towers-in-frames": lambda: towers("frames"),
+    "two-towers-in-frame-values": lambda: towers("frame"),
+    "two-towers-in-groups": lambda: towers("process_group"),
+    "two-towers-in-dtypes": lambda: towers("input_dtypes"),
+    "tower-as-name": lambda: pickle.dumps(dump(profiling_name=laughs())),
+    "tower-as-description": lambda: pickle.dumps(
+        dump(pg_config={"0": {"desc": laughs(), "ranks": "[0, 1]"}})
+    ),
     "deep-pickle": lambda: b"\x80\x02" + b"](" * 100_000 + b"e" * 100_000 + b".",
     "deep-tuples": lambda: b"\x80\x02)" + b"\x85" * 100_000 + b".",
     "long-integer": lambda: b"\x80\x02\x8b" + struct.pack("<i", 500_000) + b"\x7f" * 500_000 + b".",
