@@ -148,6 +148,24 @@ def test_operators_stand_in_execution_order(example):
     assert all(graph["nodes"][s][1] < graph["nodes"][t][1] for s, t, *_ in messages)
 
 
+def test_the_case_studies_of_visual_diagnostics(root, monkeypatch):
+    """PanGu-alpha: its uncut table is the one finding. ResNet-50: the links of stage 1 carry more,
+    link 0-2 is the fastest, and stages 10 % apart in FLOPs are no finding; the pixel map shows it.
+    """
+    monkeypatch.syspath_prepend(str(root / "tests" / "browser"))
+    import cases
+
+    pangu = unpacked(planguard.check(cases.pangu(), rules=True).report())
+    assert [finding["code"] for finding in pangu["verdict"]["findings"]] == ["PG621"]
+    resnet = unpacked(planguard.check(cases.resnet50(), rules=True).report())
+    assert "PG610" not in {finding["code"] for finding in resnet["verdict"]["findings"]}
+    links = {tuple(link["pair"]): link for link in resnet["topology"]["links"]}
+    assert links[0, 1]["bytes"] < links[2, 3]["bytes"]
+    assert max(links, key=lambda pair: links[pair]["bandwidth"]) in {(0, 2), (2, 0)}
+    devices = {device["rank"]: device["flops"] for device in resnet["time"]["ranks"]}
+    assert 1.05 < devices[2] / devices[0] < 1.20
+
+
 def test_equal_subtrees_stack_and_different_ones_do_not():
     """Three equal layers stack to one run; a layer with another operator ends the run."""
     nodes, edges = [], []

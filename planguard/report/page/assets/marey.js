@@ -226,9 +226,9 @@ function box(context, time, i, x0, x1, y, h, x) {
     context.fillRect(x0, y, wide, h);
   }
   const inside = x1 - Math.max(0, ready > x0 + 2 && x1 - ready > 20 ? ready : x0);
-  if (inside > 15 && h >= 11) {
+  if (inside > 13 && h >= 11) {
     const text = short(time, i);
-    if (text.length * 6.3 + 5 < inside) {
+    if (text.length * 6.3 + 1 < inside) {
       context.fillStyle = time.shade[i] === 1 || time.shade[i] === 2 || time.shade[i] === 5 ? "#ffffff" : "#14171b";
       context.textAlign = "center";
       const at = Math.max(x0, 0) + (Math.min(x1, x0 + wide) - Math.max(x0, 0)) / 2;
