@@ -259,6 +259,7 @@ def play_all(
                 tally.runs += 1
                 if not held(case, result):
                     tally.failed.append((case, result.reason))
+            sys.stderr.write(f"  {tally.runs} runs, {len(tally.failed)} failed\n")
 
 
 def main() -> int:
