@@ -19,6 +19,7 @@ examples:
   planguard dryrun -o run -- torchrun --nproc-per-node 2 train.py     record, then check
   planguard dryrun -o run --plan plan.json -- torchrun ... train.py   compare with the plan, too
   planguard dryrun --stub -o run -- torchrun --nproc-per-node 64 train.py   play the ranks here
+  planguard dryrun -o run --plan plan.json                            compare a run made before
   planguard check run                                                 check a recorded run again
 
 exit codes:
@@ -55,11 +56,13 @@ class DryRun:
             PlanError: The plan or a log cannot be read.
         """
         command = args.job[1:] if args.job[:1] == ["--"] else args.job
-        if not command:
-            raise UsageError("no job given", hint="planguard dryrun -- torchrun ... train.py")
         if args.stub and (args.record or args.plan or args.witness):
             raise UsageError("--stub goes with none of --record, --plan and --witness")
         folder = Path(args.output)
+        if not command:
+            if not any(folder.glob("*.pgrun")):
+                raise UsageError("no job given", hint="planguard dryrun -- torchrun ... train.py")
+            return _check(folder, args)
         if folder.is_dir() and any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty", hint="choose a new folder with -o")
         if args.stub:
