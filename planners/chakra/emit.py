@@ -123,7 +123,7 @@ def emit(workload: Workload, options: ChakraOptions, builder: type[PlanBuilder])
     """
     queues = Queues(workload)
     plan = builder(
-        max(len(queues.ranks), 1),
+        len(queues.ranks) or len(workload.nodes),
         name=options.name or workload.name,
         model=options.model or "gloo",
         producer="chakra",
@@ -135,6 +135,9 @@ def emit(workload: Workload, options: ChakraOptions, builder: type[PlanBuilder])
     writer = _Writer(workload, queues, options, names)
     for queue, rank in queues.ranks.items():
         writer.write(queue, plan.program(rank))
+    if not queues.ranks:  # nothing communicates: the verdict says that there is nothing to check
+        for rank in range(len(workload.nodes)):
+            plan.program(rank)
     _ledger(plan, workload, queues, options)
     return plan.build()
 

@@ -70,7 +70,7 @@ def emit(algorithm: Algorithm, options: MscclOptions, builder: type[PlanBuilder]
     """
     layout = Layout(algorithm)
     plan = builder(
-        max(layout.world_size, 1),
+        layout.world_size,
         name=options.name or algorithm.name,
         model=options.model or ("gloo" if options.slots else "mpi-eager"),
         producer="msccl",

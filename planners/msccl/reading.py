@@ -87,6 +87,8 @@ def read_algorithm(data: bytes, file: str) -> Algorithm:
     if missing:
         root.fail(f"ngpus is {gpus}, but gpu {missing[0]} is missing", value=gpus)
     blocks = tuple(block for number in range(gpus) for block in found[number])
+    if not blocks:
+        root.fail("no thread block", hint="every gpu that takes part has some")
     _check_connections(blocks, root)
     name, protocol = root.text("name", "msccl")[:200], root.text("proto", "Simple")[:40]
     return Algorithm(file, name, protocol, gpus, blocks)

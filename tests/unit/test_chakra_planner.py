@@ -340,6 +340,13 @@ def test_a_missing_rank_is_refused(tmp_path):
         planguard.load(tmp_path)
 
 
+def test_a_workload_that_only_computes_is_nothing_to_check(tmp_path):
+    """Without a communication the verdict is UNKNOWN with PG910, not SAFE."""
+    found = verdict(tmp_path, [[{"Id": 0, "Name": "a", "NodeType": 4}]] * 2, {})
+    assert found.outcome.value == "UNKNOWN"
+    assert [finding.code for finding in found.findings] == ["PG910"]
+
+
 @pytest.mark.parametrize(
     "options", [{"order": "x"}, {"sends": 1}, {"labels": ""}, {"groups": 3}, {"group": {}}]
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -150,6 +151,21 @@ def test_without_a_number_of_slots_it_depends_on_buffering():
     found = verdict(tree_of("hierarchical-8x2"), slots=None)
     assert found.outcome.value == "POTENTIAL_DEADLOCK"
     assert "send buffering" in found.errors[0].message
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("slots", "code"), [(1, 1), (2, 0)])
+def test_real_processes_hang_with_one_slot_and_end_with_two(slots, code, tmp_path):
+    """Four gloo processes, one per thread block of the ring, end as the verdict says."""
+    plan = planguard.load(FOLDER / "allreduce-ring-4.xml", slots=slots)
+    path = tmp_path / "ring.plan.json"
+    path.write_text(json.dumps(json.loads(plan.source)))
+    done = subprocess.run(
+        [sys.executable, "-m", "planguard", "replay", str(path), "--timeout", "4"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("reproduced: all 4 ranks" in done.stdout) == (slots == 1)
 
 
 # --- mutations -----------------------------------------------------------------------------------
@@ -335,6 +351,12 @@ def test_malformed_xml_is_refused_with_its_line(old, new, where):
     with pytest.raises(PlanError, match=where) as caught:
         planguard.load(text.replace(old, new, 1).encode(), planner="msccl")
     assert caught.value.hint
+
+
+def test_an_algorithm_without_thread_blocks_is_refused():
+    """An empty algorithm is a mistake, not a safe plan."""
+    with pytest.raises(PlanError, match="no thread block"):
+        planguard.load(b'<algo name="x" ngpus="1"><gpu id="0"/></algo>', planner="msccl")
 
 
 def test_two_thread_blocks_cannot_share_an_end_of_a_connection():
