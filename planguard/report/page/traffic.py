@@ -82,7 +82,8 @@ def _views(moved: Traffic, plan: Plan) -> list[dict[str, Any]]:
             {
                 "title": clean(title),
                 "wanted": {field: clean(value) for field, value in wanted.items()},
-                "patterns": [[p.name, p.confidence] for p in patterns(found)],
+                # What stays inside a node is on the diagonal: no pattern of ranks.
+                "patterns": [[p.name, p.confidence] for p in patterns(found)] if small else [],
             }
         )
     return out

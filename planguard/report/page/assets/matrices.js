@@ -173,7 +173,7 @@ function matricesPanel(body) {
     if (col < 0 || row < 0 || col >= n || row >= n) return null;
     return S.axes === "rows" ? [row, col] : [col, row];
   };
-  const cellText = ([src, dst]) => `${shown.labels[src]} → ${shown.labels[dst]}: ${bytes(shown.bytes[src * shown.n + dst])} in ${number(shown.counts[src * shown.n + dst])} messages${src === dst ? " (stays on the device)" : ""}`;
+  const cellText = ([src, dst]) => `${shown.labels[src]} → ${shown.labels[dst]}: ${bytes(shown.bytes[src * shown.n + dst])} in ${number(shown.counts[src * shown.n + dst])} messages${src === dst ? (shown.isRolled ? " (inside the node)" : " (stays on the device)") : ""}`;
   const choose = ([src, dst]) => {
     const ranks = [...new Set([shown.labels[src], shown.labels[dst]])].map(Number).filter((rank) => Number.isInteger(rank)).sort((a, b) => a - b);
     if (ranks.length) put({ ranks, op: null });
@@ -216,6 +216,7 @@ function matricesPanel(body) {
   const copies = D.traffic.keys.some((key) => key[0] === "copy");
   add(body, el("div", { class: "bar" }, el("label", {}, "traffic", pick), scale, axes, hasNodes ? nodes : null, el("span", { class: "grow" }), tableButton("pairs")),
     pattern, el("div", { class: "flex" }, made.map((one) => el("div", { class: "chart" }, one.title, one.canvas))), views.length > 2 ? thumbs : null,
+    D.traffic.byNode ? el("p", { class: "soft" }, `Drawn by node: too many ranks or links for a cell each.${D.traffic.nodes.length ? "" : " The plan names no nodes; a topology would part them."}`) : null,
     ...D.traffic.notes.map((note) => el("p", { class: "soft" }, note)),
     el("p", { class: "soft" }, `Zero-copy reads and writes per device: ${NEEDS}.${copies ? "" : " Copies to and from the host (row H): the plan has none."} Unified Memory: ${NEEDS} (where prefetching is used, its counters show twice the bytes).`));
   draw();

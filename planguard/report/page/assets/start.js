@@ -70,7 +70,7 @@ async function start() {
   panel("strategy", "Parallelism strategy", `${plural(D.strategy.nodes.length, "operator")} in ${plural(D.strategy.blocks.length, "program")}`, strategyPanel);
   if (D.topology.links.length) panel("topology", "Devices and links", D.topology.stated ? "from the plan's topology" : "the plan states no topology: link types are unknown", topologyPanel);
   panel("tables", "Tables", "the numbers behind every chart", tablesPanel);
-  if (D.left.drawn !== "all") notice();
+  if (D.left.drawn !== "all" || !T) notice();
   selectionBar();
   const first = asked || (waiting.length ? ["verdict", "waits", "timeline"] : ["verdict", "timeline"]);
   for (const id of first) {
@@ -91,7 +91,9 @@ async function start() {
 }
 
 function notice() {
-  const text = D.left.drawn === "classes"
+  const text = D.left.drawn === "all"
+    ? `${number(D.left.actions)} actions are too many to simulate: the timeline is left out.`
+    : D.left.drawn === "classes"
     ? `The whole plan would pass 5 MB: the timeline shows one rank of every class of equal ranks, ${number(D.left.ranks)} of ${number(D.world)}.`
     : "The whole plan would pass 5 MB: the timeline is left out.";
   document.getElementById("head").append(el("p", { class: "soft" }, text));
