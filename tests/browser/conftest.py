@@ -1,4 +1,4 @@
-"""A real Chromium, once per session; pages of plans, written once each."""
+"""A real Chromium, once per module; pages of plans, written once each."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ def _refuse(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium of the system, headless, without network services of its own."""
+    """Chromium of the system, headless, without network services of its own.
+
+    Not for the session: while playwright runs, no other test can start an event loop.
+    """
     found = os.environ.get("PLANGUARD_BROWSER") or next(filter(None, map(shutil.which, PLACES)), "")
     if not found:
         _refuse("no Chromium is installed: the page is tested in a real browser")
