@@ -43,11 +43,7 @@ def agree(document, model, expected, outcome):
     """
     lost = (expected, outcome) == ("SAFE", "POTENTIAL_DEADLOCK") and model.startswith("gloo")
     other = (expected, outcome) == ("SAFE", "MISMATCH")
-    return (
-        expected == outcome
-        or (lost and drops(document))
-        or (other and coalesces_one(document))
-    )
+    return expected == outcome or (lost and drops(document)) or (other and coalesces_one(document))
 
 
 def test_the_checker_agrees_with_the_enumerator(first):
