@@ -96,7 +96,7 @@ class Precheck:
             UsageError: If a rank raises, dies or does not finish.
         """
         refuse_real_group()
-        warm("torch.testing._internal.distributed.fake_pg")
+        warm("torch.testing._internal.distributed.fake_pg", "torch._dynamo")
 
         shown = self._first()[0]  # what the body prints is printed once
 
