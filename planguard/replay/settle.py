@@ -10,9 +10,10 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.engine import check_plan, has_kind
+from planguard.engine import check_plan
 from planguard.errors import ReplayError
 from planguard.execution.expand import expand
+from planguard.execution.undecided import has_kind
 from planguard.options import CheckOptions
 from planguard.plan.actions import Kind
 from planguard.plan.flatten import flatten
