@@ -20,7 +20,8 @@ from planguard.capture.dispatch import agreement  # noqa: E402
 from planguard.capture.run_reading import read_run, recording_of_run  # noqa: E402
 
 SCENARIOS = {
-    "plain": {"barrier": 1, "all_reduce": 3, "broadcast": 1, "all_gather": 1, "all_gather_into_tensor": 1,
+    "plain": {"barrier": 1, "all_reduce": 3, "broadcast": 1, "all_gather": 1,
+              "all_gather_into_tensor": 1,
               "reduce_scatter_tensor": 1, "all_to_all_single": 1, "reduce": 1, "gather": 1,
               "scatter": 1},
     "ddp": {"all_gather": 1, "broadcast": 4, "all_reduce": 7},
