@@ -26,9 +26,6 @@ from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 from planguard.plan.actions import Kind
 from planguard.plan.operations import used
-from planguard.reordering.fusion import over_flushes
-from planguard.reordering.strategy import explore
-from planguard.reordering.translate import translate
 from planguard.semantics.model import find_model
 from planguard.verdict import Evidence, Finding, Outcome, PlanInfo, Stats, Verdict
 
@@ -115,6 +112,8 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
         decide = _Rest(options, brief)
         return over_branches(plan, columns, model.name, decide, options.budget)
     if plan.fusion:
+        from planguard.reordering.fusion import over_flushes
+
         return over_flushes(
             plan,
             columns,
@@ -188,6 +187,10 @@ class _Rest:
 
 def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool) -> Verdict:
     """Decide a plan whose `unordered` blocks leave orders open."""
+    # Not at the top: most plans leave no order open, and start without the routes.
+    from planguard.reordering.strategy import explore
+    from planguard.reordering.translate import translate
+
     model = find_model(str(options.model))
     explored = explore(plan, columns, model, options)
     if explored.decider is None or explored.shown is None or explored.ordered is None:
