@@ -243,7 +243,9 @@ def _rows(edit: Edit) -> list[tuple[str, str]]:
 
 def _proof(fix: Repair) -> str:
     """Say what was proved of a repair."""
-    named = "all nine models" if len(fix.models) == len(MODEL_NAMES) else listed(fix.models or ("",))
+    named = (
+        "all nine models" if len(fix.models) == len(MODEL_NAMES) else listed(fix.models or ("",))
+    )
     models = f", SAFE under {named}" if fix.models else ""
     smallest = "; no single change helps" if fix.smallest and "; then " in fix.text else ""
     return f"the changed plan was checked again{models}{smallest}"
