@@ -20,9 +20,6 @@ from planguard.audit.helpers import HelperLostError, Helpers
 from planguard.audit.reading import read_input
 from planguard.errors import PlanError
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not hasattr(os, "fork"), reason="files are read by forked processes"
-)
 RANKS = 96
 
 
