@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
-from ..xla.emit import emit  # noqa: TID252
-from ..xla.options import XlaOptions  # noqa: TID252
-from ..xla.reading import head_of  # noqa: TID252
-from ..xla.steps import Doubt, Trace  # noqa: TID252
+from ..xla.emit import emit
+from ..xla.options import XlaOptions
+from ..xla.reading import head_of
+from ..xla.steps import Doubt, Trace
 from .dump import SCHEMA, read_dump
 from .expand import HostExpander
 from .options import AlpaOptions, read_options

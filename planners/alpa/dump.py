@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..fx.reading import At, load_json  # noqa: TID252
+from ..common.reading import At, load_json
 from .model import Dump, Gather, Host, Instruction, Piece, Stage, Task
 
 if TYPE_CHECKING:

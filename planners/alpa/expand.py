@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..xla.emit import group_name  # noqa: TID252
-from ..xla.steps import (  # noqa: TID252
+from ..xla.emit import group_name
+from ..xla.steps import (
     Choice,
     Collective,
     Loop,

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
-from ..xla.collectives import Translator  # noqa: TID252
-from ..xla.options import XlaOptions  # noqa: TID252
-from ..xla.reach import Reach  # noqa: TID252
-from ..xla.reading import read_bytes  # noqa: TID252
-from ..xla.walk import Walker  # noqa: TID252
+from ..xla.collectives import Translator
+from ..xla.options import XlaOptions
+from ..xla.reach import Reach
+from ..xla.reading import read_bytes
+from ..xla.walk import Walker
 
 if TYPE_CHECKING:
-    from ..xla.steps import Trace  # noqa: TID252
+    from ..xla.steps import Trace
     from .model import Dump, Host, Stage
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.errors import PlanError
 
-from ..fx.reading import load_json  # noqa: TID252
+from ..common.reading import load_json
 from .model import COLLECTIVE, COLLECTIVES, SEND, Node, Workload
 from .wire import messages, node_of
 

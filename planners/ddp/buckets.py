@@ -6,12 +6,12 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
-from .model import ITEM_BYTES
+from ..common.module import ITEM_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .model import TensorInfo
+    from ..common.module import TensorInfo
 
 FIRST_BUCKET_BYTES = 1 << 20
 """``torch.distributed._DEFAULT_FIRST_BUCKET_BYTES``."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.plan.program import ProgramBuilder
 
-    from .model import ModuleInfo
+    from ..common.module import ModuleInfo
     from .options import DdpOptions
     from .steps import Call
 

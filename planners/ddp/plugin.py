@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError, UsageError
 
-from ..fx.reading import At, load_json, starts_with_schema  # noqa: TID252 - between adapters
+from ..common.module import MODULE_FIELDS, describe, is_module, module_json, read_module
+from ..common.reading import At, load_json, starts_with_schema
 from .emit import Job, emit, merge_options
-from .model import MODULE_FIELDS, describe, is_module, module_json, read_module
 from .options import read_options
 
 if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
-    from .model import ModuleInfo
+    from ..common.module import ModuleInfo
 
 SCHEMA = "planguard.ddp/1"
 MAX_WORLD = 1 << 20

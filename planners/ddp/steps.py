@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
+from ..common.module import joined, plan_size
 from .buckets import assign
-from .model import joined, plan_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..common.module import ModuleInfo, Source, TensorInfo
     from .buckets import Bucket
-    from .model import ModuleInfo, Source, TensorInfo
     from .options import DdpOptions
 
 BROADCAST_BYTES = 250 << 20

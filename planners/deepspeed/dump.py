@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ..ddp.model import ITEM_BYTES  # noqa: TID252 - between adapters
-from ..fx.reading import At, load_json  # noqa: TID252 - same
+from ..common.module import ITEM_BYTES
+from ..common.reading import At, load_json
 from .model import BUFFER_COMMANDS, PLAIN_COMMANDS, Command, Job, Module, Tensor, Tied, Zero
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
-from ..ddp.model import plan_size  # noqa: TID252 - between adapters
+from ..common.module import plan_size
 from .stage import StageSteps
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
-from ..fx.reading import At  # noqa: TID252 - between adapters
+from ..common.reading import At
 from .dump import checked
 from .model import Job, Tensor
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
-from ..fx.reading import starts_with_schema  # noqa: TID252 - between adapters
+from ..common.reading import starts_with_schema
 from .dump import SCHEMA, read_dump
 from .emit import emit
 from .objects import is_schedules, read_objects

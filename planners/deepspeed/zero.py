@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
-from ..ddp.model import joined  # noqa: TID252 - between adapters
+from ..common.module import joined
 from .model import DEFAULT_BUCKET, Step
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 from planguard.errors import UsageError
 
-from ..ddp.model import ITEM_BYTES  # noqa: TID252 - between adapters
+from ..common.module import ITEM_BYTES
 
 MAX_STEPS = 64
 Reshard = bool | int | None

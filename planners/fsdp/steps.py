@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
-from ..ddp.model import ITEM_BYTES, joined, plan_size  # noqa: TID252 - between adapters
-from ..ddp.steps import Call  # noqa: TID252 - between adapters
+from ..common.module import ITEM_BYTES, joined, plan_size
+from ..ddp.steps import Call
 from .units import backward_events, find_units, forward_events, needs_grad
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..ddp.model import ModuleInfo, TensorInfo  # noqa: TID252 - between adapters
+    from ..common.module import ModuleInfo, TensorInfo
     from .options import FsdpOptions, Prefetch
     from .units import Unit
 

@@ -11,7 +11,7 @@ from planguard.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..ddp.model import ModuleInfo, TensorInfo  # noqa: TID252 - between adapters
+    from ..common.module import ModuleInfo, TensorInfo
     from .options import FsdpOptions
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.errors import PlanError, UsageError
 
+from ..common.reading import starts_with_schema
 from .convert import convert_program, is_graph
 from .dump import SCHEMA, read_bundle
 from .emit import emit
 from .model import FxBundle, FxProgram, RankProgram
-from .reading import starts_with_schema
 
 if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder

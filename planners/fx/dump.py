@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..common.reading import At, load_json
 from .model import (
     Arg,
     FxBundle,
@@ -24,7 +25,6 @@ from .model import (
     TensorMeta,
     Val,
 )
-from .reading import At, load_json
 from .sharing import expand_ranks, shared_programs
 
 SCHEMA = "planguard.fx/1"

@@ -19,7 +19,7 @@ from .operations import group_argument
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from .reading import At
+    from ..common.reading import At
 
 
 def shared_programs(

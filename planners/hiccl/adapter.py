@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..fx.reading import starts_with_schema  # noqa: TID252
+from ..common.reading import starts_with_schema
 from .factor import factor
 from .options import read_options
 from .reading import SCHEMA, read_composition

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
-from ..fx.reading import At, load_json  # noqa: TID252
+from ..common.reading import At, load_json
 from .model import Composition, Primitive
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
-from ..ddp.model import plan_size  # noqa: TID252 - between adapters
+from ..common.module import plan_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.plan.program import ProgramBuilder
 
-    from ..ddp.model import ModuleInfo, Source  # noqa: TID252 - between adapters
+    from ..common.module import ModuleInfo, Source
     from .options import HorovodOptions
     from .timeline import Round, Tensor
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError, UsageError
 
-from ..ddp.emit import merge_options  # noqa: TID252 - between adapters
-from ..ddp.model import MODULE_FIELDS, describe, is_module, read_module  # noqa: TID252 - same
-from ..ddp.plugin import document, dump_text  # noqa: TID252 - same
-from ..fx.reading import At, load_json, starts_with_schema  # noqa: TID252 - same
+from ..common.module import MODULE_FIELDS, describe, is_module, read_module
+from ..common.reading import At, load_json, starts_with_schema
+from ..ddp.emit import merge_options
+from ..ddp.plugin import document, dump_text
 from .emit import emit_module, emit_timeline
 from .options import read_options
 from .timeline import looks_like_timeline, read_timeline
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
-    from ..ddp.model import ModuleInfo  # noqa: TID252 - between adapters
+    from ..common.module import ModuleInfo
     from .options import HorovodOptions
 
 SCHEMA = "planguard.horovod/1"

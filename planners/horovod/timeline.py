@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..ddp.model import ITEM_BYTES  # noqa: TID252 - between adapters
+from ..common.module import ITEM_BYTES
 
 if TYPE_CHECKING:
-    from ..fx.reading import At  # noqa: TID252 - between adapters
+    from ..common.reading import At
 
 _SHAPE = re.compile(r"\[\s*(\d{1,12}(?:\s*,\s*\d{1,12})*)?\s*\]")
 KINDS = ("ALLREDUCE", "BROADCAST", "ALLGATHER", "REDUCESCATTER", "ALLTOALL", "ADASUM", "BARRIER")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
-from ..ddp.model import plan_size  # noqa: TID252 - between adapters
-from ..fx.reading import starts_with_schema  # noqa: TID252 - same
+from ..common.module import plan_size
+from ..common.reading import starts_with_schema
 from .options import read_options
 from .recording import SCHEMA, read_recording
 

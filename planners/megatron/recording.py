@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..ddp.model import ITEM_BYTES  # noqa: TID252 - between adapters
-from ..fx.reading import At, load_json  # noqa: TID252 - same
+from ..common.module import ITEM_BYTES
+from ..common.reading import At, load_json
 
 if TYPE_CHECKING:
     from pathlib import Path

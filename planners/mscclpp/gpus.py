@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..fx.reading import At  # noqa: TID252
+    from ..common.reading import At
 
 PAIRED = ("memory", "port")
 _FIELDS = (

@@ -12,7 +12,7 @@ from .model import Counter, Event, Span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..fx.reading import At  # noqa: TID252
+    from ..common.reading import At
     from .gpus import Gpu
 
 _SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
-from ..fx.reading import load_json, starts_with_schema  # noqa: TID252
+from ..common.reading import load_json, starts_with_schema
 from .reading import head_of, is_jax_object, looks_like_program, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..fx.reading import At  # noqa: TID252
+    from ..common.reading import At
     from .model import Module
 
 SCHEMA = "planguard.xla/1"

@@ -24,8 +24,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 adapter = registry.find("ddp")  # mounts planguard.planners where it is not installed
 
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
+from planguard.planners.common.module import TensorInfo  # noqa: E402
 from planguard.planners.ddp.buckets import assign, by_size  # noqa: E402
-from planguard.planners.ddp.model import TensorInfo  # noqa: E402
 
 SAMPLES = ROOT / "planners" / "samples" / "ddp"
 

@@ -17,7 +17,7 @@ from planguard.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..fx.reading import At  # noqa: TID252 - the way between adapters
+    from .reading import At
 
 Source = tuple[str, int, str]
 """File, line, and what stands there."""

@@ -1,0 +1,1 @@
+"""What several adapters share; not an adapter itself."""
