@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from planguard.errors import UsageError
+from ..common.options import known_options, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,10 +36,7 @@ class AlpaOptions:
         for name, choices in (("communicators", ("eager", "lazy")), ("p2p", ("blocking", "async"))):
             value = getattr(self, name)
             if value is not None and value not in choices:
-                raise UsageError(
-                    f"option {name} of the alpa adapter is {value!r}",
-                    hint=f"choose one of {', '.join(choices)}",
-                )
+                raise wrong("alpa", name, value, f"one of {', '.join(choices)}")
 
 
 def read_options(options: Mapping[str, object]) -> AlpaOptions:
@@ -49,13 +45,4 @@ def read_options(options: Mapping[str, object]) -> AlpaOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [option.name for option in fields(AlpaOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the alpa adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    values: dict[str, Any] = dict(options)
-    return AlpaOptions(**values)
+    return AlpaOptions(**known_options("alpa", options, AlpaOptions))

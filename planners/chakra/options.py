@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
-from planguard.errors import UsageError
+from ..common.options import known_options, wrong
 
 _CHOICES = {
     "order": ("dependencies", "ids"),
@@ -42,14 +40,9 @@ class ChakraOptions:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise UsageError(
-                    f"option {name} of the chakra adapter is {getattr(self, name)!r}",
-                    hint=f"choose one of {', '.join(choices)}",
-                )
+                raise wrong("chakra", name, getattr(self, name), f"one of {', '.join(choices)}")
         if self.groups is not None and not isinstance(self.groups, Mapping):
-            raise UsageError(
-                "option groups of the chakra adapter is no mapping", hint='for example {"tp": [0]}'
-            )
+            raise wrong("chakra", "groups", self.groups, 'a map, for example {"tp": [0]}')
 
 
 def read_options(options: Mapping[str, object]) -> ChakraOptions:
@@ -58,13 +51,4 @@ def read_options(options: Mapping[str, object]) -> ChakraOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [option.name for option in fields(ChakraOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the chakra adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    values: dict[str, Any] = dict(options)
-    return ChakraOptions(**values)
+    return ChakraOptions(**known_options("chakra", options, ChakraOptions))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..common.calls import producer, write
 from .buckets import has_torch
 from .steps import rank_calls
 
@@ -14,29 +13,14 @@ if TYPE_CHECKING:
 
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
-    from ..common.module import ModuleInfo
+    from ..common.job import Job
     from .options import DdpOptions
-    from .steps import Call
+
+_TOOL = "torch.nn.parallel.DistributedDataParallel"
 
 
-@dataclass(frozen=True)
-class Job:
-    """A module, the size of the world and the options.
-
-    Attributes:
-        module: The module.
-        world_size: Number of ranks.
-        options: The options, those of single ranks inside.
-    """
-
-    module: ModuleInfo
-    world_size: int
-    options: DdpOptions
-
-
-def emit(job: Job, builder: type[PlanBuilder]) -> Plan:
+def emit(job: Job[DdpOptions], builder: type[PlanBuilder]) -> Plan:
     """Build the plan of a job.
 
     Raises:
@@ -45,7 +29,7 @@ def emit(job: Job, builder: type[PlanBuilder]) -> Plan:
     options = job.options
     name = options.name or job.module.name
     plan = builder(
-        job.world_size, name=f"ddp {name}", model=options.model, producer=producer("ddp")
+        job.world_size, name=f"ddp {name}", model=options.model, producer=producer(_TOOL)
     )
     leader = options.of_rank(0)
     classes: dict[str, list[int]] = {}
@@ -62,32 +46,7 @@ def emit(job: Job, builder: type[PlanBuilder]) -> Plan:
     return plan.build()
 
 
-def producer(part: str) -> str | tuple[str, str]:
-    """Return torch and its version, where it is installed."""
-    tool = {"ddp": "torch.nn.parallel.DistributedDataParallel", "fsdp": "torch fully_shard"}[part]
-    try:
-        return tool, metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        return tool
-
-
-def write(program: ProgramBuilder, calls: Sequence[Call]) -> None:
-    """Write calls into a program."""
-    for call in calls:
-        if call.op == "unordered":
-            with program.unordered():
-                for branch in call.branches:
-                    write(program, branch)
-        elif call.op == "choice":
-            with program.choice(**call.fields):
-                for branch in call.branches:
-                    with program.branch():
-                        write(program, branch)
-        else:
-            program.add(call.op, **call.fields)
-
-
-def _notes(job: Job, used: Sequence[DdpOptions]) -> list[tuple[str, str, str]]:
+def _notes(job: Job[DdpOptions], used: Sequence[DdpOptions]) -> list[tuple[str, str, str]]:
     notes: list[tuple[str, str, str]] = []
 
     def note(kind: str, message: str, direction: str) -> None:
@@ -124,12 +83,3 @@ def _notes(job: Job, used: Sequence[DdpOptions]) -> list[tuple[str, str, str]]:
 
 def _raises(own: DdpOptions) -> bool:
     return bool(own.unused) and not (own.find_unused_parameters or own.static_graph)
-
-
-def merge_options(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Return options of a file overridden by those of the call; ranks are merged one by one."""
-    merged = {**first, **second}
-    ranks = {**first.get("rank_options", {})}
-    for rank, own in dict(second.get("rank_options") or {}).items():
-        ranks[rank] = {**ranks.get(rank, {}), **own}
-    return {**merged, "rank_options": ranks} if ranks else merged

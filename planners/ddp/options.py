@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from planguard.errors import UsageError
-
+from ..common.options import is_integer, is_list, known_options, options_of_ranks, wrong
 from .buckets import FIRST_BUCKET_BYTES, NO_LIMIT
 
 Launch = Literal["ordered", "any"]
@@ -120,76 +118,57 @@ def read_options(given: Mapping[str, object], world_size: int) -> DdpOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [field.name for field in fields(DdpOptions)]
-    values = _checked(given, known, "")
-    ranks = values.get("rank_options") or {}
-    if not isinstance(ranks, Mapping):
-        raise _wrong("rank_options", ranks, "a map from rank to options")
-    by_rank = {}
-    for rank, own in ranks.items():
-        number = int(rank) if isinstance(rank, str) and rank.isdigit() else rank
-        if not _is_count(number) or not 0 <= number < world_size or not isinstance(own, Mapping):
-            raise _wrong("rank_options", {rank: own}, f"ranks are 0 to {world_size - 1}")
-        by_rank[number] = _checked(own, list(_PER_RANK), f" of rank {number}")
-    return DdpOptions(**{**values, "rank_options": by_rank})
+    values = _checked(given, DdpOptions, "")
+
+    def of_rank(own: Mapping[str, object], where: str) -> dict[str, Any]:
+        return _checked(own, _PER_RANK, where)
+
+    ranks = options_of_ranks("ddp", values.get("rank_options"), world_size, of_rank)
+    return DdpOptions(**{**values, "rank_options": ranks})
 
 
-def _checked(given: Mapping[str, object], known: Sequence[str], where: str) -> dict[str, Any]:
+def _checked(
+    given: Mapping[str, object], known: type | Sequence[str], where: str
+) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            hint = f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}"
-            raise UsageError(f"the ddp adapter has no option {name!r}{where}", hint=hint)
+    for name, value in known_options("ddp", given, known, where).items():
         kept: Any = value
-        values[name] = tuple(kept) if name in _LISTS and _is_list(kept) else kept
+        values[name] = tuple(kept) if name in _LISTS and is_list(kept) else kept
         _check(name, values[name])
     return values
 
 
 def _check(name: str, value: Any) -> None:
     if name in _FLAGS and not isinstance(value, bool):
-        raise _wrong(name, value, "true or false")
-    if name == "steps" and not (_is_count(value) and 1 <= value <= MAX_STEPS):
-        raise _wrong(name, value, f"a number of iterations from 1 to {MAX_STEPS}")
+        raise wrong("ddp", name, value, "true or false")
+    if name == "steps" and not is_integer(value, 1, MAX_STEPS):
+        raise wrong("ddp", name, value, f"a number of iterations from 1 to {MAX_STEPS}")
     if name in _LISTS and not isinstance(value, tuple):
-        raise _wrong(name, value, "a list")
-    if name == "no_sync" and not all(_is_count(step) and step >= 0 for step in value):
-        raise _wrong(name, value, "a list of iterations, counted from 0")
+        raise wrong("ddp", name, value, "a list")
+    if name == "no_sync" and not all(is_integer(step, 0) for step in value):
+        raise wrong("ddp", name, value, "a list of iterations, counted from 0")
     if name in {"unused", "ready_order"} and not all(isinstance(item, str) for item in value):
-        raise _wrong(name, value, "a list of parameter names")
+        raise wrong("ddp", name, value, "a list of parameter names")
     caps = value if name == "bucket_cap_mb_list" else [value] if name == "bucket_cap_mb" else []
     if any(cap is not None and not _is_size(cap) for cap in caps):
-        raise _wrong(name, value, "sizes in MiB, greater than 0")
+        raise wrong("ddp", name, value, "sizes in MiB, greater than 0")
     choices = {"comm_hook": get_args(Hook), "launch": get_args(Launch)}.get(name)
     if choices and value not in choices:
-        raise _wrong(name, value, f"one of {', '.join(choices)}")
+        raise wrong("ddp", name, value, f"one of {', '.join(choices)}")
     if name == "branches" and value is not None and not _is_branches(value):
-        raise _wrong(name, value, "a map from a name to a list of parameter names, six at most")
+        raise wrong(
+            "ddp", name, value, "a map from a name to a list of parameter names, six at most"
+        )
 
 
 def _is_branches(value: Any) -> bool:
     return (
         isinstance(value, Mapping)
         and len(value) <= 6
-        and all(isinstance(name, str) and _is_list(names) for name, names in value.items())
+        and all(isinstance(name, str) and is_list(names) for name, names in value.items())
         and all(isinstance(item, str) for names in value.values() for item in names)
     )
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _is_size(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1 << 40
-
-
-def _wrong(name: str, value: object, hint: str) -> UsageError:
-    text = f"{value!r}"
-    shown = text if len(text) < 80 else text[:77] + "..."
-    return UsageError(f"option {name} of the ddp adapter is {shown}", hint=f"give {hint}")

@@ -7,11 +7,11 @@ processes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
+from ..common.calls import Call
 from ..common.module import joined, plan_size
 from .buckets import assign
 
@@ -26,15 +26,6 @@ BROADCAST_BYTES = 250 << 20
 """Size of the buffers that parameters and buffers are broadcast in."""
 _IN_FLIGHT = 2
 _HOOK_DTYPES = {"fp16_compress": "float16", "bf16_compress": "bfloat16"}
-
-
-@dataclass
-class Call:
-    """One action to be written: the operation and its fields, or a block of branches."""
-
-    op: str
-    fields: dict[str, Any] = field(default_factory=dict)
-    branches: list[list[Call]] = field(default_factory=list)
 
 
 def rank_calls(module: ModuleInfo, options: DdpOptions, leader: DdpOptions) -> list[Call]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from planguard.errors import UsageError
+from ..common.options import is_integer, known_options, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_LARGEST = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,23 +46,15 @@ class DeepSpeedOptions:
     def __post_init__(self) -> None:
         for name in ("data_parallel", "model_parallel"):
             value = getattr(self, name)
-            if value is not None and not _is_size(value):
-                raise _wrong(name, value, "a number of ranks")
+            if value is not None and not is_integer(value, 1, _LARGEST):
+                raise wrong("deepspeed", name, value, "a number of ranks")
         if self.transport not in {None, "send_recv", "broadcast"}:
-            raise _wrong("transport", self.transport, "send_recv or broadcast")
+            raise wrong("deepspeed", "transport", self.transport, "send_recv or broadcast")
         for name in ("first_batch", "dynamic_shape", "startup", "loss"):
             if not isinstance(getattr(self, name), bool | None):
-                raise _wrong(name, getattr(self, name), "true or false")
-        if self.shape is not None and not all(_is_size(size) for size in self.shape):
-            raise _wrong("shape", self.shape, "a list of sizes")
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1 << 40
-
-
-def _wrong(name: str, value: object, hint: str) -> UsageError:
-    return UsageError(f"option {name} of the deepspeed adapter is {value!r}", hint=f"give {hint}")
+                raise wrong("deepspeed", name, getattr(self, name), "true or false")
+        if self.shape is not None and not all(is_integer(size, 1, _LARGEST) for size in self.shape):
+            raise wrong("deepspeed", "shape", self.shape, "a list of sizes")
 
 
 def read_options(options: Mapping[str, object]) -> DeepSpeedOptions:
@@ -70,17 +63,9 @@ def read_options(options: Mapping[str, object]) -> DeepSpeedOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [option.name for option in fields(DeepSpeedOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the deepspeed adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    values: dict[str, Any] = dict(options)
+    values = known_options("deepspeed", options, DeepSpeedOptions)
     if isinstance(values.get("shape"), list):
         values["shape"] = tuple(values["shape"])
     if not isinstance(values.get("shape", ()), tuple | None):
-        raise _wrong("shape", values["shape"], "a list of sizes")
+        raise wrong("deepspeed", "shape", values["shape"], "a list of sizes")
     return DeepSpeedOptions(**values)

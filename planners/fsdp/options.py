@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planguard.errors import UsageError
-
 from ..common.module import ITEM_BYTES
+from ..common.options import is_integer, is_list, is_names, known_options, options_of_ranks, wrong
 
 MAX_STEPS = 64
 Reshard = bool | int | None
@@ -82,65 +80,63 @@ def read_options(given: Mapping[str, object], world_size: int) -> FsdpOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    values = _checked(given, [entry.name for entry in fields(FsdpOptions)], "")
-    ranks = values.get("rank_options") or {}
-    if not isinstance(ranks, Mapping):
-        raise _wrong("rank_options", ranks, "a map from rank to options")
-    by_rank = {}
-    for rank, own in ranks.items():
-        number = int(rank) if isinstance(rank, str) and rank.isdigit() else rank
-        if not _is_count(number) or not 0 <= number < world_size or not isinstance(own, Mapping):
-            raise _wrong("rank_options", {rank: own}, f"ranks from 0 to {world_size - 1}")
-        by_rank[number] = _checked(own, list(_PER_RANK), f" of rank {number}")
-    options = FsdpOptions(**{**values, "rank_options": by_rank})
+    values = _checked(given, FsdpOptions, "")
+
+    def of_rank(own: Mapping[str, object], where: str) -> dict[str, Any]:
+        return _checked(own, _PER_RANK, where)
+
+    ranks = options_of_ranks("fsdp", values.get("rank_options"), world_size, of_rank)
+    options = FsdpOptions(**{**values, "rank_options": ranks})
     _check_mesh(options, world_size)
     return options
 
 
 def _check_mesh(options: FsdpOptions, world_size: int) -> None:
     if world_size % options.replicate:
-        raise _wrong("replicate", options.replicate, f"a divisor of {world_size} ranks")
+        raise wrong("fsdp", "replicate", options.replicate, f"a divisor of {world_size} ranks")
     shard = world_size // options.replicate
     own = [ranks.get("reshard_units", {}) for ranks in (options.rank_options or {}).values()]
     every = [ranks.get("reshard_after_forward") for ranks in (options.rank_options or {}).values()]
     values = [options.reshard_after_forward, *options.reshard_units.values(), *every]
     values += [value for units in own for value in units.values()]
-    sizes = {value for value in values if _is_count(value)}
+    sizes = {value for value in values if is_integer(value)}
     if len(sizes) > 1:
-        raise _wrong("reshard_units", sorted(map(str, sizes)), "one number of ranks for all units")
+        raise wrong(
+            "fsdp", "reshard_units", sorted(map(str, sizes)), "one number of ranks for all units"
+        )
     for size in sizes:
         if not isinstance(size, int) or not 1 < size < shard or shard % size:
-            raise _wrong("reshard_after_forward", size, f"true, false or a divisor of {shard}")
+            raise wrong(
+                "fsdp", "reshard_after_forward", size, f"true, false or a divisor of {shard}"
+            )
 
 
-def _checked(given: Mapping[str, object], known: Sequence[str], where: str) -> dict[str, Any]:
+def _checked(
+    given: Mapping[str, object], known: type | Sequence[str], where: str
+) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            hint = f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}"
-            raise UsageError(f"the fsdp adapter has no option {name!r}{where}", hint=hint)
+    for name, value in known_options("fsdp", given, known, where).items():
         kept: Any = value
-        is_names = name in {"units", "order", "no_sync"} and _is_list(kept)
-        values[name] = tuple(kept) if is_names else kept
+        listed = name in {"units", "order", "no_sync"} and is_list(kept)
+        values[name] = tuple(kept) if listed else kept
         problem = _problem(name, values[name])
         if problem:
-            raise _wrong(name, value, problem)
+            raise wrong("fsdp", name, value, problem)
     return values
 
 
 def _problem(name: str, value: Any) -> str:  # noqa: PLR0911 - one line per kind of option
     if name in {"root", "inputs_require_grad"} and not isinstance(value, bool):
         return "true or false"
-    if name in {"steps", "replicate"} and not (_is_count(value) and 1 <= value <= 1 << 20):
+    if name in {"steps", "replicate"} and not is_integer(value, 1, 1 << 20):
         return "a number from 1"
     if name == "steps" and value > MAX_STEPS:
         return f"at most {MAX_STEPS} iterations"
-    if name == "no_sync" and not (isinstance(value, tuple) and all(map(_is_count, value))):
+    if name == "no_sync" and not (isinstance(value, tuple) and all(map(is_integer, value))):
         return "a list of iterations, counted from 0"
-    if name == "units" and not _is_names(value):
+    if name == "units" and not is_names(value):
         return "a list of names or patterns"
-    if name == "order" and not (value is None or _is_names(value)):
+    if name == "order" and not (value is None or is_names(value)):
         return "a list of units"
     if name in {"param_dtype", "reduce_dtype"} and value is not None and value not in ITEM_BYTES:
         return f"one of {', '.join(ITEM_BYTES)}"
@@ -157,29 +153,11 @@ def _problem(name: str, value: Any) -> str:  # noqa: PLR0911 - one line per kind
 
 def _is_prefetch(value: object) -> bool:
     if isinstance(value, Mapping):
-        return all(_is_names(tuple(names)) for names in value.values() if _is_list(names)) and all(
-            _is_list(names) for names in value.values()
+        return all(is_names(tuple(names)) for names in value.values() if is_list(names)) and all(
+            is_list(names) for names in value.values()
         )
-    return value is None or (_is_count(value) and value >= 0)  # type: ignore[operator]
-
-
-def _is_names(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+    return value is None or is_integer(value, 0)
 
 
 def _is_reshard(value: object) -> bool:
-    return value is None or isinstance(value, bool) or _is_count(value)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _wrong(name: str, value: object, hint: str) -> UsageError:
-    text = f"{value!r}"
-    shown = text if len(text) < 80 else text[:77] + "..."
-    return UsageError(f"option {name} of the fsdp adapter is {shown}", hint=f"give {hint}")
+    return value is None or isinstance(value, bool) or is_integer(value)

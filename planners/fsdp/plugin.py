@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import PlanError, UsageError
+from planguard.errors import PlanError
 
-from ..common.module import MODULE_FIELDS, describe, is_module, read_module
+from ..common.calls import producer, write
+from ..common.job import Job, JobReader
+from ..common.module import is_module
 from ..common.reading import At, load_json, starts_with_schema
-from ..ddp.emit import merge_options, producer, write
-from ..ddp.plugin import document, dump_text
 from .options import FsdpOptions, read_options
 from .steps import rank_calls
 
@@ -20,19 +19,7 @@ if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
-    from ..common.module import ModuleInfo
-
-SCHEMA = "planguard.fsdp/1"
-MAX_WORLD = 1 << 20
-
-
-@dataclass(frozen=True)
-class Job:
-    """A module, the size of the world and the options."""
-
-    module: ModuleInfo
-    world_size: int
-    options: FsdpOptions
+JOBS = JobReader("fsdp", read_options)
 
 
 class FsdpAdapter:
@@ -50,9 +37,9 @@ class FsdpAdapter:
         A plain ``nn.Module`` says nothing about how it is parallelized: name the adapter for it.
         """
         if isinstance(obj, str | Path):
-            return starts_with_schema(Path(obj), SCHEMA)
+            return starts_with_schema(Path(obj), JOBS.schema)
         if isinstance(obj, dict):
-            return obj.get("schema") == SCHEMA
+            return obj.get("schema") == JOBS.schema
         return is_sharded(obj)
 
     def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:
@@ -77,16 +64,15 @@ def is_sharded(obj: object) -> bool:
     return fsdp is not None and isinstance(obj, fsdp.FSDPModule)
 
 
-def _job(obj: object, given: dict[str, Any]) -> Job:
+def _job(obj: object, given: dict[str, Any]) -> Job[FsdpOptions]:
     if isinstance(obj, str | Path):
-        return _from_file(load_json(Path(obj)), given)
+        return JOBS.of_file(load_json(Path(obj)), given)
     if isinstance(obj, dict):
-        return _from_file(At(obj), given)
+        return JOBS.of_file(At(obj), given)
     if is_sharded(obj):
         return _from_sharded(obj, given)
     if is_module(obj):
-        world = _world(given)
-        return Job(describe(obj), world, read_options(given, world))
+        return JOBS.of_module(obj, given)
     raise PlanError(
         "not a module for FSDP",
         path="input",
@@ -95,17 +81,7 @@ def _job(obj: object, given: dict[str, Any]) -> Job:
     )
 
 
-def _world(given: dict[str, Any]) -> int:
-    world = given.pop("world_size", None)
-    if isinstance(world, bool) or not isinstance(world, int) or not 1 <= world <= MAX_WORLD:
-        raise UsageError(
-            f"option world_size of the fsdp adapter is {world!r}",
-            hint="give the number of ranks, for example world_size=8",
-        )
-    return world
-
-
-def _from_sharded(module: Any, given: dict[str, Any]) -> Job:
+def _from_sharded(module: Any, given: dict[str, Any]) -> Job[FsdpOptions]:
     """Read units, mesh and policies of a module that is sharded already."""
     names = {inner: name for name, inner in module.named_modules() if is_sharded(inner)}
     found: dict[str, Any] = {"units": [name for name in names.values() if name], "root": True}
@@ -131,39 +107,10 @@ def _from_sharded(module: Any, given: dict[str, Any]) -> Job:
             given.setdefault("world_size", group.mesh_info.mesh.size())
     found["reshard_units"] = reshard
     found |= {f"{d}_prefetch": targets for d, targets in ahead.items() if targets}
-    world = _world(given)
-    return Job(describe(module), world, read_options(merge_options(found, given), world))
+    return JOBS.of_module(module, given, found)
 
 
-def _from_file(at: At, given: dict[str, Any]) -> Job:
-    fields = at.fields("schema", "name", "world_size", *MODULE_FIELDS, "options", "rank_options")
-    if "schema" not in fields or fields["schema"].value != SCHEMA:
-        at.fail(f"not a file {SCHEMA}", hint=f'it starts with {{"schema": "{SCHEMA}"')
-    described = {key: value for key, value in fields.items() if key in MODULE_FIELDS}
-    if not described:
-        at.fail("the file lists no parameters")
-    module = read_module(described)
-    if "name" in fields:
-        module = replace(module, name=fields["name"].text(1_000))
-    if "world_size" in fields:
-        given.setdefault("world_size", fields["world_size"].integer(1, MAX_WORLD))
-    world = _world(given)
-    found: dict[str, Any] = {}
-    if "options" in fields:
-        found = {key: value.value for key, value in fields["options"].items()}
-    if "rank_options" in fields:
-        ranks = fields["rank_options"].items()
-        found["rank_options"] = {
-            rank: {key: value.value for key, value in own.items()} for rank, own in ranks
-        }
-    try:
-        options = read_options(merge_options(found, given), world)
-    except UsageError as error:
-        raise PlanError(error.message, file=at.file, path="$.options", hint=error.hint) from error
-    return Job(module, world, options)
-
-
-def _emit(job: Job, builder: type[PlanBuilder]) -> Plan:
+def _emit(job: Job[FsdpOptions], builder: type[PlanBuilder]) -> Plan:
     options = job.options
     shard = job.world_size // options.replicate
     part = next((r for r in _reshards(options) if not isinstance(r, bool)), None)
@@ -176,7 +123,7 @@ def _emit(job: Job, builder: type[PlanBuilder]) -> Plan:
         name=f"fsdp {options.name or job.module.name}",
         mesh=mesh,
         model=options.model,
-        producer=producer("fsdp"),
+        producer=producer("torch fully_shard"),
     )
     plan.group("shard", mesh_dims=[dim for dim, _ in dims])
     if part:
@@ -239,6 +186,4 @@ def dump(module: Any, path: str | Path, *, world_size: int, **options: Any) -> N
     Raises:
         UsageError: An option does not exist or has an impossible value.
     """
-    read_options(options, world_size)
-    text = dump_text(document(describe(module), world_size, options, SCHEMA))
-    Path(path).write_text(text, encoding="utf-8")
+    JOBS.dump(module, path, world_size, options)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
+from ..common.calls import Call
 from ..common.module import ITEM_BYTES, joined, plan_size
-from ..ddp.steps import Call
 from .units import backward_events, find_units, forward_events, needs_grad
 
 if TYPE_CHECKING:

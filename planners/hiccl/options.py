@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from planguard.errors import UsageError
+from ..common.options import known_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,13 +30,4 @@ def read_options(options: Mapping[str, object]) -> HicclOptions:
     Raises:
         UsageError: An option does not exist.
     """
-    known = [option.name for option in fields(HicclOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the hiccl adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    values: dict[str, Any] = dict(options)
-    return HicclOptions(**values)
+    return HicclOptions(**known_options("hiccl", options, HicclOptions))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.plan.program import ProgramBuilder
 
+    from ..common.job import Job
     from ..common.module import ModuleInfo, Source
     from .options import HorovodOptions
     from .timeline import Round, Tensor
@@ -23,14 +24,13 @@ Member = tuple[str, dict[str, Any], "Source"]
 """Name, size fields and source of a tensor that is reduced."""
 
 
-def emit_module(
-    module: ModuleInfo, world_size: int, options: HorovodOptions, builder: type[PlanBuilder]
-) -> Plan:
+def emit_module(job: Job[HorovodOptions], builder: type[PlanBuilder]) -> Plan:
     """Build the plan of a module that ``DistributedOptimizer`` trains.
 
     Raises:
         PlanError: An option names a parameter that the module does not have.
     """
+    module, world_size, options = job.module, job.world_size, job.options
     name = f"horovod {options.name or module.name}"
     plan = builder(world_size, name=name, model=options.model, producer="horovod")
     known = {parameter.name for parameter in module.trainable}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from planguard.errors import UsageError
+from ..common.options import known_options, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,10 +28,7 @@ class MegatronOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.device_sync, bool):
-            raise UsageError(
-                f"option device_sync of the megatron adapter is {self.device_sync!r}",
-                hint="give true or false",
-            )
+            raise wrong("megatron", "device_sync", self.device_sync, "true or false")
 
 
 def read_options(options: Mapping[str, object]) -> MegatronOptions:
@@ -41,13 +37,4 @@ def read_options(options: Mapping[str, object]) -> MegatronOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [option.name for option in fields(MegatronOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the megatron adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    values: dict[str, Any] = dict(options)
-    return MegatronOptions(**values)
+    return MegatronOptions(**known_options("megatron", options, MegatronOptions))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from planguard.errors import UsageError
+from ..common.options import known_options, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,10 +37,7 @@ class MscclOptions:
             if value is None and name == "slots":
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LIMIT:
-                raise UsageError(
-                    f"option {name} of the msccl adapter is {value!r}",
-                    hint=f"give an integer from 1 to {_LIMIT}",
-                )
+                raise wrong("msccl", name, value, f"an integer from 1 to {_LIMIT}")
 
 
 def read_options(options: Mapping[str, object]) -> MscclOptions:
@@ -50,13 +46,4 @@ def read_options(options: Mapping[str, object]) -> MscclOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [option.name for option in fields(MscclOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the msccl adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    values: dict[str, Any] = dict(options)
-    return MscclOptions(**values)
+    return MscclOptions(**known_options("msccl", options, MscclOptions))

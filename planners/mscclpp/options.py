@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from planguard.errors import UsageError
+from ..common.options import known_options, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,10 +30,7 @@ class MscclppOptions:
     def __post_init__(self) -> None:
         given = self.chunk_bytes
         if given is not None and (type(given) is not int or not 1 <= given < 1 << 62):
-            raise UsageError(
-                f"option chunk_bytes of the mscclpp adapter is {given!r}",
-                hint="give a positive integer",
-            )
+            raise wrong("mscclpp", "chunk_bytes", given, "a positive integer")
 
 
 def read_options(options: Mapping[str, object]) -> MscclppOptions:
@@ -43,13 +39,4 @@ def read_options(options: Mapping[str, object]) -> MscclppOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [option.name for option in fields(MscclppOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the mscclpp adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    values: dict[str, Any] = dict(options)
-    return MscclppOptions(**values)
+    return MscclppOptions(**known_options("mscclpp", options, MscclppOptions))

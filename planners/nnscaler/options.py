@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from planguard.errors import UsageError
+from ..common.options import is_integer, known_options, wrong
 
 if TYPE_CHECKING:
     from .values import SampleSpec
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 Step = Literal["train", "infer"]
 ReducerOrder = Literal["autograd", "any"]
 
+_LARGEST = (1 << 63) - 1
 _CHOICES: dict[str, tuple[object, ...]] = {
     "step": get_args(Step),
     "reducer_order": get_args(ReducerOrder),
@@ -61,16 +61,16 @@ class NnScalerOptions:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise _bad(
-                    name, getattr(self, name), f"choose one of {', '.join(map(str, choices))}"
+                raise wrong(
+                    "nnscaler", name, getattr(self, name), f"one of {', '.join(map(str, choices))}"
                 )
         for name in ("samples", "world_size"):
             value = getattr(self, name)
-            if value is not None and not (_is_size(value) and value >= 1):
-                raise _bad(name, value, "give a positive integer")
+            if value is not None and not is_integer(value, 1, _LARGEST):
+                raise wrong("nnscaler", name, value, "a positive integer")
         for name in ("optimizer", "init"):
             if not isinstance(getattr(self, name), bool):
-                raise _bad(name, getattr(self, name), "give True or False")
+                raise wrong("nnscaler", name, getattr(self, name), "True or False")
         self.sample()
 
     def setting(self, name: str, default: object) -> object:
@@ -106,15 +106,7 @@ def read_options(options: Mapping[str, object]) -> NnScalerOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [field.name for field in fields(NnScalerOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the nnscaler adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    return NnScalerOptions(**options)  # type: ignore[arg-type]
+    return NnScalerOptions(**known_options("nnscaler", options, NnScalerOptions))
 
 
 def _described(value: object) -> SampleSpec:
@@ -127,14 +119,10 @@ def _shape(value: object) -> tuple[tuple[int, ...], str]:
     dtype = "f32"
     if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], str):
         value, dtype = value
-    if not isinstance(value, (list, tuple)) or not all(_is_size(size) for size in value):
-        raise _bad("inputs", value, "give shapes such as {'data': [4, 16], 'ids': ([4, 8], 'i64')}")
+    if not isinstance(value, (list, tuple)) or not all(
+        is_integer(size, 0, _LARGEST) for size in value
+    ):
+        raise wrong(
+            "nnscaler", "inputs", value, "shapes such as {'data': [4, 16], 'ids': ([4, 8], 'i64')}"
+        )
     return tuple(value), dtype
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
-
-
-def _bad(name: str, value: object, hint: str) -> UsageError:
-    return UsageError(f"option {name} of the nnscaler adapter is {value!r}", hint=hint)

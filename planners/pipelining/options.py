@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from planguard.errors import UsageError
+
+from ..common.options import is_integer, known_options, wrong
 
 Sizes = int | Sequence[int]
 """Bytes of the tensors that cross a stage boundary: one number, or one per tensor."""
@@ -68,17 +69,11 @@ class PipeliningOptions:
         for field_name, choices in _CHOICES.items():
             value = getattr(self, field_name)
             if value not in choices:
-                raise UsageError(
-                    f"option {field_name} of the pipelining adapter is {value!r}",
-                    hint=f"choose one of {', '.join(choices)}",
-                )
+                raise wrong("pipelining", field_name, value, f"one of {', '.join(choices)}")
         for field_name in ("shards", "microbatches"):
             value = getattr(self, field_name)
-            if value is not None and not (_is_count(value) and value >= 1):
-                raise UsageError(
-                    f"option {field_name} of the pipelining adapter is {value!r}",
-                    hint="give a positive integer",
-                )
+            if value is not None and not is_integer(value, 1):
+                raise wrong("pipelining", field_name, value, "a positive integer")
         for field_name in ("bytes", "grad_bytes", "param_bytes"):
             _check_sizes(field_name, getattr(self, field_name))
 
@@ -122,25 +117,13 @@ def read_options(options: Mapping[str, object]) -> PipeliningOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [field.name for field in fields(PipeliningOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the pipelining adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    return PipeliningOptions(**options)  # type: ignore[arg-type]
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return PipeliningOptions(**known_options("pipelining", options, PipeliningOptions))
 
 
 def _check_sizes(name: str, value: object) -> None:
     if isinstance(value, Mapping):
         values = list(value.values())
-        good = all(_is_count(key) for key in value)
+        good = all(is_integer(key) for key in value)
     else:
         values = [value]
         good = True
@@ -149,10 +132,8 @@ def _check_sizes(name: str, value: object) -> None:
             list(entry) if isinstance(entry, Sequence) and not isinstance(entry, str) else [entry]
         )
         good &= bool(sizes) and all(
-            size is None or (_is_count(size) and 0 <= size < 1 << 63) for size in sizes
+            size is None or is_integer(size, 0, (1 << 63) - 1) for size in sizes
         )
     if not good:
-        raise UsageError(
-            f"option {name} of the pipelining adapter is {value!r}",
-            hint="give bytes as a number, a list, or a map from boundary or stage to either",
-        )
+        hint = "bytes as a number, a list, or a map from boundary or stage to either"
+        raise wrong("pipelining", name, value, hint)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
-from planguard.errors import UsageError
+from ..common.options import is_integer, known_options, wrong
 
 LaunchOrder = Literal["issue", "free"]
 Cliques = Literal["none", "start"]
+_MAX_TRIPS = (1 << 40) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,20 +43,13 @@ class XlaOptions:
             ("cliques", get_args(Cliques)),
         ):
             if getattr(self, name) not in choices:
-                raise UsageError(
-                    f"option {name} of the xla adapter is {getattr(self, name)!r}",
-                    hint=f"choose one of {', '.join(choices)}",
-                )
+                raise wrong("xla", name, getattr(self, name), f"one of {', '.join(choices)}")
         counts: object = self.trip_counts
-        if not isinstance(counts, Mapping) or not all(map(_is_count, counts.values())):
-            raise UsageError(
-                f"option trip_counts of the xla adapter is {counts!r}",
-                hint="give a map from the name of a while instruction to a number",
-            )
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
+        if not isinstance(counts, Mapping) or not all(
+            is_integer(count, 0, _MAX_TRIPS) for count in counts.values()
+        ):
+            hint = "a map from the name of a while instruction to a number"
+            raise wrong("xla", "trip_counts", counts, hint)
 
 
 def read_options(options: Mapping[str, object]) -> XlaOptions:
@@ -65,15 +58,7 @@ def read_options(options: Mapping[str, object]) -> XlaOptions:
     Raises:
         UsageError: An option does not exist, or its value is not possible.
     """
-    known = [option.name for option in fields(XlaOptions)]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known)
-            raise UsageError(
-                f"the xla adapter has no option {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}",
-            )
-    values: dict[str, Any] = dict(options)
+    values = known_options("xla", options, XlaOptions)
     if isinstance(values.get("local_calls"), str):
         values["local_calls"] = tuple(values["local_calls"].split(","))
     return XlaOptions(**values)

@@ -173,7 +173,7 @@ BAD = {
     "unknown field": (damaged(colour=1), "unknown field"),
     "unknown parameter": (damaged(options={"unused": ["nobody"]}), "$.options.unused"),
     "order incomplete": (damaged(options={"ready_order": ["0.bias"]}), "leaves out"),
-    "rank outside": (damaged(rank_options={"7": {}}), "ranks are 0 to 1"),
+    "rank outside": (damaged(rank_options={"7": {}}), "ranks from 0 to 1"),
     "cap zero": (damaged(options={"bucket_cap_mb": 0}), "greater than 0"),
     "too large": (damaged(parameters=[{"name": "a", "shape": [2**40, 2**40], "dtype": "int64"}]),
                   "2^63"),

@@ -1,0 +1,45 @@
+"""Calls of a rank as data, and how they are written into a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.plan.program import ProgramBuilder
+
+
+@dataclass
+class Call:
+    """One action to be written: the operation and its fields, or a block of branches."""
+
+    op: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    branches: list[list[Call]] = field(default_factory=list)
+
+
+def write(program: ProgramBuilder, calls: Sequence[Call]) -> None:
+    """Write calls into a program."""
+    for call in calls:
+        if call.op == "unordered":
+            with program.unordered():
+                for branch in call.branches:
+                    write(program, branch)
+        elif call.op == "choice":
+            with program.choice(**call.fields):
+                for branch in call.branches:
+                    with program.branch():
+                        write(program, branch)
+        else:
+            program.add(call.op, **call.fields)
+
+
+def producer(tool: str, package: str = "torch") -> str | tuple[str, str]:
+    """Return a tool and the version of its package, where that is installed."""
+    try:
+        return tool, metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return tool
