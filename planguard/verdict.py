@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.report.page import Page
+    from planguard.simulate.matrix import Matrix
 
 
 class Outcome(enum.Enum):
@@ -334,6 +335,33 @@ class Verdict:
         from planguard.report.page import page_of
 
         return page_of(self, plan or self.__dict__.get("_checked"))
+
+    def matrix(
+        self,
+        plan: Plan | None = None,
+        *,
+        algorithm: str = "ring",
+        by_node: bool = False,
+        **wanted: str,
+    ) -> Matrix:
+        """Return what the plan moves: ``int64 [n, n]`` arrays of bytes and messages.
+
+        Rows are senders, columns receivers; ``to_dataframe`` gives a pandas DataFrame.
+
+        Args:
+            plan: The plan; the one that was checked, or the plan file it came from, if None.
+            algorithm: How collectives move data: ``ring``, ``tree``, ``pairwise``, ``direct``.
+            by_node: One row per node of the topology.
+            wanted: Only this traffic: ``family``, ``primitive``, ``group``, ``dtype``, ``phase``.
+
+        Raises:
+            UsageError: The plan is not at hand.
+            ValueError: The algorithm is not known, or there are too many ranks for a cell each.
+        """
+        from planguard.report.page import matrix_of
+
+        chosen = plan or self.__dict__.get("_checked")
+        return matrix_of(self, chosen, algorithm, by_node=by_node, **wanted)
 
     def __str__(self) -> str:
         """Return the full diagnostic, the verdict line last."""

@@ -7,7 +7,7 @@ does: sender on x, receiver on y.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -33,6 +33,7 @@ class Matrix:
         title: What is counted.
         algorithm: How collectives were taken apart.
         basis: ``modeled`` or ``measured``.
+        by_node: Rows are nodes: the diagonal is what stays inside a node, no local copies.
     """
 
     bytes: Any
@@ -41,21 +42,30 @@ class Matrix:
     title: str
     algorithm: str
     basis: str
+    by_node: bool = False
 
     @property
     def total_bytes(self) -> int:
         """Sum of all bytes."""
         return int(self.bytes.sum())
 
-    def to_dataframe(self) -> Any:
-        """Return the bytes as a pandas DataFrame, senders as index, receivers as columns.
+    def to_dataframe(self, field: str = "bytes") -> Any:
+        """Return bytes or counts as a pandas DataFrame, senders as index, receivers as columns.
+
+        Args:
+            field: ``bytes`` or ``counts``.
 
         Raises:
             ImportError: pandas is not installed.
+            ValueError: There is no such field.
         """
         import pandas as pd  # type: ignore[import-untyped]
 
-        return pd.DataFrame(self.bytes, index=list(self.labels), columns=list(self.labels))
+        if field not in ("bytes", "counts"):
+            raise ValueError(f"a matrix has bytes and counts, not {field!r}")
+        names = list(self.labels)
+        index, columns = pd.Index(names, name="sender"), pd.Index(names, name="receiver")
+        return pd.DataFrame(getattr(self, field), index=index, columns=columns)
 
 
 def matrix(traffic: Traffic, *, title: str = "all", **wanted: str) -> Matrix:
@@ -102,7 +112,8 @@ def by_node(traffic: Traffic, plan: Plan, *, title: str = "by node", **wanted: s
         cell[1] += messages
     labels = tuple("node ?" if name is None else f"node {name}" for name in names)
     merged = {pair: (cell[0], cell[1]) for pair, cell in edges.items()}
-    return _dense(merged, {i: i for i in range(len(names))}, labels, title, traffic)
+    found = _dense(merged, {i: i for i in range(len(names))}, labels, title, traffic)
+    return replace(found, by_node=True)
 
 
 def nodes(plan: Plan) -> dict[int, int | None]:

@@ -33,6 +33,10 @@ def patterns(matrix: Matrix) -> tuple[Pattern, ...]:
     weights = matrix.bytes if matrix.bytes.any() else matrix.counts
     if not weights.any():
         return ()
+    if matrix.by_node:
+        weights = _off(weights)
+        if not weights.any():
+            return ()
     host = matrix.labels[:1] == ("H",)
     found = [Pattern(name, confidence) for name, confidence in _host(weights) if host]
     inner = weights[1:, 1:] if host else weights

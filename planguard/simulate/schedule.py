@@ -16,7 +16,7 @@ from msgspec import UNSET
 from planguard.execution.executor import Execution, execute
 from planguard.execution.expand import expand
 from planguard.plan.actions import MEMBER, NONE, is_point_to_point
-from planguard.semantics.model import find_model, lenient, strict
+from planguard.semantics.model import Family, find_model, lenient, strict
 from planguard.simulate.costs import Links, Rates
 from planguard.simulate.edges import Call
 from planguard.simulate.entries import COMPUTE, COPY, WAIT, Entries, computations
@@ -124,6 +124,10 @@ class _Clock:
         self.need = list(self.lanes.need)
         self.ready = [0.0] * len(self.need)
         self.cost = [0.0] * len(self.need)
+        self.begin = self.ready[:]
+        self.queues = execution.model.family is not Family.HOST
+        self.home: dict[int, int] = {}
+        self.free: dict[int, float] = {}
         self.open: dict[tuple[int, int], _Open] = {}
         self.spans: list[Span] = []
         self.views = Entries(settled, self.columns)
@@ -179,18 +183,41 @@ class _Clock:
         now = self.now[lane]
         self.ready[match] = max(self.ready[match], now)
         if entry != NONE and self.views.communicates(rank, entry):
-            self.cost[match] = max(self.cost[match], self._share(rank, entry))
+            # An entry also arrives at its place in a queue, or at the creation of a communicator:
+            # what it moves is charged once, where it meets its partners.
+            if match < self.lanes.ext_base:
+                self.cost[match] = max(self.cost[match], self._share(rank, entry))
+                self._queue(rank, entry, match)
             self.open.setdefault((rank, entry), _Open(now)).matches.append(match)
         self.need[match] -= 1
         if not self.need[match]:
+            self._begin(match)
             for waiter in waiting.pop(match, ()):
                 where = self.at[waiter]
                 self._await(waiter, self.lanes.lane_rank[waiter], self.lanes.origin[where], match)
                 self.at[waiter] += 1
                 ready.append(waiter)
 
+    def _queue(self, rank: int, entry: int, match: int) -> None:
+        """Remember on which communicator's queue the round of an entry runs, if it has one."""
+        columns = self.columns
+        at = columns.rank_off[rank] + entry
+        if self.queues and not is_point_to_point(columns.op[at] & (MEMBER - 1)):
+            self.home[match] = columns.slot_ginst[columns.arg[at]]
+
+    def _begin(self, match: int) -> None:
+        """Start what everyone has come to: rounds of one communicator run one after the other.
+
+        Its members arrive in order, so rounds come here in order as well.
+        """
+        home = self.home.get(match)
+        self.begin[match] = self.ready[match]
+        if home is not None:
+            self.begin[match] = max(self.ready[match], self.free.get(home, 0.0))
+            self.free[home] = self.begin[match] + self.cost[match]
+
     def _await(self, lane: int, rank: int, entry: int, match: int) -> None:
-        done = self.ready[match] + self.cost[match]
+        done = self.begin[match] + self.cost[match]
         start = self.now[lane]
         self.now[lane] = max(start, done)
         waits = entry != NONE and not self.views.communicates(rank, entry)
@@ -268,9 +295,8 @@ class _Clock:
             kind = self.views.kind(rank, entry)
             stuck = any(self.need[match] for match in found.matches)
             ready = max(self.ready[match] for match in found.matches)
-            end = max(self.ready[match] + self.cost[match] for match in found.matches)
-            # An entry also arrives at its place in a queue; the match it shares is the larger one.
-            shared = max(found.matches, key=lambda match: self.lanes.need[match])
+            end = max(self.begin[match] + self.cost[match] for match in found.matches)
+            shared = min(found.matches)  # rounds and pairs come before places in queues
             self.spans.append(
                 Span(
                     rank,

@@ -252,3 +252,81 @@ def test_links_of_the_topology_set_the_time():
     builder.program(0).send(peer=1, bytes=1000)
     builder.program(1).recv(peer=0, bytes=1000)
     assert schedule(builder.build()).makespan == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("model", ["nccl", "nccl-lazy", "nccl-serialized", "gloo", "mpi-sync"])
+def test_a_queued_message_is_charged_once(model):
+    """A second message behind a first takes one transfer after its sender is there, whatever
+    places in queues and creations of communicators the model lets it pass.
+    """
+    builder = planguard.PlanBuilder(world_size=2)
+    builder.topology(links=[{"src": 0, "dst": 1, "bandwidth": 1e9, "latency_us": 3}])
+    sender, receiver = builder.program(0), builder.program(1)
+    sender.isend(peer=1, bytes=1000, work="a")
+    sender.compute("f", duration_us=100)
+    sender.isend(peer=1, bytes=1000, work="b")
+    receiver.irecv(peer=0, bytes=1000, work="a")
+    receiver.irecv(peer=0, bytes=1000, work="b")
+    for program in (sender, receiver):
+        program.wait("a")
+        program.wait("b")
+    found = schedule(builder.build(), model)
+    computed = next(s.end for s in found.spans if s.kind == "compute")
+    assert [s.end for s in found.spans if s.kind == "send"][-1] == pytest.approx(computed + 4)
+    pairs = [{s.match for s in found.spans if s.kind == kind} for kind in ("send", "recv")]
+    assert pairs[0] == pairs[1]
+    assert len(pairs[0]) == 2
+
+
+def test_rounds_of_one_communicator_take_turns():
+    """On a device three reductions of one group run one after the other, and none waits for a
+    member meanwhile; gloo runs them side by side.
+    """
+
+    def add(program, _):
+        for k in range(3):
+            program.all_reduce(bytes=1000, async_=True, work=f"w{k}")
+        for k in range(3):
+            program.wait(f"w{k}")
+
+    plan = every_rank(2, add)
+    one = schedule(every_rank(2, lambda p, _: p.all_reduce(bytes=1000)), "nccl").makespan
+    found = schedule(plan, "nccl")
+    assert found.makespan == pytest.approx(3 * one)
+    assert {s.ready - s.start for s in found.spans if s.kind == "collective"} == {0.0}
+    assert schedule(plan, "gloo").makespan == pytest.approx(one)
+
+
+def test_traffic_of_ranks_on_no_known_node_is_no_local_copy():
+    """Without a topology every rank is on the node `?`; what moves inside it is named no pattern,
+    and a ring of nodes still is one.
+    """
+    plan = every_rank(4, lambda p, _: p.all_reduce(bytes=16))
+    rolled = by_node(traffic(plan), plan)
+    assert rolled.labels == ("node ?",)
+    assert patterns(rolled) == ()
+    builder = planguard.PlanBuilder(world_size=8)
+    builder.topology([{"rank": r, "node": r // 2, "device": r % 2} for r in range(8)])
+    for rank in range(8):
+        builder.program(rank).all_reduce(bytes=16)
+    plan = builder.build()
+    assert [p.name for p in patterns(by_node(traffic(plan), plan))] == ["closed ring"]
+
+
+def test_a_verdict_gives_its_matrix_as_arrays_and_as_a_table(root):
+    """verdict.matrix() is int64, senders as rows, for all traffic or one kind of it; pandas, where
+    it is installed, gets the same with names on both axes.
+    """
+    verdict = planguard.check(root / "examples" / "mesh-3d.plan.json")
+    whole = verdict.matrix()
+    assert whole.bytes.dtype == np.int64
+    assert whole.bytes.shape == (16, 16)
+    assert verdict.matrix(primitive="send").bytes[0, 4] > 0
+    assert verdict.matrix(by_node=True).total_bytes == whole.total_bytes
+    assert verdict.matrix(algorithm="tree").algorithm == "tree"
+    pytest.importorskip("pandas")
+    table = whole.to_dataframe("counts")
+    assert (table.to_numpy() == whole.counts).all()
+    assert (table.index.name, table.columns.name) == ("sender", "receiver")
+    with pytest.raises(ValueError, match="bytes and counts"):
+        whole.to_dataframe("colour")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.report.page.columns import Columns
     from planguard.report.page.spans import Row
+    from planguard.simulate.matrix import Matrix
     from planguard.simulate.schedule import Schedule
     from planguard.verdict import Verdict
 
@@ -88,6 +89,29 @@ def page_of(verdict: Verdict, plan: Plan | None) -> Page:
     Raises:
         UsageError: No plan is given and the file is not there or has changed.
     """
+    return page(_plan_of(verdict, plan), verdict)
+
+
+def matrix_of(
+    verdict: Verdict, plan: Plan | None, algorithm: str, *, by_node: bool = False, **wanted: str
+) -> Matrix:
+    """Return the matrix of a verdict's plan; without a plan its file is read again.
+
+    Raises:
+        UsageError: No plan is given and the file is not there or has changed.
+        ValueError: The algorithm is not known, or there are too many ranks for a cell each.
+    """
+    from planguard.simulate import matrix as matrices
+    from planguard.simulate.traffic import traffic
+
+    chosen = _plan_of(verdict, plan)
+    moved, title = traffic(chosen, algorithm), ", ".join(wanted.values()) or "all traffic"
+    if by_node:
+        return matrices.by_node(moved, chosen, title=title, **wanted)
+    return matrices.matrix(moved, title=title, **wanted)
+
+
+def _plan_of(verdict: Verdict, plan: Plan | None) -> Plan:
     from pathlib import Path
 
     from planguard.errors import UsageError
@@ -101,7 +125,7 @@ def page_of(verdict: Verdict, plan: Plan | None) -> Page:
         raise UsageError(
             "the plan of this verdict is not at hand", hint="give it: verdict.report(plan)"
         )
-    return page(plan, verdict)
+    return plan
 
 
 def _packed(
