@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.errors import UsageError
+
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
@@ -26,7 +28,7 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
 
     Raises:
         PlanError: If the input cannot be read as a plan.
-        UsageError: If no adapter of that name exists.
+        UsageError: If no adapter of that name exists, or a plan file is read with options.
     """
     from planguard import registry
     from planguard.plan.builder import PlanBuilder
@@ -39,6 +41,11 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
     if _is_plan_file(obj):
         from planguard.plan.format import read
 
+        if options:
+            raise UsageError(
+                f"option {min(options)} is for adapters, and this is a plan file",
+                hint="leave it out, or name the adapter",
+            )
         return read(obj)
     return registry.sniff(obj).adapt(obj, PlanBuilder, **options)
 

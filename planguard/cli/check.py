@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from planguard.cli import fix
+from planguard.cli.adapters import adapter_options, add_adapter_arguments
 from planguard.cli.certificates import certificate_writers
 from planguard.cli.job import Job
 from planguard.cli.outputs import outputs_of
@@ -27,7 +28,7 @@ class Check:
         """Declare the arguments."""
         add = parser.add_argument
         add("paths", nargs="*", metavar="PATH", help="plan file or planner output")
-        add("--planner", metavar="NAME", help="adapter to read PATH with")
+        add_adapter_arguments(parser, "PATH")
         add("--model", metavar="NAME", help="execution model, or all")
         add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
         add("--rules", action="store_true", help="advise on performance and structure (PG6xx)")
@@ -118,6 +119,7 @@ def _settle(args: argparse.Namespace) -> None:
 
     if args.planner is not None:
         registry.find(args.planner)
+    adapter_options(args)
     if args.write_baseline is not None and args.write_baseline.exists() and not args.force:
         raise UsageError(f"{args.write_baseline} exists", hint="--force overwrites it")
     fix.settle(args)

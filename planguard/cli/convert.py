@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planguard.cli.adapters import add_adapter_arguments, load_plan
 from planguard.errors import UsageError
 from planguard.words import plural
 
@@ -37,7 +38,7 @@ class Convert:
             action="store_true",
             help="one explicit program per rank: no templates, families, relative peers, loops",
         )
-        parser.add_argument("--planner", metavar="NAME", help="adapter that reads IN")
+        add_adapter_arguments(parser, "IN")
         parser.add_argument("--force", action="store_true", help="overwrite OUT")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -47,12 +48,10 @@ class Convert:
             UsageError: OUT exists, or cannot be written.
             PlanError: IN cannot be read as a plan, or is too large for the flat form.
         """
-        from planguard import api
-
         # Looked at first: converting may take long.
         if args.output is not None and os.path.lexists(args.output) and not args.force:
             raise _exists(args.output)
-        plan = api.load(args.input, planner=args.planner)
+        plan = load_plan(args.input, args)
         if args.output is None:
             for piece in _text(plan, flat=args.flat):
                 sys.stdout.buffer.write(piece)

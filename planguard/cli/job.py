@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from planguard.cli.adapters import load_plan
 from planguard.cli.fix import repaired
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.options import CheckOptions
@@ -87,13 +88,10 @@ class Job:
         return results
 
     def _check(self, path: str) -> Result:
-        from planguard import api
-
         started = time.perf_counter()
         result = Result(path)
         try:
-            plan = api.load(path, planner=self.args.planner)
-            result = self._decide(path, plan)
+            result = self._decide(path, load_plan(path, self.args))
         except PlanError as error:
             result = Result(path, error=error)
         except UsageError as error:  # no adapter takes it

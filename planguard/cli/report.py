@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planguard.cli.adapters import add_adapter_arguments, load_plan
 from planguard.errors import UsageError
 from planguard.options import MODEL_NAMES
 from planguard.simulate.edges import ALGORITHMS
@@ -50,7 +51,7 @@ class Report:
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         add = parser.add_argument
         add("input", metavar="PLAN", help="plan file or planner output")
-        add("--planner", metavar="NAME", help="adapter to read PLAN with")
+        add_adapter_arguments(parser, "PLAN")
         add("--model", choices=MODEL_NAMES, metavar="NAME", help="execution model of the timeline")
         add(
             "-o", "--output", metavar="FILE", type=Path, help="write FILE; its suffix is the format"
@@ -76,9 +77,7 @@ class Report:
             raise UsageError(f"{args.output} exists", hint="--force overwrites it")
         if chosen in BINARY and args.output is None and sys.stdout.isatty():
             raise UsageError(f"{chosen} is binary", hint="name a file with -o")
-        from planguard import api
-
-        data = render(api.load(args.input, planner=args.planner), chosen, args)
+        data = render(load_plan(args.input, args), chosen, args)
         if args.output is None:
             sys.stdout.flush()
             sys.stdout.buffer.write(data)

@@ -207,3 +207,35 @@ def test_the_verdict_line_is_last(check) -> None:
         for form in ("text", "concise"):
             *_, last = check(names, "--format", form).out.splitlines()
             assert last.startswith("verdict: ")
+
+
+ALGORITHM = Path(__file__).parents[2] / "planners/samples/msccl/hierarchical-8x2.xml"
+
+
+@pytest.mark.parametrize(("slots", "code"), [("1", 1), ("8", 0)])
+def test_an_option_of_the_adapter_decides(slots: str, code: int, capsys) -> None:
+    """``--option`` reaches the adapter: the two-level all-reduce hangs with one slot only."""
+    assert main(["check", str(ALGORITHM), "--option", f"slots={slots}", "--quiet"]) == code
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["slot=8"], 2, "did you mean 'slots'?"),
+        (["slots=many"], 2, "option slots of the msccl adapter is 'many'"),
+        (["slots=1", "slots=2"], 2, "--option slots is given twice"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(options, code, words, capsys) -> None:
+    """An unknown option, an impossible value and one given twice are bad input."""
+    given = [part for option in options for part in ("--option", option)]
+    assert main(["check", str(ALGORITHM), *given]) == code
+    said = capsys.readouterr()
+    assert words in said.out + said.err
+
+
+def test_a_plan_file_takes_no_option_of_an_adapter(check) -> None:
+    """An option that nothing reads is an error, not silence."""
+    answer = check("safe", "--option", "slots=1")
+    assert answer.code == 2
+    assert "option slots is for adapters" in answer.out
