@@ -9,9 +9,11 @@ from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
+    from planguard.registry import PlannerAdapter
 
 PLAN_SUFFIXES = (".json", ".json.gz")
 PLAN_SCHEMA = "planguard.plan"
+PLAN_FIELDS = ("schema", "world_size")
 GZIP = b"\x1f\x8b"
 HEAD = 4096
 """Bytes that are looked at to tell a plan from other JSON."""
@@ -38,16 +40,37 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
         return obj
     if planner is not None:
         return registry.find(planner).adapt(obj, PlanBuilder, **options)
-    if _is_plan_file(obj):
-        from planguard.plan.format import read
+    adapter = _adapter_of(obj)
+    if adapter is not None:
+        return adapter.adapt(obj, PlanBuilder, **options)
+    from planguard.plan.format import read
 
-        if options:
-            raise UsageError(
-                f"option {min(options)} is for adapters, and this is a plan file",
-                hint="leave it out, or name the adapter",
-            )
-        return read(obj)
-    return registry.sniff(obj).adapt(obj, PlanBuilder, **options)
+    if options:
+        raise UsageError(
+            f"option {min(options)} is for adapters, and this is a plan file",
+            hint="leave it out, or name the adapter",
+        )
+    return read(obj)
+
+
+def _adapter_of(obj: Any) -> PlannerAdapter | None:
+    """Return who reads an input; None if it is a plan file."""
+    from planguard import registry
+
+    if not _is_plan_file(obj):
+        return registry.sniff(obj)
+    return None if _names_a_plan(obj) else registry.recognize(obj)
+
+
+def _names_a_plan(obj: Any) -> bool:
+    """Whether JSON has, where it begins, a field that every plan has.
+
+    Without one it may be of a planner that names no schema; finding out loads the adapters.
+    """
+    if isinstance(obj, dict):
+        return any(field in obj for field in PLAN_FIELDS)
+    head = _unzipped(obj[:HEAD] if isinstance(obj, bytes) else _head(Path(obj)))
+    return not head or any(f'"{field}"'.encode() in head for field in PLAN_FIELDS)
 
 
 def _is_plan_file(obj: Any) -> bool:
@@ -74,14 +97,21 @@ def _head(path: Path) -> bytes:
 def _other_schema(data: bytes) -> bool:
     """Whether a JSON document begins with a schema that is not that of plans, or as a trace."""
     import re
-    import zlib
 
-    if data[:2] == GZIP:
-        try:
-            data = zlib.decompressobj(wbits=31).decompress(data[:HEAD], HEAD)
-        except zlib.error:
-            return False
+    data = _unzipped(data)
     if data.lstrip()[:1] == b"[":
         return b'"ph"' in data  # a list of trace events, such as a timeline
     named = re.search(rb'"schema"\s*:\s*"(planguard\.[a-z]+)/', data[:HEAD])
     return named is not None and named[1].decode() != PLAN_SCHEMA
+
+
+def _unzipped(data: bytes) -> bytes:
+    """Return the beginning of what was compressed, or nothing where it cannot be read."""
+    import zlib
+
+    if data[:2] != GZIP:
+        return data
+    try:
+        return zlib.decompressobj(wbits=31).decompress(data[:HEAD], HEAD)
+    except zlib.error:
+        return b""

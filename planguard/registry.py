@@ -134,12 +134,9 @@ def sniff(obj: object) -> PlannerAdapter:
     """
     if isinstance(obj, str | Path) and not Path(obj).exists():
         raise PlanError("no such file", file=str(obj), path="file")
-    matches = [adapter for entry in entries() if (adapter := _recognizing(entry, obj)) is not None]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        names = " and ".join(adapter.name for adapter in matches)
-        raise UsageError(f"{names} all recognize the input", hint="name one with planner=")
+    found = recognize(obj)
+    if found is not None:
+        return found
     broken = "".join(f"; {problem}" for problem in problems())
     raise PlanError(
         f"no planner adapter recognizes the input{broken}",
@@ -148,6 +145,19 @@ def sniff(obj: object) -> PlannerAdapter:
         value=obj if isinstance(obj, str | Path) else type(obj).__name__,
         hint=f"name one with planner=; known: {', '.join(entry.name for entry in entries())}",
     )
+
+
+def recognize(obj: object) -> PlannerAdapter | None:
+    """Find the one adapter that recognizes an input, None where none does.
+
+    Raises:
+        UsageError: Several do, so that the choice is the caller's.
+    """
+    matches = [adapter for entry in entries() if (adapter := _recognizing(entry, obj)) is not None]
+    if len(matches) > 1:
+        names = " and ".join(adapter.name for adapter in matches)
+        raise UsageError(f"{names} all recognize the input", hint="name one with planner=")
+    return matches[0] if matches else None
 
 
 def problems() -> tuple[PluginProblem, ...]:

@@ -213,7 +213,7 @@ ALGORITHM = Path(__file__).parents[2] / "planners/samples/msccl/hierarchical-8x2
 
 
 @pytest.mark.parametrize(("slots", "code"), [("1", 1), ("8", 0)])
-def test_an_option_of_the_adapter_decides(slots: str, code: int, capsys) -> None:
+def test_an_option_of_the_adapter_decides(slots: str, code: int) -> None:
     """``--option`` reaches the adapter: the two-level all-reduce hangs with one slot only."""
     assert main(["check", str(ALGORITHM), "--option", f"slots={slots}", "--quiet"]) == code
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import uuid
@@ -10,6 +11,7 @@ from textwrap import dedent
 
 import pytest
 
+import planguard
 from planguard import registry
 from planguard.errors import PlanError, UsageError
 
@@ -160,3 +162,20 @@ def test_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
     """A path that does not exist is not called unrecognized."""
     with pytest.raises(PlanError, match="no such file"):
         registry.sniff(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("given", ["path", "object"])
+def test_json_that_names_no_schema_is_offered_to_the_adapters(given: str) -> None:
+    """An execution plan of MSCCL++ has no schema and no world size: its adapter takes it."""
+    path = Path(__file__).parents[2] / "planners/samples/mscclpp/allreduce-2.json"
+    obj = path if given == "path" else json.loads(path.read_text())
+    assert planguard.load(obj).world_size == 2
+
+
+def test_json_that_nobody_recognizes_is_read_as_a_plan(tmp_path) -> None:
+    """The refusal is that of the plan reader, with the place in the file."""
+    path = tmp_path / "odd.json"
+    path.write_text('{"worldsize": 2}')
+    with pytest.raises(PlanError, match="worldsize") as refused:
+        planguard.load(path)
+    assert refused.value.code == "PG906"
