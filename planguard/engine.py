@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
 from planguard.catalog import report_order
+from planguard.errors import OrderError
 from planguard.execution.advice import name_potential, safe_iff, with_help
 from planguard.execution.cause import make_finding
 from planguard.execution.decide import Decider, Decision
@@ -55,9 +56,12 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
     """
     started = time.perf_counter()
     options = options or CheckOptions()
-    columns = expand(plan)
     asked = options.model or plan.model or DEFAULT_MODEL
     selected = (plan.model or DEFAULT_MODEL) if asked == "all" else asked
+    try:
+        columns = expand(plan)
+    except OrderError as error:
+        return _beyond(plan, options, find_model(selected), error)
     verdict = _decide(plan, columns, replace(options, model=selected))
     if asked == "all":
         verdict = _matrix(plan, columns, options, verdict)
@@ -101,7 +105,32 @@ def _matrix(plan: Plan, columns: Any, options: CheckOptions, selected: Verdict) 
     return replace(selected, models=outcomes, model_codes=codes, safe_iff=tuple(conditions))
 
 
+def _beyond(plan: Plan, options: CheckOptions, model: ExecutionModel, error: OrderError) -> Verdict:
+    """Return UNKNOWN, under every model asked for, of a plan that cannot be written as columns."""
+    verdict = _open(plan, model.name, [_invalid(error)])
+    if options.model == "all":
+        verdict = replace(verdict, models=dict.fromkeys(MODEL_NAMES, Outcome.UNKNOWN))
+    stats = Stats(ranks=plan.world_size, actions=plan.actions, classes=len(plan.code.programs))
+    native = kernels.IMPLEMENTATION == "native"
+    return replace(verdict, stats=stats, plan=_info(plan), native=native)
+
+
+def _invalid(error: OrderError) -> Finding:
+    """Return why a plan is not decided in which some order is no valid program."""
+    message = f"not decided: in some admissible order {error.path} is not valid: {error.message}"
+    return make_finding("PG902", message, severity="warning", certainty="some-execution")
+
+
 def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
+    """Decide a plan; an order that is no valid program makes it UNKNOWN, never an exception."""
+    try:
+        return _routed(plan, columns, options, brief=brief)
+    except OrderError as error:
+        return _open(plan, str(options.model), [_invalid(error)])
+
+
+def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
+    """Decide a plan by the route that its constructs ask for."""
     model = find_model(str(options.model))
     open_points = undecided(plan, options)
     if open_points:
@@ -110,7 +139,7 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
         from planguard.reordering.branches_decide import over_branches
 
         decide = _Rest(options, brief)
-        return over_branches(plan, columns, model.name, decide, options.budget)
+        return over_branches(plan, columns, model, options, decide)
     if plan.fusion:
         from planguard.reordering.fusion import over_flushes
 

@@ -61,6 +61,10 @@ class PlanError(PlanGuardError):
         return f"{text}\nhint: {self.hint}" if self.hint else text
 
 
+class OrderError(PlanError):
+    """Some admissible order of a well-formed plan is no valid program; a check answers UNKNOWN."""
+
+
 class UsageError(PlanGuardError):
     """A wrong call of the command line or of the library (exit code 2)."""
 

@@ -6,7 +6,8 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
-from planguard.errors import PlanError
+from planguard.errors import OrderError, PlanError
+from planguard.plan.lifecycle import in_open_order
 from planguard.plan.pointers import render
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def expand(plan: Plan, *, implementation: Any = None) -> Any:
 
     Raises:
         PlanError: If a rank uses a peer, root or group it cannot use, with the action's path.
+        OrderError: If a block of open order waits for a handle above the action that starts it.
     """
     code = plan.code
     chosen = implementation or kernels.current()
@@ -71,7 +73,9 @@ def _door_error(plan: Plan, failure: tuple[int, int, int, int, int]) -> PlanErro
     code, message, hint = _FAILURES[kind]
     program = plan.code.programs[program_index]
     path = instruction_path(program, instruction)
-    return PlanError(
+    # A handle may be waited for above the action that starts it: the order there is open.
+    refused = OrderError if code == "PG302" and in_open_order(program, instruction) else PlanError
+    return refused(
         f"rank {rank}: {message}", code=code, file=plan.file, path=path, value=value, hint=hint
     )
 

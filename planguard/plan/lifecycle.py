@@ -7,7 +7,7 @@ each name up to the first that decides its state. Those are replayed from the en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -57,6 +57,7 @@ HANDLES = Rules(
         "wait": "waited",
         "wait-any": "maybe",
         "drop": "dropped",
+        "open": "open",
     },
     problems={
         ("new", "wait"): _STARTED_NEVER,
@@ -82,7 +83,7 @@ _LATE: Problem = (
 )
 
 GROUPS = Rules(
-    after={"use": "used", "create": "created", "destroy": "destroyed"},
+    after={"use": "used", "create": "created", "destroy": "destroyed", "open": "open"},
     problems={
         ("destroyed", "use"): _DESTROYED,
         ("destroyed", "destroy"): _DESTROYED,
@@ -98,7 +99,6 @@ class _Walk(Struct):
     program: Program
     rules: Rules
     events: Callable[[int], Iterable[Event]]
-    exempt: frozenset[int]
     state: dict[int, str] = field(default_factory=dict)
 
     def block(self, start: int, end: int) -> dict[int, list[tuple[str, int]]]:
@@ -118,9 +118,8 @@ class _Walk(Struct):
                 place += body
             else:
                 for name, event in self.events(place):
-                    if name not in self.exempt:
-                        self._happen(name, event, place)
-                        self._note(opening, decided, name, [(event, place)])
+                    self._happen(name, event, place)
+                    self._note(opening, decided, name, [(event, place)])
             place += 1
         return opening
 
@@ -165,7 +164,8 @@ def _name(node: object) -> object:
 def check_handles(program: Program, aux: array[int]) -> None:
     """Check that handles are started before they are waited for, once, and not lost.
 
-    Names that appear inside a block of undecided order are only required to be started somewhere.
+    A name that a block of undecided order touches has to be started before or in the block; what
+    state the block leaves it in is open.
 
     Raises:
         Defect: PG302, PG303 or PG308.
@@ -221,31 +221,64 @@ def check_groups(program: Program, refs: array[int]) -> None:
 
 
 def _check(program: Program, rules: Rules, events: Callable[[int], Iterable[Event]]) -> None:
-    exempt = _undecided(program, events)
-    _Walk(program, rules, events, frozenset(exempt)).block(0, len(program))
-    if rules is HANDLES and exempt:
-        happened = [event for place in range(len(program)) for event in events(place)]
-        bound = {name for name, event in happened if event == "bind"}
-        for name, place in exempt.items():
-            if name not in bound:
+    inside = _undecided(program)
+    if not inside:
+        _Walk(program, rules, events).block(0, len(program))
+        return
+
+    def blurred(place: int) -> Iterable[Event]:
+        found = events(place)
+        return [(name, "open") for name, _ in found] if place in inside else found
+
+    if rules is HANDLES:
+        _check_started(program, events, inside)
+    _Walk(program, rules, blurred).block(0, len(program))
+
+
+def _check_started(
+    program: Program, events: Callable[[int], Iterable[Event]], inside: Collection[int]
+) -> None:
+    """Check that what a block waits for is started before it or in it.
+
+    In which order the actions of a block are issued, and which of its branches is taken, is open;
+    that nothing up to the end of the block starts the handle is wrong in every reading.
+    """
+    bound: set[int] = set()
+    asked: dict[int, int] = {}
+    for place in range(len(program)):
+        for name, event in events(place):
+            if event == "bind":
+                bound.add(name)
+            elif place in inside:
+                asked.setdefault(name, place)
+        if place + 1 not in inside:
+            for name in asked.keys() - bound:
                 code, message, hint = _STARTED_NEVER
-                node = program.nodes[place]
+                node = program.nodes[asked[name]]
                 raise Defect(node, "work", message, code=code, value=_name(node), hint=hint)
+            asked.clear()
 
 
-def _undecided(program: Program, events: Callable[[int], Iterable[Event]]) -> dict[int, int]:
-    """Return the names touched inside blocks of undecided order, with the place of the first."""
-    found: dict[int, int] = {}
+def in_open_order(program: Program, place: int) -> bool:
+    """Tell whether an instruction stands inside a block of undecided order."""
+    return place in _undecided(program)
+
+
+def _undecided(program: Program) -> frozenset[int]:
+    """Return the places inside blocks of undecided order.
+
+    What happens there to a name leaves its state open: the walk goes on behind the block and finds
+    only what is wrong whatever happened inside.
+    """
     if not set(program.code[::WORDS]) & _BEGIN:
-        return found
-    depth = 0
+        return frozenset()
+    depth, found = 0, []
     for place in range(len(program)):
         op = program.code[place * WORDS]
         depth += (op in _BEGIN) - (op in _END)
         if depth:
-            for name, _ in events(place):
-                found.setdefault(name, place)
-    return found
+            found.append(place)
+    return frozenset(found)
 
 
 _BEGIN = {Kind.UNORDERED_BEGIN, Kind.THREADS_BEGIN, Kind.CHOICE_BEGIN}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.expand import expand
 from planguard.plan.actions import MEMBER, Kind
 from planguard.plan.flatten import flatten
-from planguard.plan.format import read
+from planguard.reordering.derived import derived
 from planguard.reordering.strategy import Ordered
 from planguard.words import name_ranks, plural, shown
 
@@ -217,10 +217,10 @@ def plan_of(flat: dict[str, Any], ranks: dict[str, list[Any]]) -> Ordered:
         ranks: Actions of every rank.
 
     Raises:
-        PlanError: The programs are no valid plan.
+        OrderError: The programs are no valid plan.
     """
     head = {key: value for key, value in flat.items() if key not in {"ranks", "approximations"}}
-    plan = read({**head, "ranks": {rank: {"actions": body} for rank, body in ranks.items()}})
+    plan = derived({**head, "ranks": {rank: {"actions": body} for rank, body in ranks.items()}})
     columns = expand(plan)
     places = [_origins(columns, rank, ranks[str(rank)]) for rank in range(plan.world_size)]
     return Ordered(plan, tuple(places))
@@ -245,7 +245,7 @@ def assigned(flat: dict[str, Any], assignment: Assignment) -> Ordered:
     """Return the plan of one assignment.
 
     Raises:
-        PlanError: Its programs are no valid plan: a wait, for example, for what was never started.
+        OrderError: Its programs are no valid plan: a wait, for example, for what was never started.
     """
     ranks = {
         rank: resolve(body["actions"], int(rank), assignment)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
-from planguard.plan.format import read
 from planguard.reordering.blocks import Block, RankOrder, count_extensions, extensions
+from planguard.reordering.derived import derived
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def put_in_order(
         ranks[str(order.rank)] = {"actions": actions}
         places.append(tuple(indices))
     document = {key: value for key, value in flat.items() if key not in {"ranks", "approximations"}}
-    return Ordered(read({**document, "ranks": ranks}), tuple(places))
+    return Ordered(derived({**document, "ranks": ranks}), tuple(places))
 
 
 def _fixed(fields: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.expand import expand
-from planguard.plan.format import read
+from planguard.reordering.derived import derived
 from planguard.reordering.explorer import Ordered
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def merge(flat: dict[str, Any], played: Sequence[Played]) -> Merged:
     if groups:
         head["groups"] = groups
     ranks = {str(rank): {"actions": program.actions} for rank, program in enumerate(played)}
-    plan = read({**head, "ranks": ranks})
+    plan = derived({**head, "ranks": ranks})
     columns = expand(plan)
     places = tuple(_places(columns, rank, p.origins) for rank, p in enumerate(played))
     return Merged(

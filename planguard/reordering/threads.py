@@ -65,13 +65,27 @@ def _threaded(flat: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield every action of every thread."""
     for body in flat["ranks"].values():
         for item in body["actions"]:
-            if item["op"] == "threads":
-                yield from leaves([item])
+            yield from _inside(item)
 
 
-def _as_chains(item: dict[str, Any]) -> dict[str, Any]:
+def _inside(item: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(item, list):
+        for one in item:
+            yield from _inside(one)
+    elif item["op"] == "threads":
+        yield from leaves([item])
+    elif item["op"] == "unordered":
+        yield from _inside(item["body"])
+
+
+def _as_chains(item: Any) -> Any:
+    """Return an action with all `threads` in it, at any depth, as `unordered` blocks of chains."""
+    if isinstance(item, list):
+        return [_as_chains(one) for one in item]
+    if item["op"] == "unordered":
+        return {**item, "body": _as_chains(item["body"])}
     if item["op"] != "threads":
         return item
-    chains = [thread for thread in item["threads"] if thread]
+    chains = [_as_chains(thread) for thread in item["threads"] if thread]
     kept = {key: value for key, value in item.items() if key not in {"op", "threads"}}
     return {**kept, "op": "unordered", "body": chains}

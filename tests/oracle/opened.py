@@ -76,7 +76,11 @@ def _variant(body: list[Any], rng: random.Random) -> list[Any]:
 
 def wild(seed: int, rng: random.Random) -> Item:
     """Give the plan of a seed with receives from any source and waits for one of several."""
-    document = generate(seed)
+    return widen(generate(seed), rng)
+
+
+def widen(document: Item, rng: random.Random) -> Item:
+    """Let receives of a plan take any message, waits pass with one handle, and look first."""
     for program in programs(document):
         for item in list(program):
             inner = item.get("body", item.get("ops", [item]))
