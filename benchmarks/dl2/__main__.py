@@ -1,0 +1,41 @@
+"""``python benchmarks/dl2 rq1 | rq2 | rq3``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[0] = str(HERE.parent)
+
+from dl2 import campaign, rq1  # noqa: E402  the package is found only now
+
+RESULTS = HERE.parent / "results" / "dl2"
+
+
+def main() -> int:
+    """Run a campaign and print its tables; 1 if a verdict was wrong."""
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    parser = argparse.ArgumentParser(description="The three questions of dl2, asked of PlanGuard.")
+    parser.add_argument("question", choices=("rq1", "rq2", "rq3"))
+    parser.add_argument("--only", nargs="+", help="models or collectives; all by default")
+    parser.add_argument("--per-size", type=int, default=rq1.INSTANCES, help="jobs per group size")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of plans and results")
+    parser.add_argument("--parallel", type=int, default=3, help="jobs that run at the same time")
+    args = parser.parse_args()
+    subjects = args.only or rq1.SUBJECTS
+    rows = []
+    for subject in subjects:
+        cases = rq1.cases(subject, args.results / "plans", args.per_size)
+        rows += campaign.run(cases, args.results / f"rq1-{subject}.jsonl", args.parallel)
+    print(campaign.table(rows, subjects))
+    odd = campaign.wrong(rows)
+    for row in odd:
+        print(f"WRONG {row['key']} {row['mutation']} {row['outcome']} {row['truth']}")
+    return int(bool(odd))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

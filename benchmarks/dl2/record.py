@@ -1,0 +1,40 @@
+"""Plans of jobs, recorded by PlanGuard's dry run: every rank played, computation left undone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dl2.job import Config, train
+from planguard.capture import precheck
+from planguard.plan.flatten import flatten
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def record(config: Config) -> dict[str, Any]:
+    """Return the flat plan of a job, recorded without communication or large computation."""
+    check = precheck(
+        config.dp * config.tp,
+        ranks="all",
+        compute="stub",
+        on_unsafe="return",
+        model="gloo",
+        name=config.name,
+        timeout=600.0,
+    )
+    check.run(train, config)
+    assert check.plan is not None
+    return flatten(check.plan)
+
+
+def recorded(config: Config, folder: Path) -> dict[str, Any]:
+    """Return the plan of a job from a folder of plans, recorded into it the first time."""
+    file = folder / f"{config.name}.plan.json"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(record(config))
+        file.write_text(text, encoding="utf-8")
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
