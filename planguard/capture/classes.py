@@ -1,8 +1,9 @@
 """Which ranks behave alike: one of each class is traced, samples check the guess.
 
 Two ranks are taken to be alike when on every dimension of the mesh both are the first, both the
-last, or both in between: schedules treat the ends differently. A sample that differs from its
-class's representative dissolves the class, and every rank of it is traced.
+last, or both in between: schedules treat the ends differently. Stages of a pipeline all do
+something else, so on a dimension called ``pp`` only equal places are alike. A sample that differs
+from its class's representative dissolves the class, and every rank of it is traced.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from planguard.capture.fake_world import Mesh
 
 T = TypeVar("T")
+STAGES = ("pp", "pipe", "stage")
+"""How the names of dimensions begin whose every place does something else."""
 
 
 def rank_classes(world_size: int, mesh: Mesh) -> list[list[int]]:
@@ -23,9 +26,10 @@ def rank_classes(world_size: int, mesh: Mesh) -> list[list[int]]:
     found: dict[tuple[str, ...], list[int]] = {}
     for rank in range(world_size):
         rest, key = rank, []
-        for _, size in reversed(dims):
+        for name, size in reversed(dims):
             rest, place = divmod(rest, size)
-            key.append("first" if place == 0 else "last" if place == size - 1 else "inner")
+            kind = "first" if place == 0 else "last" if place == size - 1 else "inner"
+            key.append(str(place) if name.lower().startswith(STAGES) else kind)
         found.setdefault(tuple(key), []).append(rank)
     return sorted(found.values())
 

@@ -72,12 +72,59 @@ def signature(log: RankLog, world_size: int, mesh: Mesh) -> str | None:
     return json.dumps(rows)
 
 
-def _places(log: RankLog, world_size: int, mesh: Mesh) -> dict[str, str] | None:
+def relative_signature(log: RankLog, world_size: int, mesh: Mesh) -> str | None:
+    """Return what ranks of one equivalence class share, whatever they read.
+
+    Operations, sizes, groups by their place in the mesh, peers by their distance on every
+    dimension, roots by their place in the group; not the lines of the program. None when the log
+    uses a group that is no group of the mesh.
+    """
+    grid = fx_planner().groups.Mesh(mesh or (("world", world_size),))
+    places = _places(log, world_size, mesh, others=True)
+    if places is None:
+        return None
+    rows = [_relative(action, log, places, grid) for action in log.actions]
+    return json.dumps(rows, sort_keys=True)
+
+
+def _relative(action: Mapping[str, Any], log: RankLog, places: Any, grid: Any) -> dict[str, Any]:
+    row = {name: value for name, value in action.items() if name != "src"}
+    if "group" in row and row["op"] != "new_group":  # every rank makes it, by the same list
+        row["group"] = places[action["group"]]
+    if "root" in row:
+        row["root"] = log.groups[action["group"]].index(action["root"])
+    if isinstance(row.get("peer"), int):
+        row["peer"] = _distance(grid, log.rank, row["peer"])
+    if "ops" in row and row["op"] == "batch":
+        row["ops"] = [_relative(member, log, places, grid) for member in row["ops"]]
+    return row
+
+
+def _distance(grid: Any, rank: int, peer: int) -> list[int]:
+    """Return how far a peer is away on every dimension, around the end."""
+    pairs = zip(grid.coordinates(rank), grid.coordinates(peer), grid.dims, strict=True)
+    return [(there - here) % size for here, there, (_, size) in pairs]
+
+
+def _moved(grid: Any, peer: int, rank: int, target: int) -> int:
+    """Return the rank that is to ``target`` what ``peer`` is to ``rank``."""
+    steps = zip(_distance(grid, rank, peer), grid.coordinates(target), grid.dims, strict=True)
+    found = 0
+    for step, here, (_, size) in steps:
+        found = found * size + (here + step) % size
+    return found
+
+
+def _places(
+    log: RankLog, world_size: int, mesh: Mesh, *, others: bool = False
+) -> dict[str, str] | None:
+    """Return the place of every group in the mesh; with ``others``, only of those it calls on."""
     grid = fx_planner().groups.Mesh(mesh or (("world", world_size),))
     found = {}
-    for action in log.actions:
+    batches = [action["ops"] for action in log.actions if action["op"] == "batch" and others]
+    for action in [*log.actions, *(member for members in batches for member in members)]:
         key = action.get("group")
-        if key is None or key in found:
+        if key is None or key in found or (others and action["op"] == "new_group"):
             continue
         ranks = tuple(log.groups[key])
         varying = grid.family(log.rank, ranks) if log.rank in ranks else None
@@ -115,13 +162,17 @@ def build_plan(
     for rank in range(world_size):
         origin = like.get(rank, rank)
         program = builder.program(rank)
+        grid = fx_planner().groups.Mesh(mesh or (("world", world_size),))
         for action in logs[origin].actions:
-            program.add(**_placed(action, logs[origin], names[rank]))
+            fields = _placed(action, logs[origin], names[rank])
+            program.add(**(fields if rank == origin else _translated(fields, grid, origin, rank)))
     _ledger(builder, logs, like, world_size)
     return builder.build()
 
 
 Names = dict[str, tuple[str, list[int]]]
+_MADE = "made:"
+"""In front of the key of a group where it is made: every rank makes all groups by one list."""
 
 
 def _declare(
@@ -142,17 +193,24 @@ def _declare(
             if rank != log.rank and log.rank in members:
                 varying = grid.family(log.rank, tuple(members))
                 ranks = list(grid.members(rank, varying or ()))
-            text, suffix = ",".join(map(str, ranks)), "".join(key.partition("#")[1:])
-            own = text + suffix
-            if own not in declared:
-                declared[own] = builder.group(f"[{text}]{suffix}", ranks)
-            found.setdefault(rank, {})[key] = (declared[own], ranks)
+            suffix = "".join(key.partition("#")[1:])
+            for use, listed in ((key, ranks), (_MADE + key, members)):
+                text = ",".join(map(str, listed))
+                own = text + suffix
+                if own not in declared:
+                    declared[own] = builder.group(f"[{text}]{suffix}", listed)
+                found.setdefault(rank, {})[use] = (declared[own], listed)
     return found
 
 
 def _placed(action: Mapping[str, Any], log: RankLog, names: Names) -> dict[str, Any]:
     fields = {**action}
-    if "group" in fields:
+    for inner in ("body", "threads"):
+        if inner in fields:
+            fields[inner] = [_inside(one, log, names) for one in fields[inner]]
+    if fields["op"] == "new_group":
+        fields["group"], _ = names[_MADE + action["group"]]
+    elif "group" in fields:
         fields["group"], ranks = names[action["group"]]
         if "root" in fields:
             fields["root"] = ranks[log.groups[action["group"]].index(action["root"])]
@@ -160,6 +218,23 @@ def _placed(action: Mapping[str, Any], log: RankLog, names: Names) -> dict[str, 
         members = [{**member, "group": names[member["group"]][0]} for member in fields["ops"]]
         fields["ops"] = members
     return fields
+
+
+def _translated(fields: dict[str, Any], grid: Any, origin: int, rank: int) -> dict[str, Any]:
+    """Name the peers of a rank that was not played: as far away as its representative's."""
+    if isinstance(fields.get("peer"), int):
+        fields["peer"] = _moved(grid, fields["peer"], origin, rank)
+    if fields["op"] == "batch":
+        fields["ops"] = [_translated(dict(one), grid, origin, rank) for one in fields["ops"]]
+    return fields
+
+
+def _inside(item: Any, log: RankLog, names: Names) -> Any:
+    """Place an item of a block: an action, or a chain of them."""
+    if isinstance(item, list):
+        return [_inside(one, log, names) for one in item]
+    placed = _placed(item, log, names)
+    return {"async" if name == "async_" else name: value for name, value in placed.items()}
 
 
 def _ledger(

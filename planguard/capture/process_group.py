@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 BACKEND = "planguard"
 
 
+def _nothing() -> None:
+    """Fetch nothing: what a call brings was made up when it was issued."""
+
+
 @cache
 def stub_work_class() -> Any:
     """Return the work handle: done at once, and it tells the recorder who waits."""
@@ -31,17 +35,21 @@ def stub_work_class() -> Any:
             self.issued = issued
             self.future: Any = torch.futures.Future()
             self.future.set_result(result)
+            self.arrive: Any = _nothing
 
         def wait(self, timeout: Any = None) -> bool:
             self.recorder.wait(self.issued)
+            self.arrive()
             return True
 
         def get_future(self) -> Any:
             # The reducer of DDP waits through the future, before backward returns.
             self.recorder.wait_unseen(self.issued)
+            self.arrive()
             return self.future
 
         def is_completed(self) -> bool:
+            self.arrive()
             return True
 
         def is_success(self) -> bool:

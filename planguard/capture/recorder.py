@@ -48,6 +48,7 @@ class Recorder:
         groups: Groups by key: global ranks in group order.
         notes: Ledger entries ``(kind, message, direction)``.
         problems: Why this log cannot stand for another rank's.
+        is_closed: The rank is stuck: what it does while it unwinds is no part of the job.
     """
 
     rank: int
@@ -56,6 +57,7 @@ class Recorder:
     notes: list[tuple[str, str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     batch: list[Issued] | None = None
+    is_closed: bool = False
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
 
@@ -136,6 +138,8 @@ class Recorder:
             self.notes.append((kind, message, direction))
 
     def _append(self, action: dict[str, Any]) -> None:
+        if self.is_closed:
+            return
         place = call_site()
         if place is not None:
             action["src"] = list(place)

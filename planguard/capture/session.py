@@ -10,11 +10,14 @@ from planguard.capture.fake_world import Mesh, environment, make_mesh
 from planguard.capture.process_group import BACKEND, stub_group_class
 from planguard.capture.rank_reads import rank_reads
 from planguard.capture.recorder import Recorder, size
+from planguard.capture.stub_control import mail_group_class
 from planguard.capture.values import watch_values
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from planguard.capture.mailbox import Mailbox
 
 _C10D = "torch.distributed.distributed_c10d"
 _MODULES = ("torch.distributed", _C10D, "torch.distributed.device_mesh")
@@ -29,9 +32,10 @@ class Session:
         mesh: The DeviceMesh of the capture, None without one.
     """
 
-    def __init__(self, rank: int, world_size: int) -> None:
+    def __init__(self, rank: int, world_size: int, mailbox: Mailbox | None = None) -> None:
         self.rank = rank
         self.world_size = world_size
+        self.mailbox = mailbox
         self.recorder = Recorder(rank)
         self.reads: list[str] = []
         self.mesh: Any = None
@@ -43,17 +47,24 @@ class Session:
         key, self.next_key = self.next_key, None
         if key is None or self.recorder.groups.get(key) != ranks:
             key = self.recorder.group(ranks)
+        if self.mailbox is not None:
+            return mail_group_class()(self.recorder, ranks, key, self.mailbox)
         return stub_group_class()(self.recorder, ranks, key)
 
 
 @contextmanager
-def session(rank: int, world_size: int, mesh: Mesh) -> Iterator[Session]:
-    """Install the recording group for one rank and record until the end of the block."""
+def session(
+    rank: int, world_size: int, mesh: Mesh, mailbox: Mailbox | None = None
+) -> Iterator[Session]:
+    """Install the recording group for one rank and record until the end of the block.
+
+    With a mailbox, objects, shapes and sizes really come from the other ranks.
+    """
     import torch
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    current = Session(rank, world_size)
+    current = Session(rank, world_size, mailbox)
     with ExitStack() as stack:
         stack.enter_context(environment(rank, world_size))
         _register(current)
@@ -105,6 +116,8 @@ def _patches(current: Session) -> Iterator[None]:
         "recv_object_list": lambda _: _object_received(current),
     }
     undo = []
+    if current.mailbox is not None:
+        wrappers = {name: wrap for name, wrap in wrappers.items() if "object" not in name}
     for name, wrap in wrappers.items():
         original = getattr(sys.modules[_C10D], name)
         replacement = wrap(original)

@@ -41,6 +41,19 @@ class DryRun:
         add("--record", action="store_true", help="run on real processes (the default)")
         add("--stub", action="store_true", help="play the ranks here; nothing is communicated")
         add("--mesh", metavar="DIMS", help="with --stub: which ranks are alike, such as dp=2,tp=4")
+        add(
+            "--samples",
+            type=int,
+            metavar="K",
+            help="with --stub: play one rank of each class, K more",
+        )
+        add(
+            "--timeout",
+            type=float,
+            default=300.0,
+            metavar="S",
+            help="with --stub: seconds per rank",
+        )
         add("--plan", metavar="PLAN", help="compare what was recorded with this plan")
         add("--planner", metavar="NAME", help="adapter to read PLAN with")
         add("--model", metavar="NAME", help="execution model, or all")
@@ -58,6 +71,8 @@ class DryRun:
         command = args.job[1:] if args.job[:1] == ["--"] else args.job
         if args.stub and (args.record or args.plan or args.witness):
             raise UsageError("--stub goes with none of --record, --plan and --witness")
+        if not args.stub and (args.mesh or args.samples is not None):
+            raise UsageError("--mesh and --samples go with --stub")
         folder = Path(args.output)
         if not command:
             if not any(folder.glob("*.pgrun")):
@@ -66,7 +81,9 @@ class DryRun:
         if folder.is_dir() and any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty", hint="choose a new folder with -o")
         if args.stub:
-            return _stub(command, folder, args)
+            from planguard.cli.stub import run_stub
+
+            return run_stub(command, folder, args)
         code = _run_job(command, folder, args)
         if code:
             print(f"the job ended with code {code}", file=sys.stderr)
@@ -150,72 +167,3 @@ def _compare(folder: Path, args: argparse.Namespace) -> int:
     if not found.is_equal:
         return 1
     return 3 if found.is_limited else 0
-
-
-def _stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> int:
-    """Play the ranks of the job on this machine, nothing communicated, and check the plan."""
-    import runpy
-
-    from planguard.capture.precheck import precheck
-    from planguard.cli import main
-
-    world, script, rest = _torchrun(command)
-    check = precheck(
-        world,
-        mesh=_mesh(args.mesh),
-        compute="stub",
-        on_unsafe="return",
-        model=args.model,
-        name=Path(script).name,
-    )
-
-    def job() -> None:
-        sys.argv = [script, *rest]
-        sys.path.insert(0, str(Path(script).resolve().parent))
-        runpy.run_path(script, run_name="__main__")
-
-    check.run(job)
-    folder.mkdir(parents=True, exist_ok=True)
-    if check.plan is None:
-        raise UsageError("nothing was recorded")
-    file = folder / "captured.plan.json"
-    file.write_bytes(check.plan.source)
-    print(f"covered: {check.played} of {world} ranks, {check.classes} classes", file=sys.stderr)
-    for note in check.plan.approximations:
-        if note.kind == "data-dependent-value" and note.direction == "under":
-            print(f"warning[PG505]: {note.message}", file=sys.stderr)
-    return main(["check", str(file)])
-
-
-def _torchrun(command: Sequence[str]) -> tuple[int, str, list[str]]:
-    """Return the number of ranks, the script and its arguments of a torchrun command line.
-
-    Raises:
-        UsageError: It is no torchrun, or the number of ranks is not a number.
-    """
-    words = list(command[1:])
-    if Path(command[0]).name != "torchrun" or not words:
-        raise UsageError("--stub reads a torchrun command", hint="torchrun --nproc-per-node 8 x.py")
-    given = {"nnodes": "1", "nproc-per-node": "1"}
-    while words and words[0].startswith("-"):
-        name, joined, value = words.pop(0).lstrip("-").replace("_", "-").partition("=")
-        if not joined and name not in ("standalone", "no-python", "m"):
-            value = words.pop(0) if words else ""
-        given[name] = value
-    try:
-        world = int(given["nnodes"]) * int(given["nproc-per-node"])
-    except ValueError:
-        raise UsageError("--stub needs --nnodes and --nproc-per-node as numbers") from None
-    if not words or not Path(words[0]).is_file():
-        raise UsageError("--stub needs the script of the job", hint="torchrun ... train.py")
-    return world, words[0], words[1:]
-
-
-def _mesh(text: str | None) -> dict[str, int] | None:
-    """Read ``dp=2,tp=4``."""
-    if text is None:
-        return None
-    try:
-        return {name: int(size) for name, size in (part.split("=") for part in text.split(","))}
-    except ValueError:
-        raise UsageError(f"--mesh {text!r} is no mesh", hint="dp=2,tp=4, outermost first") from None

@@ -1,0 +1,137 @@
+"""``planguard dryrun --stub``: the ranks of a torchrun job played on this machine."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+_FLAGS = ("standalone", "no-python", "m", "module", "run-path")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A torchrun command line.
+
+    Attributes:
+        nodes: Number of nodes.
+        per_node: Ranks of a node.
+        script: File, or module.
+        is_module: ``script`` is the name of a module.
+        arguments: Arguments of the script.
+    """
+
+    nodes: int
+    per_node: int
+    script: str
+    is_module: bool
+    arguments: tuple[str, ...]
+
+    def __call__(self) -> None:
+        """Run the script as the main program."""
+        sys.argv = [self.script, *self.arguments]
+        try:
+            if self.is_module:
+                sys.path.insert(0, "")
+                runpy.run_module(self.script, run_name="__main__", alter_sys=True)
+            else:
+                sys.path.insert(0, str(Path(self.script).resolve().parent))
+                runpy.run_path(os.path.abspath(self.script), run_name="__main__")  # noqa: PTH100 - as Python names it
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                raise
+
+
+def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> int:
+    """Play the ranks of a job, nothing communicated but its control plane, and check the plan.
+
+    Raises:
+        UsageError: If the command is no torchrun, or a rank fails.
+    """
+    from planguard.capture.fake_world import read_mesh
+    from planguard.capture.stub_run import StubRun
+    from planguard.cli import main
+
+    job = read_torchrun(command)
+    world = job.nodes * job.per_node
+    play = StubRun(
+        world,
+        read_mesh(_mesh(args.mesh), world),
+        samples=args.samples,
+        local_size=job.per_node,
+        timeout=args.timeout,
+    )
+    play.run(job)
+    plan = play.plan(name=Path(job.script).name, model=args.model)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "captured.plan.json"
+    file.write_bytes(plan.source)
+    print(f"covered: {play.coverage}", file=sys.stderr)
+    for line in _remarks(play, plan):
+        print(line, file=sys.stderr)
+    return main(["check", str(file)])
+
+
+def _remarks(play: Any, plan: Any) -> list[str]:
+    """Say what a reader must know of how the plan came about."""
+    found = []
+    if play.like and play.reads:
+        more = f" and {len(play.reads) - 1} more places" if len(play.reads) > 1 else ""
+        found.append(
+            f"note: the script asks for its rank at {play.reads[0]}{more}; that the "
+            f"{len(play.like)} ranks which were not played are like the others is assumed"
+        )
+    if play.stuck:
+        found.append(f"note: ranks {play.stuck} wait for an object or a size that nobody sends")
+    return found + [
+        f"warning[PG505]: {note.message}"
+        for note in plan.approximations
+        if note.kind == "data-dependent-value" and note.direction == "under"
+    ]
+
+
+def read_torchrun(command: Sequence[str]) -> Job:
+    """Read a command line of torchrun, or of ``python -m torch.distributed.run``.
+
+    Raises:
+        UsageError: It is none, or the number of ranks is not a number.
+    """
+    words = list(command)
+    if words[1:3] == ["-m", "torch.distributed.run"]:
+        words[:3] = ["torchrun"]
+    if Path(words[0]).name != "torchrun" or len(words) < 2:
+        raise UsageError("--stub reads a torchrun command", hint="torchrun --nproc-per-node 8 x.py")
+    words.pop(0)
+    given = {"nnodes": "1", "nproc-per-node": "1"}
+    while words and words[0].startswith("-"):
+        name, joined, value = words.pop(0).lstrip("-").replace("_", "-").partition("=")
+        if not joined and name not in _FLAGS:
+            value = words.pop(0) if words else ""
+        given[name] = value
+    try:
+        nodes, per_node = int(given["nnodes"]), int(given["nproc-per-node"])
+    except ValueError:
+        raise UsageError("--stub needs --nnodes and --nproc-per-node as numbers") from None
+    is_module = "m" in given or "module" in given
+    if not words or not (is_module or Path(words[0]).is_file()):
+        raise UsageError("--stub needs the script of the job", hint="torchrun ... train.py")
+    return Job(nodes, per_node, words[0], is_module, tuple(words[1:]))
+
+
+def _mesh(text: str | None) -> dict[str, int] | None:
+    """Read ``dp=2,tp=4``."""
+    if text is None:
+        return None
+    try:
+        return {name: int(size) for name, size in (part.split("=") for part in text.split(","))}
+    except ValueError:
+        raise UsageError(f"--mesh {text!r} is no mesh", hint="dp=2,tp=4, outermost first") from None
