@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.cli.adapters import add_adapter_arguments, load_plan
+from planguard.cli.adapters import add_adapter_arguments
 from planguard.errors import UsageError
 from planguard.options import MODEL_NAMES
 from planguard.simulate.edges import ALGORITHMS
 
 if TYPE_CHECKING:
+    from planguard.cli.report_inputs import Subject
     from planguard.plan.plan import Plan
 
 FORMATS = ("html", "text", "svg", "png", "perfetto")
@@ -72,12 +73,17 @@ class Report:
             UsageError: An output that exists, a format that needs a file.
             PlanError: The plan cannot be read.
         """
+        from planguard.cli.report_inputs import is_store, subject
+
         chosen = _format(args)
         if args.output is not None and args.output.exists() and not args.force:
             raise UsageError(f"{args.output} exists", hint="--force overwrites it")
         if chosen in BINARY and args.output is None and sys.stdout.isatty():
             raise UsageError(f"{chosen} is binary", hint="name a file with -o")
-        data = render(load_plan(args.input, args), chosen, args)
+        if is_store(args.input):
+            data = _store(args, chosen)
+        else:
+            data = render(subject(args.input, args), chosen, args)
         if args.output is None:
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
@@ -99,38 +105,71 @@ def _format(args: argparse.Namespace) -> str:
     return found
 
 
-def render(plan: Plan, chosen: str, args: argparse.Namespace) -> bytes:
-    """Return the picture of a plan in one format."""
+def render(given: Subject, chosen: str, args: argparse.Namespace) -> bytes:
+    """Return the picture of a plan or a recording in one format."""
+    plan = given.plan
     if chosen == "text":
         from planguard.report.pictures.summary_text import summary
         from planguard.simulate.rules import advise
 
-        text = summary(plan, algorithm=args.algorithm, model=args.model, advice=advise(plan))
+        advice = advise(plan, run=given.run)
+        text = summary(
+            plan, algorithm=args.algorithm, model=args.model, advice=advice, run=given.run
+        )
         return text.encode()
     if chosen == "html":
-        return _page(plan, args)
+        return _page(given, args)
     if chosen == "perfetto":
         from planguard.report.pictures.perfetto import perfetto
         from planguard.simulate.schedule import schedule
 
-        return perfetto(schedule(plan, args.model))
+        return perfetto(given.run or schedule(plan, args.model))
     return _matrix(plan, chosen, args)
 
 
-def _page(plan: Plan, args: argparse.Namespace) -> bytes:
+def _page(given: Subject, args: argparse.Namespace) -> bytes:
+    from dataclasses import replace
+
     from planguard import api, repair
     from planguard.options import CheckOptions
     from planguard.plan.format import read
     from planguard.report.page import page
+    from planguard.simulate.rules import advise
 
-    options = CheckOptions(budget=BUDGET)
+    plan, options = given.plan, CheckOptions(budget=BUDGET)
     if args.model is not None:
         options = CheckOptions(budget=BUDGET, model=args.model)
-    verdict = api.check(plan, options=options, rules=True)
-    fixed = repair.fix(plan, verdict, options)
-    repaired = None if fixed.text is None else read(fixed.text, limits=plan.limits)
-    drawn = page(plan, fixed.verdict, repaired=repaired, model=args.model, algorithm=args.algorithm)
+    verdict, repaired = given.verdict, None
+    if verdict is None:
+        fixed = repair.fix(plan, api.check(plan, options=options), options)
+        repaired = None if fixed.text is None else read(fixed.text, limits=plan.limits)
+        verdict = fixed.verdict
+    advice = advise(plan, run=given.run)
+    verdict = replace(verdict, findings=(*verdict.findings, *advice))
+    drawn = page(
+        plan, verdict, repaired=repaired, model=args.model, algorithm=args.algorithm, run=given.run
+    )
     return drawn.data
+
+
+def _store(args: argparse.Namespace, chosen: str) -> bytes:
+    """Return the overview of a result store.
+
+    Raises:
+        UsageError: Another format than HTML or text was asked for.
+    """
+    if chosen not in {"html", "text"}:
+        raise UsageError(f"a store has no {chosen} picture", hint="-o report.html")
+    from planguard.screen.store import Store
+    from planguard.screen.summary import lines_of, summarize
+
+    store = Store(args.input)
+    store.resume()
+    if chosen == "text":
+        return ("\n".join(lines_of(summarize(store))) + "\n").encode()
+    from planguard.cli.report_store import store_page
+
+    return store_page(store, args)
 
 
 def _matrix(plan: Plan, chosen: str, args: argparse.Namespace) -> bytes:

@@ -24,10 +24,20 @@ def promote(recording: Recording, *, blocking: bool) -> Plan:
         PlanError: The recording has gaps; the message names them.
     """
     _refuse_gaps(recording)
-    ranks = {
+    return read(document_of(recording, blocking=blocking))
+
+
+def document_of(recording: Recording, *, blocking: bool = True) -> dict[str, Any]:
+    """Return the plan file of what was recorded, gaps or not; a missing rank does nothing in it.
+
+    For pictures: what a recording with gaps shows is no plan to decide.
+    """
+    ranks: dict[str, Any] = {
         str(rank): {"actions": _program(record, blocking=blocking)}
         for rank, record in sorted(recording.ranks.items())
     }
+    for rank in recording.missing:
+        ranks[str(rank)] = {"actions": []}
     document: dict[str, Any] = {
         "schema": "planguard.plan/1",
         "world_size": recording.world_size,
@@ -37,7 +47,24 @@ def promote(recording: Recording, *, blocking: bool) -> Plan:
     }
     if not document["groups"]:
         del document["groups"]
-    return read(document)
+    return document
+
+
+def places_of(record: RankRecord) -> list[tuple[int, int | None]]:
+    """Return for every observed action its action index in the plan, and its place in a batch."""
+    places: list[tuple[int, int | None]] = []
+    launches: dict[int, list[int]] = {}
+    actions = 0
+    for one in record.actions:
+        launch = None if one.batch is None else launches.get(one.batch)
+        if launch is None:
+            launch = [actions, -1]
+            actions += 1
+            if one.batch is not None:
+                launches[one.batch] = launch
+        launch[1] += 1
+        places.append((launch[0], None if one.batch is None else launch[1]))
+    return places
 
 
 def _refuse_gaps(recording: Recording) -> None:

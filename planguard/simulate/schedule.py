@@ -24,7 +24,7 @@ from planguard.simulate.settle import Settled, settle
 from planguard.simulate.traffic import primitive_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from planguard.plan.plan import Plan
 
@@ -57,8 +57,21 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One step of training that a trace marks.
+
+    Attributes:
+        name: What the trace calls it.
+        ranges: Start and end by rank, microseconds.
+    """
+
+    name: str
+    ranges: Mapping[int, tuple[float, float]]
+
+
+@dataclass(frozen=True)
 class Schedule:
-    """The modeled times of one execution of a plan.
+    """The times of one execution of a plan, modeled or measured.
 
     Attributes:
         plan: The plan.
@@ -67,7 +80,8 @@ class Schedule:
         makespan: End of the last action that ends, microseconds.
         complete: Whether every rank comes to its end.
         notes: What was settled or assumed.
-        basis: ``modeled``.
+        basis: ``modeled``, or ``measured`` where a recording says them.
+        steps: Steps of training that a trace marks.
     """
 
     plan: Plan
@@ -77,6 +91,7 @@ class Schedule:
     complete: bool
     notes: tuple[str, ...] = ()
     basis: str = "modeled"
+    steps: tuple[Step, ...] = ()
 
 
 def schedule(

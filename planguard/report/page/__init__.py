@@ -55,6 +55,7 @@ def page(
     repaired: Plan | None = None,
     model: str | None = None,
     algorithm: str = "ring",
+    run: Schedule | None = None,
 ) -> Page:
     """Draw a plan and its verdict as one HTML file; equal inputs give equal bytes.
 
@@ -64,6 +65,7 @@ def page(
         repaired: The plan with its repair applied; read from the verdict's repair if None.
         model: Execution model of the timeline; that of the verdict if None.
         algorithm: How collectives are taken apart: ``ring``, ``tree``, ``pairwise``, ``direct``.
+        run: Measured times of the plan; modeled ones if None.
 
     Raises:
         PlanError: The plan cannot be expanded.
@@ -73,7 +75,7 @@ def page(
     if repaired is None:
         repaired = _repaired(plan, verdict)
     chosen = model or (verdict.model if verdict.model != "all" else None)
-    run = _schedule(plan, chosen, verdict)
+    run = run or _schedule(plan, chosen, verdict)
     after = None if repaired is None else _schedule(repaired, chosen, verdict)
     data = b""
     for drawn in ("all", "classes", "none"):
@@ -154,7 +156,7 @@ def _packed(
         "version": __version__,
         "world": plan.world_size,
         "verdict": said(verdict, plan),
-        "traffic": matrices(plan, columns, algorithm),
+        "traffic": matrices(plan, columns, algorithm, found),
         "strategy": strategy(plan, every, found),
         "topology": topology(plan, algorithm),
         "left": {"drawn": drawn, "ranks": len(kept), "actions": plan.actions},
@@ -198,10 +200,12 @@ def _time(
     found: Schedule | None, kept: list[Row], table: Any, columns: Columns, prefix: str
 ) -> dict[str, Any] | None:
     from planguard.report.page.spans import devices, tree
+    from planguard.report.page.steps import steps
 
     if found is None:
         return None
     return {
+        "steps": steps(found, kept),
         "tick": table.write(found, kept, columns, prefix),
         "makespan": found.makespan,
         "model": found.model,

@@ -7,7 +7,7 @@ whose sequences of operations are equal; stages are joined by the ribbons of the
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from planguard.report.page.columns import ABSENT, Names
 from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from planguard.plan.plan import Plan
     from planguard.plan.views import ActionView
@@ -38,12 +38,14 @@ class Row:
         stages: Pipeline stages it holds.
         spans: Its spans in program order.
         alike: Number of its class: ranks of one class run the same sequence.
+        phases: Phase of a computation by action, where a trace marks steps.
     """
 
     rank: int
     stages: tuple[int, ...]
     spans: tuple[Span, ...]
     alike: int
+    phases: Mapping[int, str] = field(default_factory=dict)
 
 
 def rows(found: Schedule) -> list[Row]:
@@ -58,8 +60,17 @@ def rows(found: Schedule) -> list[Row]:
         spans.sort(key=lambda s: (s.action, -1 if s.member is None else s.member, s.start))
         sequence = tuple((s.kind, s.action, s.member, _name(plan, s)) for s in spans)
         alike = classes.setdefault((stages_of(plan, rank), sequence), len(classes))
-        out.append(Row(rank, stages_of(plan, rank), tuple(spans), alike))
+        phases = _phases(plan, spans) if found.steps else {}
+        out.append(Row(rank, stages_of(plan, rank), tuple(spans), alike, phases))
     return sorted(out, key=lambda row: (row.stages, row.alike, row.rank))
+
+
+def _phases(plan: Plan, spans: list[Span]) -> dict[int, str]:
+    nodes: dict[int, Any] = {
+        s.action: plan.action_at(s.rank, s.action).action for s in spans if s.kind == "compute"
+    }
+    said = {at: getattr(node, "phase", UNSET) for at, node in nodes.items()}
+    return {at: str(phase).lower() for at, phase in said.items() if phase is not UNSET}
 
 
 def _name(plan: Plan, span: Span) -> str:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planguard.report.page.columns import ABSENT
+from planguard.report.page.steps import step_traffic
 from planguard.simulate.matrix import LARGEST, by_node, matrix, nodes
 from planguard.simulate.patterns import patterns
 from planguard.simulate.traffic import HOST, traffic
 from planguard.words import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from planguard.plan.plan import Plan
     from planguard.report.page.columns import Columns
-    from planguard.simulate.traffic import Traffic
+    from planguard.simulate.schedule import Schedule
+    from planguard.simulate.traffic import Key, Traffic
 
 DRAWN = 1024
 """Most ranks of a matrix on the page; larger worlds are shown by node."""
@@ -21,25 +26,31 @@ EDGES = 120_000
 _FIELDS = ("family", "primitive", "group", "dtype", "phase")
 
 
-def matrices(plan: Plan, columns: Columns, algorithm: str = "ring") -> dict[str, Any]:
+def matrices(
+    plan: Plan, columns: Columns, algorithm: str = "ring", found: Schedule | None = None
+) -> dict[str, Any]:
     """Add the edges of a plan's traffic and return what the page says of them.
 
-    An edge is a sender, a receiver, a kind of traffic, its bytes and its messages. ``HOST`` is
-    written as the number of ranks.
+    An edge is a sender, a receiver, a kind of traffic, its bytes and its messages, and the step of
+    training it belongs to, if the times of the plan have any. ``HOST`` is written as the number of
+    ranks.
     """
     moved = traffic(plan, algorithm)
+    by_step = [] if found is None else step_traffic(found, algorithm)
+    world = plan.world_size
     edges: list[tuple[int, ...]] = [
-        (world if src == HOST else src, world if dst == HOST else dst, number, size, messages)
-        for world in [plan.world_size]
-        for number, pairs in enumerate(moved.edges.values())
+        (world if src == HOST else src, world if dst == HOST else dst, number, size, messages, step)
+        for number, key in enumerate(moved.edges)
+        for step, pairs in _parted(key, moved, by_step)
         for (src, dst), (size, messages) in pairs.items()
     ]
     place = nodes(plan)
     if plan.world_size > DRAWN or len(edges) > EDGES:
         edges = _by_node(moved, place)
     for at, (name, kind) in enumerate(
-        [("src", "u32"), ("dst", "u32"), ("key", "u32"), ("bytes", "f64"), ("count", "f64")]
-    ):
+        [("src", "u32"), ("dst", "u32"), ("key", "u32"), ("bytes", "f64"), ("count", "f64"),
+         ("step", "u32")]
+    ):  # fmt: skip
         columns.put(f"edge.{name}", [edge[at] for edge in edges], kind)
     return {
         "algorithm": moved.algorithm,
@@ -54,6 +65,21 @@ def matrices(plan: Plan, columns: Columns, algorithm: str = "ring") -> dict[str,
     }
 
 
+Pairs = dict[tuple[int, int], tuple[int, int]]
+
+
+def _parted(key: Key, moved: Traffic, by_step: list[Traffic]) -> Iterator[tuple[int, Pairs]]:
+    """Yield what each step moves of one kind, and the rest: together they are the whole."""
+    rest = {pair: list(cell) for pair, cell in moved.edges[key].items()}
+    for number, step in enumerate(by_step):
+        pairs = step.edges.get(key, {})
+        for pair, (size, messages) in pairs.items():
+            rest[pair][0] -= size
+            rest[pair][1] -= messages
+        yield number, pairs
+    yield ABSENT, {pair: (size, count) for pair, (size, count) in rest.items() if size or count}
+
+
 def _by_node(moved: Traffic, place: dict[int, int | None]) -> list[tuple[int, ...]]:
     names = sorted(set(place.values()), key=lambda n: (n is None, n))
     row = {name: at for at, name in enumerate(names)}
@@ -64,7 +90,7 @@ def _by_node(moved: Traffic, place: dict[int, int | None]) -> list[tuple[int, ..
                 cell = cells.setdefault((row[place[src]], row[place[dst]], number), [0, 0])
                 cell[0] += size
                 cell[1] += messages
-    return [(*pair, *cell) for pair, cell in sorted(cells.items())]
+    return [(*pair, *cell, ABSENT) for pair, cell in sorted(cells.items())]
 
 
 def _views(moved: Traffic, plan: Plan) -> list[dict[str, Any]]:

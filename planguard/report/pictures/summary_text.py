@@ -26,7 +26,12 @@ _ABOVE = {"compute": 5, "collective": 4, "recv": 3, "send": 2, "copy": 1, "wait"
 
 
 def summary(
-    plan: Plan, *, algorithm: str = "ring", model: str | None = None, advice: Sequence[Finding] = ()
+    plan: Plan,
+    *,
+    algorithm: str = "ring",
+    model: str | None = None,
+    advice: Sequence[Finding] = (),
+    run: Schedule | None = None,
 ) -> str:
     """Return matrices, timeline and advice of a plan as text.
 
@@ -35,6 +40,7 @@ def summary(
         algorithm: How collectives are taken apart.
         model: Execution model of the timeline.
         advice: Findings of the PG6xx rules.
+        run: Measured times; modeled ones if None.
     """
     moved = traffic(plan, algorithm)
     parts = [f"{clean(plan.name or plan.file or 'plan')}: {plan.world_size} ranks\n"]
@@ -46,7 +52,7 @@ def summary(
     if len(set(nodes(plan).values())) > 1 or plan.world_size > LARGEST:
         parts.append(matrix_text(by_node(moved, plan)))
     parts += [f"note: {note}\n" for note in moved.notes]
-    found = schedule(plan, model)
+    found = run or schedule(plan, model)
     parts.append("\n".join(_timeline(found)) + "\n")
     parts.append("\n".join(_collectives(found)) + "\n")
     if advice:
@@ -57,7 +63,8 @@ def summary(
 def _timeline(found: Schedule) -> Iterator[str]:
     """Yield one line per rank: what fills most of each of its columns."""
     yield (
-        f"timeline: {found.makespan:,.4g} us, {found.basis}, model {found.model}"
+        f"timeline: {found.makespan:,.4g} us, {found.basis}"
+        + (f", model {found.model}" if found.basis == "modeled" else "")
         + ("" if found.complete else "; some ranks never end")
     )
     ranks = sorted({span.rank for span in found.spans})

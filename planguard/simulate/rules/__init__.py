@@ -70,13 +70,16 @@ PER_RULE = 5
 
 
 def advise(
-    plan: Plan, thresholds: Mapping[str, Mapping[str, float]] | None = None
+    plan: Plan,
+    thresholds: Mapping[str, Mapping[str, float]] | None = None,
+    run: Schedule | None = None,
 ) -> tuple[Finding, ...]:
     """Apply the rules to a plan.
 
     Args:
         plan: The plan.
         thresholds: By code and name, over ``DEFAULTS``.
+        run: Measured times of the plan; modeled ones, where the plan states some, if None.
 
     Returns:
         Findings by code, at most ``PER_RULE`` of each.
@@ -84,8 +87,9 @@ def advise(
     facts = Facts(plan)
     limits = {code: {**own, **(thresholds or {}).get(code, {})} for code, own in DEFAULTS.items()}
     found = [list(rule(facts, limits[code])) for code, rule in _STRUCTURE.items()]
-    if times.has_times(facts):
+    if run is None and times.has_times(facts):
         run = times.modeled(facts)
+    if run is not None:
         found += [list(rule(facts, run, limits[code])) for code, rule in _TIMES.items()]
     kept = [finding for findings in found for finding in _some(findings)]
     return tuple(sorted(kept, key=lambda finding: finding.code))

@@ -53,7 +53,7 @@ def slow_operator(facts: Facts, found: Schedule, limits: Limits) -> Iterator[Fin
                     "PG601",
                     f"{shown(name)} takes {_length(first):.4g} us on every rank, "
                     f"{_length(first) / statistics.median(times):.1f} times the median of its "
-                    "class (modeled)",
+                    f"class ({found.basis})",
                     ranks=tuple(sorted(ranks)),
                     primary=facts.plan.location(first.rank, first.action),
                 )
@@ -84,7 +84,7 @@ def stragglers(facts: Facts, found: Schedule, limits: Limits) -> Iterator[Findin
             yield make_finding(
                 "PG602",
                 f"rank {last.rank} comes {late:.4g} us after the others to a round that takes "
-                f"{cost:.4g} us (modeled)",
+                f"{cost:.4g} us ({found.basis})",
                 ranks=(last.rank,),
                 primary=facts.plan.location(last.rank, last.action),
             )
@@ -104,7 +104,7 @@ def collective_waits(facts: Facts, found: Schedule, limits: Limits) -> Iterator[
             yield make_finding(
                 "PG603",
                 f"members of a round wait {share:.0%} of their time in it, rank {early.rank} the "
-                "longest (modeled)",
+                f"longest ({found.basis})",
                 ranks=tuple(sorted(span.rank for span in spans)),
                 primary=facts.plan.location(early.rank, early.action),
             )
@@ -134,6 +134,6 @@ def stage_waits(facts: Facts, found: Schedule, limits: Limits) -> Iterator[Findi
             yield make_finding(
                 "PG604",
                 f"stage {stages[rank]} idles {idle:.0%} of the time, {bubble:.0%} is the bubble of "
-                f"{depth} stages and {count} microbatches (modeled)",
+                f"{depth} stages and {count} microbatches ({found.basis})",
                 ranks=(rank,),
             )
