@@ -40,7 +40,12 @@ void Lowerer::prepare() {
   if (worker()) code_end_.assign(longest, 0);
   if (parallel()) queues_.resize(c_.slot_rank.size());
   inited_.assign(c_.slot_rank.size(), 0);
-  out_.code.reserve(c_.op.size() + c_.op.size() / 16 + 64);
+  size_t words = c_.op.size() + c_.op.size() / 16 + 64;
+  out_.code.reserve(words);
+  if (options_.origins) {
+    out_.origin.reserve(words);
+    out_.why.reserve(words);
+  }
   bool blocks = rules_.lazy_init || c_.has_stream ||
                 (rules_.new_group == NewGroup::world && c_.has_new_group);
   bool has_init = false, has_exit = false;
@@ -54,7 +59,7 @@ void Lowerer::prepare() {
   host_lane_allowed_ = blocks && rules_.family != Family::host;
   chains_ = chains_ && !options_.origins && !options_.forced.size && !worker() && !has_exit_ &&
             !(rules_.poison_drops && c_.has_drop);
-  repeats_ = !options_.origins && !options_.forced.size && !rules_.pair_comm && !c_.has_new_group &&
+  repeats_ = !options_.forced.size && !rules_.pair_comm && !c_.has_new_group &&
              !c_.has_probe && !(rules_.poison_drops && c_.has_drop) && !c_.templates.empty();
   if (repeats_) recipes_.start();
   if (worker() || tracks_streams()) solid_.assign(longest, NONE);

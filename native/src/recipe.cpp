@@ -1,6 +1,7 @@
 #include "recipe.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace planguard {
 
@@ -137,6 +138,10 @@ bool Recipes::learn_words(Recipe& recipe, uint32_t rank) {
     recipe.word_add.push_back(lanes_.code[at] - static_cast<uint32_t>(first << 2));
   }
   if (!lanes_.lane_soft.empty()) recipe.soft = lanes_.lane_soft.back() - begin;
+  if (lanes_.origin.size() == lanes_.code.size()) {
+    recipe.origin.assign(lanes_.origin.begin() + static_cast<ptrdiff_t>(begin), lanes_.origin.end());
+    recipe.why.assign(lanes_.why.begin() + static_cast<ptrdiff_t>(begin), lanes_.why.end());
+  }
   return true;
 }
 
@@ -175,11 +180,17 @@ bool Recipes::emit(uint32_t rank, MeetCheck& check) {
     clean = clean && is_clean(use, local[ref]);
   }
   if (!clean) compare_members(recipe, rank, check);
+  for (uint32_t& base : base_) base <<= 2;
   size_t begin = lanes_.code.size(), count = recipe.word_ref.size();
   lanes_.code.resize(begin + count);
   uint32_t* code = lanes_.code.data() + begin;
   for (size_t word = 0; word < count; ++word)
-    code[word] = (base_[recipe.word_ref[word]] << 2) + recipe.word_add[word];
+    code[word] = base_[recipe.word_ref[word]] + recipe.word_add[word];
+  if (recipe.origin.size() != count || !count) return true;
+  lanes_.origin.resize(begin + count);
+  lanes_.why.resize(begin + count);
+  std::memcpy(lanes_.origin.data() + begin, recipe.origin.data(), count * sizeof(uint32_t));
+  std::memcpy(lanes_.why.data() + begin, recipe.why.data(), count);
   return true;
 }
 

@@ -16,6 +16,8 @@ struct Recipe {
   bool known = false, usable = false;
   std::vector<uint32_t> alias;  // per reference: the first that means the same numbers
   std::vector<uint32_t> word_ref, word_add;
+  std::vector<uint32_t> origin;  // of every word, where origins are kept
+  std::vector<uint8_t> why;
   std::vector<uint32_t> member_ref, member_at;  // per entry, for comparing members: ref and position
   uint64_t soft = 0;                            // relative to the first word
 };

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "planguard/lanes.h"
+#include "ready.h"
 
 namespace planguard {
 
@@ -15,21 +16,6 @@ struct Lane {
 
 struct Match {
   uint32_t need, waiter;  // first lane that waits, plus one
-};
-
-// Lanes that can go on. The last one woken runs first: what it touches is in the cache.
-class Ready {
- public:
-  Ready(uint32_t n, const std::vector<uint32_t>& order) : lanes_(n) {
-    for (uint32_t place = n; place-- > 0;) push(order.empty() ? place : order[place]);
-  }
-  bool empty() const { return !size_; }
-  void push(uint32_t lane) { lanes_[size_++] = lane; }
-  uint32_t pop() { return lanes_[--size_]; }
-
- private:
-  std::vector<uint32_t> lanes_;
-  size_t size_ = 0;
 };
 
 void wake(Match& match, Lane* lanes, Ready& ready) {

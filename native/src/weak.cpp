@@ -1,301 +1,326 @@
-// Weak orders over columns and lanes (docs/explanation/every-order.md, T1 and T3).
-#include "planguard/weak.h"
-
+// Weak orders over columns and lanes (docs/explanation/every-order.md, T3).
+//
+// Resolves, as far as it goes, what no order can hold up. A stand is resolved when every other
+// arrival of its match is; an arrival when every other stand of its bag and all bags before are.
+// A word outside a block is a bag alone, and there that is what `run` does: arrive, then wait.
+#include <deque>
 #include <vector>
+
+#include "planguard/weak.h"
+#include "ready.h"
 
 namespace planguard {
 
 namespace {
 
-constexpr uint32_t NOTHING = 0xFFFFFFFFu;
-constexpr uint8_t MEMBER_BIT = 64;
-constexpr uint8_t KIND_BITS = 63;
-constexpr uint8_t OPEN = 49, CLOSE = 50, LAST_MARKER = 59;
-
-bool is_marker(uint8_t kind) { return kind >= OPEN && kind <= LAST_MARKER; }
-
-// One rank: every communicator and channel may be used once per block.
-class RoundScan {
+class BagRun {
  public:
-  RoundScan(const Columns& columns, View<uint32_t> queue, View<uint8_t> in_block)
-      : columns_(columns), queue_(queue), in_block_(in_block) {
-    slots_.assign(columns.slot_rank.size(), 0);
-    uint32_t classes = 0;
-    for (size_t channel = 0; channel < queue.size; ++channel)
-      classes = queue[channel] + 1 > classes ? queue[channel] + 1 : classes;
-    channels_.assign(size_t(classes) * 2, 0);
-  }
-
-  OpenRounds run() {
-    for (uint32_t rank = 0; rank < columns_.world_size; ++rank) {
-      rank_ = rank;
-      begin_ = columns_.rank_off[rank];
-      block_ = NOTHING;
-      uint32_t count = static_cast<uint32_t>(columns_.rank_off[rank + 1] - begin_);
-      for (uint32_t entry = 0; entry < count; ++entry)
-        if (!step(entry)) return out_;
-    }
-    return out_;
-  }
-
- private:
-  bool fail(OpenStatus status) {
-    out_.status = status;
-    out_.mixed = false;
-    return false;
-  }
-
-  bool step(uint32_t entry) {
-    uint8_t op = columns_.op[begin_ + entry], kind = op & KIND_BITS;
-    bool member = op & MEMBER_BIT;
-    if (!member && is_marker(kind)) return marker(entry, kind);
-    if (block_ == NOTHING) return true;
-    if (!member) {
-      leaf_ = entry;
-      ++leaves_;
-      uint8_t what = in_block_[op];
-      waits_ |= what != static_cast<uint8_t>(InBlock::free);
-      refused_ |= what == static_cast<uint8_t>(InBlock::refused);
-      if (refers_inside(entry, kind)) return fail(OpenStatus::inapplicable);
-    }
-    return take(entry, kind);
-  }
-
-  bool marker(uint32_t entry, uint8_t kind) {
-    if (kind == OPEN && block_ == NOTHING) {
-      block_ = entry;
-      leaves_ = 0;
-      waits_ = refused_ = false;
-      return true;
-    }
-    if (kind != CLOSE || block_ == NOTHING) return fail(OpenStatus::inapplicable);
-    block_ = NOTHING;
-    if (leaves_ > 1 && refused_) return fail(OpenStatus::inapplicable);
-    out_.mixed |= leaves_ > 1 && waits_;
-    return true;
-  }
-
-  // A wait, or a computation, that comes after something of its own block.
-  bool refers_inside(uint32_t entry, uint8_t kind) const {
-    uint32_t arg = columns_.arg[begin_ + entry];
-    if (kind == WAIT) return arg >= block_;
-    if ((kind != WAIT_MANY && kind != COMPUTE) || arg == NOTHING) return false;
-    for (uint32_t at = arg + 1; at <= arg + columns_.aux[arg]; ++at)
-      if (columns_.aux[at] >= block_) return true;
-    return false;
-  }
-
-  bool take(uint32_t entry, uint8_t kind) {
-    uint32_t arg = columns_.arg[begin_ + entry];
-    uint32_t* stamp = nullptr;
-    if (kind >= SEND && kind <= PROBE)
-      stamp = &channels_[size_t(queue_[arg]) * 2 + (kind == RECV || kind == PROBE)];
-    else if (kind >= ALL_REDUCE && kind <= LAST_OPERATION)
-      stamp = &slots_[arg];
-    if (!stamp) return true;
-    if (*stamp > block_ + 1 && *stamp != leaf_ + 1) {
-      out_.rank = rank_;
-      out_.first = *stamp - 1;
-      out_.second = leaf_;
-      return fail(OpenStatus::swappable);
-    }
-    *stamp = leaf_ + 1;
-    return true;
-  }
-
-  const Columns& columns_;
-  View<uint32_t> queue_;
-  View<uint8_t> in_block_;
-  std::vector<uint32_t> slots_, channels_;  // last leaf that used it, plus one
-  OpenRounds out_;
-  uint64_t begin_ = 0;
-  uint32_t rank_ = 0, block_ = NOTHING, leaf_ = 0, leaves_ = 0;
-  bool waits_ = false, refused_ = false;
-};
-
-// Resolves, as far as it goes, what no order can hold up. A stand is resolved when every other
-// arrival of its match is; an arrival when every other stand of its bag and all bags before are.
-class Peel {
- public:
-  Peel(const Columns& columns, const Lanes& lanes) : columns_(columns), lanes_(lanes) {}
+  BagRun(const Columns& columns, const Lanes& lanes)
+      : columns_(columns), lanes_(lanes), code_(lanes.code.data()), origin_(lanes.origin.data()),
+        ready_(0, lanes.order) {}
 
   WeakOrders run() {
     WeakOrders out;
-    if (!build()) {
-      out.status = OpenStatus::inapplicable;
-      return out;
+    out.status = OpenStatus::inapplicable;
+    if (!start()) return out;
+    while (!ready_.empty()) {
+      uint32_t lane = ready_.pop();
+      advance(lane);
+      all_[lane].queued = false;
     }
-    // Nobody else is in the match of a group of one.
-    for (const Match& match : matches_)
-      if (match.late == 1 && lanes_.code[match.last] & AWAIT) pass(match.last);
-    for (uint32_t bag = 0; bag < bags_.size(); ++bag)
-      if (bags_[bag].first_of_lane) {
-        open(bag);
-        drain();
-      }
-    out.left = bags_.size() - passed_;
-    if (out.left) out.status = OpenStatus::stuck;
+    uint64_t left = 0;
+    for (Lane& lane : all_) left += bags_left(lane);
+    if (inapplicable_ || arrives_too_often()) return out;
+    out.left = left;
+    out.status = left ? OpenStatus::stuck : OpenStatus::fine;
     return out;
   }
 
  private:
-  struct Bag {
-    uint32_t words = 0;   // its first word
-    uint32_t stands = 0;  // not resolved
+  // Who waits at a match: a lane, or one stand of a bag of several (a node). The head of the list
+  // says whether there is any node in it, because nodes also ask when one arrival is missing.
+  static constexpr uint32_t NODE = 1u << 30, HAS_NODE = 1u << 31, PLACE = NODE - 1;
+
+  struct Lane {
+    uint32_t at, end;
+    uint32_t next;        // who waits at the same match after this one
+    uint32_t stands = 0;  // of the bag it is in, not resolved
     uint32_t last = 0;    // exclusive or of their words
-    bool first_of_lane = false, is_open = false;
+    const uint32_t* block = nullptr;  // per entry: the block of several it is in, or NONE
+    uint32_t arrived = NONE;          // the word of the bag that has arrived
+    bool in_bag = false, queued = true;
   };
   struct Match {
-    uint32_t late = 0, last = 0;  // arrivals not resolved, exclusive or of their words
-    uint32_t waits = NOTHING;     // first word that waits for it
+    uint32_t need, waiter;
+  };
+  struct Node {
+    uint32_t word, lane, next;
   };
 
-  bool build() {
-    size_t words = lanes_.code.size(), ranks = columns_.world_size;
-    if (lanes_.lane_rank.size() != ranks || words >= NOTHING) return false;
-    bag_of_.resize(words);
-    next_.resize(words);
-    done_.assign(words, 0);
+  bool start() {
+    uint32_t ranks = columns_.world_size;
+    if (lanes_.lane_rank.size() != ranks || ranks >= PLACE || lanes_.code.size() >= PLACE)
+      return false;
+    all_.resize(ranks);
+    blocks_of_template_.resize(columns_.templates.size());
+    for (uint32_t lane = 0; lane < ranks; ++lane) {
+      if (lanes_.lane_rank[lane] != lane || !is_in_order(lane)) return false;
+      all_[lane].at = static_cast<uint32_t>(lanes_.lane_off[lane]);
+      all_[lane].end = static_cast<uint32_t>(lanes_.lane_off[lane + 1]);
+      all_[lane].block = blocks_of(lane);
+    }
     matches_.resize(lanes_.need.size());
-    bags_.reserve(words + 1);
-    for (Match& match : matches_) match = Match();
-    for (uint32_t lane = 0; lane < ranks; ++lane)
-      if (lanes_.lane_rank[lane] != lane || !lane_words(lane)) return false;
     for (size_t match = 0; match < matches_.size(); ++match)
-      if (matches_[match].waits != NOTHING && matches_[match].late != lanes_.need[match]) return false;
+      matches_[match] = {lanes_.need[match], 0};
+    ready_ = Ready(ranks, lanes_.order);
     return true;
   }
 
-  // Put the words of a lane into bags: those of a block of several together, others alone.
-  bool lane_words(uint32_t lane) {
-    uint64_t begin = columns_.rank_off[lane], end = columns_.rank_off[lane + 1], at = begin;
-    uint32_t before = NOTHING, last_flags = 0;
-    uint32_t bag = NOTHING;  // of the block we are in
-    bool first = true, several = false;
-    for (uint64_t word = lanes_.lane_off[lane]; word < lanes_.lane_off[lane + 1]; ++word) {
-      uint32_t entry = lanes_.origin[word], flags = lanes_.code[word] & 3;
-      if (entry == NOTHING || begin + entry >= end) return false;
-      if (before != NOTHING && entry < before) return false;
-      for (; at < begin + entry; ++at) {
-        uint8_t kind = columns_.op[at] & KIND_BITS;
-        if (columns_.op[at] & MEMBER_BIT) continue;
-        if (kind == OPEN) several = has_several(at + 1, end), bag = NOTHING;
-        if (kind == CLOSE) several = false;
-      }
-      if (several && entry == before && (flags != last_flags || flags == 3)) return false;
-      if (!several || bag == NOTHING) {
-        bag = static_cast<uint32_t>(bags_.size());
-        bags_.push_back({static_cast<uint32_t>(word), 0, 0, first, false});
-        first = false;
-      }
-      put(static_cast<uint32_t>(word), bag, flags);
-      before = entry;
-      last_flags = flags;
+  // Whether the words of a lane come in the order of its entries.
+  bool is_in_order(uint32_t lane) const {
+    uint64_t begin = lanes_.lane_off[lane], end = lanes_.lane_off[lane + 1];
+    if (begin == end) return true;
+    uint32_t falls = 0;
+    for (uint64_t word = begin + 1; word < end; ++word) falls += origin_[word] < origin_[word - 1];
+    return !falls && origin_[end - 1] < columns_.rank_off[lane + 1] - columns_.rank_off[lane];
+  }
+
+  // --- blocks ------------------------------------------------------------------------------
+
+  // The block of several of every entry of a rank; none where the rank has no such block.
+  const uint32_t* blocks_of(uint32_t rank) {
+    uint32_t index = columns_.rank_template.empty() ? NONE : columns_.rank_template[rank];
+    if (index == NONE) {
+      blocks_.push_back(find_blocks(rank));
+      return blocks_.back().empty() ? nullptr : blocks_.back().data();
     }
-    return true;
+    Blocks& known = blocks_of_template_[index];
+    if (!known.found) known = {true, find_blocks(rank)};
+    return known.block.empty() ? nullptr : known.block.data();
+  }
+
+  std::vector<uint32_t> find_blocks(uint32_t rank) const {
+    uint64_t begin = columns_.rank_off[rank], end = columns_.rank_off[rank + 1];
+    std::vector<uint32_t> found;
+    uint32_t block = NONE;
+    for (uint64_t at = begin; at < end; ++at) {
+      uint8_t op = columns_.op[at], kind = op & KIND_MASK;
+      if (!(op & MEMBER)) {
+        if (kind == UNORDERED_BEGIN && has_several(at + 1, end)) {
+          block = static_cast<uint32_t>(at - begin);
+          if (found.empty()) found.assign(end - begin, NONE);
+          continue;  // the marker itself has no word
+        }
+        if (kind == UNORDERED_BEGIN || kind == UNORDERED_END) block = NONE;
+      }
+      if (block != NONE) found[at - begin] = block;
+    }
+    return found;
   }
 
   bool has_several(uint64_t at, uint64_t end) const {
     uint32_t leaves = 0;
     for (; at < end && leaves < 2; ++at) {
       uint8_t op = columns_.op[at];
-      if (op & MEMBER_BIT) continue;
-      if ((op & KIND_BITS) == CLOSE) break;
+      if (op & MEMBER) continue;
+      if ((op & KIND_MASK) == UNORDERED_END) break;
       ++leaves;
     }
     return leaves > 1;
   }
 
-  void put(uint32_t word, uint32_t bag, uint32_t flags) {
-    bag_of_[word] = bag;
-    Match& match = matches_[lanes_.code[word] >> 2];
-    if (flags & ARRIVE) {
-      ++match.late;
-      match.last ^= word;
-    }
-    if (flags & AWAIT) {
-      next_[word] = match.waits;
-      match.waits = word;
-      ++bags_[bag].stands;
-      bags_[bag].last ^= word;
-    }
+  uint32_t block_at(const Lane& lane, uint32_t word) const {
+    return lane.block ? lane.block[origin_[word]] : NONE;
   }
 
-  // --- resolving ---------------------------------------------------------------------------
-
-  uint32_t end_of(uint32_t bag) const {
-    return bag + 1 < bags_.size() ? bags_[bag + 1].words : static_cast<uint32_t>(bag_of_.size());
+  uint32_t bag_end(const Lane& lane) const {
+    uint32_t block = block_at(lane, lane.at), word = lane.at + 1;
+    while (word < lane.end && block_at(lane, word) == block) ++word;
+    return word;
   }
 
-  void open(uint32_t bag) {
-    for (;; ++bag) {
-      bags_[bag].is_open = true;
-      if (!look(bag)) return;
-      if (bag + 1 == bags_.size() || bags_[bag + 1].first_of_lane) return;
+  // An action that stands between two matches, or at two, is not one of a bag.
+  bool reads(uint32_t begin, uint32_t end) const {
+    for (uint32_t word = begin + 1; word < end; ++word) {
+      uint32_t flags = code_[word] & 3;
+      if (origin_[word] == origin_[word - 1] &&
+          (flags != (code_[word - 1] & 3) || flags == (ARRIVE | AWAIT)))
+        return false;
     }
-  }
-
-  // Whether a bag is passed; what it resolves goes on the stack.
-  bool look(uint32_t bag) {
-    Bag& one = bags_[bag];
-    if (one.stands > 1) return false;
-    if (one.stands == 1) {
-      arrive(one.last);
-      return false;
-    }
-    ++passed_;
-    for (uint32_t word = one.words, end = end_of(bag); word < end; ++word) arrive(word);
     return true;
   }
 
-  void arrive(uint32_t word) {
-    if (!(lanes_.code[word] & ARRIVE) || done_[word] & ARRIVE) return;
-    done_[word] |= ARRIVE;
-    stack_.push_back(word);
-  }
+  // --- one lane ----------------------------------------------------------------------------
 
-  void drain() {
-    while (!stack_.empty()) {
-      uint32_t word = stack_.back();
-      stack_.pop_back();
-      Match& match = matches_[lanes_.code[word] >> 2];
-      match.last ^= word;
-      --match.late;
-      if (match.late == 1 && lanes_.code[match.last] & AWAIT) pass(match.last);
-      if (match.late == 0)
-        for (uint32_t other = match.waits; other != NOTHING; other = next_[other]) pass(other);
+  void advance(uint32_t self) {
+    Lane& lane = all_[self];
+    if (lane.in_bag && !look(self)) return;
+    while (lane.at < lane.end) {
+      if (block_at(lane, lane.at) != NONE) {
+        open(self);
+        if (!look(self)) return;
+        continue;
+      }
+      uint32_t word = code_[lane.at];
+      Match& match = matches_[word >> 2];
+      if (word & ARRIVE) arrive(match);
+      if (match.need && word & AWAIT) {
+        lane.next = match.waiter;
+        match.waiter = (self + 1) | (match.waiter & HAS_NODE);
+        return;
+      }
+      ++lane.at;
     }
   }
 
-  void pass(uint32_t word) {
-    if (done_[word] & AWAIT) return;
-    done_[word] |= AWAIT;
-    uint32_t bag = bag_of_[word];
-    Bag& one = bags_[bag];
-    --one.stands;
-    one.last ^= word;
-    if (!one.is_open || !look(bag)) return;
-    if (bag + 1 < bags_.size() && !bags_[bag + 1].first_of_lane) open(bag + 1);
+  void open(uint32_t self) {
+    Lane& lane = all_[self];
+    uint32_t end = bag_end(lane);
+    inapplicable_ |= !reads(lane.at, end);
+    lane.in_bag = true;
+    lane.arrived = NONE;
+    lane.stands = lane.last = 0;
+    for (uint32_t at = lane.at; at < end; ++at) {
+      uint32_t word = code_[at];
+      Match& match = matches_[word >> 2];
+      if (!(word & AWAIT) || match.need <= (word & ARRIVE)) continue;
+      ++lane.stands;
+      lane.last ^= at;
+      uint32_t node = take_node();
+      nodes_[node] = {at, self, match.waiter & ~HAS_NODE};
+      match.waiter = (node + 1) | NODE | HAS_NODE;
+    }
   }
+
+  // Whether the bag of a lane is passed.
+  bool look(uint32_t self) {
+    Lane& lane = all_[self];
+    if (lane.stands > 1) return false;
+    if (lane.stands == 1 && lane.arrived == NONE) {
+      lane.arrived = lane.last;
+      uint32_t word = code_[lane.last];
+      if (word & ARRIVE) arrive(matches_[word >> 2]);
+    }
+    if (lane.stands) return false;
+    lane.in_bag = false;
+    uint32_t end = bag_end(lane);
+    for (uint32_t at = lane.at; at < end; ++at)
+      if (code_[at] & ARRIVE && at != lane.arrived) arrive(matches_[code_[at] >> 2]);
+    lane.at = end;
+    return true;
+  }
+
+  // --- matches -----------------------------------------------------------------------------
+
+  void arrive(Match& match) {
+    uint32_t need = --match.need;
+    if (need > 1 || !match.waiter) return;
+    if (need == 0) wake_all(match);
+    else if (match.waiter & HAS_NODE) wake_last(match);
+  }
+
+  void wake_all(Match& match) {
+    uint32_t waiter = match.waiter & ~HAS_NODE;
+    match.waiter = 0;
+    while (waiter) {
+      uint32_t place = (waiter & PLACE) - 1;
+      if (waiter & NODE) {
+        waiter = nodes_[place].next;
+        resolve(place);
+        continue;
+      }
+      Lane& lane = all_[place];
+      ++lane.at;  // it has arrived already at the word it stands at
+      waiter = lane.next & ~HAS_NODE;
+      lane.queued = true;
+      ready_.push(place);
+    }
+  }
+
+  // One arrival is missing: if it is that of a stand, nobody else holds that stand up.
+  void wake_last(Match& match) {
+    uint32_t before = 0, waiter = match.waiter & ~HAS_NODE;
+    while (waiter) {
+      uint32_t place = (waiter & PLACE) - 1;
+      uint32_t next = waiter & NODE ? nodes_[place].next : all_[place].next & ~HAS_NODE;
+      if (waiter & NODE && code_[nodes_[place].word] & ARRIVE &&
+          all_[nodes_[place].lane].arrived != nodes_[place].word) {
+        if (!before) match.waiter = next ? next | HAS_NODE : 0;
+        else if (before & NODE) nodes_[(before & PLACE) - 1].next = next;
+        else all_[(before & PLACE) - 1].next = next;
+        return resolve(place);
+      }
+      before = waiter;
+      waiter = next;
+    }
+  }
+
+  void resolve(uint32_t place) {
+    Node node = nodes_[place];
+    free_.push_back(place);
+    Lane& lane = all_[node.lane];
+    --lane.stands;
+    lane.last ^= node.word;
+    if (lane.stands > 1 || lane.queued) return;
+    lane.queued = true;
+    ready_.push(node.lane);
+  }
+
+  uint32_t take_node() {
+    if (free_.empty()) {
+      nodes_.emplace_back();
+      return static_cast<uint32_t>(nodes_.size() - 1);
+    }
+    uint32_t place = free_.back();
+    free_.pop_back();
+    return place;
+  }
+
+  // --- what is left ------------------------------------------------------------------------
+
+  // Bags that may never be passed. What they would arrive at is counted, to see what no plan has.
+  uint64_t bags_left(Lane& lane) {
+    uint64_t left = 0;
+    uint32_t stands_at = lane.in_bag ? lane.arrived : lane.at;
+    while (lane.at < lane.end) {
+      uint32_t end = block_at(lane, lane.at) == NONE ? lane.at + 1 : bag_end(lane);
+      if (end > lane.at + 1) inapplicable_ |= !reads(lane.at, end);
+      for (; lane.at < end; ++lane.at)
+        if (code_[lane.at] & ARRIVE && lane.at != stands_at) --matches_[code_[lane.at] >> 2].need;
+      ++left;
+    }
+    return left;
+  }
+
+  bool arrives_too_often() const {
+    bool often = false;
+    for (size_t match = 0; match < matches_.size(); ++match)
+      often |= matches_[match].need > lanes_.need[match];
+    return often;
+  }
+
+  struct Blocks {
+    bool found = false;
+    std::vector<uint32_t> block;
+  };
 
   const Columns& columns_;
   const Lanes& lanes_;
-  Big<uint32_t> bag_of_, next_;
-  std::vector<uint8_t> done_;
+  const uint32_t *code_, *origin_;
+  Ready ready_;
+  std::vector<Lane> all_;
   Big<Match> matches_;
-  std::vector<Bag> bags_;
-  std::vector<uint32_t> stack_;
-  uint64_t passed_ = 0;
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> free_;
+  std::vector<Blocks> blocks_of_template_;
+  std::deque<std::vector<uint32_t>> blocks_;
+  bool inapplicable_ = false;
 };
 
 }  // namespace
 
-OpenRounds open_rounds(const Columns& columns, View<uint32_t> queue, View<uint8_t> in_block) {
-  return RoundScan(columns, queue, in_block).run();
-}
-
 WeakOrders weak_orders(const Columns& columns, const Lanes& lanes) {
-  return Peel(columns, lanes).run();
+  return BagRun(columns, lanes).run();
 }
 
 }  // namespace planguard

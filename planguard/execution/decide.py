@@ -80,9 +80,9 @@ class Decider:
             implementation=self.implementation,
         )
 
-    def decide(self) -> Decision:
-        """Return the decision."""
-        first = self.run(strict(self.model))
+    def decide(self, *, origins: bool = False) -> Decision:
+        """Return the decision; with ``origins`` for what reads the lanes of a safe one."""
+        first = self.run(strict(self.model), origins=origins)
         suspects = candidates(first)
         if first.completes and not suspects:
             return Decision(Outcome.SAFE, first, runs=self.runs)

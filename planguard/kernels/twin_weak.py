@@ -147,6 +147,7 @@ class _Peel:
         self.bag_of: list[int] = []
         self.late: dict[int, set[int]] = {}
         self.waits: dict[int, list[int]] = {}
+        self.formed: set[int] = set()
         self.arrived: set[int] = set()
         self.todo: list[int] = []
         self.passed = 0
@@ -157,10 +158,13 @@ class _Peel:
         if list(self.lanes.lane_rank) != ranks or not all(map(self._lane, ranks)):
             return WeakOrders(INAPPLICABLE)
         need = self.lanes.need
-        if any(len(self.late.get(match, ())) != need[match] for match in self.waits):
+        if any(len(late) > need[match] for match, late in self.late.items()):
             return WeakOrders(INAPPLICABLE)
-        for late in self.late.values():
+        # A match that somebody never arrives at is never complete.
+        self.formed = {match for match, late in self.late.items() if len(late) == need[match]}
+        for match in self.formed:
             # Nobody else is in the match of a group of one.
+            late = self.late[match]
             if len(late) == 1 and self.lanes.code[min(late)] & AWAIT:
                 self._pass(min(late))
         for number, bag in enumerate(self.bags):
@@ -242,6 +246,8 @@ class _Peel:
             match = self.lanes.code[word] >> 2
             late = self.late[match]
             late.discard(word)
+            if match not in self.formed:
+                continue
             if len(late) == 1:
                 (last,) = late
                 if self.lanes.code[last] & AWAIT:

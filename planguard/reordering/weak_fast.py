@@ -13,7 +13,7 @@ from planguard import kernels
 from planguard.execution.decide import Decider
 from planguard.plan.actions import ASYNC, Kind
 from planguard.reordering.explorer import Explored, Ordered
-from planguard.semantics.model import ExecutionModel, Family, strict
+from planguard.semantics.model import ExecutionModel, Family
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -62,14 +62,13 @@ def decide_bags(
     if rounds.status != FINE:
         return None
     decider = Decider(plan, columns, model, options, implementation=implementation)
-    decision = decider.decide()
+    decision = decider.decide(origins=rounds.mixed)
     if decision.outcome is not Outcome.SAFE:
         return None
     route = "any-order"
     if rounds.mixed:
         route = "weak-order"
-        run = decider.run(strict(model), origins=True)
-        if chosen.weak_orders(columns, run.lanes).status != FINE:
+        if chosen.weak_orders(columns, decision.execution.lanes).status != FINE:
             return None
     offsets = columns.rank_off
     same = tuple(range(offsets[rank + 1] - offsets[rank]) for rank in range(plan.world_size))
@@ -80,9 +79,12 @@ def decide_bags(
 
 def _queues(columns: Any, model: ExecutionModel) -> array[int]:
     """Return the queue of every channel: without tags, channels of one pair are one queue."""
+    tags = columns.chan_tag
+    # Channels differ in their group, their ends or their tag.
+    if model.use_tags or len(set(tags)) < 2:
+        return array("I", range(len(tags)))
     found: dict[tuple[int, ...], int] = {}
-    tags = columns.chan_tag if model.use_tags else bytes(len(columns.chan_src))
-    rows = zip(columns.chan_ginst, columns.chan_src, columns.chan_dst, tags, strict=True)
+    rows = zip(columns.chan_ginst, columns.chan_src, columns.chan_dst, strict=True)
     return array("I", (found.setdefault(row, len(found)) for row in rows))
 
 

@@ -54,20 +54,64 @@ def bagged(seed):
     }
 
 
+def bagged_mesh(seed):
+    """The same on a mesh: ranks share programs, and groups of one member may coincide."""
+    rng = random.Random(seed)
+    mesh = [["x", rng.choice([1, 2, 3])], ["y", rng.choice([1, 2])], ["z", 2]]
+    world = mesh[0][1] * mesh[1][1] * mesh[2][1]
+    groups = {"gx": ["x"], "gy": ["y"], "gz": ["z"], "gxz": ["x", "z"]}
+    programs = [[] for _ in range(mesh[0][1])]
+    for step in range(rng.randint(1, 3)):
+        blocks = [[] for _ in programs]
+        for name in rng.sample(sorted(groups), rng.randint(1, 3)):
+            for program in blocks:
+                call = {"op": "all_reduce", "group": name, "bytes": 4}
+                if rng.random() < 0.3:
+                    call |= {"async": True, "work": f"{name}.{step}"}
+                program.append(call)
+        for index, (program, block) in enumerate(zip(programs, blocks, strict=True)):
+            if index and rng.random() < 0.5:
+                block.append({"op": "recv", "peer": {"x": -1}, "group": "gx", "bytes": 4})
+            if index + 1 < len(programs) and rng.random() < 0.6:
+                send = {
+                    "op": "isend",
+                    "peer": {"x": 1},
+                    "group": "gx",
+                    "bytes": 4,
+                    "work": f"s{step}",
+                }
+                program.append(send)
+            if rng.random() < 0.1:
+                block.append(block[0] | {"work": "again"} if "work" in block[0] else block[0])
+            rng.shuffle(block)
+            program.extend(block if rng.random() < 0.3 else [{"op": "unordered", "body": block}])
+            waits = [call["work"] for call in block if "work" in call and rng.random() < 0.8]
+            program.extend({"op": "wait", "work": work} for work in dict.fromkeys(waits))
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": world,
+        "mesh": {"dims": mesh},
+        "groups": {name: {"mesh_dims": dims} for name, dims in groups.items()},
+        "templates": {f"t{index}": program for index, program in enumerate(programs)},
+        "ranks": {f"x={index}": {"template": f"t{index}"} for index in range(len(programs))},
+    }
+
+
 def fields(found):
     """The attributes of a result, by name."""
     names = [n for n in ("status", "rank", "first", "second", "mixed", "left") if hasattr(found, n)]
     return {name: getattr(found, name) for name in names}
 
 
+@pytest.mark.parametrize("make", [bagged, bagged_mesh])
 @pytest.mark.parametrize("first", range(0, 60, 30))
-def test_native_and_python_kernels_of_open_orders_agree(first):
+def test_native_and_python_kernels_of_open_orders_agree(first, make):
     """Both implementations give the same answers on columns and lanes of random bags."""
     pytest.importorskip("planguard._native", reason="the native kernels were not built")
     native, python = kernels.use("native"), kernels.use("python")
     seen = set()
     for seed in range(first, first + 30):
-        plan = planguard.load(bagged(seed))
+        plan = planguard.load(make(seed))
         for name in MODELS:
             model = find_model(name)
             found = []
@@ -79,16 +123,20 @@ def test_native_and_python_kernels_of_open_orders_agree(first):
                 found.append((fields(rounds), fields(weak)))
             assert found[0] == found[1], (seed, name)
             seen.add((found[0][0]["status"], found[0][1]["status"]))
-    assert len(seen) > 3
+    # Two calls that may swap and nothing stuck is rare where every column of a mesh does the same.
+    assert len(seen) > (3 if make is bagged else 2)
 
 
+@pytest.mark.parametrize("make", [bagged, bagged_mesh])
 @pytest.mark.parametrize("first", range(0, 40, 20))
-def test_columns_and_graph_give_the_same_answer(first):
+def test_columns_and_graph_give_the_same_answer(first, make):
     """Bags decided on their columns are SAFE exactly where the may-wait graph has no cycle."""
     counts = {True: 0, False: 0}
     for seed in range(first, first + 20):
-        plan = planguard.load(bagged(seed))
+        plan = planguard.load(make(seed))
         columns = expand(plan)
+        if not columns.has_markers:
+            continue
         for name in MODELS:
             model, options = find_model(name), CheckOptions(model=name)
             quick = decide_bags(plan, columns, model, options, least=0)
