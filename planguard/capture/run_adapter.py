@@ -37,7 +37,7 @@ class RunAdapter:
         Args:
             obj: The folder.
             builder: Not used: the plan is built the way the precheck builds it.
-            options: ``name`` and ``model``.
+            options: ``name``, ``model`` and ``order`` (see ``plan_of_run``).
 
         Raises:
             PlanError: A log is damaged.
@@ -45,8 +45,8 @@ class RunAdapter:
         """
         from planguard.capture.run_reading import plan_of_run
 
-        if unknown := set(options) - {"name", "model"}:
-            raise UsageError(f"no option {min(unknown)!r}", hint="name, model")
+        if unknown := set(options) - {"name", "model", "order"}:
+            raise UsageError(f"no option {min(unknown)!r}", hint="name, model, order")
         if not isinstance(obj, str | Path):
             raise UsageError("the dryrun adapter reads a folder of logs")
         return plan_of_run(obj, **options)

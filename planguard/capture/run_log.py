@@ -21,7 +21,9 @@ from typing import Any
 from planguard.errors import PlanError, UsageError
 
 MAGIC = b"PGRUN\0\0\0"
-VERSION = 1
+VERSION = 2
+VERSIONS = (1, 2)
+"""Version 2 added threads, operators and backward passes."""
 SUFFIX = ".pgrun"
 HEADER_BYTES = 4096
 FIRST_BYTES = 1 << 20
@@ -29,7 +31,7 @@ MOST_BYTES = 1 << 28
 """Bytes to which a log grows; what comes later is counted as dropped."""
 COMMITTED = 0x80000000
 HEADER = struct.Struct("<8sIIQQQQQiiI")
-SMALL = struct.Struct("<IBxxxIIQ")
+SMALL = struct.Struct("<IBBxxIIQ")
 CALL = struct.Struct("<IBBBBIIiiIIIIQQ")
 STRING = struct.Struct("<IBxxxII")
 
@@ -45,6 +47,8 @@ DTYPES = ("", "f64", "f32", "f16", "bf16", "f8", "i64", "i32", "i16", "i8", "u8"
 REDUCE_OPS = ("", "sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
 BACKEND_NOTE = "backend"
 """Kind of the note that names the backend of the default group."""
+MOST_THREADS = 255
+"""Threads that are told apart; the rest share the last number."""
 NOBODY = -1
 ANYBODY = -2
 
@@ -62,6 +66,9 @@ class Kind(IntEnum):
     CREATED = 8
     NOTE = 9
     WITNESS = 10
+    PLACE = 11
+    PASS = 12
+    THREAD = 13
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Entry:
         stack: Number of the string that holds the call stack, 0 without one.
         time: Nanoseconds of the monotonic clock.
         fields: Of a call: operation, group, sizes, peer, as in plan files.
-        thread: Native id of the calling thread, of a call.
+        thread: Number of the calling thread in this log, from 1; 0 where it is not recorded.
         batch: Number of the launch, of a call; 0 outside of one.
     """
 
@@ -145,6 +152,7 @@ class RunLogWriter:
         self._most = max(most_bytes, 2 * HEADER_BYTES)
         self._lock = threading.Lock()
         self._strings: dict[str, int] = {}
+        self._threads: dict[int, int] = {}
         self._dropped = 0
         self._at = HEADER_BYTES
         self._flags = STUB if stub else 0
@@ -182,13 +190,26 @@ class RunLogWriter:
                 self._commit(at, length)
         return number
 
-    def small(self, kind: Kind, argument: int, stack: int = 0) -> None:
-        """Write a record without call fields."""
+    def small(self, kind: Kind, argument: int, stack: int = 0, thread: int = 0) -> None:
+        """Write a record without call fields; ``thread`` is the native id of another thread."""
+        number = self._thread(thread or threading.get_native_id())
         with self._lock:
-            if self._has(SMALL.size):
-                at = self._at
-                SMALL.pack_into(self._map, at, 0, kind, argument, stack, time.monotonic_ns())
-                self._commit(at, SMALL.size)
+            self._small(kind, number, argument, stack)
+
+    def _small(self, kind: Kind, thread: int, argument: int, stack: int) -> None:
+        if self._has(SMALL.size):
+            at = self._at
+            SMALL.pack_into(self._map, at, 0, kind, thread, argument, stack, time.monotonic_ns())
+            self._commit(at, SMALL.size)
+
+    def _thread(self, native: int) -> int:
+        """Return the number of a thread; one that is new gets a record with its native id."""
+        number = self._threads.get(native)
+        if number is None:
+            with self._lock:
+                number = self._threads.setdefault(native, min(len(self._threads) + 1, MOST_THREADS))
+                self._small(Kind.THREAD, number, native & 0xFFFFFFFF, 0)
+        return number
 
     def call(
         self,
@@ -200,8 +221,11 @@ class RunLogWriter:
         stack: int,
         batch: int,
         fields: dict[str, Any],
+        thread: int = 0,
     ) -> None:
-        """Write a call."""
+        """Write a call; ``thread`` is the native id of the thread that it stands for."""
+        native = thread or threading.get_native_id()
+        self._thread(native)
         peer = fields.get("peer", fields.get("root", NOBODY))
         dtype = fields.get("dtype", "")
         rest = {name: fields[name] for name in _RARE if name in fields}
@@ -214,7 +238,7 @@ class RunLogWriter:
                 self._map, at, 0, kind, OPS.index(op), DTYPES.index(dtype),
                 REDUCE_OPS.index(fields.get("reduce_op", "")), work, group,
                 ANYBODY if peer == "any" else peer, fields.get("tag", 0), stack,
-                threading.get_native_id() & 0xFFFFFFFF, batch, extra,
+                native & 0xFFFFFFFF, batch, extra,
                 fields.get("count", fields.get("bytes", 0)), time.monotonic_ns(),
             )  # fmt: skip
             self._commit(at, CALL.size)
@@ -273,7 +297,7 @@ def read_run_log(path: str | Path) -> RunLog:
         hint = "planguard dryrun writes rankR-PID.pgrun"
         raise PlanError("not a log of a recorded run", file=str(file), path="0", hint=hint)
     _, version, header, _, dropped, pid, _, _, rank, world, flags = HEADER.unpack_from(data)
-    if version != VERSION or header != HEADER_BYTES:
+    if version not in VERSIONS or header != HEADER_BYTES:
         hint = "read it with the version of planguard that wrote it"
         raise PlanError("unknown version", file=str(file), path="8", value=version, hint=hint)
     if world < 1 or not 0 <= rank < world:
@@ -293,6 +317,7 @@ def read_run_log(path: str | Path) -> RunLog:
 def _entries(data: bytes, strings: dict[int, Any]) -> tuple[tuple[Entry, ...], int]:
     """Return the committed records, and where they end."""
     found: list[Entry] = []
+    threads: dict[int, int] = {}
     at = HEADER_BYTES
     while at + 4 <= len(data):
         (word,) = struct.unpack_from("<I", data, at)
@@ -307,15 +332,20 @@ def _entries(data: bytes, strings: dict[int, Any]) -> tuple[tuple[Entry, ...], i
             begin = at + STRING.size
             strings[number] = json.loads(data[begin : begin + size])
         elif kind in (Kind.CALL, Kind.WITNESS):
-            found.append(_call(kind, CALL.unpack_from(data, at), strings))
+            found.append(_call(kind, CALL.unpack_from(data, at), strings, threads))
         else:
-            _, _, argument, stack, stamp = SMALL.unpack_from(data, at)
-            found.append(Entry(kind, argument, stack, stamp))
+            _, _, thread, argument, stack, stamp = SMALL.unpack_from(data, at)
+            if kind is Kind.THREAD:
+                threads[argument] = thread
+            else:
+                found.append(Entry(kind, argument, stack, stamp, None, thread))
         at += length
     return tuple(found), at
 
 
-def _call(kind: Kind, row: tuple[int, ...], strings: dict[int, Any]) -> Entry:
+def _call(
+    kind: Kind, row: tuple[int, ...], strings: dict[int, Any], threads: dict[int, int]
+) -> Entry:
     _, _, op, dtype, reduce_op, work, group, peer, tag, stack, thread, batch, extra, size, at = row
     fields: dict[str, Any] = {"op": OPS[op], "group": strings[group]}
     name = OPS[op]
@@ -330,4 +360,4 @@ def _call(kind: Kind, row: tuple[int, ...], strings: dict[int, Any]) -> Entry:
         fields |= {"count": size, "dtype": DTYPES[dtype]}
     elif name != "barrier" and "ops" not in rest:
         fields["bytes"] = size
-    return Entry(kind, work, stack, at, fields | rest, thread, batch)
+    return Entry(kind, work, stack, at, fields | rest, threads.get(thread, 0), batch)

@@ -11,9 +11,11 @@ import msgspec
 
 from planguard.capture.logs import RankLog, build_plan
 from planguard.capture.recorder import Issued, Recorder
+from planguard.capture.run_gaps import gaps_of
 from planguard.capture.run_log import BACKEND_NOTE, SUFFIX, Kind, RunLog, read_run_log
+from planguard.capture.run_orders import Marks, open_orders
 from planguard.errors import PlanError, UsageError
-from planguard.recording import Gap, Observed, Progress, RankRecord, RecordedGroup, Recording
+from planguard.recording import Observed, Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.compare import PROLOGUE
 from planguard.recording.planned import call_of
 from planguard.verdict import Source
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from planguard.recording import Call
 
 INCOMPLETE = "incomplete-log"
+READY, RECORDED = "ready", "recorded"
 MODELS = {"gloo": "gloo", "nccl": "nccl"}
 """Execution model of a run by the backend it ran on."""
 
@@ -38,8 +41,11 @@ class ReadRank:
         actions: Actions as fields of the plan format, waits folded into blocking calls.
         stacks: Call stack of every action, innermost frame first.
         groups: Ranks of every group by key.
-        done: Handles that somebody was seen to have waited for.
+        times: When every action and every member of a launch was issued, and when it was seen to
+            be done or None, nanoseconds, by the identity of its dictionary.
         backend: Backend of the default group.
+        marks: Operators, backward passes and threads.
+        done: Handles that somebody was seen to have waited for.
         notes: Ledger entries.
     """
 
@@ -48,8 +54,10 @@ class ReadRank:
     stacks: dict[int, tuple[Source, ...]]
     groups: dict[str, list[int]]
     backend: str | None = None
+    marks: Marks = field(default_factory=Marks)
     done: set[str] = field(default_factory=set)
     notes: list[tuple[str, str, str]] = field(default_factory=list)
+    times: dict[int, list[int | None]] = field(default_factory=dict)
 
 
 def run_logs(path: str | Path) -> list[Path]:
@@ -98,13 +106,32 @@ class _Replay(Recorder):
     def __init__(self, rank: int) -> None:
         super().__init__(rank)
         self.stacks: dict[int, tuple[Source, ...]] = {}
+        self.marks = Marks()
+        self.times: dict[int, list[int | None]] = {}
+        self.now = 0
 
     def _append(self, action: dict[str, Any]) -> None:
         site = next((frame for frame in self.place if not _is_marker(frame)), None)
         if site is not None:
             action["src"] = [site.file, site.line or 0, site.function or ""]
         self.stacks[id(action)] = self.place
+        self.times.setdefault(id(action), [self.now, None])
+        self.marks.appended(action)
         self.actions.append(action)
+
+    def ended(self, issued: Issued) -> None:
+        """Remember when somebody saw that a communication was done."""
+        action = (issued.batch or issued).action
+        self.times[id(action)][1] = self.now
+        if self.actions[-1]["op"] == "wait":
+            self.times[id(self.actions[-1])][1] = self.now
+
+    def end_backward(self) -> None:
+        """Take what C++ waited for as done by the end of the backward pass."""
+        for issued in self._unseen:
+            if not issued.waited:
+                self.ended(issued)
+        super().end_backward()
 
 
 def _is_marker(frame: Source) -> bool:
@@ -118,6 +145,9 @@ def _read_rank(log: RunLog) -> ReadRank:
     stacks = {number: _stack(rows) for number, rows in log.strings.items() if _is_stack(rows)}
     batch = 0
     for entry in log.entries:
+        if replay.marks.take(entry, log.strings):
+            continue
+        replay.now = entry.time
         replay.place = stacks.get(entry.stack, ())
         if entry.kind is Kind.CALL and entry.fields is not None:
             batch = _change_batch(replay, batch, entry.batch)
@@ -125,8 +155,12 @@ def _read_rank(log: RunLog) -> ReadRank:
             group = entry.fields["group"]
             replay.groups.setdefault(group, _members(group))
             _check(log, fields, replay.groups[group])
-            issued[entry.argument] = replay.issue(entry.fields["op"], group, fields)
+            one = issued[entry.argument] = replay.issue(entry.fields["op"], group, fields)
+            replay.times.setdefault(id(one.action), [entry.time, None])
+            replay.marks.issued(entry.argument, one.action)
             continue
+        if entry.kind is Kind.WITNESS:
+            continue  # the other account; it stands between the calls of a launch
         batch = _change_batch(replay, batch, 0)
         if entry.kind is Kind.NOTE:
             replay.note(*log.strings[entry.argument])
@@ -141,7 +175,10 @@ def _read_rank(log: RunLog) -> ReadRank:
     _change_batch(replay, batch, 0)
     backend = next((text for kind, text, _ in replay.notes if kind == BACKEND_NOTE), None)
     notes = [note for note in replay.notes if note[0] != BACKEND_NOTE]
-    return ReadRank(log, replay.actions, replay.stacks, replay.groups, backend, done, notes)
+    return ReadRank(
+        log, replay.actions, replay.stacks, replay.groups, backend, replay.marks, done, notes,
+        replay.times,
+    )  # fmt: skip
 
 
 def _settle(replay: _Replay, kind: Kind, issued: Issued, done: set[str]) -> None:
@@ -150,6 +187,7 @@ def _settle(replay: _Replay, kind: Kind, issued: Issued, done: set[str]) -> None
         replay.wait(issued)
     elif kind is Kind.DONE:
         done.add((issued.batch or issued).work)
+        replay.ended(issued)
     elif kind is Kind.UNSEEN:
         replay.wait_unseen(issued)
     elif kind is Kind.DROP:
@@ -199,46 +237,31 @@ def _stack(rows: list[list[Any]]) -> tuple[Source, ...]:
     return own + marks
 
 
-# --- what is missing -----------------------------------------------------------------------------
-
-
-def gaps_of(ranks: list[ReadRank]) -> list[Gap]:
-    """Return what the logs of a run do not hold."""
-    world = ranks[0].log.world_size
-    found = []
-    missing = tuple(sorted(set(range(world)) - {one.log.rank for one in ranks}))
-    if missing:
-        named = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        message = f"no log of {len(missing)} of {world} ranks ({named})"
-        found.append(Gap("missing-rank", message, "PG911", missing, len(missing)))
-    for one in ranks:
-        rank, log = one.log.rank, one.log
-        lost = log.dropped + log.torn
-        if log.dropped or log.torn:
-            message = f"{lost:,} records of rank {rank} did not fit: its log is INCOMPLETE"
-            if not log.dropped:
-                message = f"the last record of rank {rank} was not finished: its log is INCOMPLETE"
-            found.append(Gap("unrecorded-calls", message, "PG912", (rank,), lost))
-        if log.has_failed or not log.has_ended:
-            how = "by an exception" if log.has_failed else "without coming to its end"
-            message = f"rank {rank} ended {how}: its log is INCOMPLETE"
-            found.append(Gap("unrecorded-calls", message, "PG912", (rank,)))
-    return found
-
-
 # --- the plan and the recording ------------------------------------------------------------------
 
 
-def plan_of_run(path: str | Path, *, name: str | None = None, model: str | None = None) -> Plan:
+def plan_of_run(
+    path: str | Path, *, name: str | None = None, model: str | None = None, order: str = READY
+) -> Plan:
     """Return the plan that the ranks of a run were seen following.
 
     What is missing goes into the ledger, so that an incomplete recording is never decided.
 
+    Args:
+        path: Folder of the logs.
+        name: Name of the plan; that of the folder if None.
+        model: Execution model; that of the backend it ran on if None.
+        order: ``ready``: hooks on gradients communicate in any order in which the gradients may
+            become ready; ``recorded``: as they did.
+
     Raises:
-        UsageError: There is no log.
+        UsageError: There is no log, or no such order.
         PlanError: The logs are damaged or make no plan.
     """
+    if order not in (READY, RECORDED):
+        raise UsageError(f"no order {order!r}", hint=f"{READY} or {RECORDED}")
     ranks = read_run(path)
+    opened = open_orders(ranks)
     world = ranks[0].log.world_size
     logs = {rank: RankLog(rank, [], {}) for rank in range(world)}
     notes = [
@@ -247,7 +270,9 @@ def plan_of_run(path: str | Path, *, name: str | None = None, model: str | None 
         for direction in ("under", "over")
     ]
     for one in ranks:
-        logs[one.log.rank] = RankLog(one.log.rank, one.actions, one.groups, [*one.notes, *notes])
+        rank = one.log.rank
+        program, open_ = (one.actions, []) if order == RECORDED else opened[rank]
+        logs[rank] = RankLog(rank, program, one.groups, [*one.notes, *open_, *notes])
     if len(ranks) == world:
         logs[0].notes[:0] = notes
     given = name or (Path(path).name if Path(path).is_dir() else None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.operators import Operators, current_node
 from planguard.capture.rank_reads import is_library
 from planguard.capture.run_log import Kind, RunLogWriter
 from planguard.recording.compare import PROLOGUE
@@ -58,6 +60,8 @@ class RunRecorder:
         self._unseen: list[Handle] = []
         self._stacks: dict[tuple[int, ...], int] = {}
         self._codes: dict[int, tuple[CodeType, bool, bool]] = {}
+        self._operators = Operators() if frames else None
+        self._backwards: list[int] = []
 
     def group(self, ranks: list[int]) -> str:
         """Return the key of the next group made of these ranks on this rank."""
@@ -74,6 +78,7 @@ class RunRecorder:
         """Record a communication before it is handed on."""
         self._works += 1
         number = self._works
+        self._place(number, fields.get("count"))
         self.log.call(
             Kind.CALL,
             op,
@@ -82,8 +87,17 @@ class RunRecorder:
             stack=self.stack(),
             batch=self.batch if op in ("isend", "irecv") else 0,
             fields=fields,
+            thread=self._thread(),
         )
         return Handle(number, op)
+
+    def _place(self, number: int, count: int | None) -> None:
+        """Record the operator of the call that comes next."""
+        if self._operators is None:
+            return
+        found = self._operators.place(sys._getframe(2), count)  # noqa: SLF001 - no public way
+        if found is not None:
+            self.log.small(Kind.PLACE, number, self.log.string(found))
 
     def witness(self, op: str, group: str, fields: dict[str, Any]) -> None:
         """Record what the dispatcher saw, beside the calls of the group."""
@@ -94,11 +108,11 @@ class RunRecorder:
         """Record that the host begins to wait."""
         if not handle.is_waited:
             handle.is_waited = True
-            self.log.small(Kind.WAIT, handle.number, self.stack())
+            self.log.small(Kind.WAIT, handle.number, self.stack(), self._thread())
 
     def done(self, handle: Handle) -> None:
         """Record that a wait came back."""
-        self.log.small(Kind.DONE, handle.number)
+        self.log.small(Kind.DONE, handle.number, 0, self._thread())
 
     def wait_unseen(self, handle: Handle) -> None:
         """Remember a handle that C++ waits for; ``end_backward`` is when it has done so."""
@@ -106,8 +120,34 @@ class RunRecorder:
             self._unseen.append(handle)
             self.log.small(Kind.UNSEEN, handle.number)
 
+    def begin_backward(self, tensors: Any) -> None:
+        """Say that a backward pass begins, whose calls autograd may make from a thread of its own.
+
+        Those stand for this thread, which waits for them.
+        """
+        self._backwards.append(threading.get_native_id())
+        if self._operators is not None:
+            self._operators.begin(tensors)
+
+    def leave_backward(self) -> str | None:
+        """Forget the innermost backward pass; return what orders the calls of its hooks."""
+        if not self._backwards:
+            return None
+        self._backwards.pop()
+        return self._operators.end() if self._operators is not None else None
+
+    def _thread(self) -> int:
+        """Return the thread that a call stands for: autograd's own stand for the one it serves."""
+        mine = threading.get_native_id()
+        if not self._backwards or mine in self._backwards or current_node() is None:
+            return mine
+        return self._backwards[-1]
+
     def end_backward(self) -> None:
         """Record that a backward pass returned, and with it the waits that C++ did."""
+        found = self.leave_backward()
+        if found is not None:
+            self.log.small(Kind.PASS, self.log.string(found))
         for handle in self._unseen:
             handle.is_waited = True
         if self._unseen:

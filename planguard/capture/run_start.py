@@ -314,10 +314,16 @@ def _named(original: Any) -> Any:
 
 
 def _with_end(original: Any, run: Run) -> Any:
-    def backward(*args: Any, **options: Any) -> Any:
-        result = original(*args, **options)
-        if run.recorder is not None:
-            run.recorder.end_backward()
+    def backward(tensors: Any, *args: Any, **options: Any) -> Any:
+        if run.recorder is None:
+            return original(tensors, *args, **options)
+        run.recorder.begin_backward(tensors)
+        try:
+            result = original(tensors, *args, **options)
+        except BaseException:
+            run.recorder.leave_backward()
+            raise
+        run.recorder.end_backward()
         return result
 
     return backward

@@ -10,6 +10,7 @@ torch's dispatcher as the second witness.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 import signal
@@ -213,6 +214,97 @@ def opposite(rank, world):
     works = [dist.all_reduce(torch.ones(4), group=g, async_op=True) for g in (first, second)]
     for work in works:
         work.wait()
+
+
+def towers(bias):
+    """Two towers that share nothing but their input, and a layer on top."""
+
+    class Towers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right = nn.Linear(4, 3, bias=bias), nn.Linear(4, 5, bias=bias)
+            self.top = nn.Linear(8, 2, bias=bias)
+
+        def forward(self, x):
+            return self.top(torch.cat([self.left(x), self.right(x)], 1))
+
+    return Towers()
+
+
+def send_gradients(model, group_of, *, asynchronous, fill=False):
+    """One backward pass in which a hook on every gradient sends it: uncoordinated data parallel."""
+    works = []
+
+    def send(name, parameter):
+        gradient = torch.ones(64) if fill else parameter.grad
+        group = group_of.get(name.split(".")[0])
+        works.append(dist.all_reduce(gradient, group=group, async_op=asynchronous))
+
+    for name, parameter in model.named_parameters():
+        parameter.register_post_accumulate_grad_hook(functools.partial(send, name))
+    model(torch.ones(2, 4)).sum().backward()
+    for work in works if asynchronous else []:
+        work.wait()
+
+
+def ready(rank, world):
+    """Gradients in the order of readiness, all on one group, overlapped."""
+    send_gradients(towers(bias=True), {}, asynchronous=True)
+
+
+def ready_chain(rank, world):
+    """Layers in a row with one gradient each: the data flow leaves one order."""
+    layers = [nn.Linear(4, 4, bias=False), nn.ReLU(), nn.Linear(4, 4, bias=False)]
+    send_gradients(nn.Sequential(*layers), {}, asynchronous=True)
+
+
+def ready_blocking(rank, world):
+    """A group for every tower; every hook waits."""
+    groups = {"left": dist.new_group([0, 1]), "right": dist.new_group([0, 1])}
+    send_gradients(towers(bias=False), groups, asynchronous=False)
+
+
+def ready_overlapped(rank, world):
+    """A group for every tower; nobody waits before the end of the pass."""
+    groups = {"left": dist.new_group([0, 1]), "right": dist.new_group([0, 1])}
+    send_gradients(towers(bias=False), groups, asynchronous=True)
+
+
+def ready_buffers(rank, world):
+    """Hooks that send something else than their gradient."""
+    send_gradients(towers(bias=True), {}, asynchronous=True, fill=True)
+
+
+def threads(rank, world):
+    """Two threads, each on a group of its own."""
+    groups = [dist.new_group([0, 1]), dist.new_group([0, 1])]
+
+    def work(group):
+        for _ in range(2):
+            dist.all_reduce(torch.ones(4), group=group)
+
+    both = [threading.Thread(target=work, args=(group,)) for group in groups]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+
+
+def threads_shared(rank, world):
+    """Two threads that take turns on one group: which comes first is nobody's choice."""
+    turn = threading.Event()
+
+    def work(count, first):
+        if not first:
+            turn.wait()
+        dist.all_reduce(torch.ones(count))
+        turn.set()
+
+    both = [threading.Thread(target=work, args=(n + 1, n == 0)) for n in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
 
 
 def killed(rank, world):

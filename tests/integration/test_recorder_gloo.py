@@ -10,6 +10,7 @@ import pytest
 import planguard
 from planguard import Outcome
 from planguard.capture.run_log import Kind
+from planguard.errors import UsageError
 
 pytestmark = pytest.mark.processes
 pytest.importorskip("torch")
@@ -37,13 +38,17 @@ SCENARIOS = {
 }  # fmt: skip
 """What every rank issues. In ``plain`` one side sends and the other receives."""
 OTHERS = ("crossed", "opposite", "killed", "skips")
+OPEN = (
+    "ready", "ready_chain", "ready_blocking", "ready_overlapped", "ready_buffers",
+    "threads", "threads_shared",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> Path:
     """Run every job once."""
     folder = tmp_path_factory.mktemp("runs")
-    record_jobs(folder, [*SCENARIOS, *OTHERS])
+    record_jobs(folder, [*SCENARIOS, *OTHERS, *OPEN])
     return folder
 
 
@@ -103,3 +108,90 @@ def test_the_log_of_a_rank_that_is_gone_is_missed(runs, tmp_path):
     (tmp_path / first.name).write_bytes(first.read_bytes())
     assert planguard.check(planguard.load(tmp_path)).unknown
     assert "PG911" in {gap.code for gap in recording_of_run(tmp_path).gaps}
+
+
+# --- the other admissible executions -------------------------------------------------------------
+
+
+def block(plan: planguard.Plan, rank: int) -> list[dict]:
+    """Return the body of the one `unordered` block of a rank."""
+    from planguard.plan.flatten import flatten
+
+    actions = flatten(plan)["ranks"][str(rank)]["actions"]
+    (found,) = [action for action in actions if action["op"] == "unordered"]
+    return found["body"]
+
+
+def test_calls_carry_their_operator(runs):
+    """A call knows the module it stands in, or whose gradient it sends, and the pass."""
+    ready = read_run(runs / "ready")[0].actions
+    sent = [(one["ns"], one["phase"]) for one in ready if one["op"] == "all_reduce"]
+    assert Counter(sent) == {(name, "backward"): 2 for name in ("top", "left", "right")}
+    tensor = [one for one in read_run(runs / "tensor_parallel")[0].actions if "ns" in one]
+    assert {one["phase"] for one in tensor} == {"forward"}
+    assert {one["ns"] for one in tensor} == {"1"}
+
+
+def test_hooks_on_gradients_are_open_and_the_data_flow_orders_operators(runs):
+    """Gradients of one operator are unordered, two towers too; both come after the layer on top."""
+    for rank in range(2):
+        body = block(planguard.load(runs / "ready"), rank)
+        top = {one["id"] for one in body if one["ns"] == "top"}
+        assert len(body) == 6
+        for one in body:
+            assert set(one.get("after", ())) == (set() if one["ns"] == "top" else top)
+        assert body[0]["label"].startswith("top.")
+
+
+@pytest.mark.parametrize(
+    ("job", "model", "outcome", "code"),
+    [
+        ("ready", "gloo", Outcome.MISMATCH, "PG102"),
+        ("ready_chain", "gloo", Outcome.SAFE, None),
+        ("ready_chain", "nccl", Outcome.SAFE, None),
+        ("ready_blocking", "gloo", Outcome.POTENTIAL_DEADLOCK, "PG004"),
+        ("ready_overlapped", "gloo", Outcome.SAFE, None),
+        ("ready_overlapped", "nccl", Outcome.POTENTIAL_DEADLOCK, "PG004"),
+        ("ready_buffers", "gloo", Outcome.UNKNOWN, None),
+    ],
+)
+def test_a_run_that_finished_is_decided_in_its_other_orders(runs, job, model, outcome, code):
+    """What a finished run would do in another order of its gradients is found out, or left open;
+    in the order that it had, it is safe.
+    """
+    verdict = planguard.check(planguard.load(runs / job), model=model)
+    assert verdict.outcome is outcome
+    if code is not None:
+        assert code in {finding.code for finding in verdict.errors}
+        assert {finding.certainty for finding in verdict.errors} == {"some-execution"}
+    if model == "gloo":
+        assert planguard.check(planguard.load(runs / job, order="recorded")).safe
+
+
+def test_the_other_order_of_a_finished_run_hangs_on_real_processes(runs):
+    """The witness of a run that ended, played on gloo, gets stuck where it is predicted."""
+    plan = planguard.load(runs / "ready_blocking")
+    verdict = planguard.check(plan)
+    result = planguard.replay(plan, verdict.witness, timeout=2.0, model="gloo")
+    assert result.reproduced, result.reason
+
+
+@pytest.mark.parametrize("job", ["threads", "threads_shared"])
+def test_the_order_among_threads_is_not_taken_for_granted(runs, job):
+    """Calls of several threads are interleaved freely, or undecided; never safe as recorded."""
+    (plan, ranks) = planguard.load(runs / job), read_run(runs / job)
+    assert all(len({n for n in one.marks.threads.values() if n}) > 1 for one in ranks)
+    for model in ("gloo", "nccl"):
+        assert not planguard.check(plan, model=model).safe
+    assert "host-threads" in {one.kind for one in plan.approximations}
+
+
+def test_a_launch_is_one_for_a_log_with_two_witnesses(runs):
+    """The second account does not cut a launch into pieces: 1F1B is safe on one queue, too."""
+    assert planguard.check(planguard.load(runs / "pipeline"), model="nccl").safe
+
+
+def test_an_order_that_does_not_exist_is_refused(runs):
+    """A misspelt option is one clear error."""
+    with pytest.raises(UsageError, match="no order 'random'"):
+        planguard.load(runs / "ready", order="random")
