@@ -11,6 +11,7 @@ from planguard.catalog import report_order
 from planguard.errors import OrderError
 from planguard.execution.advice import name_potential, safe_iff, with_help
 from planguard.execution.cause import make_finding
+from planguard.execution.created import with_clashes
 from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
 from planguard.execution.fold import fold
@@ -124,7 +125,10 @@ def _invalid(error: OrderError) -> Finding:
 def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
     """Decide a plan; an order that is no valid program makes it UNKNOWN, never an exception."""
     try:
-        return _routed(plan, columns, options, brief=brief)
+        verdict = _routed(plan, columns, options, brief=brief)
+        if has_kind(plan, Kind.CHOICE_BEGIN):  # each branch was asked alone
+            return verdict
+        return with_clashes(verdict, plan, columns)
     except OrderError as error:
         return _open(plan, str(options.model), [_invalid(error)])
 
@@ -198,8 +202,10 @@ class _Fixed:
     options: CheckOptions
     brief: bool
 
-    def __call__(self, plan: Plan, model: ExecutionModel, *, brief: bool) -> Verdict:
-        decider = Decider(plan, expand(plan), model, self.options)
+    def __call__(
+        self, plan: Plan, model: ExecutionModel, *, brief: bool, implementation: Any = None
+    ) -> Verdict:
+        decider = Decider(plan, expand(plan), model, self.options, implementation)
         return _verdict(decider, decider.decide(), self.options, brief=brief or self.brief)
 
 

@@ -72,6 +72,10 @@ class Recorder:
         """Record that this rank called ``new_group`` for a group, as a member or not."""
         self._append({"op": "new_group", "group": key})
 
+    def met(self, key: str) -> None:
+        """Record that the members of a group, and nobody else, made it: it is named by them."""
+        self._append({"op": "init", "group": key})
+
     def issue(self, op: str, group: str, fields: dict[str, Any]) -> Issued:
         """Record a communication and return its handle."""
         self._works += 1

@@ -157,7 +157,10 @@ def _counted(original: Any, current: Session) -> Any:
     def new_group(ranks: Any = None, *args: Any, **options: Any) -> Any:
         members = sorted(range(current.world_size) if ranks is None else map(int, ranks))
         key = current.recorder.group(members)
-        current.recorder.created(key)
+        if not options.get("use_local_synchronization"):
+            current.recorder.created(key)
+        elif current.recorder.rank in members:
+            current.recorder.met(key)
         current.next_key = key
         return original(ranks, *args, **{**options, "backend": None})
 

@@ -79,7 +79,7 @@ class Plan:
         self.groups = {k: dict(zip(v["ranks"], count(), strict=False)) for k, v in groups.items()}
         self.alike = {name: str(group["ranks"]) for name, group in groups.items()}
         self.matches, self.meetings = dict[Any, _Match](), dict[Any, _Match]()
-        self.todo = list(range(len(uses)))
+        self.todo, self.made = list(range(len(uses))), dict[int, str]()
         self.ranks = [_Rank(rank, 0 if model in QUEUED else 1 << 61) for rank in self.todo]
         self.hosts = [self._run(rank, use) for rank, use in zip(self.ranks, uses, strict=True)]
         self._resume()
@@ -114,12 +114,12 @@ class Plan:
 
     def _create(self, rank: _Rank, name: str, group: str) -> list[_Match]:
         """Create a communicator; torch names it by its members and the counter of this rank."""
-        members, place = self.groups[group], rank.created
+        members, place, alike = self.groups[group], rank.created, self.alike[group]
         if name == "init":
             return self._meet(rank, (name, rank.comms.get(group, group)), len(members))
-        rank.created += 1
-        if rank.rank in members:
-            rank.comms[group] = self.alike[group], place
+        rank.created, rank.comms[group] = place + 1, (alike, place)
+        if self.model[:3] != "mpi" and self.made.setdefault(place, alike) != alike:
+            raise RejectedError(f"{rank}: creation {place} is of other members on other ranks")
         if self.model == "nccl-eager":
             return self._meet(rank, (name, place), len(self.ranks))
         is_free = self.model in DEVICE or rank.rank not in members

@@ -6,14 +6,24 @@ only when their counters agree; the plan's own name for the group plays no part 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from planguard.execution.cause import make_finding
+from planguard.execution.ledger import apply_ledger
 from planguard.plan.actions import Kind, is_collective
+from planguard.semantics import mpi
+from planguard.verdict import Outcome
+from planguard.words import name_ranks
 
 if TYPE_CHECKING:
     from planguard.execution.executor import Execution
+    from planguard.plan.plan import Plan
+    from planguard.verdict import Finding, Verdict
 
 KIND_MASK = 63
+UNNAMED = frozenset(model.name for model in mpi.MODELS)
+"""Models whose communicators have no name that two groups could share."""
 
 
 def collectives_by_comm(execution: Execution, rank: int) -> dict[int, set[int]]:
@@ -57,3 +67,68 @@ def _virtual_numbers(execution: Execution) -> dict[tuple[tuple[int, ...], int], 
                     numbers.setdefault((members, counter), first + len(numbers))
             counter += 1
     return numbers
+
+
+def with_clashes(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
+    """Add PG406 where one place in the order of creation is of different groups on two ranks.
+
+    Their members meet under one name: measured on four gloo ranks, where 0 and 1 made a group and
+    2 and 3 another, rank 0 summed with rank 3 and the others lost their connection. MPI gives a
+    communicator no name of this kind.
+    """
+    if not columns.has_new_group or verdict.model in UNNAMED:
+        return verdict
+    clash = _clash(plan, columns)
+    if clash is None:
+        return verdict
+    found = replace(
+        verdict, findings=(clash, *(f for f in verdict.findings if f.code != clash.code))
+    )
+    if verdict.outcome.severity >= Outcome.MISMATCH.severity:
+        return found
+    return apply_ledger(
+        replace(
+            found,
+            outcome=Outcome.MISMATCH,
+            models={**verdict.models, verdict.model: Outcome.MISMATCH},
+            complete=True,
+            proved=(),
+            reasons=(),
+            safe_iff=(),
+            certificate=None,
+        )
+    )
+
+
+def _clash(plan: Plan, columns: Any) -> Finding | None:
+    """Return the first place of creation at which two ranks make groups of different members.
+
+    A family is made by one call for all of it, so its groups do not differ.
+    """
+    first: dict[int, tuple[object, int, int]] = {}
+    for rank in range(columns.world_size):
+        place = action = 0
+        for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
+            if columns.op[at] & KIND_MASK == Kind.NEW_GROUP:
+                index = columns.arg[at]
+                group = plan.groups[index]
+                who = index if group.is_family else tuple(group.members(rank, plan.mesh))
+                other, one, there = first.setdefault(place, (who, rank, action))
+                if other != who:
+                    return _different(plan, place, (one, there), (rank, action))
+                place += 1
+            action += not columns.op[at] & 64
+    return None
+
+
+def _different(plan: Plan, place: int, one: tuple[int, int], two: tuple[int, int]) -> Finding:
+    names = [plan.action_at(*at).fields["group"] for at in (one, two)]
+    return make_finding(
+        "PG406",
+        f"creation {place + 1} is of group {names[0]} on rank {one[0]} and of group {names[1]} on "
+        f"rank {two[0]}; both get one name, so their members meet each other",
+        ranks=(one[0], two[0]),
+        primary=plan.location(*two),
+        related_actions=(plan.location(*one),),
+        notes=(f"{name_ranks((one[0], two[0]))} disagree in the members of this group",),
+    )

@@ -160,6 +160,22 @@ def test_the_order_of_group_creation_is_checked():
     assert wrong.verdict.errors[0].code == "PG406"
 
 
+def test_groups_that_only_their_members_make_share_a_name():
+    """torch names a group by a number of its own on every rank: two pairs under one number meet.
+    Named by their members, they are two.
+    """
+
+    def body(**how):
+        rank = dist.get_rank()
+        own = dist.new_group([0, 1] if rank < 2 else [2, 3], **how)
+        dist.all_reduce(torch.ones(2), group=own)
+
+    crossed = run(body, 4)
+    assert crossed.verdict.outcome is Outcome.MISMATCH
+    assert [finding.code for finding in crossed.verdict.errors] == ["PG406"]
+    assert run(lambda: body(use_local_synchronization=True), 4).verdict.safe
+
+
 def test_two_groups_in_opposite_orders_deadlock():
     """Neither rank can finish the collective that the other one waits for."""
 

@@ -7,7 +7,7 @@ as possible: explicit states, one event at a time, nothing shared with the libra
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from oracle.state import Choice, Event, State, System
 
 if TYPE_CHECKING:
     from oracle.host import Key
+    from oracle.program import Program
 
 
 class OracleBudget(Exception):  # noqa: N818  # as OracleUnsupported
@@ -336,12 +337,35 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
     rules = MODELS[model]
     endings: list[Ending] = []
     states = 0
+    crossed = False
     following: Branches | None = Branches()
     while following is not None:
-        oracle = Oracle(lower(expand(plan, following), rules), rules, effort)
+        program = expand(plan, following)
+        crossed |= not model.startswith("mpi") and _has_crossed_creations(plan, program)
+        oracle = Oracle(lower(program, rules), rules, effort)
         endings += oracle.endings()
         states += oracle.states
         if states > effort.limit * 4:
             raise OracleBudget(f"more than {effort.limit * 4} states")
         following = following.following()
-    return combine(endings, states)
+    verdict = combine(endings, states)
+    if crossed and verdict.outcome != "DEADLOCK":
+        return replace(verdict, outcome="MISMATCH")
+    return verdict
+
+
+def _has_crossed_creations(plan: dict[str, Any], program: Program) -> bool:
+    """Tell whether two ranks make groups of other members with the same creation of theirs.
+
+    torch calls a group by the number of its creation, so they meet in one name. A family is made
+    as a whole.
+    """
+    declared = plan.get("groups", {})
+    made: dict[int, set[tuple[int, ...] | str]] = {}
+    for actions in program.ranks:
+        groups = [action.group for action in actions if action.kind == "new_group"]
+        for number, name in enumerate(groups):
+            family = name.partition("[")[0]
+            own = name in declared or name == "world"
+            made.setdefault(number, set()).add(program.groups[name] if own else family)
+    return any(len(groups) > 1 for groups in made.values())
