@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[0] = str(HERE.parent)
 
-from dl2 import campaign, rq1  # noqa: E402  the package is found only now
+from dl2 import campaign, rq1, rq2  # noqa: E402  the package is found only now
 
 RESULTS = HERE.parent / "results" / "dl2"
 
@@ -21,15 +21,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The three questions of dl2, asked of PlanGuard.")
     parser.add_argument("question", choices=("rq1", "rq2", "rq3"))
     parser.add_argument("--only", nargs="+", help="models or collectives; all by default")
-    parser.add_argument("--per-size", type=int, default=rq1.INSTANCES, help="jobs per group size")
+    parser.add_argument("--per-size", type=int, help="jobs per group size; 32 and 16")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of plans and results")
     parser.add_argument("--parallel", type=int, default=3, help="jobs that run at the same time")
     args = parser.parse_args()
-    subjects = args.only or rq1.SUBJECTS
+    asked = {"rq1": rq1, "rq2": rq2}[args.question]
+    subjects = args.only or asked.SUBJECTS
     rows = []
     for subject in subjects:
-        cases = rq1.cases(subject, args.results / "plans", args.per_size)
-        rows += campaign.run(cases, args.results / f"rq1-{subject}.jsonl", args.parallel)
+        per_size = args.per_size or asked.INSTANCES
+        cases = asked.cases(subject, args.results / "plans", per_size)
+        file = args.results / f"{args.question}-{subject}.jsonl"
+        rows += campaign.run(cases, file, args.parallel)
     print(campaign.table(rows, subjects))
     odd = campaign.wrong(rows)
     for row in odd:

@@ -55,7 +55,8 @@ def train(config: Config) -> None:
     dist.init_process_group("gloo")
     tensor, data = _groups(config)
     torch.manual_seed(0)
-    model = MODELS[config.model]()
+    drawn = {} if config.schedule is None else {"schedule": config.schedule}
+    model = MODELS[config.model](**drawn)
     module = model.build()
     split(module, tensor, model.pairs, model.singles)
     parts = list(module.parameters())

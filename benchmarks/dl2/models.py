@@ -155,4 +155,23 @@ def openfold() -> Model:
     )
 
 
-MODELS = {"mlp": mlp, "gpt2": gpt2, "mbart": mbart, "swin": swin, "openfold": openfold}
+def inception(schedule: int) -> Model:
+    """Inception-V3; the order of its branches on this rank is drawn."""
+    from dl2.inception import SHAPE, scheduled
+
+    return Model(
+        lambda: scheduled(schedule),
+        lambda: (torch.randn(SHAPE),),
+        lambda module, images: module(images).square().mean(),
+        singles=("conv",),
+    )
+
+
+MODELS: dict[str, Callable[..., Model]] = {
+    "inception": inception,
+    "mlp": mlp,
+    "gpt2": gpt2,
+    "mbart": mbart,
+    "swin": swin,
+    "openfold": openfold,
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dl2.job import Config, train
+from dl2 import hierarchical, job
 from planguard.capture import precheck
 from planguard.plan.flatten import flatten
 
@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+Config = job.Config | hierarchical.Config
+
+
 def record(config: Config) -> dict[str, Any]:
     """Return the flat plan of a job, recorded without communication or large computation."""
+    is_job = isinstance(config, job.Config)
     check = precheck(
-        config.dp * config.tp,
+        config.dp * config.tp if is_job else config.nodes * config.local,
         ranks="all",
         compute="stub",
         on_unsafe="return",
@@ -24,7 +28,7 @@ def record(config: Config) -> dict[str, Any]:
         name=config.name,
         timeout=600.0,
     )
-    check.run(train, config)
+    check.run(job.train if is_job else hierarchical.train, config)
     assert check.plan is not None
     return flatten(check.plan)
 

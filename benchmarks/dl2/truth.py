@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 PATIENCE = 2.0
 """Seconds without progress of any rank that count as a hang."""
 
+ENOUGH = 8192
+"""Elements of the smallest message of an enlarged plan."""
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -50,20 +53,18 @@ def run_all(
 
 
 def enlarged(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a plan whose every message has 64 times the elements.
+    """Return a plan with messages of many elements; equal ones stay equal, the order stays.
 
-    gloo cuts a collective into one part per rank. Where a call has fewer elements than ranks, some
-    parts are empty and nothing is sent for them, so that calls which disagree can get by.
+    gloo cuts a reduction into segments, one or more per rank, of at least some hundred bytes. Where a
+    call has less, most ranks have nothing to send, and calls whose roots disagree get by.
     """
     larger = copy.deepcopy(document)
-    for body in larger["ranks"].values():
-        for action in body["actions"]:
-            for size in ("count", "bytes"):
-                if size in action:
-                    action[size] *= 64
-            for splits in ("in_splits", "out_splits"):
-                if splits in action:
-                    action[splits] = [64 * one for one in action[splits]]
+    actions = [a for body in larger["ranks"].values() for a in body["actions"] if "count" in a]
+    if any("in_splits" in action or "out_splits" in action for action in actions):
+        return larger
+    places = {count: at for at, count in enumerate(sorted({a["count"] for a in actions}), 1)}
+    for action in actions:
+        action["count"] = ENOUGH * places[action["count"]]
     return larger
 
 

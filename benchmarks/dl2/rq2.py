@@ -1,0 +1,49 @@
+"""RQ2: synthesized plans; five hierarchical collectives, and branches of Inception in random order."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from typing import TYPE_CHECKING
+
+from dl2 import hierarchical
+from dl2.campaign import Case
+from dl2.job import Config
+from dl2.mutate import mutant
+from dl2.record import recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SUBJECTS = (*hierarchical.COLLECTIVES, "inception")
+INSTANCES = 16
+MUTATED = 0.5
+MESHES = {2: (1, 2), 4: (2, 2), 6: (3, 2), 8: (4, 2)}
+
+
+def cases(subject: str, plans: Path, per_size: int = INSTANCES) -> Iterator[Case]:
+    """Yield the jobs of one collective, or those of Inception."""
+    if subject == "inception":
+        yield from _schedules(plans, per_size)
+        return
+    for size in MESHES:
+        configs = hierarchical.configs(subject, size)
+        written = [(config.name, recorded(config, plans)) for config in configs]
+        for instance in range(per_size):
+            seed = zlib.crc32(f"{subject}/{size}/{instance}".encode())
+            rng = random.Random(seed)
+            name, original = written[rng.randrange(len(written))]
+            document, mutation = original, None
+            if rng.random() < MUTATED:
+                document, mutation = mutant(original, seed)
+            yield Case(subject, size, instance, name, document, original, mutation)
+
+
+def _schedules(plans: Path, per_size: int) -> Iterator[Case]:
+    """Yield Inception's jobs: nothing is mutated, the orders of the branches are drawn."""
+    for size, (dp, tp) in MESHES.items():
+        for instance in range(per_size):
+            config = Config("inception", dp, tp, report="reduce", schedule=100 * size + instance)
+            document = recorded(config, plans)
+            yield Case("inception", size, instance, config.name, document, document, None)
