@@ -15,7 +15,7 @@ from planguard.execution.created import with_clashes
 from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
 from planguard.execution.fold import fold
-from planguard.execution.ledger import apply_ledger
+from planguard.execution.ledger import apply_ledger, with_captured
 from planguard.execution.notes import (
     creation_findings,
     hazard_findings,
@@ -78,8 +78,8 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
         classes=len(plan.code.programs),
         ms=(time.perf_counter() - started) * 1e3,
     )
-    return replace(
-        verdict, stats=stats, plan=_info(plan), native=kernels.IMPLEMENTATION == "native"
+    return with_captured(
+        replace(verdict, stats=stats, plan=_info(plan), native=kernels.IMPLEMENTATION == "native")
     )
 
 

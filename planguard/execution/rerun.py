@@ -7,7 +7,7 @@ and keeps the order of what happened.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planguard.execution.executor import Execution, execute
 from planguard.execution.expand import expand
@@ -30,14 +30,23 @@ class Run:
     cyclic: bool
 
 
-def rerun(plan: Plan, model: ExecutionModel, scenario: Scenario) -> Run:
+def rerun(
+    plan: Plan, model: ExecutionModel, scenario: Scenario, *, implementation: Any = None
+) -> Run:
     """Execute a plan and return its steps.
+
+    Args:
+        plan: The plan.
+        model: The execution model.
+        scenario: The point of the model's range.
+        implementation: Kernels to use; the default ones if None.
 
     Raises:
         PlanError: If the plan cannot be expanded.
         RuntimeError: If interpreter and kernels disagree.
     """
-    execution = execute(plan, expand(plan), model, scenario, origins=True)
+    columns = expand(plan)
+    execution = execute(plan, columns, model, scenario, origins=True, implementation=implementation)
     steps, stuck = _walk(execution)
     if stuck != execution.state.stuck_lanes:
         raise RuntimeError("the interpreter and the kernel disagree on a witness")

@@ -117,7 +117,10 @@ def _try(execution: Execution, keep: Keep, ranks: frozenset[int]) -> Candidate |
 
     try:
         projection = project(execution.plan, keep, ranks)
-        run = rerun(projection.plan, execution.model, execution.scenario)
+        # Kernels that know more of a plan than it says have to be told what was left out.
+        cut = getattr(execution.kernels, "projected", None)
+        own = None if cut is None else cut(projection)
+        run = rerun(projection.plan, execution.model, execution.scenario, implementation=own)
     except (PlanError, KeyError, IndexError):
         return None
     return Candidate(

@@ -8,6 +8,7 @@ names; nothing else orders two actions.
 from __future__ import annotations
 
 import heapq
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,11 @@ def _part(item: dict[str, Any], places: Iterator[int]) -> Leaf | Block:
     growing.body(item["body"], set(), ())
     growing.order_by_name()
     return Block(tuple(growing.leaves), tuple(frozenset(names) for names in growing.before))
+
+
+def taken(item: dict[str, Any]) -> Leaf | Block:
+    """Return one annotated flat action, or a block of open order, without action indices."""
+    return _part(item, itertools.repeat(-1))
 
 
 class _Growing:

@@ -1,8 +1,10 @@
-"""Host threads where a call does not block its host: an interleaving is an order of issue.
+"""Host threads: an interleaving is an order of issue where what was issued goes on in that order.
 
-Under the NCCL models a thread issues and goes on; what it waits for waits on a stream. Threads that
-nothing can hold up are then an `unordered` block whose chains are the threads: every interleaving
-is a linear extension and every linear extension an interleaving.
+Under the NCCL models a thread issues and goes on; what it waits for waits on a stream. Under
+``mpi-pg`` all calls of a process go through one queue, so a thread that waits waits for everything
+issued before. Threads are then an `unordered` block whose chains are the threads: every
+interleaving is a linear extension and every linear extension an interleaving. Where a call blocks
+its thread alone (`threads_host`) there is more to follow.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 CODE = "PG102"
-_HOLDS_UP = frozenset({"init", "new_group", "destroy", "host_sync", "barrier", "exit"})
+_CREATES = frozenset({"init", "new_group", "destroy", "exit"})
+_HOLDS_UP = _CREATES | {"host_sync", "barrier"}
 
 
 def over_threads(
@@ -48,14 +51,15 @@ def over_threads(
         fixed: Decides a fixed plan under rules that are not those of a model by name.
     """
     flat = flat_tree(plan, columns)
-    if model.family is not Family.DEVICE:
-        return over_interleavings(plan, flat, model, options, fixed)
-    if model.lazy_init or any(_HOLDS_UP & {item["op"]} for item in _threaded(flat)):
-        return open_verdict(plan, model.name, "PG902", "`threads` with calls that block their host")
     ranks = {
         rank: [_as_chains(item) for item in body["actions"]] for rank, body in flat["ranks"].items()
     }
     ordered = plan_of(flat, ranks)
+    if model.family is Family.HOST:
+        return over_interleavings(plan, flat, ordered, model, options, fixed)
+    holds_up = _CREATES if model.family is Family.WORKER else _HOLDS_UP
+    if model.lazy_init or any(holds_up & {item["op"]} for item in _threaded(flat)):
+        return open_verdict(plan, model.name, "PG902", "`threads` with calls that block their host")
     part = Part(ordered, decide(ordered.plan, brief=False), differs=True)
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)

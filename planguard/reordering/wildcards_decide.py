@@ -57,7 +57,9 @@ ENDINGS = 300
 class Fixed(Protocol):
     """Decides a fixed plan under the rules of a model, which need not be those of its name."""
 
-    def __call__(self, plan: Plan, model: ExecutionModel, *, brief: bool) -> Verdict:
+    def __call__(
+        self, plan: Plan, model: ExecutionModel, *, brief: bool, implementation: Any = None
+    ) -> Verdict:
         """Return the verdict; ``brief`` leaves out witnesses and what decides nothing."""
         ...
 

@@ -135,3 +135,82 @@ def threaded(seed: int, rng: random.Random) -> Item:
             threads[mine].append(item)
         program[place] = [{"op": "threads", "threads": threads}]
     return document
+
+
+def raced(seed: int, rng: random.Random) -> Item:
+    """Give a plan whose ranks make most of their calls from two or three threads.
+
+    All calls are labeled, so every race for a place on a communicator or channel can be judged.
+    """
+    del seed
+    world = rng.choice([2, 2, 3])
+    groups = {name: sorted(rng.sample(range(world), 2)) for name in "AB"[: rng.choice([0, 1, 2])]}
+    own: list[list[list[Item]]] = [[] for _ in range(world)]
+    for number in range(rng.randint(2, 4)):
+        for rank, items in _labeled_call(number, world, groups, rng).items():
+            own[rank].append(items)
+    ranks = {str(rank): {"actions": _in_threads(calls, rng)} for rank, calls in enumerate(own)}
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": world,
+        "groups": {name: {"ranks": members} for name, members in groups.items()},
+        "templates": {},
+        "ranks": ranks,
+    }
+
+
+def _labeled_call(
+    number: int, world: int, groups: dict[str, list[int]], rng: random.Random
+) -> dict[int, list[Item]]:
+    """Give what every member does: one call, and the wait for it where it is asynchronous."""
+    name = rng.choice(["world", *groups])
+    members = groups.get(name, list(range(world)))
+    size: Item = {"count": rng.choice([1, 1, 4, 2048]), "dtype": "f32", "label": f"t{number}"}
+    if name != "world":
+        size["group"] = name
+    found: dict[int, list[Item]] = {}
+    if rng.random() < 0.5:
+        op = rng.choice(["all_reduce", "all_reduce", "all_gather", "barrier", "broadcast"])
+        item: Item = {"op": op, **size}
+        if op == "barrier":
+            item = {key: value for key, value in item.items() if key not in {"count", "dtype"}}
+        if op == "broadcast":
+            item["root"] = rng.choice(members)
+        later = rng.random() < 0.3
+        for rank in members:
+            found[rank] = _later(item, number) if later else [dict(item)]
+    else:
+        src, dst = rng.sample(members, 2)
+        if rng.random() < 0.2:
+            size["tag"] = 1
+        for rank, peer, op in ((src, dst, "send"), (dst, src, "recv")):
+            item = {"op": op, "peer": peer, **size}
+            found[rank] = _later({**item, "op": f"i{op}"}, number) if rng.random() < 0.3 else [item]
+    if rng.random() < 0.12:
+        del found[rng.choice(list(found))]
+    return found
+
+
+def _later(item: Item, number: int) -> list[Item]:
+    work = f"h{number}"
+    started = {**item, "work": work}
+    if not item["op"].startswith("i"):
+        started["async"] = True
+    return [started, {"op": "wait", "work": work}]
+
+
+def _in_threads(calls: list[list[Item]], rng: random.Random) -> list[Item]:
+    """Put all calls but some at both ends into threads, in an order of the rank's own."""
+    if rng.random() < 0.3:
+        rng.shuffle(calls)
+    first = rng.choice([0, 0, 1])
+    last = len(calls) - rng.choice([0, 0, 1])
+    if last - first < 2:
+        return [item for items in calls for item in items]
+    threads: list[list[Item]] = [[] for _ in range(rng.choice([2, 2, 3]))]
+    for items in calls[first:last]:
+        thread = rng.choice(threads)
+        thread.extend(items)
+    before = [item for items in calls[:first] for item in items]
+    after = [item for items in calls[last:] for item in items]
+    return [*before, {"op": "threads", "threads": threads}, *after]
