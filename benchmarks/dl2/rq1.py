@@ -32,9 +32,10 @@ def configs(subject: str, size: int) -> list[Config]:
     for turn, report in enumerate(("send", "reduce", "gather")[: 2 if subject in LARGE else 3]):
         dp, tp = MESHES[size][turn % len(MESHES[size])]
         steps = 1 + (turn + size // 2) % 2
+        passes = 1 if subject in LARGE and steps > 1 else 1 + turn % 2
         found.append(
             Config(
-                subject, dp, tp, steps=steps, accumulate=1 if subject in LARGE and steps > 1 else 1 + turn % 2,
+                subject, dp, tp, steps=steps, accumulate=passes,
                 bucket_mb=(25.0, 5.0, 1.0)[turn], clip=turn != 1, report=report,
             )
         )  # fmt: skip

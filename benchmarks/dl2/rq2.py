@@ -1,4 +1,4 @@
-"""RQ2: synthesized plans; five hierarchical collectives, and branches of Inception in random order."""
+"""RQ2: synthesized plans: five hierarchical collectives, and Inception with branches reordered."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def run_all(
 def enlarged(document: dict[str, Any]) -> dict[str, Any]:
     """Return a plan with messages of many elements; equal ones stay equal, the order stays.
 
-    gloo cuts a reduction into segments, one or more per rank, of at least some hundred bytes. Where a
-    call has less, most ranks have nothing to send, and calls whose roots disagree get by.
+    gloo cuts a reduction into segments, one or more per rank, of at least some hundred bytes.
+    Where a call has less, most ranks send nothing, and calls whose roots disagree get by.
     """
     larger = copy.deepcopy(document)
     actions = [a for body in larger["ranks"].values() for a in body["actions"] if "count" in a]
