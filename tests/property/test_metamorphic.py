@@ -11,8 +11,17 @@ from oracle.generate import generate
 import planguard
 from planguard.plan.flatten import flatten
 
-SEEDS = range(240)
+CI, CAMPAIGN = 240, 1_000
 CHUNK = 40
+
+
+def seeds(quick, chunk=1):
+    """The first seeds of every chunk; those past the quick ones run in the campaign only."""
+    slow = (pytest.mark.slow,)
+    firsts = range(0, CAMPAIGN, chunk)
+    return [pytest.param(first, marks=slow if first >= quick else ()) for first in firsts]
+
+
 MODELS = ("gloo", "nccl", "nccl-lazy", "mpi-eager")
 GROUPED = {
     "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter",
@@ -88,7 +97,7 @@ def creates(document):
     return any(action["op"] in {"new_group", "init"} for action in everything(document))
 
 
-@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, CHUNK))
+@pytest.mark.parametrize("first", seeds(CI, CHUNK))
 @pytest.mark.parametrize("model", MODELS)
 class TestRelations:
     """Each relation holds on every random plan."""
@@ -161,7 +170,7 @@ class TestRelations:
                 assert outcome(twice, model) == "SAFE", seed
 
 
-@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, CHUNK))
+@pytest.mark.parametrize("first", seeds(CI, CHUNK))
 def test_buffering_never_makes_a_safe_plan_unsafe(first):
     """What completes with every send synchronous completes with any buffering."""
     for seed in range(first, first + CHUNK):
@@ -170,7 +179,7 @@ def test_buffering_never_makes_a_safe_plan_unsafe(first):
             assert outcome(document, "mpi-eager") == "SAFE", seed
 
 
-@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, CHUNK))
+@pytest.mark.parametrize("first", seeds(CI, CHUNK))
 def test_one_queue_is_the_strictest_launch_order(first):
     """A plan safe under free launch order is safe with one queue; one stuck there may be free."""
     for seed in range(first, first + CHUNK):
@@ -181,7 +190,7 @@ def test_one_queue_is_the_strictest_launch_order(first):
             assert serial in {"DEADLOCK", "MISMATCH"}, seed
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_time_may_be_reversed_under_rendezvous(seed):
     """Matched blocking sends and receives, played backwards with sides swapped, judge alike."""
     rng = random.Random(seed)
