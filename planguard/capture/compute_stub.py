@@ -1,4 +1,4 @@
-"""Computation that is not done: large results are zeros of the right shape, at once.
+"""Computation that is not done: large results have the right shape, and no values, at once.
 
 A mode below autograd. Shapes come from torch's meta kernels, once per operator and shapes; small
 tensors, integers, views, copies and whatever has no meta kernel are computed for real. Results have
@@ -11,11 +11,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.made_up import is_marked, mark, tensors_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from planguard.capture.recorder import Recorder
+
 LEAST = 4096
 """Elements of arguments from which an operator counts as large."""
+SPARED = 1 << 16
+"""Elements from which a result is left as the memory is, never to be written."""
 _REAL = frozenset(
     {
         "copy_", "clone", "_to_copy", "cat", "equal", "_local_scalar_dense", "nonzero", "item",
@@ -28,16 +34,17 @@ _REAL = frozenset(
 
 
 @contextmanager
-def stub_compute(*, least: int = LEAST) -> Iterator[Any]:
+def stub_compute(*, least: int = LEAST, recorder: Recorder | None = None) -> Iterator[Any]:
     """Leave large computation undone until the end of the block.
 
     Args:
         least: Elements of arguments from which an operator is stubbed.
+        recorder: Told when a value that was made up is read below Python or gives a shape.
 
     Yields:
         The mode; ``stubbed`` and ``real`` count operators.
     """
-    mode = _mode_class()(least)
+    mode = _mode_class()(least, recorder)
     with mode:
         yield mode
 
@@ -47,9 +54,10 @@ def _mode_class() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class StubCompute(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
-        def __init__(self, least: int) -> None:
+        def __init__(self, least: int, recorder: Recorder | None) -> None:
             super().__init__()
             self.least = least
+            self.recorder = recorder
             self.stubbed = 0
             self.real = 0
             self.shapes: dict[Any, Any] = {}
@@ -68,13 +76,15 @@ def _mode_class() -> Any:
             if not names and self._is_large(func, args):
                 if _changes_first(func):
                     self.stubbed += 1
+                    mark(tensors_in(args[0]))
                     return None if func.__name__.startswith("_foreach") else args[0]
                 made = self._made(func, args, kwargs)
                 if made is not None:
                     self.stubbed += 1
+                    mark(tensors_in(made))
                     return made
             self.real += 1
-            return func(*args, **kwargs)
+            return _followed(self.recorder, func, args, kwargs)
 
         def _is_large(self, func: Any, args: Any) -> bool:
             name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
@@ -98,6 +108,44 @@ def _mode_class() -> Any:
             return None if shapes is None else torch.utils._pytree.tree_map(_zeros, shapes)  # noqa: SLF001 - torch has no public way
 
     return StubCompute
+
+
+def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operator, and mark what it makes of values that are made up."""
+    if not any(is_marked(one) for one in tensors_in([args, kwargs])):
+        return func(*args, **kwargs)
+    if recorder is not None and tells_values(func):
+        watch_operator(recorder)
+    found = func(*args, **kwargs)
+    mark(tensors_in(found))
+    mark(_written(func, args, kwargs))
+    return found
+
+
+def tells_values(func: Any) -> bool:
+    """Tell whether an operator gives a value away, or a result whose shape depends on values."""
+    import torch
+
+    tags = func.tags
+    return torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
+
+
+def watch_operator(recorder: Recorder) -> None:
+    """Report a reading of made-up values that nobody above has taken note of."""
+    from planguard.capture.values import report_values
+
+    if not recorder.is_watched:
+        report_values(recorder)
+
+
+def _written(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:
+    """Return the tensors that an operator writes into."""
+    schema = func._schema  # noqa: SLF001 - torch has no public way
+    if schema.is_mutable:
+        for place, argument in enumerate(schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                given = args[place] if place < len(args) else kwargs.get(argument.name)
+                yield from tensors_in(given)
 
 
 def _tensors(args: Any) -> Iterator[Any]:
@@ -176,7 +224,6 @@ def _zeros(shape: Any) -> Any:
     if not isinstance(shape, _Shape):
         return shape
     size, stride, dtype, device = shape.of
-    dense = torch.empty(size, dtype=dtype, device="meta").stride() == stride
-    if dense:
-        return torch.zeros(size, dtype=dtype, device=device)
-    return torch.empty_strided(size, stride, dtype=dtype, device=device).zero_()
+    made = torch.empty_strided(size, stride, dtype=dtype, device=device)
+    # Pages that nobody writes take no memory; small tensors are zeros, so that no noise confuses.
+    return made if made.numel() > SPARED else made.zero_()

@@ -16,6 +16,8 @@ import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.made_up import is_marked, mark
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from multiprocessing.connection import Connection
@@ -104,15 +106,15 @@ def is_control(tensors: Sequence[Any]) -> bool:
 
 def pack(tensors: Sequence[Any]) -> bytes:
     """Write tensors for another process of this program."""
+    marks = [is_marked(tensor) for tensor in tensors]
     flat = [tensor.detach().cpu().reshape(-1).contiguous() for tensor in tensors]
     sizes = [one.numel() * one.element_size() for one in flat]
     # Without numpy, which torch can do without, this is the quick way to the bytes.
-    return pickle.dumps(
-        [
-            ctypes.string_at(one.data_ptr(), n) if n else b""
-            for one, n in zip(flat, sizes, strict=True)
-        ]
-    )
+    raw = [
+        ctypes.string_at(one.data_ptr(), n) if n else b""
+        for one, n in zip(flat, sizes, strict=True)
+    ]
+    return pickle.dumps(list(zip(raw, marks, strict=True)))
 
 
 def unpack(data: bytes, like: Sequence[Any]) -> list[Any]:
@@ -123,10 +125,13 @@ def unpack(data: bytes, like: Sequence[Any]) -> list[Any]:
     import torch
 
     found = []
-    for raw, tensor in zip(pickle.loads(data), like, strict=False):  # noqa: S301 - our own fork wrote it
+    rows = pickle.loads(data)  # noqa: S301 - our own fork wrote it
+    for (raw, is_made_up), tensor in zip(rows, like, strict=False):
         whole = len(raw) - len(raw) % tensor.element_size()
         body = bytearray(raw[:whole])
         flat = torch.frombuffer(body, dtype=tensor.dtype) if body else tensor.new_empty(0)
+        if is_made_up:
+            mark([flat])
         found.append(flat)
     return found
 

@@ -49,6 +49,8 @@ class Recorder:
         notes: Ledger entries ``(kind, message, direction)``.
         problems: Why this log cannot stand for another rank's.
         is_closed: The rank is stuck: what it does while it unwinds is no part of the job.
+        is_followed: Operators hand on which tensors hold made-up values.
+        is_watched: A value is being read by somebody who will answer for it.
     """
 
     rank: int
@@ -58,6 +60,8 @@ class Recorder:
     problems: list[str] = field(default_factory=list)
     batch: list[Issued] | None = None
     is_closed: bool = False
+    is_followed: bool = False
+    is_watched: bool = False
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.made_up import mark, tensors_in
 from planguard.capture.mailbox import Gather, Stalled, Take, fill, is_control, unpack
 from planguard.capture.process_group import _Collectives, _list, _reduce_op, stub_group_class
 
@@ -66,6 +67,8 @@ class _Control(_Collectives):
     def recv(self, tensors: Any, peer: int, tag: int = 0) -> Any:
         """Record a receive; what belongs to the control plane is there after the wait."""
         work = super().recv(tensors, peer, tag)
+        if not is_control(tensors):
+            mark(tensors)
         src = self.members[peer]
         key = self._message(src, self.recorder.rank, tag)
         if is_control(tensors):
@@ -78,6 +81,7 @@ class _Control(_Collectives):
             message = f"what rank {self.recorder.rank} receives from any source is not known"
             self.recorder.note("object-value", message, "under")
             self.recorder.note("object-value", message, "over")
+        mark(tensors)
         return super().recv_anysource(tensors, tag)
 
     def barrier(self, opts: Any = None, **options: Any) -> Any:
@@ -160,6 +164,8 @@ def _exchanging(name: str) -> Any:
         if exchange is not None and exchange.sent is not None:
             self.mailbox.post(key, exchange.sent)
         work = record(self, *args, **options)
+        if exchange is None:
+            mark(tensors_in(args[0]))  # every method gives its results in its first argument
         if exchange is not None and exchange.takes:
             needs = tuple(self.members) if exchange.root is None else (exchange.root,)
             wanted = Gather(key, tuple(self.members), needs)

@@ -154,10 +154,12 @@ class StubRun:
         import torch
 
         torch.set_num_threads(1)  # a forked child must not enter the parent's thread pool
-        with session(rank, self.world_size, (), mailbox) as current, stub_compute():
+        with session(rank, self.world_size, (), mailbox) as current:
             self._environment(rank)
+            current.recorder.is_followed = True
             try:
-                job()
+                with stub_compute(recorder=current.recorder):
+                    job()
             except Stalled:
                 _stuck(current)
         return log_of(current).to_json()

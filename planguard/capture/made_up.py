@@ -1,0 +1,48 @@
+"""Which tensors hold values that a real run would not have: marked on their storage.
+
+Results that were not computed, what a stubbed call brings, and all that is computed from either.
+Views share the mark; operators hand it on (``compute_stub``), and messages do (``mailbox``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def mark(tensors: Iterable[Any]) -> None:
+    """Say that the values of these tensors are made up."""
+    for tensor in tensors:
+        storage = _storage(tensor)
+        if storage is not None:
+            storage.planguard_made_up = True
+
+
+def is_marked(tensor: Any) -> bool:
+    """Tell whether the values of a tensor are made up; true where that cannot be known."""
+    storage = _storage(tensor)
+    return storage is None or getattr(storage, "planguard_made_up", False)
+
+
+def tensors_in(args: Any) -> Iterator[Any]:
+    """Return the tensors of arguments or results, lists opened."""
+    import torch
+
+    if isinstance(args, torch.Tensor):
+        yield args
+    elif isinstance(args, dict):
+        yield from tensors_in(list(args.values()))
+    elif isinstance(args, (list, tuple)):
+        for arg in args:
+            yield from tensors_in(arg)
+
+
+def _storage(tensor: Any) -> Any:
+    """Return the storage, None for a wrapper such as DTensor, whose parts are elsewhere."""
+    local = getattr(tensor, "_local_tensor", None)
+    try:
+        return (tensor if local is None else local).untyped_storage()
+    except (RuntimeError, NotImplementedError):  # sparse and other kinds have none
+        return None
