@@ -309,9 +309,11 @@ def _splits(value: list[int] | None) -> tuple[int, ...] | None:
 
 
 def _iteration(body: list[dict[str, Any]], iteration: int) -> list[dict[str, Any]]:
-    """Copy the body of a loop with `{i}` replaced in every label and id."""
+    """Copy the body of a loop, its `{i}` replaced in labels and ids; an inner loop has its own."""
 
     def visit(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict) and value.get("op") == "repeat":
+            return value
         if isinstance(value, dict):
             return {name: visit(inner, name) for name, inner in value.items()}
         if isinstance(value, list):
