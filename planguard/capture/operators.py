@@ -13,13 +13,14 @@ import gc
 import json
 import weakref
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.rank_reads import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import FrameType
+    from types import CodeType, FrameType
 
 NODES = 500_000
 """Nodes of a backward graph that are walked; beyond, no dependency is taken as known."""
@@ -54,6 +55,7 @@ class Operators:
         self._forward = nn.Module._call_impl.__code__  # noqa: SLF001 - its frames hold the module
         self._names: dict[int, tuple[Any, str]] = {}
         self._owners: dict[int, tuple[Any, str, str]] = {}
+        self._codes: dict[int, tuple[CodeType, bool]] = {}
         self._items = 0
         self._last: tuple[int, int] | None = None
 
@@ -65,14 +67,13 @@ class Operators:
             count: Elements of the call. A hook that sends more or less than its gradient fills a
                 buffer, and has no label.
         """
-        modules, outermost, is_user = self._walk(frame)
-        if self.windows:
-            node = current_node()
-            if node is not None:
-                return self._backward(node, modules, outermost if is_user else None, count)
+        node = current_node() if self.windows else None
+        modules = self._modules(frame)
+        if node is not None:
+            return self._backward(node, modules, frame, count)
         if not modules:
             return None
-        return json.dumps([self._name(modules), "forward"])
+        return _known(self._name(modules), "forward")
 
     def begin(self, tensors: Any) -> None:
         """Say that a backward pass begins."""
@@ -90,14 +91,15 @@ class Operators:
         return json.dumps([*window.items, _dependencies(window)])
 
     def _backward(
-        self, node: Any, modules: list[Any], outermost: FrameType | None, count: int | None
+        self, node: Any, modules: list[Any], frame: FrameType | None, count: int | None
     ) -> str | None:
         parameter = getattr(node, "variable", None)
         if parameter is None:
-            return json.dumps([self._name(modules), "backward"]) if modules else None
+            return _known(self._name(modules), "backward") if modules else None
         name, operator = self._owner(parameter)
+        outermost = self._callback(frame)
         if outermost is None:
-            return json.dumps([operator, "backward"])
+            return _known(operator, "backward")
         window = self.windows[-1]
         key = (id(node), id(outermost.f_code))
         if key != self._last:
@@ -109,21 +111,27 @@ class Operators:
             window.feeds.setdefault(operator, []).append(node)
         return json.dumps([operator, "backward", name if whole else None, self._items])
 
-    def _walk(self, frame: FrameType | None) -> tuple[list[Any], FrameType | None, bool]:
-        """Return the modules on the stack, outermost first, and the frame that autograd called."""
-        modules: list[Any] = []
-        outermost, is_user, inside = frame, False, True
+    def _modules(self, frame: FrameType | None) -> list[Any]:
+        """Return the modules on the stack, outermost first."""
+        forward = self._forward
+        found: list[Any] = []
         while frame is not None:
-            code = frame.f_code
-            if code is self._forward:
-                modules.append(frame.f_locals["self"])
-            if inside and code.co_name == "_engine_run_backward":
-                inside = False
-            if inside:
-                outermost = frame
-                is_user = is_user or not is_library(code.co_filename)
+            if frame.f_code is forward:
+                found.append(frame.f_locals["self"])
             frame = frame.f_back
-        return modules[::-1], outermost, is_user
+        return found[::-1]
+
+    def _callback(self, frame: FrameType | None) -> FrameType | None:
+        """Return the frame that autograd called, None when it is a library's own."""
+        outermost, is_user = frame, False
+        while frame is not None and frame.f_code.co_name != "_engine_run_backward":
+            code = frame.f_code
+            own = self._codes.get(id(code))
+            if own is None:
+                own = self._codes[id(code)] = code, not is_library(code.co_filename)
+            is_user = is_user or own[1]
+            outermost, frame = frame, frame.f_back
+        return outermost if is_user else None
 
     def _name(self, modules: list[Any]) -> str:
         known = self._names.get(id(modules[-1]))
@@ -158,6 +166,11 @@ class Operators:
             for name, parameter in module.named_parameters():
                 operator = name.rpartition(".")[0] or type(module).__name__
                 self._owners[id(parameter)] = weakref.ref(parameter), name, operator
+
+
+@cache
+def _known(operator: str, phase: str) -> str:
+    return json.dumps([operator, phase])
 
 
 def current_node() -> Any:

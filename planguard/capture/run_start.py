@@ -13,6 +13,7 @@ from planguard.capture.process_group import BACKEND
 from planguard.capture.record_group import record_group_class
 from planguard.capture.run_log import BACKEND_NOTE, MOST_BYTES, RunLogWriter
 from planguard.capture.run_recorder import FRAMES, RunRecorder
+from planguard.capture.value_reads import watch_reads
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -241,10 +242,23 @@ def _patch(run: Run) -> None:
                 _set(run, owner, name, replacement)
     _set(run, torch.autograd, "backward", _with_end(torch.autograd.backward, run))
 
+    def note(*entry: str) -> None:
+        if run.recorder is not None:
+            run.recorder.note(*entry)
+
+    watch_reads(lambda owner, name, value: _set(run, owner, name, value), note)
+
 
 def _set(run: Run, owner: Any, name: str, value: Any) -> None:
-    original = getattr(owner, name)
-    run.undo.append(lambda: setattr(owner, name, original))
+    original, inherited = getattr(owner, name), name not in vars(owner)
+
+    def restore() -> None:
+        if inherited:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+
+    run.undo.append(restore)
     setattr(owner, name, value)
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from planguard.catalog import report_order
+from planguard.execution.cause import make_finding
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -33,6 +35,30 @@ def apply_ledger(verdict: Verdict) -> Verdict:
     if makers and all(any(_touches(a, f) for a in used) for f in makers):
         return _lower(verdict, ledger)
     return replace(verdict, approximations=ledger)
+
+
+CODES = {"data-dependent-value": "PG505", "data-dependent-branch": "PG110"}
+"""Entries of a capture that are findings of their own, by kind."""
+
+
+def with_captured(verdict: Verdict) -> Verdict:
+    """Return the verdict with a warning for every value that a capture saw the program decide on.
+
+    The entry in the ledger says what that does to the outcome; the finding says where.
+    """
+    known = {(f.code, f.message) for f in verdict.findings}
+    said = dict.fromkeys(
+        (CODES[a.kind], a.message) for a in verdict.approximations if a.kind in CODES
+    )
+    more = [
+        make_finding(code, text, severity="warning", certainty="some-execution", evidence="T")
+        for code, text in said
+        if (code, text) not in known
+    ]
+    if not more:
+        return verdict
+    found = sorted([*verdict.findings, *more], key=lambda f: report_order(f.severity, f.code))
+    return replace(verdict, findings=tuple(found))
 
 
 def _touches(approximation: Approximation, finding: Finding) -> bool:

@@ -40,7 +40,7 @@ SCENARIOS = {
 OTHERS = ("crossed", "opposite", "killed", "skips")
 OPEN = (
     "ready", "ready_chain", "ready_blocking", "ready_overlapped", "ready_buffers",
-    "threads", "threads_shared",
+    "threads", "threads_shared", "decides",
 )  # fmt: skip
 
 
@@ -184,6 +184,20 @@ def test_the_order_among_threads_is_not_taken_for_granted(runs, job):
     for model in ("gloo", "nccl"):
         assert not planguard.check(plan, model=model).safe
     assert "host-threads" in {one.kind for one in plan.approximations}
+
+
+def test_a_decision_on_a_value_is_a_finding_with_its_place(runs):
+    """What is compared or tested is PG110 at its line, what is printed is not; both ranks say it
+    once, and the values of the run are real, so that its outcome stands.
+    """
+    verdict = planguard.check(planguard.load(runs / "decides"))
+    assert verdict.outcome is Outcome.SAFE
+    found = [finding for finding in verdict.findings if finding.code == "PG110"]
+    assert [finding.severity for finding in found] == ["warning", "warning"]
+    source = (Path(__file__).parent / "recorder_worker.py").read_text().splitlines()
+    lines = sorted(int(one.message.split("recorder_worker.py:")[1].split(";")[0]) for one in found)
+    assert source[lines[0] - 1].strip() == "total = x.item()"
+    assert source[lines[1] - 1].strip() == "if total > 1 and (x > 0).all():"
 
 
 def test_a_launch_is_one_for_a_log_with_two_witnesses(runs):
