@@ -1,0 +1,64 @@
+"""Random plans of every shape against the enumerator: a part of ``benchmarks/campaign.py``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import campaign
+
+CHUNK = 250
+CI, SLOW = 2_000, 100_000
+STATES = {"ci": 150, "slow": 2_000}
+
+
+def pytest_generate_tests(metafunc):
+    """Cut the seeds into chunks; --slow makes it the whole campaign."""
+    if "first" in metafunc.fixturenames:
+        count = SLOW if metafunc.config.getoption("--slow") else CI
+        metafunc.parametrize("first", range(0, count, CHUNK))
+
+
+def test_plans_that_mix_constructs_are_judged_as_the_enumerator_judges_them(first, request):
+    """Fixed, open, fused, branched, wild, threaded and mixed plans: no outcome differs, no check
+    of a plan that the door let pass raises, and most verdicts are compared.
+    """
+    states = STATES["slow" if request.config.getoption("--slow") else "ci"]
+    tally, _ = campaign.run(first, CHUNK, one_model=True, limit=states)
+    assert not tally.raised
+    assert not tally.different
+    assert sum(tally.compared.values()) > CHUNK // 2
+    assert sum(tally.unknown.values()) < CHUNK // 4
+
+
+def test_a_slice_of_the_campaign_can_be_added_up(tmp_path, capsys):
+    """Slices go to a file one line each, and their sum says what all of them found."""
+    path = tmp_path / "slices.jsonl"
+    for first in (0, 8):
+        code = campaign.main(
+            ["--first", str(first), "--count", "8", "--one-model", "--append", str(path)]
+        )
+        assert code == 0
+    capsys.readouterr()
+    assert campaign.main(["--sum", str(path)]) == 0
+    assert "different  0" in capsys.readouterr().out
+    assert len(path.read_text(encoding="utf-8").splitlines()) == 2
+
+
+@pytest.mark.parametrize("seed", [8, 47, 85, 117, 163, 202, 264, 307, 335])
+def test_an_order_that_is_no_valid_program_is_a_reason_not_an_exception(seed):
+    """These plans made a check raise: an order, a branch or a flush of them is ill-formed."""
+    import planguard
+
+    document = campaign.combined.combined(seed)
+    try:
+        plan = planguard.load(document)
+    except planguard.PlanError:
+        return
+    for model in ("nccl", "gloo", "mpi-pg"):
+        verdict = planguard.check(plan, model=model)
+        assert verdict.reasons or not verdict.unknown
