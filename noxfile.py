@@ -62,6 +62,23 @@ def native(session: nox.Session) -> None:
         session.run("ctest", "--test-dir", build, "--output-on-failure")
 
 
+@nox.session(venv_backend="none")
+def fuzz(session: nox.Session) -> None:
+    """Fuzz the core under sanitizers for ten minutes, or ``-- SECONDS``; needs clang."""
+    seconds = session.posargs[0] if session.posargs else "600"
+    with tempfile.TemporaryDirectory() as folder:
+        build = str(Path(folder) / "build")
+        session.run(
+            *("cmake", "-S", "native", "-B", build, "-DPLANGUARD_FUZZ=ON"),
+            "-DCMAKE_CXX_COMPILER=clang++",
+        )
+        session.run("cmake", "--build", build, "--parallel", "2")
+        session.run(
+            *(f"{build}/tests/planguard_fuzz", f"-max_total_time={seconds}", "-max_len=600"),
+            *("-print_final_stats=1", f"-artifact_prefix={folder}/"),
+        )
+
+
 @nox.session
 def docs(session: nox.Session) -> None:
     """Run every example of the documentation; ``-- --update`` rewrites the transcripts."""
