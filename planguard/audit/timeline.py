@@ -7,6 +7,7 @@ ledger says so, so that nothing of it is ever decided SAFE.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.audit.assemble import assemble
@@ -71,20 +72,22 @@ def drawn_recording(
             data = read(one.path)
             times[str(one.path)] = times_of(kind_of(data) or "", data, str(one.path))
     found = assemble(parts, world_size=world_size)
-    return draw(stand_in(found.recording, found.arguments), times)
+    name = ", ".join(Path(path).name for path in paths)
+    return draw(stand_in(found.recording, found.arguments), times, name=name)
 
 
-def draw(recording: Recording, times: Mapping[str, Times]) -> Drawn:
+def draw(recording: Recording, times: Mapping[str, Times], *, name: str = "recording") -> Drawn:
     """Return a recording as a plan with measured times.
 
     Args:
         recording: What was seen.
         times: Times by file.
+        name: What the picture calls it.
 
     Raises:
         PlanError: What was recorded makes no plan.
     """
-    document = document_of(recording)
+    document = {**document_of(recording), "name": name}
     places: Places = {}
     marks: list[Mark] = []
     steps: dict[str, dict[int, tuple[float, float]]] = {}
@@ -95,8 +98,8 @@ def draw(recording: Recording, times: Mapping[str, Times]) -> Drawn:
         document["ranks"][str(rank)]["actions"] = program.actions
         marks += program.marks
         places |= program.places
-        for name, span in own.steps.items():
-            steps.setdefault(name, {})[rank] = span
+        for title, span in own.steps.items():
+            steps.setdefault(title, {})[rank] = span
     document["approximations"] = [
         {"kind": "drawn-recording", "message": message, "direction": way, "scope": "plan"}
         for message in [gap.message for gap in recording.gaps] or ["a picture of a recording"]

@@ -7,17 +7,18 @@ profiler plugin sees when its kernels ended.
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.capture.preload import read_logs
 from planguard.capture.preload_log import read_log
+from planguard.plan.format import read
 from planguard.recording import Progress
-from planguard.recording.promote import places_of
+from planguard.recording.promote import document_of, places_of
 from planguard.simulate.measured import Mark, measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from planguard.capture.preload_log import Log
     from planguard.plan.plan import Plan
@@ -41,7 +42,10 @@ def schedule_of_logs(paths: list[str | Path], plan: Plan | None = None) -> Sched
         PlanError: A file is not a log, or the recording has gaps and makes no plan.
     """
     recording = read_logs(paths)
-    plan = plan or recording.to_plan()
+    if plan is None:
+        name = ", ".join(Path(path).name for path in paths)
+        recording.to_plan()  # refuses gaps
+        plan = read({**document_of(recording), "name": name, "model": "nccl"})
     marks: list[Mark] = []
     is_profiled = False
     for record in recording.ranks.values():

@@ -73,11 +73,11 @@ def pages(tmp_path_factory):
 
 
 @pytest.fixture
-def visit(browser, pages):
-    """Open the page of a plan; nothing may be requested, logged as an error or thrown."""
+def open_page(browser):
+    """Open a page by its path; nothing may be requested, logged as an error or thrown."""
     opened = []
 
-    def go(name: str, state: str = "", **options):
+    def go(path: Path, state: str = "", **options):
         context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
         context.set_default_timeout(15_000)
         tab = context.new_page()
@@ -88,7 +88,7 @@ def visit(browser, pages):
             "request",
             lambda asked: asked.url.startswith("file:") or tab.trouble.append(asked.url),
         )
-        tab.goto(pages(name).as_uri() + (f"#{state}" if state else ""))
+        tab.goto(path.as_uri() + (f"#{state}" if state else ""))
         tab.wait_for_selector("html[data-drawn]")
         opened.append((context, tab))
         return tab
@@ -98,3 +98,9 @@ def visit(browser, pages):
     for context, _ in opened:
         context.close()
     assert not trouble
+
+
+@pytest.fixture
+def visit(open_page, pages):
+    """Open the page of a plan."""
+    return lambda name, state="", **options: open_page(pages(name), state, **options)

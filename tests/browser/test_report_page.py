@@ -1,37 +1,20 @@
 from __future__ import annotations
 
-import json
-import time
-
 import cases
 import pytest
+from driving import ALL, shows, until
 
 import planguard
 from planguard.simulate.matrix import matrix
 from planguard.simulate.schedule import schedule
 from planguard.simulate.traffic import traffic
 
-PANELS = ("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables")
-ALL = "open=" + ",".join(PANELS)
 DARK_PIXELS = """(canvas) => {
   const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   let seen = new Set();
   for (let i = 0; i < data.length; i += 4) if (data[i + 3]) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
   return seen.size;
 }"""  # noqa: E501
-
-
-def until(tab, expression, limit=10.0):
-    """Wait until an expression holds; the policy of the page leaves no other way to ask it."""
-    end = time.monotonic() + limit
-    while not tab.evaluate(expression):
-        assert time.monotonic() < end, f"never true: {expression}"
-        tab.wait_for_timeout(20)
-
-
-def shows(tab, panel, text):
-    """Wait until a panel shows a text."""
-    until(tab, f"document.querySelector('#panel-{panel}').innerText.includes({json.dumps(text)})")
 
 
 @pytest.mark.parametrize("name", ["head-to-head.plan.json", "mesh-3d.plan.json", "resnet50"])

@@ -15,6 +15,8 @@ SCRIPTS = (
     "matrices", "strategy", "topology", "tables", "start",
 )  # fmt: skip
 """Sources of the page's script, in the order they are joined."""
+STORE_SCRIPTS = ("core", "verdict", "waits", "store")
+"""Sources of the script of a store's page."""
 
 
 def asset(name: str) -> str:
@@ -22,15 +24,15 @@ def asset(name: str) -> str:
     return files("planguard.report.page").joinpath("assets", name).read_text("utf-8")
 
 
-def script() -> str:
-    """Return the page's script."""
-    parts = "\n".join(asset(f"{name}.js") for name in SCRIPTS)
+def script(names: tuple[str, ...] = SCRIPTS) -> str:
+    """Return the script of a page."""
+    parts = "\n".join(asset(f"{name}.js") for name in names)
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 
 
-def assemble(data: str) -> bytes:
-    """Return the page around packed data."""
-    code, style = script(), asset("page.css")
+def assemble(data: str, names: tuple[str, ...] = SCRIPTS) -> bytes:
+    """Return the page around packed data, with the scripts of these names."""
+    code, style = script(names), asset("page.css")
     policy = (
         f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; "
         "base-uri 'none'; form-action 'none'; img-src 'none'"

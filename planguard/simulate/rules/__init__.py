@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from planguard.verdict import Finding
 
 DEFAULTS: dict[str, dict[str, float]] = {
-    "PG601": {"factor": 3.0},
-    "PG602": {"factor": 2.0},
+    "PG601": {"factor": 3.0, "share": 0.01},
+    "PG602": {"factor": 2.0, "share": 0.01},
     "PG603": {"threshold": 0.25},
     "PG604": {"tolerance": 0.10},
     "PG606": {"threshold": 1.5},

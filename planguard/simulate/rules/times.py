@@ -47,7 +47,8 @@ def slow_operator(facts: Facts, found: Schedule, limits: Limits) -> Iterator[Fin
         limit = limits["factor"] * statistics.median(times)
         for nth in range(min(len(spans) for spans in ranks.values())):
             spans = [own[nth] for own in ranks.values()]
-            if limit and all(_length(span) > limit for span in spans):
+            least = max(limit, limits["share"] * found.makespan)
+            if limit and all(_length(span) > least for span in spans):
                 first = spans[0]
                 yield make_finding(
                     "PG601",
@@ -80,7 +81,7 @@ def stragglers(facts: Facts, found: Schedule, limits: Limits) -> Iterator[Findin
         last, before = spans[-1], spans[-2]
         cost = max((span.end or 0.0) - span.ready for span in spans)
         late = last.start - before.start
-        if cost and late > limits["factor"] * cost:
+        if cost and late > max(limits["factor"] * cost, limits["share"] * found.makespan):
             yield make_finding(
                 "PG602",
                 f"rank {last.rank} comes {late:.4g} us after the others to a round that takes "

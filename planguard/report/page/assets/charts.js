@@ -32,7 +32,20 @@ function timeline(head, prefix) {
   const shades = head.operations.map(shadeOf);
   for (let i = 0; i < total; i++) made.shade[i] = made.kind[i] === 0 ? shades[made.op[i]] : 3 + made.kind[i];
   made.pairs = messages(made);
+  made.overlaps = runsBeside(made);
   return made;
+}
+
+// Whether communication runs while its rank computes: then both need a lane of their own.
+function runsBeside(time) {
+  for (let row = 0; row < time.from.length; row++) {
+    let until = -Infinity;
+    for (let i = time.from[row]; i < time.to[row]; i++) {
+      if (time.kind[i] === 0 && time.start[i] + time.head.tick * 4 < until && time.end[i] > time.start[i]) return true;
+      if (time.kind[i] >= 1 && time.kind[i] <= 3 && time.end[i] !== Infinity) until = Math.max(until, time.end[i]);
+    }
+  }
+  return false;
 }
 
 // Colors by what a span is: four greens of computation, then one color per kind.
@@ -54,6 +67,13 @@ function messages(time) {
   }
   return out;
 }
+
+// The whole axis of time; what never completes needs room behind the last end.
+const fullTime = (time) => time.last * (time.head.complete ? 1.01 : 1.12);
+
+// The step of training that is chosen, or null: all of them.
+const chosenStep = () => (T && S.iteration !== undefined ? T.head.steps[S.iteration] || null : null);
+const isInStep = (time, i, step) => time.start[i] >= step.start && time.start[i] < step.end;
 
 function operation(time, i) {
   const [name, op, group, ns, phase, stage, size, work, source, shape] = time.head.operations[time.op[i]];

@@ -113,6 +113,7 @@ const FIELDS = {
   stage: between(0, 1e6),
   group: (text) => { if (text.length > 200) throw new Error(text); return text; },
   step: between(0, 1e6),
+  iteration: between(0, 9999),
   range: (text) => {
     const found = text.split(",").map(Number);
     if (found.length !== 2 || found.some((x) => !(x >= 0 && x <= 1)) || found[0] >= found[1]) throw new Error(text);
@@ -125,8 +126,12 @@ const FIELDS = {
   nodes: oneOf("on"),
   palette: oneOf("safe"),
   theme: oneOf("light", "dark"),
-  table: oneOf("actions", "devices", "pairs", "operators", "links", "waits", "witness", "findings"),
-  open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "")),
+  table: oneOf("actions", "devices", "pairs", "operators", "links", "steps", "waits", "witness", "findings"),
+  open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "")),
+  outcome: oneOf("SAFE", "UNKNOWN", "POTENTIAL_DEADLOCK", "MISMATCH", "DEADLOCK"),
+  family: between(0, 1e6),
+  trial: between(0, 1e6),
+  find: (text) => { if (text.length > 200) throw new Error(text); return text; },
   fold: integers,
 };
 const S = {};
@@ -197,6 +202,26 @@ function show(id) {
 }
 
 const isOpen = (id) => panels[id] !== undefined && panels[id].made.open;
+
+// The controls of theme and palette; what draws with colors is told when they change.
+function dressing() {
+  const theme = el("select", { id: "theme", "aria-label": "theme", onchange: () => put({ theme: theme.value || null }) },
+    [["", "system theme"], ["light", "light"], ["dark", "dark"]].map(([value, text]) => el("option", { value }, text)));
+  const palette = el("select", { id: "palette", "aria-label": "palette", onchange: () => put({ palette: palette.value || null }) },
+    [["", "standard colors"], ["safe", "color-blind safe"]].map(([value, text]) => el("option", { value }, text)));
+  const dress = () => {
+    for (const [name, control] of [["theme", theme], ["palette", palette]]) {
+      if (S[name]) document.documentElement.dataset[name] = S[name];
+      else delete document.documentElement.dataset[name];
+      control.value = S[name] || "";
+    }
+    readColors();
+  };
+  followers.unshift((change) => { if ("theme" in change || "palette" in change) dress(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { dress(); for (const reaction of followers) reaction({ theme: S.theme }); });
+  dress();
+  return [theme, palette];
+}
 
 // --- drawing ------------------------------------------------------------------------------------
 

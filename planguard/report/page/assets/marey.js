@@ -54,6 +54,32 @@ function drawAxis(context, view, x) {
   context.textAlign = "left";
 }
 
+// Where the steps of training begin, as the trace marks them.
+function drawStepMarks(context, time, view) {
+  const scale = view.width / (view.high - view.low);
+  context.font = FONT;
+  context.textBaseline = "middle";
+  let before = -Infinity;
+  for (const step of time.head.steps) {
+    const x = (step.start - view.low) * scale;
+    if (x < -200 || x > view.width) continue;
+    context.strokeStyle = colors.accent;
+    context.setLineDash([5, 4]);
+    context.beginPath();
+    context.moveTo(x, 18);
+    context.lineTo(x, view.height);
+    context.stroke();
+    context.setLineDash([]);
+    if (x - before < 84) continue;
+    before = x;
+    const wide = context.measureText(step.name).width;
+    context.fillStyle = colors.card;
+    context.fillRect(Math.max(0, x) + 3, 20, wide + 6, 13);
+    context.fillStyle = colors.accent;
+    context.fillText(step.name, Math.max(0, x) + 6, 27);
+  }
+}
+
 function drawRule(context, item, width) {
   if (item.isOn) {
     context.fillStyle = colors.mark;
@@ -203,7 +229,7 @@ function drawSpans(context, time, item, view, x) {
       const shade = time.shade[i];
       if (x1 - last[shade] < 0.5) continue; // nothing of it would be seen
       last[shade] = x1;
-      const split = !isMarey || item.isSplit;
+      const split = !isMarey || item.isSplit || time.overlaps;
       const y = split && pass ? y0 + full * 0.62 : y0, h = split ? full * (pass ? 0.38 : 0.58) : full;
       box(context, time, i, x0, x1, y, h, x);
     }
@@ -247,7 +273,7 @@ function drawStuck(context, time, item, view, x) {
   }
   const x0 = Math.max(0, x(first));
   if (x0 > view.width) return;
-  const full = item.half * 2, isSplit = !view.isMarey || item.isSplit;
+  const full = item.half * 2, isSplit = !view.isMarey || item.isSplit || time.overlaps;
   const y = item.middle - item.half + (isSplit ? full * 0.6 : 0), h = isSplit ? full * 0.4 : full;
   context.fillStyle = hatch(context, colors.bad, 5, 1.6);
   context.globalAlpha = 0.8;

@@ -25,8 +25,9 @@ function matrixOf(view, byNode) {
   }
   const n = labels.length;
   const made = { n, labels, bytes: new Float64Array(n * n), counts: new Float64Array(n * n), isRolled };
+  const step = chosenStep() ? S.iteration : null, steps = C["edge.step"];
   for (let i = 0; i < src.length; i++) {
-    if (!keys[key[i]]) continue;
+    if (!keys[key[i]] || (step !== null && steps[i] !== step && !traffic.byNode)) continue;
     const a = place(src[i]), b = place(dst[i]);
     if (a < 0 || b < 0) continue;
     made.bytes[a * n + b] += size[i];
@@ -161,7 +162,7 @@ function matricesPanel(body) {
     axes.textContent = S.axes === "rows" ? "sender on x" : "rows = source";
     nodes.textContent = S.nodes ? "by rank" : "by node";
     const rule = S.axes === "rows" ? "rows are sources, columns are targets" : "the sender is on x, the receiver on y";
-    pattern.textContent = `${view.title}: ${bytes(shown.total)} in ${number(shown.messages)} messages; pattern: ${patternText(view)}; ${D.traffic.algorithm}, ${D.traffic.basis}; ${rule}`;
+    pattern.textContent = `${chosenStep() ? `${chosenStep().name}, ` : ""}${view.title}: ${bytes(shown.total)} in ${number(shown.messages)} messages; pattern: ${patternText(view)}; ${D.traffic.algorithm}, ${D.traffic.basis}; ${rule}`;
     const side = Math.max(180, Math.min(520, (body.clientWidth - 60) / 2 - 90, shown.n * 34 + LABEL));
     for (const one of made) {
       drawMatrix(one.canvas, shown, one.field, side, { isLog: S.scale !== "linear", isRows: S.axes === "rows" });
@@ -222,8 +223,8 @@ function matricesPanel(body) {
   draw();
   if (views.length > 2) drawThumbs();
   follow((change) => {
-    if (["matrix", "scale", "axes", "nodes", "ranks", "theme", "palette"].some((field) => field in change)) redraw(draw);
-    if ("theme" in change) drawThumbs();
+    if (["matrix", "scale", "axes", "nodes", "ranks", "iteration", "theme", "palette"].some((field) => field in change)) redraw(draw);
+    if (("theme" in change || "iteration" in change) && views.length > 2) drawThumbs();
   });
   addEventListener("resize", () => redraw(draw));
 }

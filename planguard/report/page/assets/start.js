@@ -1,26 +1,11 @@
 // Put the page together: the header, the panels in their order, what the address asks for.
 
 function header() {
-  const theme = el("select", { id: "theme", "aria-label": "theme", onchange: () => put({ theme: theme.value || null }) },
-    [["", "system theme"], ["light", "light"], ["dark", "dark"]].map(([value, text]) => el("option", { value }, text)));
-  const palette = el("select", { id: "palette", "aria-label": "palette", onchange: () => put({ palette: palette.value || null }) },
-    [["", "standard colors"], ["safe", "color-blind safe"]].map(([value, text]) => el("option", { value }, text)));
   document.getElementById("head").append(
     el("h1", {}, D.title),
     el("span", { class: "outcome", "data-is": D.verdict.outcome }, D.verdict.outcome.replace("_", " ")),
     el("span", { class: "grow" }, `${plural(D.world, "rank")}, ${plural(D.left.actions, "action")} · PlanGuard ${D.version}`),
-    theme, palette);
-  const dress = () => {
-    for (const [name, control] of [["theme", theme], ["palette", palette]]) {
-      if (S[name]) document.documentElement.dataset[name] = S[name];
-      else delete document.documentElement.dataset[name];
-      control.value = S[name] || "";
-    }
-    readColors();
-  };
-  followers.unshift((change) => { if ("theme" in change || "palette" in change) dress(); });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { dress(); for (const reaction of followers) reaction({ theme: S.theme }); });
-  dress();
+    ...dressing());
 }
 
 // What is chosen, at the foot of the page, with the way into the other views.
@@ -65,7 +50,7 @@ async function start() {
   panel("verdict", "Verdict and findings", plural(said.findings.length, "finding"), verdictPanel);
   if (waiting.length) panel("waits", "Who waits for whom", "the witness, step by step", waitsPanel);
   if (T) panel("timeline", "Timeline", `${us(T.head.makespan)} ${T.head.basis}${T.head.complete ? "" : "; some ranks never end"}`, timelinePanel);
-  if (T) panel("overview", "Training overview", "one modeled step per device", overviewPanel);
+  if (T) panel("overview", "Training overview", T.head.steps.length ? `${plural(T.head.steps.length, "step")}, ${T.head.basis}` : `one ${T.head.basis} step per device`, overviewPanel);
   panel("matrices", "Communication matrices", patternText(D.traffic.views[0]), matricesPanel);
   panel("strategy", "Parallelism strategy", `${plural(D.strategy.nodes.length, "operator")} in ${plural(D.strategy.blocks.length, "program")}`, strategyPanel);
   if (D.topology.links.length) panel("topology", "Devices and links", D.topology.stated ? "from the plan's topology" : "the plan states no topology: link types are unknown", topologyPanel);

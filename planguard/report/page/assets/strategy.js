@@ -201,6 +201,7 @@ function strategyPanel(body) {
     if (!inView(x) || x < 104) return;
     const radius = Math.max(1.5, Math.min(9, unit * 0.34));
     const kind = operatorKind(node), isOn = isSelected(i);
+    if (isFaint(i)) context.globalAlpha = 0.16;
     context.fillStyle = nodeColor(node);
     context.beginPath();
     if (node[4] === "compute") context.arc(x, y, radius, 0, 7);
@@ -233,6 +234,7 @@ function strategyPanel(body) {
       if (node[9] > 1 && unit > 40) { context.fillStyle = colors.soft; context.fillText(`× ${number(node[9])}`, x, y - radius - 7); }
       context.textAlign = "left";
     }
+    context.globalAlpha = 1;
   }
 
   function drawStacks(context) {
@@ -266,6 +268,18 @@ function strategyPanel(body) {
     context.lineWidth = 1;
   }
 
+  // Operators of the chosen step of training; null: all.
+  let inStep = null;
+  function findStep() {
+    const step = chosenStep();
+    inStep = step ? new Set() : null;
+    if (!step) return;
+    graph.blocks.forEach((block, number) => {
+      const row = T.rowOf.get(block.rank);
+      for (let i = row === undefined ? 0 : T.from[row]; row !== undefined && i < T.to[row]; i++) if (isInStep(T, i, step)) inStep.add(`${number} ${T.action[i]}`);
+    });
+  }
+  const isFaint = (i) => inStep !== null && !inStep.has(`${graph.nodes[i][0]} ${graph.nodes[i][8]}`);
   const isSelected = (i) => Boolean(S.op) && graph.nodes[i][8] === S.op[1] && graph.blocks[graph.nodes[i][0]].ranks.includes(S.op[0]);
   const nodeText = (i) => {
     const node = graph.nodes[i];
@@ -360,12 +374,14 @@ function strategyPanel(body) {
     el("div", { class: "legend" }, el("span", {}, "● computation"), el("span", {}, "◆ communication"), el("span", {}, "solid rim: partitioned output"), el("span", {}, "dashed rim: redistribution"), el("span", {}, "boxed numbers: cuts of each dimension")),
     graph.cut ? el("p", { class: "soft" }, `${number(graph.cut)} more operators are in the tables of actions only.`) : null);
   drawNames();
+  findStep();
   place();
   draw();
   drawSide();
   follow((change) => {
     if ("op" in change || "ranks" in change) { drawSide(); const i = graph.nodes.findIndex((_, k) => isSelected(k)); if (i >= 0) reveal(i); }
-    if (["op", "ranks", "theme", "palette"].some((field) => field in change)) redraw(draw);
+    if ("iteration" in change) { findStep(); const i = graph.nodes.findIndex((_, k) => xs[k] >= 0 && inStep && !isFaint(k)); if (i >= 0) pan(xs[i] - 0.6); }
+    if (["op", "ranks", "iteration", "theme", "palette"].some((field) => field in change)) redraw(draw);
   });
   addEventListener("resize", () => redraw(draw));
   body.probe = { hit, at, choose, stacked: () => xs.filter((x) => x < 0).length, view: () => ({ x0, unit, longest }) };

@@ -18,10 +18,15 @@ const TABLES = {
     row: (i) => { const o = operation(T, i); return [o.rank, o.action, o.name, o.label, o.group, o.size, o.stage, o.mb, +T.start[i].toFixed(3), T.end[i] === Infinity ? "never" : +T.end[i].toFixed(3)]; },
     pick: (i) => { const o = operation(T, i); put({ ranks: [o.rank], op: [o.rank, o.action, o.member || 0] }); },
     isOn: (i) => S.op && T.action[i] === S.op[1] && T.head.ranks[T.row[i]].rank === S.op[0],
-    order: () => { const ranks = S.ranks && S.ranks.length < D.world ? new Set(S.ranks) : null; const out = []; for (let i = 0; i < T.total; i++) if (!ranks || ranks.has(T.head.ranks[T.row[i]].rank)) out.push(i); return out; } }),
+    order: () => { const step = chosenStep(), ranks = S.ranks && S.ranks.length < D.world ? new Set(S.ranks) : null; const out = []; for (let i = 0; i < T.total; i++) if ((!ranks || ranks.has(T.head.ranks[T.row[i]].rank)) && (!step || isInStep(T, i, step))) out.push(i); return out; } }),
   devices: () => ({ heads: ["rank", "stage", "operations", "FLOPs", "working set", "compute us", "communication us", "waiting us", "end us"],
     rows: T ? T.head.ranks.map((r, row) => [r.rank, (T.head.tree.find((s) => s.rows.includes(row)) || {}).name, r.n, r.flops, r.memory, r.compute, r.communication, r.waiting, r.stuck ? "never" : r.end]) : [],
     ranks: T ? T.head.ranks.map((r) => [r.rank]) : [] }),
+  steps: () => {
+    const rows = (T ? stepsOf(T) : []).flatMap((step) => step.devices.map((d, row) => [step, T.head.ranks[row].rank, d])).filter(([, , d]) => d);
+    return { heads: ["step", "rank", "total us", "interval us", "passes us", "tail us", "communication us", "waiting us", "times"], ranks: rows.map(([, rank]) => [rank]),
+      rows: rows.map(([step, rank, d]) => [step.name, rank, d.total, d.interval, d.passes, d.tail, d.communication, d.waiting, T.head.basis]) };
+  },
   pairs: () => {
     const view = D.traffic.views[Math.min(S.matrix || 0, D.traffic.views.length - 1)], m = matrixOf(view, Boolean(S.nodes));
     const out = [];
@@ -45,7 +50,7 @@ function tableButton(name) {
 
 function tablesPanel(body) {
   const pick = el("select", { id: "table", "aria-label": "table", onchange: () => { sorted = null; put({ table: pick.value }); draw(); } },
-    Object.keys(TABLES).filter((name) => T || !["actions", "devices"].includes(name)).map((name) => el("option", { value: name }, name)));
+    Object.keys(TABLES).filter((name) => T || !["actions", "devices", "steps"].includes(name)).map((name) => el("option", { value: name }, name)));
   const holder = el("div", { class: "scroll", tabindex: 0 }), note = el("p", { class: "soft" });
   let sorted = null;
 
@@ -75,5 +80,5 @@ function tablesPanel(body) {
   }
   add(body, el("div", { class: "bar" }, el("label", {}, "table", pick), note), holder);
   draw();
-  follow((change) => { if (["table", "ranks", "op", "matrix", "nodes"].some((field) => field in change)) redraw(draw); });
+  follow((change) => { if (["table", "ranks", "op", "matrix", "nodes", "iteration"].some((field) => field in change)) redraw(draw); });
 }

@@ -9,7 +9,7 @@ function timelinePanel(body) {
   const frame = el("div", { class: "time" }, tree, el("div", {}, holder, space));
   const strip = el("canvas", { class: "strip", tabindex: -1, "aria-hidden": "true" });
   const options = { messages: true, lines: true };
-  const end = T.last * (T.head.complete ? 1.01 : 1.12);
+  const end = fullTime(T);
   const most = [7, 6].map((field) => Math.max(0, ...T.head.operations.map((o) => (D.names[o[1]] === "compute" ? o[field] || 0 : 0))));
   let items = [], dragging = null, folds = new Map();
 
@@ -45,7 +45,7 @@ function timelinePanel(body) {
       item.y = y;
       item.height = isHead ? 19 : tall;
       item.middle = y + item.height * (isHead || !marey || item.isSplit ? 0.5 : 0.55);
-      item.half = isHead ? 0 : tall * (item.isFolded || item.isSplit ? 0.34 : marey ? 0.15 : 0.38);
+      item.half = isHead ? 0 : tall * (item.isFolded || item.isSplit ? 0.34 : marey ? (T.overlaps ? 0.22 : 0.15) : 0.38);
       item.alike = item.row === undefined ? -1 : T.head.ranks[item.row].alike;
       y += item.height;
     });
@@ -62,7 +62,7 @@ function timelinePanel(body) {
 
   function drawTree() {
     const largest = { flops: Math.max(0, ...T.head.ranks.map((r) => r.flops || 0)), memory: Math.max(0, ...T.head.ranks.map((r) => r.memory || 0)) };
-    const heads = el("div", { class: "heads" }, largest.flops ? el("span", { title: "relative FLOPs of the device (modeled)" }, "FLOPs") : null, largest.memory ? el("span", { title: "largest working set (modeled)" }, "mem") : null);
+    const heads = el("div", { class: "heads" }, largest.flops ? el("span", { title: "relative FLOPs of the device (modeled)" }, "FLOPs") : null, largest.memory ? el("span", { title: "largest working set (stated by the plan)" }, "mem") : null);
     const pixel = (value, most, text) => {
       const made = el("span", { class: `px${value ? "" : " na"}`, title: text });
       if (value) made.style.background = ramp(most ? value / most : 0);
@@ -118,6 +118,7 @@ function timelinePanel(body) {
     const top = frame.scrollTop, bottom = top + height;
     const seen = total.height > 740 ? items.filter((item) => item.y + item.height > top - 60 && item.y < bottom + 60) : items;
     drawTimeline(context, T, seen, view);
+    drawStepMarks(context, T, view);
     outline(context, view);
     context.restore();
     drawStripBelow(width);
@@ -303,8 +304,8 @@ function timelinePanel(body) {
       el("button", { onclick: () => { const all = T.head.tree.map((stage, at) => (stage.rows.length > 1 ? at : -1)).filter((at) => at >= 0); if (folded.size) folded.clear(); else all.forEach((at) => folded.add(at)); put({ fold: folded.size ? [...folded] : null }); layout(); }, id: "fold" }, "fold stages"),
       el("span", { class: "grow" }), tableButton("actions"), tableButton("devices")),
     frame, strip, legendOf(most), el("div", { class: "legend" }, density),
-    el("p", { class: "soft" }, `Times are ${T.head.basis}, model ${T.head.model}. Drag to zoom, Shift-drag to pan, double-click for the whole run; click an operation to follow it in every view.`),
-    el("p", { class: "soft" }, `FLOPS, measured memory and measured times of a device: ${NEEDS}.${most[0] ? "" : " The plan states no FLOPs."}`),
+    el("p", { class: "soft" }, `Times are ${T.head.basis}${T.head.basis === "modeled" ? `, model ${T.head.model}` : ""}. Drag to zoom, Shift-drag to pan, double-click for the whole run; click an operation to follow it in every view.`),
+    el("p", { class: "soft" }, `FLOPS${T.head.basis === "modeled" ? ", measured memory and measured times" : " and measured memory"} of a device: ${NEEDS}.${most[0] ? "" : " The plan states no FLOPs."}`),
     ...T.head.notes.map((note) => el("p", { class: "soft" }, note)));
   name();
   layout();

@@ -11,9 +11,21 @@ function topologyPanel(body) {
   const said = el("p", { class: "soft" });
   const SIDE = 430, REACH = 152;
   const groups = [...new Set(D.topology.nodes)];
-  const costs = new Map((T ? T.head.ranks : []).map((r) => [r.rank, [r.communication, r.waiting]]));
-  const mostCost = Math.max(1e-9, ...[...costs.values()].map(([a, b]) => a + b));
-  const mostBytes = Math.max(1, ...links.map((link) => link.bytes));
+  const basis = T ? T.head.basis : "modeled";
+  let costs, mostCost, moved, mostBytes;
+  // Costs of devices and bytes of links: of the whole run, or of the chosen step.
+  function weigh() {
+    const step = chosenStep(), ranks = T ? T.head.ranks : [];
+    costs = new Map(ranks.map((r, row) => { const own = step ? step.devices[row] || { communication: 0, waiting: 0 } : r; return [r.rank, [own.communication, own.waiting]]; }));
+    mostCost = Math.max(1e-9, ...[...costs.values()].map(([a, b]) => a + b));
+    moved = new Map(links.map((link) => [link.pair.join(), step ? 0 : link.bytes]));
+    for (let i = 0; step && i < C["edge.src"].length; i++) {
+      const pair = `${C["edge.src"][i]},${C["edge.dst"][i]}`;
+      if (C["edge.step"][i] === S.iteration && moved.has(pair)) moved.set(pair, moved.get(pair) + C["edge.bytes"][i]);
+    }
+    mostBytes = Math.max(1, ...moved.values());
+  }
+  weigh();
   const ordered = Array.from({ length: D.world }, (_, rank) => rank).sort((a, b) => groups.indexOf(D.topology.nodes[a]) - groups.indexOf(D.topology.nodes[b]) || a - b);
   const gaps = groups.length > 1 ? groups.length : 0;
   const where = new Map();
@@ -41,7 +53,7 @@ function topologyPanel(body) {
       const isOn = chosen.has(link.pair[0]) && chosen.has(link.pair[1]);
       context.strokeStyle = color(link);
       context.globalAlpha = chosen.size && !isOn ? 0.2 : link.operators ? 0.85 : 0.3;
-      context.lineWidth = link.bytes ? 1 + (Math.log(1 + link.bytes) / Math.log(1 + mostBytes)) * 3 : 1;
+      context.lineWidth = 1 + (Math.log(1 + moved.get(link.pair.join())) / Math.log(1 + mostBytes)) * 3;
       context.setLineDash(link.operators ? [] : [3, 3]);
       context.beginPath();
       context.moveTo(x1, y1);
@@ -189,7 +201,7 @@ function topologyPanel(body) {
     if (lasso) { lasso.push(at); redraw(draw); return; }
     const rank = nodeAt(at), link = rank === undefined ? linkAt(at) : null;
     const cost = costs.get(rank);
-    tell(event, rank !== undefined ? `rank ${rank}${cost ? `\ncommunication ${us(cost[0])}, waiting ${us(cost[1])} (modeled)` : ""}` : link ? linkText(link) : "");
+    tell(event, rank !== undefined ? `rank ${rank}${cost ? `\ncommunication ${us(cost[0])}, waiting ${us(cost[1])} (${basis})` : ""}` : link ? linkText(link) : "");
   });
   canvas.addEventListener("pointerup", (event) => {
     const loop = lasso || [], at = spot(event);
@@ -243,7 +255,10 @@ function topologyPanel(body) {
     el("p", { class: "soft" }, `Measured duration and bandwidth of a link: ${NEEDS}. A click on a cell chooses its largest operator in every view.`));
   draw();
   topologyProbe = { where, draw };
-  follow((change) => { if (["ranks", "theme", "palette"].some((field) => field in change)) redraw(draw); });
+  follow((change) => {
+    if ("iteration" in change) weigh();
+    if (["ranks", "iteration", "theme", "palette"].some((field) => field in change)) redraw(draw);
+  });
 }
 let topologyProbe = null;
 

@@ -75,7 +75,7 @@ function waitGraph(finding) {
     }
   }
   const n = nodes.length, tall = n < 3 ? 70 : 60 + n * 17, wide = n < 3 ? 90 : 110 + n * 15;
-  const middle = [wide + 72, tall + 30];
+  const middle = [wide + 84, tall + 30];
   const made = svg("svg", { viewBox: `0 0 ${middle[0] * 2} ${middle[1] * 2}`, role: "img", "aria-label": "wait-for graph" });
   const marker = svg("marker", { id: "tip-of-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" });
   marker.append(svg("path", { d: "M0 0L8 4L0 8z", fill: "context-stroke" }));
@@ -91,8 +91,8 @@ function waitGraph(finding) {
     const dx = x2 - x1, dy = y2 - y1, far = Math.hypot(dx, dy) || 1;
     const bend = edges.some((e) => e[0] === to && e[1] === from) ? 34 : 16;
     const cx = (x1 + x2) / 2 - (dy / far) * bend, cy = (y1 + y2) / 2 + (dx / far) * bend;
-    const cut = (ax, ay, bx, by) => { // stop at the border of a box of 2 x 66 by 2 x 21
-      const k = Math.min(68 / Math.max(1e-6, Math.abs(bx - ax)), 23 / Math.max(1e-6, Math.abs(by - ay)), 1);
+    const cut = (ax, ay, bx, by) => { // stop at the border of a box of 2 x 78 by 2 x 21
+      const k = Math.min(80 / Math.max(1e-6, Math.abs(bx - ax)), 23 / Math.max(1e-6, Math.abs(by - ay)), 1);
       return [ax + (bx - ax) * k, ay + (by - ay) * k];
     };
     const [sx, sy] = cut(x1, y1, cx, cy), [tx, ty] = cut(x2, y2, cx, cy);
@@ -106,9 +106,9 @@ function waitGraph(finding) {
   nodes.forEach((node, i) => {
     const [x, y] = where[i];
     const box = svg("g", { tabindex: 0, role: "button", "aria-label": `rank ${node.rank} action ${node.action} ${node.text}` });
-    box.append(svg("rect", { x: x - 66, y: y - 21, width: 132, height: 42, rx: 6, fill: "var(--card)", stroke: node.isStuck ? "var(--bad)" : "var(--line)", "stroke-width": node.isStuck ? 2 : 1.2 }));
+    box.append(svg("rect", { x: x - 78, y: y - 21, width: 156, height: 42, rx: 6, fill: "var(--card)", stroke: node.isStuck ? "var(--bad)" : "var(--line)", "stroke-width": node.isStuck ? 2 : 1.2 }));
     box.append(svg("text", { x, y: y - 4, "text-anchor": "middle", "font-weight": 600 }, `rank ${node.rank} #${node.action}`));
-    box.append(svg("text", { x, y: y + 12, "text-anchor": "middle" }, node.text.length > 20 ? `${node.text.slice(0, 19)}…` : node.text));
+    box.append(svg("text", { x, y: y + 12, "text-anchor": "middle" }, node.text.length > 24 ? `${node.text.slice(0, 23)}…` : node.text));
     box.append(svg("title", {}, node.text));
     const choose = () => put({ ranks: [node.rank], op: [node.rank, node.action, 0] });
     box.addEventListener("click", choose);
