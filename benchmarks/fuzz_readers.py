@@ -1,0 +1,310 @@
+"""Coverage-guided fuzzing of everything that reads a file: bad bytes end in one clear error.
+
+    python benchmarks/fuzz_readers.py                        # every reader, 20 s each
+    python benchmarks/fuzz_readers.py --seconds 3600 plan    # one of them, an hour
+    python benchmarks/fuzz_readers.py --list
+
+Needs atheris (``pip install atheris``). Each reader runs in a process of its own, from the samples
+of the repository, half of the inputs changed byte by byte, half in the structure of their JSON. A
+finding is an exception other than PlanError and UsageError, 10 s for one input, or 1 GiB of
+memory; it ends the reader's run, and the input is kept in results/fuzz/READER.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLES = ROOT / "planners" / "samples"
+DUMPS = ROOT / "tests" / "corpus" / "dumps"
+RESULTS = Path(__file__).parent / "results" / "fuzz"
+LARGEST = 60_000
+"""Bytes of a seed: larger samples make every run slow and find nothing more."""
+HOSTILE = (
+    None, True, -1, 0, 2**31, 2**63, 2**64, 1.5, "", "x" * 300, "<script>", "\u202e", "../..", [],
+    {}, [[[]]], {"": 0}, "world", "all_reduce", "all",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is fuzzed: the reader, its samples, and the name its file must have."""
+
+    read: Callable[[Path], object]
+    seeds: tuple[str, ...]
+    file: str
+    beside: str = ""
+    """A folder whose other files stand beside the changed one."""
+
+
+def load(planner: str | None = None, *, whole: bool = False) -> Callable[[Path], object]:
+    """A reader of plans; ``whole`` gives the adapter the folder instead of the file."""
+
+    def read(path: Path) -> object:
+        import planguard
+
+        return planguard.load(path.parent if whole else path, planner=planner)
+
+    return read
+
+
+def dump(name: str) -> Callable[[Path], object]:
+    """A reader of recordings, by the function that reads the bytes."""
+
+    def read(path: Path) -> object:
+        from importlib import import_module
+
+        module, _, function = name.partition(":")
+        found = getattr(import_module(f"planguard.audit.{module}"), function)
+        return found(path.read_bytes(), str(path))
+
+    return read
+
+
+def run_log(path: Path) -> object:
+    """The log of a recorded run."""
+    from planguard.capture.run_log import read_run_log
+
+    return read_run_log(path)
+
+
+def shim_log(path: Path) -> object:
+    """The log of the NCCL interposer."""
+    from planguard.capture.preload_log import read_log
+
+    return read_log(path)
+
+
+def certificate(path: Path) -> object:
+    """The checkers of certificates, which raise what they like but never accept."""
+    from planguard.certificate.checker import RejectedError
+    from planguard.certificate.verify import verify
+
+    plan, _, proof = path.read_bytes().partition(b"\x00")
+    try:
+        return verify(plan, proof)
+    except (RejectedError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+def samples(planner: str, pattern: str) -> tuple[str, ...]:
+    """Sample files of an adapter."""
+    return tuple(str(path) for path in sorted((SAMPLES / planner).glob(pattern)))
+
+
+def readers() -> dict[str, Reader]:
+    """Every reader by name."""
+    found = {
+        name: Reader(load(name), samples(name, f"*.{suffix}"), f"input.{suffix}")
+        for name, suffix in (
+            ("alpa", "alpa.json"), ("ddp", "ddp.json"), ("deepspeed", "deepspeed.json"),
+            ("fsdp", "fsdp.json"), ("fx", "fx.json"), ("hiccl", "hiccl.json"),
+            ("horovod", "horovod.json"), ("megatron", "megatron.json"), ("mscclpp", "json"),
+            ("msccl", "xml"), ("pipelining", "csv"),
+        )
+    }  # fmt: skip
+    plans = tuple(str(path) for path in sorted((ROOT / "tests" / "corpus").rglob("*.plan.json")))
+    found["plan"] = Reader(load(), plans, "input.plan.json")
+    found["xla"] = Reader(load("xla"), samples("xla", "*.hlo"), "input.hlo")
+    found["mlir"] = Reader(load("xla"), samples("xla", "*.mlir"), "input.mlir")
+    folder = str(SAMPLES / "chakra" / "hybrid")
+    seeds = samples("chakra", "*/*.0.et")
+    found["chakra"] = Reader(load("chakra", whole=True), seeds, "hybrid.0.et", folder)
+    folder = str(SAMPLES / "nnscaler" / "mlp-dp4")
+    seeds = samples("nnscaler", "*/gencode0.py")
+    found["nnscaler"] = Reader(load("nnscaler", whole=True), seeds, "gencode0.py", folder)
+    zips = tuple(str(path) for path in sorted(DUMPS.glob("*.zip")))
+    for name, function in (
+        ("flight-recorder", "flight_recorder:read_flight_recorder"),
+        ("kineto", "kineto:read_kineto"),
+        ("execution-trace", "execution_trace:read_execution_trace"),
+        ("nccl-log", "nccl_log:read_nccl_log"),
+        ("own-log", "own_log:read_own_log"),
+        ("stacks", "stacks:read_stacks"),
+        ("chakra-trace", "chakra:read_chakra"),
+    ):
+        found[name] = Reader(dump(function), zips, "input")
+    found["run-log"] = Reader(run_log, (), "input.pgrun")
+    found["shim-log"] = Reader(shim_log, (), "input.pglog")
+    found["certificate"] = Reader(certificate, (), "input")
+    return found
+
+
+def seeds_of(name: str, reader: Reader) -> Iterator[bytes]:
+    """The bytes that fuzzing starts from."""
+    for file in reader.seeds:
+        if file.endswith(".zip"):
+            with zipfile.ZipFile(io.BytesIO(Path(file).read_bytes())) as packed:
+                yield from (packed.read(entry) for entry in packed.namelist()[:4])
+        else:
+            yield Path(file).read_bytes()
+    if name == "run-log":
+        yield made_run_log()
+    elif name == "certificate":
+        yield from made_certificates()
+
+
+def made_run_log() -> bytes:
+    """A log as the recorder writes it."""
+    from planguard.capture.run_log import RunLogWriter
+
+    with tempfile.TemporaryDirectory() as folder:
+        writer = RunLogWriter(folder, 0, 2)
+        writer.string('"all_reduce"')
+        writer.end()
+        return writer.path.read_bytes().rstrip(b"\0") + bytes(64)
+
+
+def made_certificates() -> Iterator[bytes]:
+    """Plans with certificates, as the command line writes them."""
+    for path in sorted((ROOT / "examples").rglob("*.plan.json"))[:20]:
+        with tempfile.TemporaryDirectory() as folder:
+            proof = Path(folder) / "proof.json"
+            command = ["check", "--quiet", "--certificate", str(proof), str(path)]
+            subprocess.run([sys.executable, "-m", "planguard", *command], cwd=ROOT, check=False)
+            if proof.exists():
+                plan = Path(folder) / "proof.plan.json"
+                yield plan.read_bytes() + b"\x00" + proof.read_bytes()
+
+
+def fuzz(name: str, folder: str, seconds: int) -> None:
+    """Fuzz one reader in this process; never returns."""
+    import atheris
+
+    # An editable install imports by a loader of its own, which cannot be instrumented.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in repr(finder)]
+    reader = readers()[name]
+    if reader.beside:
+        for other in Path(reader.beside).iterdir():
+            if other.name != reader.file:
+                (Path(folder) / other.name).write_bytes(other.read_bytes())
+    with atheris.instrument_imports(include=["planguard"]):
+        import planguard  # noqa: F401
+        from planguard.errors import PlanError, UsageError
+
+        path = Path(folder) / reader.file
+        seeds = Path(folder) / "seeds"
+        seeds.mkdir()
+        for number, data in enumerate(seeds_of(name, reader)):
+            if len(data) <= LARGEST:
+                (seeds / str(number)).write_bytes(data)
+                path.write_bytes(data)  # what a reader imports late is instrumented too
+                _quietly(reader, path, (PlanError, UsageError))
+
+    def one(data: bytes) -> None:
+        path.write_bytes(data)
+        with contextlib.suppress(PlanError, UsageError):
+            reader.read(path)
+
+    kept = RESULTS / name
+    kept.mkdir(parents=True, exist_ok=True)
+    settings = [f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=1024", "-seed=1"]
+    settings += [f"-artifact_prefix={kept}/", f"-max_len={LARGEST}", "-print_final_stats=1"]
+    atheris.Setup(["fuzz", *settings, str(seeds)], one, custom_mutator=mutated)
+    atheris.Fuzz()
+
+
+def _quietly(reader: Reader, path: Path, known: tuple[type[Exception], ...]) -> None:
+    with contextlib.suppress(*known):
+        reader.read(path)
+
+
+def mutated(data: bytes, limit: int, seed: int) -> bytes:
+    """Change an input: its bytes, or where it is JSON every second time a value inside."""
+    import atheris
+
+    rng = random.Random(seed)
+    if rng.random() < 0.5:
+        try:
+            document = json.loads(data)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            changed = json.dumps(_inside(document, rng)).encode()
+            if len(changed) <= limit:
+                return changed
+    return bytes(atheris.Mutate(data, limit))
+
+
+def _inside(value: Any, rng: random.Random) -> Any:
+    """Change one place of a JSON value, chosen from the top down."""
+    if not isinstance(value, dict | list) or not value or rng.random() < 0.1:
+        return rng.choice(HOSTILE)
+    key = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
+    what = rng.random()
+    if what < 0.1:
+        kept = value.pop(key)
+        if isinstance(value, dict):
+            value[rng.choice([str(key) + "x", "", "op", "ranks"])] = kept
+    elif what < 0.2 and isinstance(value, list):
+        value.insert(rng.randrange(len(value)), value[key])
+    else:
+        value[key] = _inside(value[key], rng)
+    return value
+
+
+def main() -> None:
+    """Fuzz the readers one after another, and say what each found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("readers", nargs="*", metavar="READER")
+    parser.add_argument("--seconds", type=int, default=20, help="for each reader")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--inside", metavar="FOLDER", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    known = readers()
+    if args.list:
+        print("\n".join(known))
+        return
+    if args.inside:
+        fuzz(args.readers[0], args.inside, args.seconds)
+    unknown = set(args.readers) - set(known)
+    if unknown:
+        parser.error(f"no reader {min(unknown)}; --list names them")
+    found = [report(name, args.seconds) for name in args.readers or known]
+    sys.exit(int(any(found)))
+
+
+def report(name: str, seconds: int) -> bool:
+    """Fuzz one reader in a process of its own and print a line; True if it found something."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, name, "--inside", folder, "--seconds", str(seconds)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds * 2 + 300, check=False,
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    said = done.stdout + done.stderr
+    runs = re.search(r"number_of_executed_units:\s*(\d+)", said)
+    peak = re.search(r"peak_rss_mb:\s*(\d+)", said)
+    cover = re.findall(r"cov: (\d+)", said)
+    bad = done.returncode != 0 or runs is None
+    result = "FOUND SOMETHING" if bad else "nothing found"
+    print(
+        f"{name:16} {int(runs[1]) if runs else 0:>9,} inputs  {cover[-1] if cover else 0:>6} "
+        f"branches  {peak[1] if peak else '?':>5} MB  {result}",
+        flush=True,
+    )
+    if bad:
+        print("\n".join(said.splitlines()[-40:]))
+    return bad
+
+
+if __name__ == "__main__":
+    main()
