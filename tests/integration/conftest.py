@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parent)]
+SOURCES = Path(__file__).resolve().parents[2] / "native" / "preload"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,3 +19,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run all litmus programs and 500 random plans on real gloo processes",
     )
+
+
+def compile_(output, *arguments):
+    """Compile with the C++ compiler that the project needs anyway."""
+    command = ["g++", "-std=c++17", "-O2", "-o", str(output), *map(str, arguments)]
+    subprocess.run(command, check=True, timeout=120)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """Build the NCCL interposer, the stand-in for libnccl and the job that calls it."""
+    folder = tmp_path_factory.mktemp("preload")
+    shared = ["-shared", "-fPIC", "-fvisibility=hidden"]
+    log = SOURCES / "log.cpp"
+    interposer = [
+        log,
+        *(SOURCES / f"{name}.cpp" for name in ("communicators", "communication", "lifecycle")),
+    ]
+    compile_(folder / "libplanguard_preload.so", *shared, *interposer, "-ldl", "-lpthread")
+    profiler = [log, SOURCES / "profiler.cpp"]
+    compile_(folder / "libnccl-profiler-planguard.so", *shared, *profiler, "-lpthread")
+    compile_(folder / "profiler_host", SOURCES / "tests" / "profiler_host.cpp", "-ldl")
+    compile_(
+        folder / "libnccl.so.2", *shared, "-Wl,-soname,libnccl.so.2",
+        SOURCES / "tests" / "fake_nccl.cpp",
+    )  # fmt: skip
+    compile_(
+        folder / "job", SOURCES / "tests" / "job.cpp", folder / "libnccl.so.2",
+        f"-Wl,-rpath,{folder}", "-ldl",
+    )  # fmt: skip
+    return folder

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,7 +23,9 @@ import ddp_worker  # noqa: E402
 import fsdp_worker  # noqa: E402
 from recorder_worker import record_jobs  # noqa: E402
 
+from planguard.capture.preload import read_logs  # noqa: E402
 from planguard.capture.run_reading import recording_of_run, without_prologue  # noqa: E402
+from planguard.capture.run_times import schedule_of_run  # noqa: E402
 
 SAMPLES = Path(__file__).resolve().parents[2] / "planners" / "samples" / "pipelining"
 
@@ -110,6 +114,89 @@ def test_the_communication_matrix_of_the_plan_is_that_of_the_run(runs, plans, na
     assert planned.total_bytes > 0
     assert planned.bytes.tobytes() == recorded.bytes.tobytes()
     assert planned.counts.tobytes() == recorded.counts.tobytes()
+
+
+NCCL_TYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16")
+TOKENS = {"all_reduce": "ar", "all_gather": "ag", "reduce_scatter": "rs", "broadcast": "bc",
+          "reduce": "rd", "send": "s", "recv": "r"}  # fmt: skip
+
+
+def tokens(record) -> list[str]:
+    """Return the calls of a recorded rank as arguments of the job that calls NCCL."""
+    out: list[str] = []
+    batch = None
+    for one in record.actions:
+        call = one.call
+        if call.op == "wait":
+            continue
+        if one.batch != batch:
+            out += ["ge"] if batch is not None else []
+            out += ["gs"] if one.batch is not None else []
+            batch = one.batch
+        out.append(f"dt:{NCCL_TYPES.index(call.dtype)}")
+        name = TOKENS[call.family]
+        if call.is_point_to_point:
+            out.append(f"{name}:{call.peer}:{call.count}")
+        else:
+            out.append(f"{name}:{call.count}" + ("" if call.root is None else f":{call.root}"))
+    return out + (["ge"] if batch is not None else [])
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_matrix_of_the_plan_is_that_of_nccl_calls_seen_by_the_interposer(
+    runs, plans, built, tmp_path, name
+):
+    """The calls of the recorded job, made again on a stand-in for libnccl, are seen by the
+    interposer: bytes and messages are those of the plan, for all traffic and for each primitive.
+    """
+    recording = recording_of_run(runs / name)
+    recording = recording if name == "ddp" else without_prologue(recording)
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(built / "libplanguard_preload.so"),
+        "PLANGUARD_PRELOAD_LOG": str(tmp_path),
+        "PLANGUARD_PRELOAD_RECORDS": "4096",
+    }
+    ranks = [
+        subprocess.Popen(
+            [str(built / "job"), str(rank), "2", *tokens(record)],
+            env={**environment, "RANK": str(rank), "WORLD_SIZE": "2"},
+            stdout=subprocess.DEVNULL,
+        )
+        for rank, record in recording.ranks.items()
+    ]
+    assert [rank.wait(timeout=30) for rank in ranks] == [0, 0]
+    moved = traffic(read_logs([tmp_path]).to_plan())
+    planned = traffic(plans[name])
+    assert moved.primitives() == planned.primitives()
+    for wanted in ({}, *({"primitive": primitive} for primitive in planned.primitives())):
+        seen, known = matrix(moved, **wanted), matrix(planned, **wanted)
+        assert known.counts.sum() > 0
+        assert seen.bytes.tobytes() == known.bytes.tobytes()
+        assert seen.counts.tobytes() == known.counts.tobytes()
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_measured_times_of_a_run_keep_cause_before_effect(runs, name):
+    """Every call of a recorded run has a start and an end; once clocks are aligned, no message
+    arrives before it was sent and nobody leaves a collective before everyone has come.
+    """
+    found = schedule_of_run(runs / name)
+    assert found.basis == "measured"
+    assert found.complete
+    talks = [s for s in found.spans if s.kind in {"collective", "send", "recv"}]
+    calls = sum(one.call.is_communication for record in recording_of_run(runs / name).ranks.values()
+                for one in record.actions)  # fmt: skip
+    assert len(talks) == calls
+    met: dict[int, list] = {}
+    for span in talks:
+        met.setdefault(span.match, []).append(span)
+    assert all(len(spans) == 2 for spans in met.values())
+    slack = 5e4  # microseconds: when a rank of a busy machine gets to look at its clock
+    for spans in met.values():
+        for span in spans:
+            if span.kind != "send":
+                assert span.end + slack >= max(s.start for s in spans)
 
 
 def changed(plan: planguard.Plan, change) -> planguard.Plan:

@@ -22,37 +22,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "native" / "preload"
 
 
-def compile_(output, *arguments):
-    """Compile with the C++ compiler that the project needs anyway."""
-    command = ["g++", "-std=c++17", "-O2", "-o", str(output), *map(str, arguments)]
-    subprocess.run(command, check=True, timeout=120)
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    """Build the interposer, the stand-in and the job."""
-    folder = tmp_path_factory.mktemp("preload")
-    shared = ["-shared", "-fPIC", "-fvisibility=hidden"]
-    log = SOURCES / "log.cpp"
-    interposer = [
-        log,
-        *(SOURCES / f"{name}.cpp" for name in ("communicators", "communication", "lifecycle")),
-    ]
-    compile_(folder / "libplanguard_preload.so", *shared, *interposer, "-ldl", "-lpthread")
-    profiler = [log, SOURCES / "profiler.cpp"]
-    compile_(folder / "libnccl-profiler-planguard.so", *shared, *profiler, "-lpthread")
-    compile_(folder / "profiler_host", SOURCES / "tests" / "profiler_host.cpp", "-ldl")
-    compile_(
-        folder / "libnccl.so.2", *shared, "-Wl,-soname,libnccl.so.2",
-        SOURCES / "tests" / "fake_nccl.cpp",
-    )  # fmt: skip
-    compile_(
-        folder / "job", SOURCES / "tests" / "job.cpp", folder / "libnccl.so.2",
-        f"-Wl,-rpath,{folder}", "-ldl",
-    )  # fmt: skip
-    return folder
-
-
 @pytest.fixture
 def job(built, tmp_path):
     """Start a rank under the interposer."""

@@ -1,5 +1,6 @@
 // One rank of a job that calls NCCL as its arguments say: job RANK SIZE TOKEN...
 //   ar:N all_reduce, rs:N, ag:N, a2a:N, bc:N:ROOT, rd:N:ROOT, s:PEER:N, r:PEER:N, gs, ge,
+//   dt:TYPE (NCCL's number of the element type of later calls; 7, float, at first),
 //   split:COLOR (later calls use the child), up (back to the parent), destroy, fork, time:N
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -34,7 +35,7 @@ int ncclSend(const void*, std::size_t, int, int, Comm, void*);
 int ncclRecv(void*, std::size_t, int, int, Comm, void*);
 }
 
-constexpr int kFloat = 7;
+static int element = 7;
 
 static double seconds() {
   timespec t{};
@@ -51,19 +52,20 @@ static void issue(const char* token, std::vector<Comm>& comms, int rank) {
   const auto n = static_cast<std::size_t>(a);
   const auto m = static_cast<std::size_t>(b);
   const auto is = [&](const char* other) { return std::strcmp(name, other) == 0; };
-  if (is("ar")) ncclAllReduce(nullptr, nullptr, n, kFloat, 0, comm, nullptr);
-  if (is("rs")) ncclReduceScatter(nullptr, nullptr, n, kFloat, 0, comm, nullptr);
-  if (is("ag")) ncclAllGather(nullptr, nullptr, n, kFloat, comm, nullptr);
+  if (is("dt")) element = static_cast<int>(a);
+  if (is("ar")) ncclAllReduce(nullptr, nullptr, n, element, 0, comm, nullptr);
+  if (is("rs")) ncclReduceScatter(nullptr, nullptr, n, element, 0, comm, nullptr);
+  if (is("ag")) ncclAllGather(nullptr, nullptr, n, element, comm, nullptr);
   if (is("a2a")) {
     // The stand-in has the alias only, so this name comes from the interposer.
     using AlltoAll = int (*)(const void*, void*, std::size_t, int, Comm, void*);
-    reinterpret_cast<AlltoAll>(dlsym(RTLD_DEFAULT, "ncclAlltoAll"))(nullptr, nullptr, n, kFloat,
+    reinterpret_cast<AlltoAll>(dlsym(RTLD_DEFAULT, "ncclAlltoAll"))(nullptr, nullptr, n, element,
                                                                     comm, nullptr);
   }
-  if (is("bc")) ncclBroadcast(nullptr, nullptr, n, kFloat, static_cast<int>(b), comm, nullptr);
-  if (is("rd")) ncclReduce(nullptr, nullptr, n, kFloat, 0, static_cast<int>(b), comm, nullptr);
-  if (is("s")) ncclSend(nullptr, m, kFloat, static_cast<int>(a), comm, nullptr);
-  if (is("r")) ncclRecv(nullptr, m, kFloat, static_cast<int>(a), comm, nullptr);
+  if (is("bc")) ncclBroadcast(nullptr, nullptr, n, element, static_cast<int>(b), comm, nullptr);
+  if (is("rd")) ncclReduce(nullptr, nullptr, n, element, 0, static_cast<int>(b), comm, nullptr);
+  if (is("s")) ncclSend(nullptr, m, element, static_cast<int>(a), comm, nullptr);
+  if (is("r")) ncclRecv(nullptr, m, element, static_cast<int>(a), comm, nullptr);
   if (is("gs")) ncclGroupStart();
   if (is("ge")) ncclGroupEnd();
   if (is("destroy")) ncclCommDestroy(comm);
@@ -82,14 +84,14 @@ static void issue(const char* token, std::vector<Comm>& comms, int rank) {
   if (is("fork")) {
     const pid_t child = fork();
     if (child == 0) {
-      ncclAllReduce(nullptr, nullptr, 5, kFloat, 0, comm, nullptr);
+      ncclAllReduce(nullptr, nullptr, 5, element, 0, comm, nullptr);
       _exit(0);
     }
     waitpid(child, nullptr, 0);
   }
   if (is("time")) {
     const double start = seconds();
-    for (long i = 0; i < a; ++i) ncclAllReduce(nullptr, nullptr, 8, kFloat, 0, comm, nullptr);
+    for (long i = 0; i < a; ++i) ncclAllReduce(nullptr, nullptr, 8, element, 0, comm, nullptr);
     std::printf("%.1f ns per call\n", (seconds() - start) / static_cast<double>(a) * 1e9);
   }
 }
