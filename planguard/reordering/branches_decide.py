@@ -24,6 +24,8 @@ from planguard.reordering.branches import (
     plain_name,
     variables_of,
 )
+from planguard.reordering.branches_calls import UnfitError
+from planguard.reordering.branches_solver import Branching, OpenError, evidence, incomplete
 from planguard.reordering.branches_stretches import (
     Programs,
     is_closed,
@@ -44,13 +46,17 @@ from planguard.verdict import Outcome, SafeIff, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.reordering.branches_together import Decide
     from planguard.reordering.strategy import Ordered
+    from planguard.semantics.model import ExecutionModel
 
 CODE = "PG110"
 LIMIT = 2_000
-"""Most combinations of branches that are all decided."""
+"""Most combinations of branches that are all decided where nothing else can decide them."""
+FEW = 256
+"""Most combinations of branches that are all decided before clauses are asked."""
 WIDTHS = (1, 2, 3, 4)
 """How many neighboring stretches are tried together, fewest first."""
 
@@ -72,35 +78,44 @@ class Taken:
 
 
 def over_branches(
-    plan: Plan, columns: Any, model: str, decide: Decide, budget: float | None
+    plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions, decide: Decide
 ) -> Verdict:
     """Decide a plan over all branches that its ranks may take.
 
     Args:
         plan: A plan with `choice`; ``decide`` takes care of everything else that is open.
         columns: Its columns.
-        model: Name of the execution model.
+        model: The execution model.
+        options: Options; ``budget`` bounds the work in seconds.
         decide: Decides a plan without `choice`.
-        budget: Seconds, None for no limit in time.
     """
-    search = _Branches(plan, columns, decide, budget)
+    search = _Branches(plan, columns, model, options, decide)
     try:
         return search.verdict()
     except UnclearError as reason:
-        return open_verdict(plan, model, "PG904", str(reason))
+        return open_verdict(plan, model.name, "PG904", str(reason))
     except BrokenError as reason:
-        return open_verdict(plan, model, "PG902", str(reason))
+        return open_verdict(plan, model.name, "PG902", str(reason))
     except LateError as reason:
-        verdict = open_verdict(plan, model, "PG903", str(reason))
+        verdict = open_verdict(plan, model.name, "PG903", str(reason))
         return replace(verdict, evidence=replace(verdict.evidence, schedules=search.decided))
 
 
 class _Branches:
     """One plan and its branch variables."""
 
-    def __init__(self, plan: Plan, columns: Any, decide: Decide, budget: float | None) -> None:
-        self.plan, self.decide, self.decided = plan, decide, 0
+    def __init__(
+        self,
+        plan: Plan,
+        columns: Any,
+        model: ExecutionModel,
+        options: CheckOptions,
+        decide: Decide,
+    ) -> None:
+        self.plan, self.model, self.options = plan, model, options
+        self.decide, self.decided = decide, 0
         self.flat = flat_tree(plan, columns)
+        budget = options.budget
         self.deadline = None if budget is None else time.perf_counter() + budget
 
     def verdict(self) -> Verdict:
@@ -114,9 +129,40 @@ class _Branches:
         return self._over(variables_of(self.plan, self.flat))
 
     def _over(self, variables: Variables) -> Verdict:
-        if variables.count(LIMIT + 1) <= LIMIT:
+        count = variables.count(LIMIT + 1)
+        if count <= FEW:
             return self._every(variables, variables.assignments())
-        return self._by_stretches(variables)
+        why = ""
+        try:
+            verdict = self._by_clauses(variables)
+            if verdict.complete or count > LIMIT:
+                return verdict
+        except (UnfitError, OpenError) as reason:
+            why = str(reason)
+        if count <= LIMIT:
+            return self._every(variables, variables.assignments())
+        return self._by_stretches(variables, why)
+
+    # --- clauses -----------------------------------------------------------------------------
+
+    def _by_clauses(self, variables: Variables) -> Verdict:
+        """Ask the solver for an assignment that is not safe."""
+        asking = Branching(
+            self.flat,
+            self.model,
+            self.options,
+            lambda assignment: self._part(self.flat, assignment),
+            self.deadline,
+        )
+        asked = asking.ask(variables)
+        verdict = self._together(asked.parts)
+        condition = asking.uniform(variables) if verdict.unsafe else ()
+        verdict = replace(
+            verdict,
+            safe_iff=(*verdict.safe_iff, *condition),
+            evidence=evidence(asking, self.decided),
+        )
+        return incomplete(verdict, asked)
 
     # --- all assignments ---------------------------------------------------------------------
 
@@ -169,18 +215,18 @@ class _Branches:
 
     # --- stretches ---------------------------------------------------------------------------
 
-    def _by_stretches(self, variables: Variables) -> Verdict:
-        """Decide a plan with many assignments stretch by stretch."""
+    def _by_stretches(self, variables: Variables, why: str) -> Verdict:
+        """Decide a plan with many assignments stretch by stretch, as clauses do not."""
         pieces = stretches(self.flat) or []
         whole = self._part(self.flat, dict.fromkeys(variables.sizes, 0))
         at = 0
         while at < len(pieces) and whole.outcome is Outcome.SAFE:
             width = next((w for w in WIDTHS if self._is_safe(pieces[at : at + w], variables)), 0)
             if not width:
-                return self._unsafe(whole, pieces[at], variables)
+                return self._unsafe(whole, pieces[at], variables, why)
             at += width
         if not pieces or whole.outcome is not Outcome.SAFE:
-            raise LateError(_many(variables))
+            raise LateError(_many(variables, why))
         verdict = self._together([whole])
         evidence = replace(verdict.evidence, kind="proof", schedules=self.decided)
         return replace(verdict, evidence=evidence)
@@ -207,7 +253,7 @@ class _Branches:
         except BrokenError:
             return False  # something begins in another stretch
 
-    def _unsafe(self, whole: Part, programs: Programs, variables: Variables) -> Verdict:
+    def _unsafe(self, whole: Part, programs: Programs, variables: Variables, why: str) -> Verdict:
         """Look for an unsafe assignment of the whole plan among those of one stretch."""
         inside = variables_in(programs, variables)
         if inside.count(LIMIT + 1) <= LIMIT:
@@ -224,7 +270,7 @@ class _Branches:
                         evidence=evidence,
                         safe_iff=(*verdict.safe_iff, *self._if_uniform(variables)),
                     )
-        raise LateError(_many(variables))
+        raise LateError(_many(variables, why))
 
 
 def _uniform(names: Iterable[str]) -> tuple[SafeIff, ...]:
@@ -236,13 +282,13 @@ def _closed_and_safe(part: Part) -> bool:
     return part.outcome is Outcome.SAFE and is_closed(expand(part.ordered.plan))
 
 
-def _many(variables: Variables) -> str:
+def _many(variables: Variables, why: str) -> str:
     count = 1
     for size in variables.sizes.values():
         count *= size
     return (
         f"more than {LIMIT:,} combinations of branches ({count:.1e}), and the plan does not fall "
-        "into stretches that are safe by themselves"
+        f"into stretches that are safe by themselves; clauses: {why}"
     )
 
 
