@@ -77,13 +77,14 @@ def table() -> dict[tuple[int, int], tuple[bool, int]]:
     }
 
 
-def plan(buffers: int, size_mb: int, coordination: str = "none") -> dict[str, Any]:
-    """Return a cell as a plan of two data-parallel ranks.
+def plan(buffers: int, size_mb: int, coordination: str = "none", ranks: int = 2) -> dict[str, Any]:
+    """Return a cell as a plan of data-parallel ranks.
 
     Args:
         buffers: Number of buffers.
         size_mb: Size of each, in 2**20 bytes.
         coordination: ``none``; ``rank0-broadcast`` as DDP; ``negotiated`` as Horovod.
+        ranks: How many; two in the paper's table.
     """
     named = tensors()
     names = [name for name, _ in named]
@@ -93,7 +94,7 @@ def plan(buffers: int, size_mb: int, coordination: str = "none") -> dict[str, An
     return {
         "schema": "planguard.plan/1",
         "name": f"swin-t, {buffers} x {size_mb} MB",
-        "world_size": 2,
+        "world_size": ranks,
         "templates": {"backward": [*blocks, {"op": "wait", "work": names}]},
         "fusion": [
             {
@@ -108,7 +109,7 @@ def plan(buffers: int, size_mb: int, coordination: str = "none") -> dict[str, An
                 "members": names,
             }
         ],
-        "ranks": {"0-1": {"template": "backward"}},
+        "ranks": {f"0-{ranks - 1}": {"template": "backward"}},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[0] = str(HERE.parent)
 
-from dl2 import campaign, rq1, rq2  # noqa: E402  the package is found only now
+from dl2 import campaign, rq1, rq2, rq3  # noqa: E402  the package is found only now
 
 RESULTS = HERE.parent / "results" / "dl2"
 
@@ -25,6 +26,8 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of plans and results")
     parser.add_argument("--parallel", type=int, default=3, help="jobs that run at the same time")
     args = parser.parse_args()
+    if args.question == "rq3":
+        return third(args.results / "rq3.jsonl")
     asked = {"rq1": rq1, "rq2": rq2}[args.question]
     subjects = args.only or asked.SUBJECTS
     rows = []
@@ -37,6 +40,21 @@ def main() -> int:
     odd = campaign.wrong(rows)
     for row in odd:
         print(f"WRONG {row['key']} {row['mutation']} {row['outcome']} {row['truth']}")
+    return int(bool(odd))
+
+
+def third(results: Path) -> int:
+    """Print the extended table; 1 if a row is not as expected."""
+    found = []
+    for row in rq3.rows():
+        found.append(row)
+        print(f"  {row['policy']}, {row['ranks']} ranks", file=sys.stderr)
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+    print(rq3.table(found))
+    odd = [row for row in found if not rq3.expected(row)]
+    for row in odd:
+        print(f"WRONG {row}")
     return int(bool(odd))
 
 

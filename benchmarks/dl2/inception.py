@@ -12,7 +12,7 @@ from torch import nn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SHAPE = (2, 3, 139, 139)
+SHAPE = (2, 3, 75, 75)
 """One batch; smaller pictures than the paper's 299 x 299, through the same layers."""
 
 

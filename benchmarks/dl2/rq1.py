@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 SUBJECTS = ("mlp", "gpt2", "mbart", "swin", "openfold")
 LARGE = ("gpt2", "mbart", "openfold")
 """Models that take long to record."""
+REPORTS = ("send", "reduce", "gather")
+"""How losses come to rank 0, by kind of job."""
+_ALL = {2: (0, 1, 2), 4: (0, 1, 2), 6: (0, 1, 2), 8: (0, 1, 2)}
+_ONE = {2: (0,), 4: (2,), 6: (1,), 8: (0,)}
+RECORDED = {"mlp": _ALL, "swin": {**_ALL, 8: (0, 1)}, **dict.fromkeys(LARGE, _ONE)}
+"""Kinds of jobs that are recorded, by model and number of ranks."""
 SIZES = (2, 4, 6, 8)
 INSTANCES = 32
 MUTATED = 0.8
@@ -27,16 +33,18 @@ MESHES = {2: ((2, 1), (1, 2)), 4: ((2, 2), (4, 1)), 6: ((3, 2),), 8: ((4, 2),)}
 
 
 def configs(subject: str, size: int) -> list[Config]:
-    """Return the jobs that the instances of a size are drawn from; two of large models."""
+    """Return the jobs that the instances of a size are drawn from; fewer of large models."""
     found = []
-    for turn, report in enumerate(("send", "reduce", "gather")[: 2 if subject in LARGE else 3]):
+    for turn in RECORDED[subject][size]:
         dp, tp = MESHES[size][turn % len(MESHES[size])]
         steps = 1 + (turn + size // 2) % 2
-        passes = 1 if subject in LARGE and steps > 1 else 1 + turn % 2
+        passes = 1 + turn % 2
+        if subject in LARGE and size > 2:
+            steps = passes = 1
         found.append(
             Config(
-                subject, dp, tp, steps=steps, accumulate=passes,
-                bucket_mb=(25.0, 5.0, 1.0)[turn], clip=turn != 1, report=report,
+                subject, dp, tp, steps=steps, accumulate=passes, report=REPORTS[turn],
+                bucket_mb=(25.0, 5.0, 1.0)[turn], clip=turn != 1,
             )
         )  # fmt: skip
     return found
