@@ -31,6 +31,8 @@ _REAL = frozenset(
     }
 )  # fmt: skip
 """Operators that move data about or make it: they cost little, and groups rely on them."""
+_MOVING = frozenset({"clone", "_to_copy", "cat", "copy_"})
+"""Those of them that need not move what is made up."""
 
 
 @contextmanager
@@ -73,7 +75,7 @@ def _mode_class() -> Any:
             names = {kind.__name__ for kind in types} - {"Tensor", "Parameter"}
             if names & {"DTensor", "AsyncCollectiveTensor"}:
                 return NotImplemented  # they come again, unwrapped
-            if not names and self._is_large(func, args):
+            if not names and _is_large(func, args, self.least):
                 if _changes_first(func):
                     self.stubbed += 1
                     mark(tensors_in(args[0]))
@@ -85,17 +87,6 @@ def _mode_class() -> Any:
                     return made
             self.real += 1
             return _followed(self.recorder, func, args, kwargs)
-
-        def _is_large(self, func: Any, args: Any) -> bool:
-            name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
-            if func.namespace != "aten" or func.is_view or name in _REAL:
-                return False
-            total = 0
-            for tensor in _tensors(args):
-                if not tensor.is_floating_point() and tensor.numel() >= self.least:
-                    continue
-                total += tensor.numel()
-            return total >= self.least
 
         def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
             """Return zeros in the shape of the result; None where that is not known."""
@@ -120,6 +111,21 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
     mark(tensors_in(found))
     mark(_written(func, args, kwargs))
     return found
+
+
+def _is_large(func: Any, args: Any, least: int) -> bool:
+    """Tell whether an operator computes on many elements, or moves many that are made up."""
+    name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
+    if func.namespace != "aten" or func.is_view:
+        return False
+    if name in _REAL and not (name in _MOVING and any(map(is_marked, _tensors(args)))):
+        return False
+    total = 0
+    for tensor in _tensors(args):
+        if not tensor.is_floating_point() and tensor.numel() >= least:
+            continue
+        total += tensor.numel()
+    return total >= least
 
 
 def tells_values(func: Any) -> bool:
