@@ -5,6 +5,9 @@ synchronously over its tensor group, and ends with eight asynchronous gradient b
 one template per pipeline stage, so it does not grow with the number of ranks or of micro-batches.
 
     python benchmarks/pipeline_plan.py 16 128 8 32 > 16k.plan.json     # PP DP TP microbatches
+
+Two forms leave the order of a step open: `free` starts the send and an asynchronous reduction in
+either order, `bags` receives and reduces in either order, both synchronously. Both are safe.
 """
 
 from __future__ import annotations
@@ -38,29 +41,34 @@ def _transfer(op, delta, **more):
     return {"op": op, "group": "pp", "peer": {"pp": delta}, "bytes": ACTIVATION, **more}
 
 
-def _forward(first, last):
-    actions = [] if first else [_transfer("recv", -1)]
-    actions += _reductions()
-    return actions if last else [*actions, _transfer("isend", 1, work="forward")]
-
-
-def _backward(first, last):
-    actions = [] if last else [_transfer("recv", 1)]
-    actions += _reductions()
-    return actions if first else [*actions, _transfer("isend", -1, work="backward")]
+def _step(receives, sends, work, form):
+    """Receive, reduce and send, each where it is; `sends` and `receives` are distances or None."""
+    receive = [] if receives is None else [_transfer("recv", receives)]
+    send = [] if sends is None else [_transfer("isend", sends, work=work)]
+    reduce = {"op": "all_reduce", "group": "tp", "bytes": ACTIVATION}
+    if form == "bags":
+        rest = {"op": "repeat", "times": REDUCTIONS - 1, "body": [reduce]}
+        return [{"op": "unordered", "body": [*receive, reduce]}, rest, *send]
+    if form == "free":
+        later = {**reduce, "async": True, "work": f"reduced-{work}"}
+        rest = {"op": "repeat", "times": REDUCTIONS - 1, "body": [reduce]}
+        block = {"op": "unordered", "body": [*send, later]}
+        return [*receive, rest, block, *_waits(later["work"])]
+    return [*receive, *_reductions(), *send]
 
 
 def _waits(*works):
     return [{"op": "wait", "work": work} for work in works]
 
 
-def stage(index, pipeline, microbatches):
+def stage(index, pipeline, microbatches, form="fixed"):
     """Give the program of one pipeline stage."""
     first, last = index == 0, index == pipeline - 1
     warmup = min(pipeline - 1 - index, microbatches)
     sent_forward = [] if last else _waits("forward")
     sent_backward = [] if first else _waits("backward")
-    forward, backward = _forward(first, last), _backward(first, last)
+    forward = _step(None if first else -1, None if last else 1, "forward", form)
+    backward = _step(None if last else 1, None if first else -1, "backward", form)
     phases = [
         (warmup, [*forward, *sent_forward]),
         (microbatches - warmup, [*forward, *backward, *sent_forward, *sent_backward]),
@@ -74,8 +82,8 @@ def stage(index, pipeline, microbatches):
     return [*actions, *buckets, *_waits(*(f"bucket{i}" for i in range(BUCKETS)))]
 
 
-def make(pipeline, data, tensor, microbatches):
-    """Give the plan as a dict."""
+def make(pipeline, data, tensor, microbatches, form="fixed"):
+    """Give the plan as a dict; `form` is `fixed`, `free` or `bags`."""
     return {
         "schema": "planguard.plan/1",
         "name": f"1f1b-pp{pipeline}-dp{data}-tp{tensor}-mb{microbatches}",
@@ -83,7 +91,7 @@ def make(pipeline, data, tensor, microbatches):
         "mesh": {"dims": [["pp", pipeline], ["dp", data], ["tp", tensor]]},
         "groups": {name: {"mesh_dims": [name]} for name in ("pp", "dp", "tp")},
         "templates": {
-            f"stage{index}": stage(index, pipeline, microbatches) for index in range(pipeline)
+            f"stage{index}": stage(index, pipeline, microbatches, form) for index in range(pipeline)
         },
         "ranks": {f"pp={index}": {"template": f"stage{index}"} for index in range(pipeline)},
     }

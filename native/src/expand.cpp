@@ -30,6 +30,7 @@ struct Block {
 struct Unrolled {
   std::vector<uint8_t> op, stream;
   std::vector<uint32_t> arg, sig, label;
+  std::vector<uint32_t> use;  // per entry: its local reference plus one, 0 without one
   std::vector<LocalRef> refs;
   std::vector<std::pair<uint32_t, uint32_t>> roots;  // (local reference, root rank)
   std::vector<uint32_t> root_instruction;
@@ -250,6 +251,18 @@ class Expander {
     blocks_.clear();
     unroll_range(code, 0, static_cast<uint32_t>(code.size / WORDS), 0);
     for (const auto& ref : now_->refs) ref_place_[ref.ref] = NONE;
+    split_references();
+  }
+
+  // Entries of one kind or the other are copied alike, without a branch: `arg` plus what `use` means.
+  void split_references() {
+    now_->use.assign(now_->arg.size(), 0);
+    for (size_t entry = 0; entry < now_->arg.size(); ++entry) {
+      uint32_t& value = now_->arg[entry];
+      if (!(value & LOCAL) || value == NONE) continue;
+      now_->use[entry] = (value & ~LOCAL) + 1;
+      value = 0;
+    }
   }
 
   void place_rank(uint32_t rank) {
@@ -260,9 +273,9 @@ class Expander {
       if (out_.failure.rank == 0) out_.failure.rank = rank;
       return;
     }
-    local_.resize(source.refs.size());
+    local_.assign(source.refs.size() + 1, 0);
     for (size_t index = 0; index < source.refs.size() && ok(); ++index)
-      local_[index] = resolve(source.refs[index], rank, program);
+      local_[index + 1] = resolve(source.refs[index], rank, program);
     for (size_t index = 0; index < source.roots.size() && ok(); ++index)
       check_root(source, index, rank, program);
     if (ok()) copy_rank(source, rank);
@@ -277,12 +290,11 @@ class Expander {
       uint32_t& index = template_of_[program];
       if (index == NONE) {
         index = static_cast<uint32_t>(out_.templates.size());
-        out_.templates.push_back(source.arg);
-        for (uint32_t& arg : out_.templates.back())
-          arg = (arg & LOCAL) && arg != NONE ? arg & ~LOCAL : NONE;
+        out_.templates.push_back(source.use);
+        for (uint32_t& use : out_.templates.back()) --use;  // NONE where there was none
       }
       out_.rank_template[rank] = index;
-      out_.local.insert(out_.local.end(), local_.begin(), local_.end());
+      out_.local.insert(out_.local.end(), local_.begin() + 1, local_.end());
     }
     out_.local_off[rank + 1] = out_.local.size();
   }
@@ -295,15 +307,13 @@ class Expander {
     if (has_label_) std::memcpy(&out_.label[at], source.label.data(), count * 4);
     if (out_.has_stream) std::memcpy(&out_.stream[at], source.stream.data(), count);
     uint32_t* arg = &out_.arg[at];
-    for (size_t index = 0; index < count; ++index) {
-      uint32_t value = source.arg[index];
-      arg[index] = (value & LOCAL) && value != NONE ? local_[value & ~LOCAL] : value;
-    }
+    const uint32_t *own = source.arg.data(), *use = source.use.data(), *local = local_.data();
+    for (size_t index = 0; index < count; ++index) arg[index] = own[index] + local[use[index]];
   }
 
   void check_root(const Unrolled& source, size_t index, uint32_t rank, uint32_t program) {
     auto [local, root] = source.roots[index];
-    uint32_t ginst = out_.slot_ginst[local_[local]];
+    uint32_t ginst = out_.slot_ginst[local_[local + 1]];
     if (groups_.slot_in(ginst, root) == NONE)
       fail(ExpandError::root_not_in_group, rank, program, source.root_instruction[index], root);
   }
@@ -378,7 +388,8 @@ class Expander {
   DenseMap channels_;
   bool has_label_ = false;
   std::vector<Unrolled> unrolled_;
-  std::vector<uint32_t> uses_, shared_, template_of_, ref_place_, slots_, local_;
+  std::vector<uint32_t> uses_, shared_, template_of_, ref_place_, slots_;
+  std::vector<uint32_t> local_;  // of the current rank, by reference plus one
   std::vector<Block> blocks_;
   Unrolled* now_ = nullptr;
   uint32_t program_ = 0, last_ = NONE;
