@@ -70,7 +70,7 @@ def assemble(
         groups,
         backend=backends.pop() if len(backends) == 1 else None,
         kinds=kinds,
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys([*notes, *(n for part in chosen.values() for n in part.notes)])),
     )
     recording = Recording(
         **{**recording.__dict__, "gaps": tuple(_gaps(recording, chosen))},

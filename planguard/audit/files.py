@@ -14,6 +14,8 @@ from planguard.errors import PlanError, UsageError, shorten
 
 MAX_FILES = 200_000
 HEAD = 4096
+RUN_LOG = b"PGRUN\0\0\0"
+"""First bytes of the log of a recorded run."""
 _NUMBER = re.compile(r"\d{1,9}")
 _RANK_WORD = re.compile(r"rank[_\-.=]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _IGNORED = (".py", ".so", ".html", ".md", ".sh", ".log.lock", ".tmp")
@@ -147,6 +149,8 @@ def kind_of(data: bytes) -> str | None:
     head = data[:HEAD]
     if not head:
         return None
+    if head.startswith(RUN_LOG):
+        return "run"
     if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
         return "flight-recorder"
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")

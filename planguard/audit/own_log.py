@@ -1,4 +1,4 @@
-"""PlanGuard's own recordings: logs of captured ranks, and captured plans."""
+"""PlanGuard's own recordings: logs of recorded runs and captured ranks, and captured plans."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from planguard import registry
 from planguard.audit.part import Part, PartGroup
 from planguard.audit.safe import decode_json
 from planguard.errors import PlanError
@@ -67,6 +68,31 @@ def _observed(action: dict[str, Any], names: dict[str, str], depth: int = 0) -> 
         ]
     handle = work if isinstance(work, str) else None
     return [Observed(call, 0, Progress.COMPLETED, is_async, handle)]
+
+
+def read_run_log(data: bytes, file: str) -> Part:
+    """Return the log that ``planguard dryrun`` or ``planguard.capture.start`` wrote on one rank.
+
+    Raises:
+        PlanError: The log is damaged.
+        UsageError: The adapter that reads it is not installed.
+    """
+    adapter: Any = registry.find("dryrun")  # audit and capture stand beside each other
+    recording = adapter.recording(data, file)
+    (record,) = recording.ranks.values()
+    part = Part(
+        "run",
+        file,
+        rank=record.rank,
+        world_size=recording.world_size,
+        track=record.track,
+        groups={name: PartGroup(g.ranks, size=g.size) for name, g in recording.groups.items()},
+        dropped=record.dropped,
+        has_ended=record.has_ended or None,
+        backend=recording.backend,
+    )
+    part.notes += recording.notes
+    return part
 
 
 def read_captured_plan(data: bytes, file: str) -> list[Part]:

@@ -10,7 +10,9 @@ from planguard.recording import Track
 if TYPE_CHECKING:
     from planguard.verdict import Source
 
-PRIORITY = ("log", "plan", "flight-recorder", "execution-trace", "kineto", "chakra", "nccl-log")
+PRIORITY = (
+    "run", "log", "plan", "flight-recorder", "execution-trace", "kineto", "chakra", "nccl-log",
+)  # fmt: skip
 """Which of several recordings of one rank tells most; the others lend what it lacks."""
 
 

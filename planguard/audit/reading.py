@@ -23,6 +23,7 @@ READERS = {
     "chakra": ("planguard.audit.chakra", "read_chakra"),
     "nccl-log": ("planguard.audit.nccl_log", "read_nccl_log"),
     "log": ("planguard.audit.own_log", "read_own_log"),
+    "run": ("planguard.audit.own_log", "read_run_log"),
     "plan": ("planguard.audit.own_log", "read_captured_plan"),
     "stacks": ("planguard.audit.stacks", "read_stacks"),
 }

@@ -11,6 +11,7 @@ from planguard.errors import UsageError
 if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
+    from planguard.recording import Recording
 
 
 class RunAdapter:
@@ -50,6 +51,16 @@ class RunAdapter:
         if not isinstance(obj, str | Path):
             raise UsageError("the dryrun adapter reads a folder of logs")
         return plan_of_run(obj, **options)
+
+    def recording(self, data: bytes, file: str) -> Recording:
+        """Return what the rank of one log was seen doing, for ``planguard audit``.
+
+        Raises:
+            PlanError: The log is damaged.
+        """
+        from planguard.capture.run_reading import recording_of_log
+
+        return recording_of_log(data, file)
 
 
 adapter = RunAdapter()

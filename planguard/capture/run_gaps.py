@@ -9,7 +9,7 @@ from planguard.recording import Gap
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planguard.capture.run_reading import ReadRank
+    from planguard.capture.run_ranks import ReadRank
 
 
 def gaps_of(ranks: Sequence[ReadRank]) -> list[Gap]:

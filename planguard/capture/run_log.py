@@ -292,24 +292,32 @@ def read_run_log(path: str | Path) -> RunLog:
     file = Path(path)
     if file.stat().st_size > 4 * MOST_BYTES:
         raise PlanError("the log is larger than 1 GiB", file=str(file), path="header")
-    data = file.read_bytes()
+    return parse_run_log(file.read_bytes(), str(file))
+
+
+def parse_run_log(data: bytes, file: str) -> RunLog:
+    """Read the bytes of one log.
+
+    Raises:
+        PlanError: They are not such a log, or are damaged.
+    """
     if len(data) < HEADER_BYTES or data[:8] != MAGIC:
         hint = "planguard dryrun writes rankR-PID.pgrun"
-        raise PlanError("not a log of a recorded run", file=str(file), path="0", hint=hint)
+        raise PlanError("not a log of a recorded run", file=file, path="0", hint=hint)
     _, version, header, _, dropped, pid, _, _, rank, world, flags = HEADER.unpack_from(data)
     if version not in VERSIONS or header != HEADER_BYTES:
         hint = "read it with the version of planguard that wrote it"
-        raise PlanError("unknown version", file=str(file), path="8", value=version, hint=hint)
+        raise PlanError("unknown version", file=file, path="8", value=version, hint=hint)
     if world < 1 or not 0 <= rank < world:
-        raise PlanError("no such rank", file=str(file), path="56", value=rank)
+        raise PlanError("no such rank", file=file, path="56", value=rank)
     strings: dict[int, Any] = {}
     try:
         entries, end = _entries(data, strings)
     except (struct.error, ValueError, IndexError, KeyError, TypeError) as error:
-        raise PlanError(f"the log is damaged: {error}", file=str(file), path="records") from None
+        raise PlanError(f"the log is damaged: {error}", file=file, path="records") from None
     torn = int(any(data[end : end + CALL.size]))
     return RunLog(
-        str(file), pid, rank, world, bool(flags & STUB), bool(flags & FAILED),
+        file, pid, rank, world, bool(flags & STUB), bool(flags & FAILED),
         bool(flags & ENDED), entries, strings, dropped, torn,
     )  # fmt: skip
 

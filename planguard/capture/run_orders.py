@@ -18,7 +18,7 @@ from planguard.capture.run_log import Entry, Kind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from planguard.capture.run_reading import ReadRank
+    from planguard.capture.run_ranks import ReadRank
 
 Action = dict[str, Any]
 Note = tuple[str, str, str]

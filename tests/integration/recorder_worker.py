@@ -327,6 +327,14 @@ def killed(rank, world):
         dist.all_reduce(x)
 
 
+def hangs(rank, world):
+    """Rank 1 leaves an all_reduce out and stands in a barrier; both are killed there."""
+    threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    for _ in range(2 + (rank == 0)):
+        dist.all_reduce(torch.ones(4))
+    dist.barrier()
+
+
 def skips(rank, world):
     """Rank 1 raises between two calls that rank 0 makes."""
     dist.all_reduce(torch.ones(4))
@@ -335,7 +343,7 @@ def skips(rank, world):
     dist.all_reduce(torch.ones(4))
 
 
-FAIL = ("killed", "skips")
+FAIL = ("killed", "hangs", "skips")
 """Jobs that end badly."""
 
 
@@ -346,7 +354,7 @@ def be_rank(job: str, rank: int, world: int, folder: Path) -> None:
     code = 1
     try:
         warnings.simplefilter("ignore")
-        start(folder, witness=job != "killed")
+        start(folder, witness=job not in ("killed", "hangs"))
         store = dist.FileStore(str(folder.with_suffix(".store")), world)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
         globals()[job](rank, world)

@@ -37,7 +37,7 @@ SCENARIOS = {
     "compiled": {"all_reduce": 1, "all_gather_into_tensor": 1},
 }  # fmt: skip
 """What every rank issues. In ``plain`` one side sends and the other receives."""
-OTHERS = ("crossed", "opposite", "killed", "skips")
+OTHERS = ("crossed", "opposite", "killed", "hangs", "skips")
 OPEN = (
     "ready", "ready_chain", "ready_blocking", "ready_overlapped", "ready_buffers",
     "threads", "threads_shared", "decides",
@@ -209,3 +209,23 @@ def test_an_order_that_does_not_exist_is_refused(runs):
     """A misspelt option is one clear error."""
     with pytest.raises(UsageError, match="no order 'random'"):
         planguard.load(runs / "ready", order="random")
+
+
+# --- the same logs in an audit -------------------------------------------------------------------
+
+
+def test_an_audit_reads_the_logs_of_a_run_by_their_content(runs, capsys):
+    """A run that hung and was killed: the round in which the ranks stood, with both call sites."""
+    from planguard.cli import main
+
+    assert main(["audit", str(runs / "hangs")]) == 1
+    said = capsys.readouterr().out
+    assert "rank 1 calls barrier where rank 0 calls all_reduce (round 3" in " ".join(said.split())
+    assert said.count("recorder_worker.py:") >= 2
+    assert main(["audit", str(runs / "plain")]) == 0
+
+
+@pytest.mark.parametrize("job", ["ready", "threads_shared", "killed", "skips"])
+def test_an_audit_of_a_run_with_open_orders_or_a_bad_end_is_never_safe(runs, job):
+    """Only the order that was recorded is judged, and the answer says so."""
+    assert not planguard.audit(str(runs / job)).safe
