@@ -3,15 +3,18 @@
 Steps that are no pick only ever enable more, so they are taken first, all of them, in any order.
 What is left at that point is exactly what an execution can pick: a receive and one of the messages
 it may take, or a send that finishes because it is buffered. Every combination is followed, equal
-states once.
+states once: two states are equal if the same operations met, whoever met whom, and the same pairs
+disagree. Picks that nothing else can interfere with go first, alone (`states_order`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from planguard.reordering.states_order import few
 from planguard.reordering.wildcards import Message, accepts
 
 ARRIVE, AWAIT = 1, 2
@@ -27,13 +30,17 @@ class State:
         at: Position of every lane; half a step further when it arrived and waits.
         pairs: ``(receive, send)`` numbers that met.
         seen: ``(probe, send)`` numbers.
+        met: Numbers of all that met or saw; what comes next depends on no more than that.
+        odd: The pairs of those whose sides say different things.
         buffered: Matches whose sender does not wait.
         looked: ``(rank, entry)`` of looks at a handle that let a wait for one of several pass.
     """
 
     at: tuple[int, ...]
-    pairs: frozenset[tuple[int, int]] = frozenset()
-    seen: frozenset[tuple[int, int]] = frozenset()
+    pairs: frozenset[tuple[int, int]] = field(default=frozenset(), compare=False)
+    seen: frozenset[tuple[int, int]] = field(default=frozenset(), compare=False)
+    met: frozenset[int] = frozenset()
+    odd: frozenset[tuple[int, int]] = frozenset()
     buffered: frozenset[int] = frozenset()
     looked: frozenset[tuple[int, int]] = field(default=frozenset(), compare=False)
 
@@ -72,28 +79,26 @@ class Machine:
             for at in range(offsets[lane], (place + 1) // 2):
                 if code[at] & ARRIVE:
                     need[code[at] >> 2] -= 1
-        for receive, send in state.pairs:
-            need[self.match[receive]] -= 1
-            need[self.match[send]] -= 1
-        for probe, _ in state.seen:
-            need[self.match[probe]] -= 1
+        for number in state.met:
+            need[self.match[number]] -= 1
         return need
 
     def settle(self, state: State) -> State:
         """Take every step that is no pick."""
         need, places = self.need(state), list(state.at)
-        seen, looked = state.seen, set(state.looked)
+        seen, met, looked = state.seen, state.met, set(state.looked)
         moved = True
         while moved:
             moved = False
             for lane in range(len(places)):
                 moved |= self._advance(lane, places, need, state.buffered, looked)
-            now = replace(state, at=tuple(places), seen=seen)
+            now = replace(state, at=tuple(places), seen=seen, met=met)
             for probe, send in self._glances(now, need):
                 seen |= {(probe, send)}
+                met |= {probe}
                 need[self.match[probe]] -= 1
                 moved = True
-        return replace(state, at=tuple(places), seen=seen, looked=frozenset(looked))
+        return replace(state, at=tuple(places), seen=seen, met=met, looked=frozenset(looked))
 
     def _advance(
         self,
@@ -177,21 +182,30 @@ class Machine:
 
     def free(self, state: State, need: list[int]) -> list[Message]:
         """Return the competing operations that are there and have met nobody."""
-        met = {number for pair in state.pairs for number in pair}
-        met |= {probe for probe, _ in state.seen}
         return [
             message
             for message in self.messages
-            if message.number not in met and need[self.match[message.number]] == 1
+            if message.number not in state.met and need[self.match[message.number]] == 1
         ]
 
     def picks(self, state: State) -> list[State]:
         """Return the states that one pick of a message leads to, not yet settled."""
-        found = []
-        for receive, send in self.options(self.free(state, self.need(state))):
-            pairs = state.pairs | {(receive.number, send.number)}
-            found.append(replace(state, pairs=pairs))
-        return found
+        need = self.need(state)
+        options = list(self.options(self.free(state, need)))
+        if self.is_plain:
+            options = few(self, state, need, options)
+        return [self._after(state, receive, send) for receive, send in options]
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether picks of messages are all there is: no probes, buffering, or waits for one."""
+        probes = any(message.kind == "probe" for message in self.messages)
+        return not (probes or self.eager or self.alternatives)
+
+    def _after(self, state: State, receive: Message, send: Message) -> State:
+        pair = receive.number, send.number
+        odd = state.odd if receive.said == send.said else state.odd | {pair}
+        return replace(state, pairs=state.pairs | {pair}, met=state.met | {*pair}, odd=odd)
 
     def options(self, free: list[Message]) -> Iterator[tuple[Message, Message]]:
         """Yield every receive with every message it may take now."""

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import planguard
+from planguard.reordering import states
+
+MODELS = ("gloo", "mpi-sync", "gloo-detail")
+
+
+def rendezvous(rng):
+    """A plan of 3 to 5 ranks that send to each other and receive from anybody, in random order."""
+    world = rng.randint(3, 5)
+    programs = {rank: [] for rank in range(world)}
+    for number in range(rng.randint(3, 7)):
+        src, dst = rng.sample(range(world), 2)
+        extra = {"bytes": rng.choice([4, 4, 4, 8]), "tag": rng.choice([0, 0, 1])}
+        if rng.random() < 0.2:
+            for rank in range(world):
+                programs[rank].append({"op": "all_reduce", "bytes": 4, "label": f"b{number}"})
+            continue
+        one = {"op": rng.choice(["send", "isend"]), "peer": dst, **extra}
+        peer = "any" if rng.random() < 0.7 else src
+        other = {"op": rng.choice(["recv", "irecv"]), "peer": peer, **extra}
+        programs[src].append(one)
+        programs[dst].append(other)
+    for actions in programs.values():
+        if rng.random() < 0.5 and len(actions) > 1:
+            at = rng.randrange(len(actions) - 1)
+            actions[at], actions[at + 1] = actions[at + 1], actions[at]
+        for number, action in enumerate(list(actions)):
+            if action["op"] in {"isend", "irecv"} and rng.random() < 0.8:
+                action["work"] = f"h{number}"
+                actions.append({"op": "wait", "work": f"h{number}"})
+    ranks = {str(rank): {"actions": actions} for rank, actions in programs.items()}
+    return {"schema": "planguard.plan/1", "world_size": world, "ranks": ranks}
+
+
+def endings(monkeypatch, plan, model, *, reduced):
+    """The outcome, where executions end, and how many states were visited."""
+    seen = []
+    original = states.endings
+
+    def watched(machine, limit, late):
+        found, count = original(machine, limit, late)
+        seen.append(({(end.at, end.met, end.odd) for end in found}, count))
+        return found, count
+
+    with monkeypatch.context() as patch:
+        patch.setattr("planguard.reordering.wildcards_decide.endings", watched)
+        if not reduced:
+            patch.setattr(states, "few", lambda _machine, _state, _need, picks: picks)
+        verdict = planguard.check(plan, model=model)
+    return verdict.outcome, *(seen[0] if seen else (set(), 0))
+
+
+def compare(monkeypatch, seeds):
+    """Search with and without the reduction; give what differs and the states of both."""
+    differ, sums = [], [0, 0]
+    for seed in seeds:
+        rng = random.Random(seed)
+        plan = planguard.load(rendezvous(rng))
+        model = rng.choice(MODELS)
+        small = endings(monkeypatch, plan, model, reduced=True)
+        full = endings(monkeypatch, plan, model, reduced=False)
+        sums[0] += small[2]
+        sums[1] += full[2]
+        if small[:2] != full[:2] or small[2] > full[2]:
+            differ.append((seed, model))
+    return differ, sums
+
+
+def test_picks_that_go_first_alone_reach_every_ending(monkeypatch):
+    """On random plans the reduced search ends in exactly the states in which the full one ends."""
+    differ, sums = compare(monkeypatch, range(120))
+    assert not differ
+    assert sums[0] < sums[1]
+
+
+@pytest.mark.slow
+def test_picks_that_go_first_alone_reach_every_ending_of_many_plans(monkeypatch):
+    """The same on 5,000 plans."""
+    differ, sums = compare(monkeypatch, range(1_000, 6_000))
+    assert not differ
+    assert sums[0] < sums[1]
+
+
+def pools(count, workers):
+    """Pools of a master that takes a result from any of its workers and then answers each."""
+    ranks = {}
+    for pool in range(count):
+        base = pool * (workers + 1)
+        mine = range(base + 1, base + workers + 1)
+        takes = [{"op": "recv", "peer": "any", "bytes": 4}] * workers
+        answers = [{"op": "send", "peer": worker, "tag": 1, "bytes": 4} for worker in mine]
+        ranks[str(base)] = {"actions": takes + answers}
+        for worker in mine:
+            give = {"op": "send", "peer": base, "bytes": 4}
+            take = {"op": "recv", "peer": base, "tag": 1, "bytes": 4}
+            ranks[str(worker)] = {"actions": [give, take]}
+    return {"schema": "planguard.plan/1", "world_size": count * (workers + 1), "ranks": ranks}
+
+
+@pytest.mark.parametrize(
+    ("count", "workers", "states_seen"), [(1, 4, 16), (2, 4, 31), (3, 4, 46), (1, 6, 64)]
+)
+def test_pools_cost_a_sum_of_subsets(count, workers, states_seen):
+    """Pools are searched one after the other, each by which workers were served: exact counts."""
+    verdict = planguard.check(planguard.load(pools(count, workers)), model="gloo")
+    assert verdict.safe
+    assert verdict.evidence.states == states_seen
+    assert verdict.evidence.schedules == 1
