@@ -28,7 +28,7 @@ from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 from planguard.plan.actions import Kind
 from planguard.plan.operations import used
-from planguard.semantics.model import find_model
+from planguard.semantics.model import Family, find_model
 from planguard.verdict import Evidence, Finding, Outcome, PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
 
         decide = _Rest(options, brief)
         return over_branches(plan, columns, model, options, decide)
-    if plan.fusion:
+    has_threads = has_kind(plan, Kind.THREADS_BEGIN)
+    # Where threads are chains of an open order, members in them are members of a block.
+    if plan.fusion and not (has_threads and model.family is not Family.HOST):
         from planguard.reordering.fusion import over_flushes
 
         return over_flushes(
@@ -153,7 +155,7 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
             model.name,
             lambda merged: _decide(merged, expand(merged), options, brief=brief),
         )
-    if has_kind(plan, Kind.THREADS_BEGIN):
+    if has_threads:
         from planguard.reordering.threads import over_threads
 
         rest, fixed = _Rest(options, brief), _Fixed(options, brief)

@@ -6,10 +6,10 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.classify import make_finding
-from planguard.plan.actions import Kind
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
+    from planguard.plan.actions import Kind
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding
@@ -25,8 +25,6 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
         options: Options of the check.
     """
     reasons: list[tuple[str, str]] = []
-    if plan.fusion and has_kind(plan, Kind.THREADS_BEGIN):
-        reasons.append(("PG902", "fused buffers beside `threads`"))
     if not str(options.model).startswith("mpi"):
         present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
         reasons += [

@@ -57,13 +57,15 @@ class RankOrder:
 
 
 _MARKERS = range(48, 60)
+_INNER = {"unordered": "body", "threads": "threads"}
 
 
 def take_apart(plan: Plan, columns: Any) -> tuple[dict[str, Any], list[RankOrder]]:
     """Return the flat plan and the order structure of every rank.
 
     Args:
-        plan: A plan whose only construct of open order is ``unordered``.
+        plan: A plan whose only construct of open order is ``unordered``, or also ``threads`` where
+            the caller leaves those as they are written: their leaves are chains side by side.
         columns: Its columns, for action indices.
     """
     flat = flatten(plan)
@@ -86,10 +88,10 @@ def _leaf_actions(columns: Any, rank: int) -> Iterator[int]:
 
 
 def _part(item: dict[str, Any], places: Iterator[int]) -> Leaf | Block:
-    if item["op"] != "unordered":
+    if item["op"] not in _INNER:
         return Leaf(item, next(places))
     growing = _Growing(places)
-    growing.body(item["body"], set(), ())
+    growing.body(item[_INNER[item["op"]]], set(), ())
     growing.order_by_name()
     return Block(tuple(growing.leaves), tuple(frozenset(names) for names in growing.before))
 
@@ -117,8 +119,8 @@ class _Growing:
     def _item(self, fields: dict[str, Any], first: set[int], path: tuple[int, ...]) -> set[int]:
         """Append one item; return the leaves that end it."""
         begin = len(self.leaves)
-        if fields["op"] == "unordered":
-            self.body(fields["body"], first, path)
+        if fields["op"] in _INNER:
+            self.body(fields[_INNER[fields["op"]]], first, path)
             for leaf in self.leaves[begin:] if "after" in fields else ():
                 leaf.fields["x-after"] = [*leaf.fields.get("x-after", []), *fields["after"]]
             return set(range(begin, len(self.leaves))) or first

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.cause import make_finding
 from planguard.execution.ledger import apply_ledger
 from planguard.reordering.blocks import take_apart
+from planguard.reordering.branches import leaves
 from planguard.reordering.buffers import UndecidedError, buffers_of
 from planguard.reordering.fusion_agreement import agreements
 from planguard.reordering.fusion_events import conflict
@@ -35,7 +36,7 @@ from planguard.semantics.model import Family, find_model
 from planguard.verdict import Evidence, Outcome, SafeIff, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from planguard.plan.plan import Plan
     from planguard.reordering.fusion_events import Conflict
@@ -79,6 +80,7 @@ class _Decision:
         self.plan, self.decide = plan, decide
         self.flat, orders = take_apart(plan, columns)
         self.buffers = buffers_of(self.flat)
+        self._check_threads()
         self.ranks = [
             fused_rank(self.buffers, order, self.flat["ranks"][str(order.rank)]["actions"])
             for order in orders
@@ -92,6 +94,15 @@ class _Decision:
         coordinated = [buffer for buffer in self.buffers if buffer.is_coordinated]
         self.agreed = agreements(coordinated, self.ranks, self.members, rules)
         self.usual = [self._play(rank.order.rank, rank.usual) for rank in self.ranks]
+
+    def _check_threads(self) -> None:
+        """Refuse members in threads; other threads stay as they are, a step of the program."""
+        members = {name for buffer in self.buffers for name in buffer.members}
+        for body in self.flat["ranks"].values():
+            for item in body["actions"]:
+                ids = {one.get("id") for one in leaves([item])}
+                if ids & members and any(op == "threads" for op in _blocks_in(item)):
+                    raise UndecidedError("a member of a fused buffer in a thread")
 
     def verdict(self) -> Verdict:
         """Return the verdict over all orders of flushes."""
@@ -260,6 +271,16 @@ class _Decision:
             found.evidence, kind="exhaustive", route=route, engine="explorer", schedules=len(seen)
         )
         return replace(found, evidence=evidence)
+
+
+def _blocks_in(item: Any) -> Iterator[str]:
+    """Yield the op of an item and of everything inside it."""
+    if isinstance(item, list):
+        for one in item:
+            yield from _blocks_in(one)
+    else:
+        yield item["op"]
+        yield from _blocks_in(item.get("body", item.get("threads", [])))
 
 
 def _together(usual: Verdict, odd: Verdict) -> Outcome | None:

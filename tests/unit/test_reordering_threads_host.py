@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import planguard
+from planguard.reordering.threads_lanes import orders_of
+
+Item = dict[str, Any]
+SHAPES = (("x", "y"), ("xy", ""), ("x", "x"), ("xx", "y"))
+"""Programs of two threads: letters are reductions of groups."""
+
+
+def call(letter: str, number: int, *, later: bool = False) -> Item:
+    """Return a labeled reduction."""
+    found: Item = {"op": "all_reduce", "group": letter, "bytes": 4, "label": f"{letter}{number}"}
+    return found | ({"async": True, "work": f"{letter}{number}"} if later else {})
+
+
+def plan_of(*programs: list[Item]) -> Item:
+    """Return a plan over two groups of all ranks."""
+    members = list(range(len(programs)))
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": len(programs),
+        "groups": {"x": {"ranks": members}, "y": {"ranks": members}},
+        "ranks": {str(rank): {"actions": actions} for rank, actions in enumerate(programs)},
+    }
+
+
+def threads(shape: tuple[str, ...], *, later: bool = False, op: str = "threads") -> list[Item]:
+    """Return a program of threads, or the same chains in a block of open order."""
+    counts: Counter[str] = Counter()
+    chains: list[list[Item]] = []
+    for letters in shape:
+        chains.append([])
+        for letter in letters:
+            chains[-1].append(call(letter, counts[letter], later=later))
+            counts[letter] += 1
+    chains = [chain for chain in chains if chain]
+    waits = [{"op": "wait", "work": f"{x}{n}"} for x in "xy" for n in range(counts[x])]
+    return [{"op": op, "threads" if op == "threads" else "body": chains}, *(waits if later else [])]
+
+
+@pytest.mark.parametrize("model", ["gloo", "gloo-detail", "mpi-eager", "mpi-sync"])
+def test_threads_that_share_nothing_take_one_run(model: str) -> None:
+    """One thread may be stuck while the other goes on: opposite orders of two groups are safe."""
+    plan = planguard.load(plan_of(threads(("x", "y")), threads(("y", "x"))))
+    verdict = planguard.check(plan, model=model)
+    assert verdict.outcome is planguard.Outcome.SAFE
+    assert verdict.evidence.schedules == 1
+    one_host = plan_of([call("x", 0), call("y", 0)], [call("y", 0), call("x", 0)])
+    assert planguard.check(planguard.load(one_host), model=model).outcome.value == "DEADLOCK"
+
+
+def test_threads_that_share_a_communicator_race_for_its_rounds() -> None:
+    """Both calls on one group are out of round in some order, and the finding says in which."""
+    plan = planguard.load(plan_of(threads(("x", "x")), threads(("x", "x"))))
+    verdict = planguard.check(plan, model="gloo")
+    assert verdict.outcome is planguard.Outcome.MISMATCH
+    assert verdict.evidence.schedules == 4
+    assert verdict.findings[0].code == "PG102"
+    assert any("in different threads" in note for note in verdict.findings[0].notes)
+
+
+def test_a_stuck_thread_is_shown_by_a_witness_that_was_executed() -> None:
+    """Each thread of rank 0 waits for another message; the witness keeps both threads apart."""
+    receive = {"op": "recv", "peer": 1, "bytes": 4}
+    send = {"op": "send", "peer": 0, "bytes": 4}
+    two = [{"op": "threads", "threads": [[receive | {"tag": 1}], [receive | {"tag": 2}]]}]
+    plan = plan_of(two, [send | {"tag": 2}, send | {"tag": 3}])
+    verdict = planguard.check(planguard.load(plan), model="gloo")
+    assert verdict.outcome is planguard.Outcome.DEADLOCK
+    witnesses = [finding.witness for finding in verdict.errors]
+    assert all(witness is not None and witness.minimal for witness in witnesses)
+
+
+@pytest.mark.parametrize(
+    ("queues", "count"),
+    [
+        ([["x"], ["y"]], 1),
+        ([["x"], ["x"]], 2),
+        ([["x", "x"], ["x", "x"]], 6),
+        ([["x", "y"], ["x", "y"]], 4),
+        ([["x", "y"], ["y", "x"]], 3),
+        ([["x"], ["x"], ["x"]], 6),
+        ([["x", "y"], ["x"], ["y"]], 4),
+    ],
+)
+def test_each_order_of_calls_that_share_a_queue_is_explored_once(
+    queues: list[list[str]], count: int
+) -> None:
+    """The counts are those of Mazurkiewicz traces, and no trace comes twice."""
+    sets = [[{name} for name in thread] for thread in queues]
+    found = list(orders_of(sets))
+    assert len(found) == count
+    relative = set()
+    for order in found:
+        pairs = itertools.combinations(order, 2)
+        shared = [(a, b) for a, b in pairs if queues[a[0]][a[1]] == queues[b[0]][b[1]]]
+        relative.add(frozenset(shared))
+    assert len(relative) == count
+
+
+@pytest.mark.parametrize("model", ["gloo", "mpi-sync"])
+def test_a_complete_scope_of_threads_keeps_its_counts(model: str) -> None:
+    """All pairs of four thread programs over two groups: outcomes and runs, frozen by count.
+
+    Two reductions of one group in two threads race: two orders of a rank, four of two ranks.
+    """
+    outcomes: Counter[str] = Counter()
+    runs = 0
+    for one, other in itertools.combinations_with_replacement(SHAPES, 2):
+        plan = planguard.load(plan_of(threads(one), threads(other)))
+        verdict = planguard.check(plan, model=model)
+        outcomes[verdict.outcome.value] += 1
+        runs += verdict.evidence.schedules
+    assert dict(outcomes) == {"SAFE": 4, "DEADLOCK": 5, "MISMATCH": 1}
+    assert runs == 6 * 1 + 3 * 2 + 1 * 4
+
+
+@pytest.mark.parametrize("model", ["gloo", "mpi-sync", "mpi-eager"])
+def test_threads_in_which_nothing_blocks_are_chains_of_an_open_order(model: str) -> None:
+    """Two routes decide the same plans: threads as lanes, and an `unordered` block of chains."""
+    for one, other in itertools.combinations_with_replacement(SHAPES, 2):
+        found = [
+            planguard.check(
+                planguard.load(
+                    plan_of(threads(one, later=True, op=op), threads(other, later=True, op=op))
+                ),
+                model=model,
+            ).outcome
+            for op in ("threads", "unordered")
+        ]
+        assert found[0] is found[1]
+
+
+def fused(*, inside: bool) -> Item:
+    """Return a plan with a fused buffer, and threads beside it or around its members."""
+    members = [
+        {
+            "op": "all_reduce",
+            "group": "x",
+            "bytes": 4,
+            "async": True,
+            "work": n,
+            "id": n,
+            "label": n,
+        }
+        for n in ("a", "b")
+    ]
+    block: Item = {"op": "unordered", "body": members}
+    both: list[Item] = [{"op": "threads", "threads": [[block], [call("y", 0)]]}]
+    program = both if inside else [block, *threads(("y", "y"))]
+    document = plan_of(*([*program, {"op": "wait", "work": ["a", "b"]}] for _ in range(2)))
+    return document | {
+        "fusion": [
+            {"id": "f", "group": "x", "members": ["a", "b"], "coordination": "rank0-broadcast"}
+            | {"membership": "fixed", "launch": "ordered"}
+        ]
+    }
+
+
+def test_fused_buffers_stand_beside_threads() -> None:
+    """Threads beside a buffer are a step of the program; a member in a thread that blocks is not
+    decided, and says so.
+    """
+    outcome = planguard.check(planguard.load(fused(inside=False)), model="gloo")
+    assert outcome.outcome is planguard.Outcome.MISMATCH
+    assert "PG102" in {finding.code for finding in outcome.errors}
+    verdict = planguard.check(planguard.load(fused(inside=True)), model="gloo")
+    assert verdict.unknown
+    assert "a member of a fused buffer in a thread" in verdict.reasons[0]
+    assert not planguard.check(planguard.load(fused(inside=True)), model="nccl").unknown
+
+
+def test_what_is_not_decided_beside_threads_says_so() -> None:
+    """Handles that two threads share, creation in a thread, and messages that compete."""
+    isend = {"op": "isend", "peer": 1, "bytes": 4, "work": "h"}
+    shared = [[isend], [{"op": "wait", "work": "h"}]]
+    anyone = [[{"op": "recv", "peer": "any", "bytes": 4}], [call("x", 0)]]
+    created = [[{"op": "init", "group": "x"}], [call("x", 0)]]
+    reasons = []
+    for body in (shared, anyone, created):
+        plan = plan_of(
+            [{"op": "threads", "threads": body}], [{"op": "recv", "peer": 0, "bytes": 4}]
+        )
+        verdict = planguard.check(planguard.load(plan), model="gloo")
+        assert verdict.unknown
+        reasons.append(verdict.reasons[0])
+    assert "two threads share" in reasons[0]
+    assert "messages that compete" in reasons[1]
+    assert "init in a thread" in reasons[2]
