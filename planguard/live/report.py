@@ -19,7 +19,7 @@ SCHEMA = "planguard.live/1"
 
 @dataclass(frozen=True)
 class StuckRank:
-    """One stuck rank: where it stands, for how long, for whom it waits, its stack."""
+    """One stuck rank: where it stands, for how long, for whom it waits, its stacks."""
 
     rank: int
     call: str
@@ -28,6 +28,7 @@ class StuckRank:
     waits_for: tuple[int, ...]
     is_certain: bool
     stack: tuple[str, ...]
+    native: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class LiveReport:
         for one in self.ranks:
             lines += ["", f"stack of rank {one.rank}, innermost first:"]
             lines += [f"  {frame}" for frame in one.stack]
+            if one.native:
+                lines += [f"native stack of rank {one.rank}, innermost first:"]
+                lines += [f"  {frame}" for frame in one.native]
         return "\n".join(lines) + "\n"
 
     def json(self) -> str:
@@ -85,8 +89,9 @@ class LiveReport:
         fields.pop("schema")
         for name in ("cycle", "ended", "hints"):
             fields[name] = tuple(fields[name])
+        lists = ("waits_for", "stack", "native")
         fields["ranks"] = tuple(
-            StuckRank(**{**one, "waits_for": tuple(one["waits_for"]), "stack": tuple(one["stack"])})
+            StuckRank(**{**one, **{name: tuple(one.get(name, ())) for name in lists}})
             for one in fields["ranks"]
         )
         return LiveReport(**fields)
@@ -103,6 +108,7 @@ def report_of(stuck: Stuck, states: Mapping[int, RankState], timeout: float) -> 
             wait.missing,
             states[wait.rank].is_certain,
             states[wait.rank].stack,
+            states[wait.rank].native,
         )
         for wait in stuck.waits
     )

@@ -58,6 +58,7 @@ class RankState:
         since_s: Seconds in it.
         is_certain: The wait was seen; else it was concluded from a stack that does not move.
         stack: Its Python stack, innermost frame first.
+        native: Native frames below it, innermost first, where they can be seen.
         has_ended: It left the job.
         detail: For example the polling of a handle.
     """
@@ -70,6 +71,7 @@ class RankState:
     since_s: float = 0.0
     is_certain: bool = True
     stack: tuple[str, ...] = ()
+    native: tuple[str, ...] = ()
     has_ended: bool = False
     detail: str = ""
 
@@ -89,7 +91,8 @@ class RankState:
             current = fields.pop("current")
             if current is not None:
                 current = Call(**{**current, "ranks": tuple(current["ranks"])})
-            return RankState(**{**fields, "stack": tuple(fields["stack"])}, current=current)
+            frames = {name: tuple(fields[name]) for name in ("stack", "native")}
+            return RankState(**{**fields, **frames}, current=current)
         except (TypeError, KeyError) as error:
             raise ValueError("not the state of a rank") from error
 

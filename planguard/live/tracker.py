@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from planguard.live.native_stack import native_stack
 from planguard.live.state import P2P, Call, RankState, channel
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ FRAMES = 32
 class Tracker:
     """What this rank does. Hooks write to it, the guard's thread reads it."""
 
-    def __init__(self, rank: int, world_size: int) -> None:
+    def __init__(self, rank: int, world_size: int, *, native: bool = True) -> None:
         self.rank = rank
         self.world = tuple(range(world_size))
         self.issued = 0
@@ -32,6 +33,8 @@ class Tracker:
         self._works: dict[int, Call] = {}
         self._main = threading.main_thread().ident or 0
         self._seen: tuple[object, float] = (None, 0.0)
+        self._is_native = native
+        self._native: tuple[int, tuple[str, ...]] = (-1, ())
 
     # --- written by the hooks --------------------------------------------------------------------
 
@@ -102,8 +105,15 @@ class Tracker:
             round(since, 3),
             certain,
             self.stack() if late else (),
+            self._native_stack() if late else (),
             self.ended,
         )
+
+    def _native_stack(self) -> tuple[str, ...]:
+        """Return the native frames of the main thread, read once for every place it stands in."""
+        if self._is_native and self._native[0] != self.issued:
+            self._native = self.issued, native_stack()
+        return self._native[1]
 
     def stack(self) -> tuple[str, ...]:
         """Return the Python stack of the main thread, innermost frame first."""

@@ -42,13 +42,15 @@ class LiveGuard:
         report: Path | None,
         exit_code: int | None,
         on_stuck: Callable[[LiveReport], None] | None,
+        *,
+        native: bool = True,
     ) -> None:
         import torch.distributed as dist
 
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.timeout, self.warn_after = timeout, warn_after
         self.file, self.exit_code, self.on_stuck = report, exit_code, on_stuck
-        self.tracker = Tracker(self.rank, self.world_size)
+        self.tracker = Tracker(self.rank, self.world_size, native=native)
         self.result: LiveReport | None = None
         self.ticks = 0
         self._hooks = Hooks(self.tracker)
@@ -104,7 +106,7 @@ class LiveGuard:
             f"planguard live: rank {self.rank} {where} for {state.since_s:.1f} s; rank 0 has left, "
             f"so nobody compares ({type(error).__name__})"
         )
-        _say("\n  ".join([said, *state.stack]))
+        _say("\n  ".join([said, *state.stack, *state.native]))
 
     def tick(self) -> bool:
         """Look once; True when a verdict was reached."""
@@ -206,6 +208,7 @@ def guard(
     report: str | Path | None = None,
     exit_code: int | None = None,
     on_stuck: Callable[[LiveReport], None] | None = None,
+    native: bool = True,
 ) -> LiveGuard:
     """Watch this process group for ranks that can never move again.
 
@@ -217,6 +220,7 @@ def guard(
         report: Rank 0 writes the report here, and beside it as JSON.
         exit_code: End every stuck process with this code after the report; None: only report.
         on_stuck: Called with the report, in the guard's thread of every stuck rank.
+        native: Read native stacks, too; a signal makes the main thread of a late rank walk its own.
 
     Raises:
         UsageError: torch.distributed is not initialized, or the timeout is not positive.
@@ -230,7 +234,7 @@ def guard(
         raise UsageError(f"a timeout of {timeout} seconds", hint="give seconds above 0")
     path = None if report is None else Path(report)
     warn = timeout if warn_after is None else warn_after
-    return LiveGuard(timeout, warn, path, exit_code, on_stuck).start()
+    return LiveGuard(timeout, warn, path, exit_code, on_stuck, native=native).start()
 
 
 def _own_store(rank: int) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from planguard import kernels
 from planguard.errors import UsageError
 from planguard.live.analysis import find_stuck
 from planguard.live.hints import hints
@@ -58,6 +59,10 @@ def test_the_guard_names_the_stuck_ranks_and_stays_silent_otherwise(request, tmp
         left = sorted(int(rank) for rank, code in result["codes"].items() if code == 42)
         if named != programs[name] or left != programs[name]:
             wrong[name] = (programs[name], named, result["codes"])
+        if report is not None and kernels.IMPLEMENTATION == "native":
+            # A rank that makes a group waits in the store, any other inside gloo.
+            frames = [" ".join(one["native"]) for one in report["ranks"]]
+            assert all("libtorch" in one for one in frames), frames
     assert not wrong
     assert len(out.splitlines()) == len(programs)
 

@@ -1,0 +1,53 @@
+"""The native frames of this process's main thread: where it stands inside gloo, NCCL or CUDA.
+
+A small library walks the stack in a signal handler (native/preload/stacks.cpp). It is loaded when a
+rank is late, never before; without it (no compiler when planguard was installed) there are none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+LIBRARY = "libplanguard_stacks.so"
+FRAMES = 64
+PATIENCE_MS = 500
+
+
+def native_stack() -> tuple[str, ...]:
+    """Return the frames of the main thread as ``function in library``, innermost first.
+
+    Frames of the interpreter are left out: the Python stack says more. Empty when the library is
+    not there or the thread does not answer.
+    """
+    library = _library()
+    if library is None:
+        return ()
+    frames = (ctypes.c_void_p * FRAMES)()
+    thread = ctypes.c_long(os.getpid())  # of the main thread on Linux, in a forked process, too
+    count = library.planguard_stack(thread, frames, FRAMES, PATIENCE_MS)
+    text = ctypes.create_string_buffer(512)
+    found = []
+    for address in frames[: max(count, 0)]:
+        known = library.planguard_symbol(ctypes.c_void_p(address), text, len(text))
+        name = text.value.decode(errors="replace") if known else f"{address or 0:#x}"
+        if not name.rpartition(" in ")[2].startswith(("libpython", "python")):
+            found.append(name)
+    return tuple(found)
+
+
+@cache
+def _library() -> Any:
+    """Load the library; it lies beside the compiled kernels."""
+    native = find_spec("planguard._native")
+    if native is None or native.origin is None:
+        return None
+    path = Path(native.origin).with_name(LIBRARY)
+    try:
+        return ctypes.CDLL(str(path)) if path.exists() else None
+    except OSError:
+        return None
