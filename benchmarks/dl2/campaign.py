@@ -59,8 +59,9 @@ def run(cases: Iterable[Case], results: Path, parallel: int = 3) -> list[dict[st
         with Pool(parallel) as pool, results.open("a", encoding="utf-8") as file:
             for first in range(0, len(left), BATCH):
                 for row in _rows(left[first : first + BATCH], pool):
-                    done[row["key"]] = row
-                    file.write(json.dumps(row) + "\n")
+                    text = json.dumps(row)
+                    done[row["key"]] = json.loads(text)  # as it will be read again
+                    file.write(text + "\n")
                 file.flush()
                 sys.stderr.write(f"  {min(first + BATCH, len(left))} of {len(left)} jobs\n")
     return list(done.values())
