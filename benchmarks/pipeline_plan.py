@@ -37,14 +37,15 @@ def _reductions():
     return [{"op": "repeat", "times": REDUCTIONS, "body": [reduce]}]
 
 
-def _transfer(op, delta, **more):
+def transfer(op, delta, **more):
+    """Give a message to or from the stage so far away."""
     return {"op": op, "group": "pp", "peer": {"pp": delta}, "bytes": ACTIVATION, **more}
 
 
 def _step(receives, sends, work, form):
     """Receive, reduce and send, each where it is; `sends` and `receives` are distances or None."""
-    receive = [] if receives is None else [_transfer("recv", receives)]
-    send = [] if sends is None else [_transfer("isend", sends, work=work)]
+    receive = [] if receives is None else [transfer("recv", receives)]
+    send = [] if sends is None else [transfer("isend", sends, work=work)]
     reduce = {"op": "all_reduce", "group": "tp", "bytes": ACTIVATION}
     if form == "bags":
         rest = {"op": "repeat", "times": REDUCTIONS - 1, "body": [reduce]}

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
 
-LARGE = 20_000
-"""Actions from which a plan is worth this route; smaller ones take the general one."""
+LARGE = 1_000
+"""Actions from which a plan takes this route; smaller ones take the general one, which explores."""
 FINE = 0
 FREE, REFUSED = 1, 2
 
