@@ -15,7 +15,7 @@ from planguard.audit.files import collect, kind_of, read
 from planguard.audit.reading import read_input
 from planguard.audit.safe import no_collection
 from planguard.audit.stand import stand_in
-from planguard.audit.times import Times, times_of
+from planguard.audit.times import Times, Work, times_of
 from planguard.plan.format import read as read_plan
 from planguard.recording.observed import UNRECORDED, Progress
 from planguard.recording.promote import document_of, places_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+    from planguard.recording.observed import Observed
     from planguard.recording.recording import RankRecord, Recording
     from planguard.simulate.schedule import Schedule
 
@@ -151,14 +152,15 @@ class _Program:
             pending = next(work, None)
         self.actions += given[len(moved) :]  # waits that the recording does not place
 
-    def _span(self, one: Any) -> tuple[float, float] | None:
+    def _span(self, one: Observed) -> tuple[float, float] | None:
         if one.number is not None and one.number in self.times.calls:
             return self.times.calls[one.number]
         if one.created_ns is None:
             return None
-        return self.times.calls.get(one.created_ns, (one.created_ns / 1e3,) * 2)
+        begin = one.created_ns / 1e3
+        return self.times.calls.get(one.created_ns, (begin, begin))
 
-    def _compute(self, work: Any) -> None:
+    def _compute(self, work: Work) -> None:
         mark = Mark(self.rank, len(self.actions), None, work.start, work.end)
         self.marks.append(mark)
         action = {"op": "compute", "op_name": work.name, "duration_us": work.end - work.start}

@@ -38,6 +38,50 @@ class Entries:
         op = self.op(rank, entry)
         return is_collective(op) or is_point_to_point(op)
 
+    def members(self, rank: int, entry: int) -> list[int]:
+        """Return the communications of an entry: itself, the messages of a batch, or none."""
+        if self.communicates(rank, entry):
+            return [entry]
+        if self.op(rank, entry) != Kind.BATCH:
+            return []
+        start, end = self.columns.rank_off[rank], self.columns.rank_off[rank + 1]
+        found = []
+        for member in range(entry + 1, end - start):
+            if not self.columns.op[start + member] & MEMBER:
+                break
+            found.append(member)
+        return found
+
+    def pairs(self, *, tags: bool, first: int) -> dict[tuple[int, int], int]:
+        """Return a number for every message, by rank and entry of its send and of its receive.
+
+        The n-th send of a channel meets its n-th receive. Messages from anybody have no number.
+
+        Args:
+            tags: Tags tell channels apart.
+            first: The first number.
+        """
+        columns = self.columns
+        counts: dict[tuple[int, ...], int] = {}
+        numbers: dict[tuple[int, ...], int] = {}
+        found: dict[tuple[int, int], int] = {}
+        for rank in range(len(columns.rank_off) - 1):
+            start = columns.rank_off[rank]
+            for at in range(start, columns.rank_off[rank + 1]):
+                kind, channel = columns.op[at] & (MEMBER - 1), columns.arg[at]
+                if not is_point_to_point(kind):
+                    continue
+                ends = columns.chan_src[channel], columns.chan_dst[channel]
+                if NONE in ends or kind == Kind.PROBE:
+                    continue
+                tag = columns.chan_tag[channel] if tags else 0
+                key = (columns.chan_ginst[channel], *ends, tag)
+                side = (self.kind(rank, at - start) == SEND, *key)
+                counts[side] = counts.get(side, 0) + 1
+                met = (*key, counts[side])
+                found[rank, at - start] = numbers.setdefault(met, first + len(numbers))
+        return found
+
     def is_wait(self, rank: int, entry: int) -> bool:
         """Whether an entry stands until something else is complete."""
         return self.op(rank, entry) in {Kind.WAIT, Kind.WAIT_MANY, Kind.HOST_SYNC, Kind.EVENT_WAIT}

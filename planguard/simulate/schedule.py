@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from planguard.execution.executor import Execution, execute
 from planguard.execution.expand import expand
-from planguard.plan.actions import MEMBER, NONE, is_point_to_point
+from planguard.plan.actions import MEMBER, NONE, is_collective, is_point_to_point
 from planguard.semantics.model import Family, find_model, lenient, strict
 from planguard.simulate.costs import Links, Rates
 from planguard.simulate.edges import Call
@@ -197,11 +197,14 @@ class _Clock:
     ) -> None:
         now = self.now[lane]
         self.ready[match] = max(self.ready[match], now)
-        if entry != NONE and self.views.communicates(rank, entry):
+        members = [] if entry == NONE else self.views.members(rank, entry)
+        if members:
             # An entry also arrives at its place in a queue, or at the creation of a communicator:
             # what it moves is charged once, where it meets its partners.
             if match < self.lanes.ext_base:
-                self.cost[match] = max(self.cost[match], self._share(rank, entry))
+                # A launch of several messages is over when its largest one is.
+                share = max(self._share(rank, member) for member in members)
+                self.cost[match] = max(self.cost[match], share)
                 self._queue(rank, entry, match)
             self.open.setdefault((rank, entry), _Open(now)).matches.append(match)
         self.need[match] -= 1
@@ -217,7 +220,7 @@ class _Clock:
         """Remember on which communicator's queue the round of an entry runs, if it has one."""
         columns = self.columns
         at = columns.rank_off[rank] + entry
-        if self.queues and not is_point_to_point(columns.op[at] & (MEMBER - 1)):
+        if self.queues and is_collective(columns.op[at] & (MEMBER - 1)):
             self.home[match] = columns.slot_ginst[columns.arg[at]]
 
     def _begin(self, match: int) -> None:
@@ -304,23 +307,24 @@ class _Clock:
         )
 
     def _close(self) -> None:
-        """Give every communication its end."""
+        """Give every communication its end, the members of a launch that of the launch."""
+        pairs = self.views.pairs(tags=self.execution.model.use_tags, first=len(self.need))
         for (rank, entry), found in self.open.items():
-            action, member = self.views.action(rank, entry)
-            kind = self.views.kind(rank, entry)
             stuck = any(self.need[match] for match in found.matches)
             ready = max(self.ready[match] for match in found.matches)
             end = max(self.begin[match] + self.cost[match] for match in found.matches)
             shared = min(found.matches)  # rounds and pairs come before places in queues
-            self.spans.append(
-                Span(
-                    rank,
-                    action,
-                    member,
-                    kind,
-                    found.start,
-                    max(found.start, ready),
-                    None if stuck else max(end, found.start),
-                    shared,
+            for member in self.views.members(rank, entry):
+                action, place = self.views.action(rank, member)
+                self.spans.append(
+                    Span(
+                        rank,
+                        action,
+                        place,
+                        self.views.kind(rank, member),
+                        found.start,
+                        max(found.start, ready),
+                        None if stuck else max(end, found.start),
+                        pairs.get((rank, member), shared),
+                    )
                 )
-            )

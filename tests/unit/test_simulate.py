@@ -330,3 +330,29 @@ def test_a_verdict_gives_its_matrix_as_arrays_and_as_a_table(root):
     assert (table.index.name, table.columns.name) == ("sender", "receiver")
     with pytest.raises(ValueError, match="bytes and counts"):
         whole.to_dataframe("colour")
+
+
+@pytest.mark.parametrize("model", ["nccl", "gloo", "mpi-sync"])
+def test_the_messages_of_a_batch_are_drawn_one_by_one(model):
+    """Every member of a batch is a span that meets its partner, batched or not, and takes as long
+    as the largest message of the launch.
+    """
+    builder = planguard.PlanBuilder(world_size=2)
+    builder.topology(links=[{"src": 0, "dst": 1, "bandwidth": 1e9, "latency_us": 0}])
+    for rank in range(2):
+        program = builder.program(rank)
+        with program.batch():
+            program.isend(peer=1 - rank, bytes=1000 * (1 + rank))
+            program.irecv(peer=1 - rank, bytes=2000 - 1000 * rank)
+        if rank:
+            program.recv(peer=0, bytes=500)
+        else:
+            program.send(peer=1, bytes=500)
+    found = schedule(builder.build(), model)
+    batch = [s for s in found.spans if s.action == 0]
+    assert [(s.rank, s.member, s.kind) for s in batch] == [
+        (0, 0, "send"), (0, 1, "recv"), (1, 0, "send"), (1, 1, "recv"),
+    ]  # fmt: skip
+    assert {s.end for s in batch} == {2.0}
+    assert batch[0].match == batch[3].match != batch[1].match == batch[2].match
+    assert found.makespan == pytest.approx(2.5)

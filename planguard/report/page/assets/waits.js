@@ -100,7 +100,10 @@ function waitGraph(finding) {
     const line = svg("path", { d: `M${sx.toFixed(1)} ${sy.toFixed(1)}Q${cx.toFixed(1)} ${cy.toFixed(1)} ${tx.toFixed(1)} ${ty.toFixed(1)}`, fill: "none", stroke: isWait ? "var(--bad)" : "var(--soft)", "stroke-width": isWait ? 2 : 1.3, "stroke-dasharray": isWait ? "none" : "4 3", "marker-end": "url(#tip-of-arrow)" });
     line.append(svg("title", {}, sentence));
     made.append(line);
-    const text = svg("text", { x: (cx + (x1 + x2) / 2) / 2 - (dy / far) * 8, y: (cy + (y1 + y2) / 2) / 2 + (dx / far) * 8 + 4, "text-anchor": "middle", class: "why" }, isWait ? (far > 260 ? `waits: ${why}` : "waits") : "after");
+    // Beside the middle of the curve, on the side away from the middle of the picture.
+    const mx = (cx + (x1 + x2) / 2) / 2, my = (cy + (y1 + y2) / 2) / 2, out = Math.hypot(mx - middle[0], my - middle[1]);
+    const [ox, oy] = out > 12 ? [(mx - middle[0]) / out, (my - middle[1]) / out] : [-dy / far, dx / far];
+    const text = svg("text", { x: (mx + ox * 26).toFixed(1), y: (my + oy * 15 + 4).toFixed(1), "text-anchor": "middle", class: "why" }, isWait ? (far > 260 ? `waits: ${why}` : "waits") : "after");
     made.append(text);
   }
   nodes.forEach((node, i) => {
