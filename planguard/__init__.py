@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.groups import ProcessGroup
     from planguard.plan.plan import Plan
+    from planguard.reordering.execution_graph import execution_graph
     from planguard.replay import replay
     from planguard.screen import screen
     from planguard.verdict import Approximation, Finding, Outcome, Verdict, Witness
@@ -63,6 +64,7 @@ _HOMES = {
     "Verdict": "planguard.verdict",
     "Witness": "planguard.verdict",
     "check": "planguard.api",
+    "execution_graph": "planguard.reordering.execution_graph",
     "load": "planguard.api",
     "require": "planguard.api",
 }
@@ -88,6 +90,7 @@ __all__ = [
     "__version__",
     "audit",
     "check",
+    "execution_graph",
     "explain",
     "load",
     "replay",
