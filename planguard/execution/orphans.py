@@ -19,7 +19,8 @@ from planguard.words import name_ranks, shown
 
 if TYPE_CHECKING:
     from planguard.execution.executor import Execution
-    from planguard.execution.stuck import Orphan
+    from planguard.execution.members import Match
+    from planguard.execution.stuck import Orphan, Place
     from planguard.verdict import Location
 
 SHOWN = 8
@@ -27,13 +28,14 @@ SHOWN = 8
 ABSENT = 3
 """Most missing ranks of which the finding shows the last action."""
 RECEIVES = {"recv", "irecv", "probe"}
-POINT_TO_POINT = {"send", "recv", "isend", "irecv", "probe", "batch", "wait"}
+MESSAGES = {"send", "recv", "isend", "irecv"}
+POINT_TO_POINT = MESSAGES | {"probe", "batch", "wait"}
 
 
 def explain_orphan(execution: Execution, orphan: Orphan) -> Cause:
     """Return the finding of a match that lacks a participant."""
     waiting = sorted(orphan.waiting, key=lambda place: place.rank)
-    at = tuple(locate(execution, place) for place in waiting[:SHOWN])
+    at = tuple(_stands(execution, orphan.match, place) for place in waiting[:SHOWN])
     missing, exited = absent_ranks(execution, orphan)
     story = _Story(execution, orphan, at[0], missing, exited)
     last = [last_place(execution, orphan.match, rank) for rank in (exited or missing)[:ABSENT]]
@@ -50,6 +52,19 @@ def explain_orphan(execution: Execution, orphan: Orphan) -> Cause:
     )
     shape = (story.code, *sorted({shape_of(execution, place) for place in waiting}))
     return Cause(finding, tuple(waiting), (), shape, (orphan.match.number,))
+
+
+def _stands(execution: Execution, match: Match, place: Place) -> Location:
+    """Return where a rank stands; of a queue, the message at its head and not what is behind it.
+
+    A rank whose queue is held up is found at a later call that comes to no end; the message
+    without a partner is the one to name.
+    """
+    here = locate(execution, place)
+    if match.type != "pair" or here.op not in MESSAGES:
+        return here
+    own = own_place(execution, match, place.rank)
+    return here if own is None else locate(execution, own)
 
 
 class _Story:

@@ -272,3 +272,11 @@ def test_tags_that_a_model_ignores_leave_nobody_alone():
     builder.program(1).irecv(peer=0, bytes=4, tag=2, work="b")
     builder.program(1).wait("b")
     assert planguard.check(builder.build(), model="nccl").findings == ()
+
+
+def test_the_message_without_partner_is_named_and_not_what_stands_behind_it():
+    """Of a queue that is held up, the finding names its head, though the host stands later."""
+    ranks = [[act("isend", peer=1), act("recv", peer=2)], [], [act("send", peer=0)]]
+    finding = first(ranks, "nccl")
+    assert (finding.code, finding.primary.rank, finding.primary.action) == ("PG210", 0, 0)
+    assert finding.message == "rank 0 waits in isend to rank 1, which never receives it"
