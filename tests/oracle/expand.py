@@ -100,6 +100,7 @@ class _Writer:
     actions: list[Action] = field(default_factory=list)
     handles: dict[str, int] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, set[int]] = field(default_factory=dict)
     path: list[object] = field(default_factory=list)
     reordering: int = 0
     reorderable: bool = False
@@ -172,6 +173,8 @@ class _Writer:
     def _append(self, item: dict[str, Any], before: frozenset[int]) -> int:
         index = len(self.actions)
         after = frozenset(self.ids[name] for name in item.get("after", ()))
+        if self.reordering:
+            after |= self._by_name(item, index)
         action = self._action(item, index, before | after)
         if self.thread:
             action = replace(action, thread=self.thread)
@@ -183,6 +186,19 @@ class _Writer:
         if "id" in item:
             self.ids[item["id"]] = index
         return index
+
+    def _by_name(self, item: dict[str, Any], index: int) -> frozenset[int]:
+        """Give what a handle or a result orders: its start, its end, and that its name is free."""
+        work = item.get("work", [])
+        names = [work] if isinstance(work, str) else work
+        found = {self.ids[name] for name in item.get("deps", ())}
+        for name in names:
+            if item["op"] in {"wait", "test", "drop"}:
+                found |= {self.handles[name]} if name in self.handles else set()
+                self.ends.setdefault(name, set()).add(index)
+            else:
+                found |= self.ends.pop(name, set())
+        return frozenset(found)
 
     def _action(self, item: dict[str, Any], index: int, before: frozenset[int]) -> Action:
         kind = item["op"]
