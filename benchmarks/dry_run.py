@@ -4,8 +4,9 @@
     python benchmarks/dry_run.py jobs                 64 and 512 ranks by representatives
 
 ``models``: processor time of the second step (forward and backward) of each model, one thread,
-each setting in a process of its own: for real, under ``stub_compute`` (real storage, works with DDP), and with fake
-tensors. ``built`` is what it takes to make the model; RSS is the most the process had resident.
+each setting in a process of its own: for real, under ``stub_compute`` (real storage, works with
+DDP), and with fake tensors. ``built`` is what it takes to make the model; RSS is the most the
+process had resident.
 
 ``jobs``: wall clock and processor time of ``planguard dryrun --stub``, and the most memory its
 processes had together (proportional set size, sampled every 0.2 s).

@@ -16,6 +16,7 @@ import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.fake_compute import refuse_fake
 from planguard.capture.made_up import is_marked, mark
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def is_control(tensors: Sequence[Any]) -> bool:
 
 def pack(tensors: Sequence[Any]) -> bytes:
     """Write tensors for another process of this program."""
+    refuse_fake(tensors)
     marks = [is_marked(tensor) for tensor in tensors]
     flat = [tensor.detach().cpu().reshape(-1).contiguous() for tensor in tensors]
     sizes = [one.numel() * one.element_size() for one in flat]
@@ -140,6 +142,7 @@ def fill(target: Any, flat: Any) -> None:
     """Copy as many elements as there are on both sides."""
     import torch
 
+    refuse_fake([target])
     with torch.no_grad():
         count = min(target.numel(), flat.numel())
         if target.is_contiguous():

@@ -50,6 +50,7 @@ class Recorder:
         problems: Why this log cannot stand for another rank's.
         is_closed: The rank is stuck: what it does while it unwinds is no part of the job.
         is_followed: Operators hand on which tensors hold made-up values.
+        is_fake: No tensor holds any value.
         is_watched: A value is being read by somebody who will answer for it.
     """
 
@@ -61,6 +62,7 @@ class Recorder:
     batch: list[Issued] | None = None
     is_closed: bool = False
     is_followed: bool = False
+    is_fake: bool = False
     is_watched: bool = False
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from planguard.capture.classes import first_ranks, rank_classes, settle
 from planguard.capture.compute_stub import stub_compute
+from planguard.capture.fake_compute import fake_compute
 from planguard.capture.fake_world import refuse_real_group
 from planguard.capture.forks import silence
 from planguard.capture.logs import build_plan, log_of, read_log, relative_signature
@@ -20,13 +21,16 @@ from planguard.capture.mailbox import Stalled
 from planguard.capture.mailroom import Mailroom
 from planguard.capture.processes import warm
 from planguard.capture.session import session
+from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from planguard.capture.fake_world import Mesh
     from planguard.capture.logs import RankLog
     from planguard.capture.mailbox import Mailbox
+    from planguard.capture.recorder import Recorder
     from planguard.plan.plan import Plan
 
 SAMPLES = 1
@@ -52,6 +56,9 @@ class StubRun:
         local_size: Ranks of one node, as ``LOCAL_RANK`` and ``LOCAL_WORLD_SIZE`` tell them.
         timeout: Seconds a rank may take.
         jobs: Ranks that compute at a time; by default one per CPU.
+        compute: What is left of computation: ``fake`` tensors without storage, ``zeros`` with, or
+            ``auto``: fake where the job allows it.
+        computed: What was done, and why, in words.
         logs: Logs of the ranks that were played.
         like: Representative of every other rank.
         stuck: Ranks that waited for what nobody sends.
@@ -64,6 +71,8 @@ class StubRun:
     local_size: int | None = None
     timeout: float = 300.0
     jobs: int | None = None
+    compute: str = "zeros"
+    computed: str = ""
     logs: dict[int, RankLog] = field(default_factory=dict)
     like: dict[int, int] = field(default_factory=dict)
     stuck: list[int] = field(default_factory=list)
@@ -129,9 +138,38 @@ class StubRun:
     # --- one play ----------------------------------------------------------------------------
 
     def _play(self, job: Callable[[], object], ranks: range | list[int]) -> None:
-        missing = [rank for rank in ranks if rank not in self.logs]
-        if not missing:
+        if all(rank in self.logs for rank in ranks):
             return
+        if self.compute != "zeros":
+            reason = self._play_fake(job, ranks)
+            self.computed = f"real storage, since fake tensors do not do: {reason}"
+            if not reason:
+                self.computed = "fake tensors"
+                return
+            self.compute = "zeros"
+        self._play_as(job, ranks, is_fake=False)
+
+    def _play_fake(self, job: Callable[[], object], ranks: range | list[int]) -> str:
+        """Play on fake tensors; return why that does not do, or nothing.
+
+        Raises:
+            UsageError: If nothing but fake tensors is wanted, and they do not do.
+        """
+        try:
+            self._play_as(job, ranks, is_fake=True)
+        except UsageError as error:
+            if self.compute == "fake":
+                raise
+            return str(error).splitlines()[0].partition("captured: ")[2] or "a rank failed"
+        if self.compute == "fake":
+            return ""
+        # What got stuck, or decided on a value, may do better where values are real.
+        notes = any(log.notes for log in self.logs.values())
+        return "a value is needed" if self.stuck or notes else ""
+
+    def _play_as(
+        self, job: Callable[[], object], ranks: range | list[int], *, is_fake: bool
+    ) -> None:
         shown = min(ranks)  # what the script prints is printed once
         place = {
             rank: number
@@ -142,7 +180,7 @@ class StubRun:
         def task(rank: int, mailbox: Mailbox) -> bytes:
             if rank != shown:
                 silence()
-            return self._rank(job, rank, mailbox)
+            return self._rank(job, rank, mailbox, is_fake=is_fake)
 
         limit = self.jobs or max(1, len(os.sched_getaffinity(0)))
         room = Mailroom(place, task, self.timeout, limit)
@@ -150,7 +188,9 @@ class StubRun:
         self.logs = {rank: read_log(answer) for rank, answer in sorted(answers.items())}
         self.stuck = sorted(room.stuck)
 
-    def _rank(self, job: Callable[[], object], rank: int, mailbox: Mailbox) -> bytes:
+    def _rank(
+        self, job: Callable[[], object], rank: int, mailbox: Mailbox, *, is_fake: bool
+    ) -> bytes:
         import torch
 
         torch.set_num_threads(1)  # a forked child must not enter the parent's thread pool
@@ -158,7 +198,8 @@ class StubRun:
             self._environment(rank)
             current.recorder.is_followed = True
             try:
-                with stub_compute(recorder=current.recorder):
+                compute = fake_compute if is_fake else _stubbed
+                with compute(current.recorder):
                     job()
             except Stalled:
                 _stuck(current)
@@ -176,6 +217,10 @@ class StubRun:
             MASTER_PORT="29500",
             TORCHELASTIC_RUN_ID="planguard-stub",
         )
+
+
+def _stubbed(recorder: Recorder) -> AbstractContextManager[object]:
+    return stub_compute(recorder=recorder)
 
 
 def _stuck(current: object) -> None:

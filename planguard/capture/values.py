@@ -91,7 +91,9 @@ def _doubtful(recorder: Recorder, tensor: Any) -> bool:
 
     Where operators are followed, by the mark of the tensor; else after the first communication.
     """
-    return is_marked(tensor) if recorder.is_followed else bool(recorder.actions)
+    if recorder.is_followed and not recorder.is_fake:
+        return is_marked(tensor)
+    return recorder.is_fake or bool(recorder.actions)
 
 
 def _value(original: Any, recorder: Recorder, place: str | None, *args: Any, **options: Any) -> Any:

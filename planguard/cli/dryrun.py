@@ -54,6 +54,12 @@ class DryRun:
             metavar="S",
             help="with --stub: seconds per rank",
         )
+        add(
+            "--compute",
+            choices=("auto", "fake", "zeros"),
+            default="zeros",
+            help="with --stub: tensors with storage (zeros), without (fake), or fake where it does",
+        )
         add("--plan", metavar="PLAN", help="compare what was recorded with this plan")
         add("--planner", metavar="NAME", help="adapter to read PLAN with")
         add("--model", metavar="NAME", help="execution model, or all")

@@ -69,6 +69,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         samples=args.samples,
         local_size=job.per_node,
         timeout=args.timeout,
+        compute=args.compute,
     )
     play.run(job)
     plan = play.plan(name=Path(job.script).name, model=args.model)
@@ -76,6 +77,8 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     file = folder / "captured.plan.json"
     file.write_bytes(plan.source)
     print(f"covered: {play.coverage}", file=sys.stderr)
+    if play.computed:
+        print(f"computed: {play.computed}", file=sys.stderr)
     for line in _remarks(play, plan):
         print(line, file=sys.stderr)
     return main(["check", str(file)])

@@ -256,6 +256,37 @@ def test_values_that_are_real_decide_nothing_by_accident(reading):
     assert verdict.safe
 
 
+def sharded():
+    """One step of fully_shard."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    module = torch.nn.Sequential(*[torch.nn.Linear(128, 128) for _ in range(2)])
+    for layer in module:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    module(torch.ones(2, 128)).sum().backward()
+
+
+def test_fake_tensors_give_the_same_plan_where_they_do():
+    """FSDP2 runs without storage; the plan is that of the stubs with storage."""
+    plans = []
+    for compute in ("auto", "zeros"):
+        play, verdict = played(started(sharded), 2, compute=compute)
+        assert verdict.safe
+        plans.append(json.loads(play.plan().source)["ranks"])
+        assert play.computed == ("fake tensors" if compute == "auto" else "")
+    assert plans[0] == plans[1]
+
+
+def test_a_job_that_needs_values_falls_back_to_storage():
+    """Exchanged objects have none on fake tensors: they are played with storage, and it says so."""
+    play, verdict = played(started(exchanges), 3, compute="auto")
+    assert verdict.safe
+    assert play.computed.startswith("real storage, since fake tensors do not do: ")
+
+
 def test_an_exception_of_a_rank_is_reported():
     """A rank that raises is the answer, while others wait for it."""
 
