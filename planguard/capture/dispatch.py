@@ -30,6 +30,7 @@ OPERATORS = {
     "_reduce_scatter_base_": ("reduce_scatter_tensor", "output_tensor"),
     "reduce_scatter_tensor_coalesced_": ("reduce_scatter_tensor", "outputs"),
     "gather_": ("gather", "input_tensors"),
+    "gather_into_tensor_": ("gather", "input_tensor"),
     "scatter_": ("scatter", "output_tensors"),
     "alltoall_": ("all_to_all", "input_tensors"),
     "alltoall_base_": ("all_to_all_single", "input"),

@@ -188,6 +188,12 @@ class _Collectives:
                 self._fill(place, inputs[0])
         return self._issue("gather", inputs, inputs, root=self._root(opts))
 
+    def gather_single(self, output: Any, tensor: Any, opts: Any = None, **_: Any) -> Any:
+        """Repeat the own tensor at the root; new in torch 2.14."""
+        if output is not None and output.numel():
+            self._repeat(output, tensor)
+        return self._issue("gather", [tensor], [tensor], root=self._root(opts))
+
     def scatter(self, outputs: Any, inputs: Any, opts: Any = None, *_: Any, **__: Any) -> Any:
         """Keep the own part at the root; elsewhere leave the output as it is."""
         outputs = _list(outputs)
@@ -320,6 +326,7 @@ class _Collectives:
             for tensor in tensors:
                 tensor.zero_()
 
+    gather_into_tensor = gather_single
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     _reduce_scatter_base = reduce_scatter_single

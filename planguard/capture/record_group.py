@@ -20,7 +20,7 @@ CALLS = (
     "reduce_scatter_single_coalesced", "gather", "scatter", "all_to_all_single", "alltoall",
     "barrier", "send", "recv", "recv_anysource", "_allgather_base",
     "allgather_into_tensor_coalesced", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
-    "alltoall_base",
+    "alltoall_base", "gather_single", "gather_into_tensor",
 )  # fmt: skip
 """Methods that communicate, under their names of torch 2.11 to 2.14."""
 
@@ -30,6 +30,7 @@ SAME = {
     "reduce_scatter_single": "_reduce_scatter_base",
     "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
     "all_to_all_single": "alltoall_base",
+    "gather_single": "gather_into_tensor",
 }
 """Newer names and the older ones."""
 _OTHER_NAME = SAME | {old: new for new, old in SAME.items()}

@@ -13,6 +13,7 @@ import os
 import struct
 import threading
 import time
+import weakref
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -151,6 +152,8 @@ class RunLogWriter:
         self.path = Path(folder) / f"rank{rank}-{os.getpid()}{SUFFIX}"
         self._most = max(most_bytes, 2 * HEADER_BYTES)
         self._lock = threading.Lock()
+        self._is_copy = False
+        _writers.add(self)
         self._strings: dict[str, int] = {}
         self._threads: dict[int, int] = {}
         self._dropped = 0
@@ -177,8 +180,8 @@ class RunLogWriter:
     def string(self, text: str) -> int:
         """Return the number of a JSON text, written when it is new."""
         number = self._strings.get(text)
-        if number is not None:
-            return number
+        if number is not None or self._is_copy:
+            return number or 0
         data = text.encode()
         with self._lock:
             number = self._strings.setdefault(text, len(self._strings) + 1)
@@ -192,6 +195,8 @@ class RunLogWriter:
 
     def small(self, kind: Kind, argument: int, stack: int = 0, thread: int = 0) -> None:
         """Write a record without call fields; ``thread`` is the native id of another thread."""
+        if self._is_copy:
+            return
         number = self._thread(thread or threading.get_native_id())
         with self._lock:
             self._small(kind, number, argument, stack)
@@ -224,6 +229,8 @@ class RunLogWriter:
         thread: int = 0,
     ) -> None:
         """Write a call; ``thread`` is the native id of the thread that it stands for."""
+        if self._is_copy:
+            return
         native = thread or threading.get_native_id()
         self._thread(native)
         peer = fields.get("peer", fields.get("root", NOBODY))
@@ -245,11 +252,15 @@ class RunLogWriter:
 
     def end(self, *, failed: bool = False) -> None:
         """Say that the process came to its end."""
+        if self._is_copy:
+            return
         self._flags |= ENDED | (FAILED if failed else 0)
         struct.pack_into("<I", self._map, _FLAGS_AT, self._flags)
 
     def failed(self) -> None:
         """Say that an exception ends the process."""
+        if self._is_copy:
+            return
         self._flags |= FAILED
         struct.pack_into("<I", self._map, _FLAGS_AT, self._flags)
 
@@ -279,6 +290,21 @@ class RunLogWriter:
         self._at = at + length
         struct.pack_into("<I", self._map, at, length | COMMITTED)
 
+    def _forked(self) -> None:
+        # The map is shared with the parent: handles that die here, or the end of this process,
+        # are none of its calls. The lock may be held by a thread that this process has not.
+        self._is_copy = True
+
+
+_writers: weakref.WeakSet[RunLogWriter] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for writer in list(_writers):
+        writer._forked()  # noqa: SLF001 - of this module
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 _RARE = ("in_splits", "out_splits", "kind", "ops")
 

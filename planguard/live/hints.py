@@ -24,11 +24,14 @@ def hints(stuck: Stuck) -> tuple[str, ...]:
     if len(kinds) == 2:
         found.append(
             "some ranks are in a collective and others in a send or receive: put them in one order "
-            "on all ranks"
+            "on all ranks, or make the send or receive non-blocking"
         )
     groups = {wait.call.group for wait in stuck.waits if wait.call.op not in P2P}
     if len(groups) > 1:
-        found.append("ranks enter collectives of several groups in different orders")
+        found.append(
+            "ranks enter collectives of several groups in different orders: choose one order, or "
+            "make one of them non-blocking with async_op=True"
+        )
     for wait in stuck.waits:
         found += _of(wait, {rank: call.text() for rank, call in calls.items()})
     return tuple(dict.fromkeys(found))

@@ -29,6 +29,7 @@ C10D = {
     "_reduce_scatter_base_": "reduce_scatter_tensor",
     "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor",
     "gather_": "gather",
+    "gather_into_tensor_": "gather",
     "scatter_": "scatter",
     "alltoall_": "all_to_all",
     "alltoall_base_": "all_to_all_single",
@@ -53,7 +54,8 @@ RETURNING = (
     "allreduce", "broadcast", "reduce", "allgather", "allgather_coalesced", "gather", "scatter",
     "reduce_scatter", "alltoall", "alltoall_base", "barrier", "send", "recv", "recv_anysource",
     "_allgather_base", "_reduce_scatter_base", "allreduce_coalesced", "all_gather_single",
-    "reduce_scatter_single", "all_to_all_single", "_end_coalescing",
+    "reduce_scatter_single", "all_to_all_single", "gather_single", "gather_into_tensor",
+    "_end_coalescing",
 )  # fmt: skip
 KEYS = ("AutogradCPU", "AutogradCUDA")
 

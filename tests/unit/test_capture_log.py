@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 import signal
@@ -9,12 +10,15 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import planguard
+from planguard.capture import run_log
 from planguard.capture.run_log import HEADER_BYTES, Kind, RunLogWriter, read_run_log
+from planguard.capture.run_reading import recording_of_run
 from planguard.errors import PlanError, UsageError
 
 
@@ -81,6 +85,93 @@ def test_a_killed_process_leaves_every_committed_record(tmp_path, seed):
     assert len(counts) >= said
     assert not read.has_ended
     assert planguard.check(planguard.load(tmp_path)).unknown
+
+
+SLOW = pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(600)])
+
+
+@pytest.mark.parametrize("kills", [25, SLOW])
+def test_kills_at_random_points_lose_nothing_and_prove_nothing(tmp_path, kills):
+    """SIGKILL of writers, each somewhere in its first milliseconds: every log is read, its records
+    are the first ones without a gap, and what it lacks is said, so that no plan of it is safe.
+    """
+    rng, lengths = random.Random(11), []
+    for trial in range(kills):
+        folder = tmp_path / str(trial)
+        child = os.fork()
+        if child == 0:
+            mine = RunLogWriter(folder, 0, 1)
+            for number in range(1, 1_000_000):
+                write(mine, number)
+            os._exit(0)
+        while not list(folder.glob("*.pgrun")):
+            time.sleep(0.0005)
+        time.sleep(rng.uniform(0.0, 0.02))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        try:
+            read = read_run_log(next(folder.glob("*.pgrun")))
+        except PlanError:
+            lengths.append(0)  # killed before the header was whole: refused, and so not safe
+            continue
+        counts = [entry.fields["count"] for entry in read.entries]
+        assert counts == list(range(1, len(counts) + 1))
+        assert not read.has_ended
+        assert {gap.code for gap in recording_of_run(folder).gaps} == {"PG912"}
+        if trial % 20 == 0:
+            assert planguard.check(planguard.load(folder)).unknown
+        lengths.append(len(counts))
+    assert len(set(lengths)) > kills // 10, "the points are not random"
+
+
+def test_a_forked_process_leaves_the_log_alone(tmp_path):
+    """The map is shared with a child: what dies there, and its end, are none of the rank's."""
+    log = RunLogWriter(tmp_path, 0, 1)
+    write(log, 1)
+    child = os.fork()
+    if child == 0:
+        write(log, 2)
+        log.small(Kind.DROP, 1)
+        log.failed()
+        log.end()
+        os._exit(0)
+    os.waitpid(child, 0)
+    read = read_run_log(log.path)
+    assert not read.has_ended
+    assert not read.has_failed
+    write(log, 3)
+    assert [one.fields["count"] for one in read_run_log(log.path).entries] == [1, 3]
+
+
+def test_clocks_that_jump_change_nothing(tmp_path, monkeypatch):
+    """Order is that of the records: with a clock that runs backwards, or hours ahead on one rank,
+    the plan is the same.
+    """
+    clocks = {
+        "steady": lambda n: n,
+        "backwards": lambda n: 10**12 - n,
+        "ahead": lambda n: n + 10**13,
+    }
+    plans = []
+    for name, clock in clocks.items():
+        ticks = map(clock, range(1, 10_000))
+        monkeypatch.setattr(run_log.time, "monotonic_ns", ticks.__next__)
+        for rank in range(2):
+            log = RunLogWriter(tmp_path / name, rank, 2)
+            for number in range(5):
+                group = log.string('"0,1"')
+                fields = {"reduce_op": "sum", "count": number + 1, "dtype": "f32"}
+                log.call(
+                    Kind.CALL, "all_reduce", work=number + 1, group=group, stack=0, batch=0,
+                    fields=fields,
+                )  # fmt: skip
+                log.small(Kind.WAIT, number + 1)
+                log.small(Kind.DONE, number + 1)
+            log.end()
+        plan = planguard.load(tmp_path / name, name="run")
+        assert planguard.check(plan, model="gloo").safe
+        plans.append(plan.source)
+    assert plans[0] == plans[1] == plans[2]
 
 
 def test_a_log_that_is_full_is_incomplete(tmp_path):
