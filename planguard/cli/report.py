@@ -33,6 +33,8 @@ _BY_SUFFIX = {
 _EPILOG = """\
 examples:
   planguard report plan.json -o report.html         one page: findings, timeline, matrices, graph
+  planguard report run/ -o report.html              a recorded run, dumps or traces: measured times
+  planguard report screen.db -o report.html         the trials of a screening, with their witnesses
   planguard report plan.json --format text          matrices, timeline and advice in the terminal
   planguard report plan.json -o matrix.svg          the merged matrix of bytes
   planguard report plan.json -o trace.json.gz       a trace for ui.perfetto.dev ("Open trace file")
@@ -44,7 +46,7 @@ class Report:
     """Draw a plan: matrices of bytes and messages, a modeled timeline, advice."""
 
     name = "report"
-    help = "matrices, timelines and other pictures of a plan"
+    help = "matrices, timelines and other pictures of a plan, a recorded run or a result store"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
