@@ -35,6 +35,16 @@ def test_plans_that_mix_constructs_are_judged_as_the_enumerator_judges_them(firs
     assert sum(tally.unknown.values()) < CHUNK // 4
 
 
+@pytest.mark.parametrize(("seed", "model"), [(791, "mpi-pg"), (991, "gloo-detail")])
+def test_what_once_differed_agrees(seed, model):
+    """The enumerator was wrong: `{i}` of an inner loop, and a wait issued before its start."""
+    tally = campaign.Tally()
+    campaign.compare(seed, [model], 1_000, tally)
+    assert not tally.different
+    assert not tally.raised
+    assert sum(tally.compared.values()) == 1
+
+
 def test_a_slice_of_the_campaign_can_be_added_up(tmp_path, capsys):
     """Slices go to a file one line each, and their sum says what all of them found."""
     path = tmp_path / "slices.jsonl"
