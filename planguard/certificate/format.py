@@ -23,12 +23,14 @@ class Certificate:
         order: Completions under the execution of the model that makes the least progress.
         settled: For a plan with open order the waits of all ranks, rank and number of the action in
             its program, in an order in which no execution of any order can stay at them.
+        refuted: Where waits are left over, the clauses that show that no order stays at them.
     """
 
     model: str
     plan_sha256: str
     order: tuple[Step, ...]
     settled: tuple[tuple[int, int], ...] | None = None
+    refuted: tuple[tuple[int, ...], ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object, keys sorted."""
@@ -37,7 +39,10 @@ class Certificate:
         if self.settled is None:
             return {"kind": "order", "order": order, **about}
         settled = [list(place) for place in self.settled]
-        return {"kind": "orders", "order": order, "settled": settled, **about}
+        found: dict[str, Any] = {"kind": "orders", "order": order, "settled": settled, **about}
+        if self.refuted is not None:
+            found["refuted"] = [list(clause) for clause in self.refuted]
+        return found
 
 
 def encode(certificate: dict[str, Any]) -> bytes:

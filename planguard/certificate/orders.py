@@ -15,6 +15,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from planguard.certificate import refutation
 from planguard.certificate.blocks import COMMUNICATION, Block
 from planguard.certificate.checker import (
     DEVICE,
@@ -174,13 +175,13 @@ class Orders:
         Empty if it arrives in every order once nobody stays at the settled waits.
         """
         for blocker in self.stages[rank, number][self.settled[rank, number]]:
-            for other, uses in self._needed(rank, blocker):
+            for other, uses in self.needed(rank, blocker):
                 found = [self.blocker(*use) for use in uses]
                 if not found or None not in found:
                     return other, found[0] if found else None
         return "", None
 
-    def _needed(self, rank: int, blocker: Any) -> Iterator[tuple[str, list[tuple[int, int, int]]]]:
+    def needed(self, rank: int, blocker: Any) -> Iterator[tuple[str, list[tuple[int, int, int]]]]:
         """Yield whom something waits for, and the places where they would arrive."""
         match = blocker if isinstance(blocker, _Match) else blocker.match
         if match is blocker:
@@ -234,8 +235,10 @@ def check(text: bytes, certificate: bytes) -> str:
     for rank, number in proof["settled"]:
         orders.settle(rank, number)
     for rank, mine in enumerate(orders.blocks):
-        if orders.front[rank] < len(mine):
+        if orders.front[rank] < len(mine) and "refuted" not in proof:
             begin = mine[orders.front[rank]].begin
             raise RejectedError(f"rank {rank}: some order may stay at or after action {begin}")
+    if "refuted" in proof:
+        refutation.check(orders, proof["refuted"])
     calls = len(orders.reading.ops)
     return f"{len(orders.blocks)} ranks, {calls} operations complete under {model} in every order"

@@ -14,6 +14,7 @@ from planguard.errors import InternalError
 from planguard.execution.certify_orders import completions, settle_all
 from planguard.execution.completion import completion_order
 from planguard.execution.executor import execute
+from planguard.execution.refute import refutation
 from planguard.kernels.twin_columns import KIND_MASK
 from planguard.plan.actions import ASYNC, Kind
 from planguard.plan.flatten import flat_lines
@@ -124,9 +125,16 @@ def _over_orders(flat: bytes, model: ExecutionModel) -> Certified:
     except RejectedError as error:
         return Certified(reason=str(error))
     settled, missing = settle_all(orders)
+    refuted: tuple[tuple[int, ...], ...] | None = None
     if missing:
-        return Certified(reason=missing)
-    certificate = Certificate(model.name, digest(flat), order, tuple(settled))
+        try:
+            clauses = refutation(orders)
+        except RejectedError as error:
+            return Certified(reason=f"{missing}; {error}")
+        if clauses is None:
+            return Certified(reason=missing)
+        refuted = tuple(tuple(clause) for clause in clauses)
+    certificate = Certificate(model.name, digest(flat), order, tuple(settled), refuted)
     try:
         verify(flat, encode(certificate.to_json()))
     except RejectedError as error:
