@@ -117,13 +117,13 @@ class Plan:
         members, place, alike = self.groups[group], rank.created, self.alike[group]
         if name == "init":
             return self._meet(rank, (name, rank.comms.get(group, group)), len(members))
-        rank.created, rank.comms[group] = place + 1, (alike, place)
-        if self.model[:3] != "mpi" and self.made.setdefault(place, alike) != alike:
+        rank.created, rank.comms[group], what = place + 1, (alike, place), (name, (alike, place))
+        own, is_out = alike if len(members) > 1 else "alone", rank.rank not in members
+        if self.model[:3] != "mpi" and not is_out and self.made.setdefault(place, own) != own:
             raise RejectedError(f"{rank}: creation {place} is of other members on other ranks")
         if self.model == "nccl-eager":
             return self._meet(rank, (name, place), len(self.ranks))
-        is_free = self.model in DEVICE or rank.rank not in members
-        return [] if is_free else self._meet(rank, (name, rank.comms[group]), len(members))
+        return [] if is_out or self.model in DEVICE else self._meet(rank, what, len(members))
 
     def _meet(self, rank: _Rank, what: tuple[Any, ...], size: int) -> list[_Match]:
         match = self.meetings.setdefault(what, _Match(size))

@@ -101,9 +101,10 @@ def with_clashes(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
 
 
 def _clash(plan: Plan, columns: Any) -> Finding | None:
-    """Return the first place of creation at which two ranks make groups of different members.
+    """Return the first place of creation at which two ranks make different groups of their own.
 
-    A family is made by one call for all of it, so its groups do not differ.
+    Who is no member makes nothing, and groups of one rank each meet nobody (measured). A family is
+    made by one call for all of it, so its groups do not differ.
     """
     first: dict[int, tuple[object, int, int]] = {}
     for rank in range(columns.world_size):
@@ -112,10 +113,12 @@ def _clash(plan: Plan, columns: Any) -> Finding | None:
             if columns.op[at] & KIND_MASK == Kind.NEW_GROUP:
                 index = columns.arg[at]
                 group = plan.groups[index]
-                who = index if group.is_family else tuple(group.members(rank, plan.mesh))
-                other, one, there = first.setdefault(place, (who, rank, action))
-                if other != who:
-                    return _different(plan, place, (one, there), (rank, action))
+                members = tuple(group.members(rank, plan.mesh))
+                who = index if group.is_family else members if len(members) > 1 else "alone"
+                if rank in members:
+                    other, one, there = first.setdefault(place, (who, rank, action))
+                    if other != who:
+                        return _different(plan, place, (one, there), (rank, action))
                 place += 1
             action += not columns.op[at] & 64
     return None

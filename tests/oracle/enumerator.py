@@ -357,15 +357,19 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
 def _has_crossed_creations(plan: dict[str, Any], program: Program) -> bool:
     """Tell whether two ranks make groups of other members with the same creation of theirs.
 
-    torch calls a group by the number of its creation, so they meet in one name. A family is made
-    as a whole.
+    torch calls a group by the number of its creation, so they meet in one name. Who is no member
+    makes nothing, and groups of one rank each have nobody to meet. A family is made as a whole.
     """
     declared = plan.get("groups", {})
     made: dict[int, set[tuple[int, ...] | str]] = {}
-    for actions in program.ranks:
+    for rank, actions in enumerate(program.ranks):
         groups = [action.group for action in actions if action.kind == "new_group"]
         for number, name in enumerate(groups):
+            members = program.groups[name]
+            if rank not in members:
+                continue
             family = name.partition("[")[0]
             own = name in declared or name == "world"
-            made.setdefault(number, set()).add(program.groups[name] if own else family)
+            who = members if len(members) > 1 else "one rank"
+            made.setdefault(number, set()).add(who if own else family)
     return any(len(groups) > 1 for groups in made.values())

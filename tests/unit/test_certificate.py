@@ -390,6 +390,16 @@ def test_a_communicator_is_named_by_members_and_counter():
     assert accepting(text(one, one, two, two, groups=apart)) == {"mpi-eager", "mpi-sync", "mpi-pg"}
 
 
+def test_creations_that_make_nothing_or_meet_nobody_may_differ():
+    """Who is no member of two groups may make them in any order, and so may groups of one rank."""
+    a, b = {"op": "new_group", "group": "a"}, {"op": "new_group", "group": "b"}
+    use = call("all_reduce", group="a")
+    pair = {"a": [0, 1], "b": [3]}
+    assert accepting(text([a, use, b], [a, use, b], [b, a], [a, b], groups=pair)) == {*MODEL_NAMES}
+    alone = {"a": [0], "b": [1]}
+    assert accepting(text([a, b], [b, a], groups=alone)) == {*MODEL_NAMES}
+
+
 def test_first_use_creates_a_communicator_under_nccl_lazy():
     """Everybody of the group has to use it: the pair for a message, the group for a batch."""
     alone = text([batch(send(1))], [batch(recv(0))], [])

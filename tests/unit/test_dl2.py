@@ -122,3 +122,33 @@ def test_a_row_of_the_table_has_the_published_answers() -> None:
     assert row["plans"] == 20
     assert rq3.expected(row)
     assert {size: rq3.answer(said) for size, said in row["outcomes"].items()} == rq3.PUBLISHED
+
+
+@pytest.mark.parametrize(
+    ("groups", "programs", "outcome"),
+    [
+        ({"a": [0], "b": [1]}, ["ab", "ba"], "SAFE"),
+        ({"a": [0, 1], "b": [2, 3]}, ["ab", "ab", "ab", "ab", "ba"], "SAFE"),
+        ({"a": [0, 1], "b": [2, 3]}, ["ab", "ab", "ba", "ba"], "MISMATCH"),
+    ],
+    ids=["groups of one rank", "not a member", "two pairs"],
+)
+def test_only_creations_that_make_something_can_cross(groups, programs, outcome) -> None:
+    """Found by mutants that finished on gloo: two orders of creation are PG406 only among members
+    of groups that have others to meet.
+    """
+    actions = [
+        [
+            *({"op": "new_group", "group": name} for name in program),
+            {"op": "all_reduce", "count": 4, "dtype": "f32"},
+        ]
+        for program in programs
+    ]
+    document = {
+        "schema": "planguard.plan/1",
+        "world_size": len(programs),
+        "groups": {name: {"ranks": ranks} for name, ranks in groups.items()},
+        "ranks": {str(rank): {"actions": program} for rank, program in enumerate(actions)},
+    }
+    for model in ("gloo", "nccl", "nccl-eager"):
+        assert planguard.check(document, model=model).outcome.value == outcome
