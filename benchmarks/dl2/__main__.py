@@ -7,6 +7,10 @@ import json
 import sys
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HERE = Path(__file__).resolve().parent
 sys.path[0] = str(HERE.parent)
@@ -23,17 +27,19 @@ def main() -> int:
     parser.add_argument("question", choices=("rq1", "rq2", "rq3"))
     parser.add_argument("--only", nargs="+", help="models or collectives; all by default")
     parser.add_argument("--per-size", type=int, help="jobs per group size; 32 and 16")
+    parser.add_argument("--sizes", type=int, nargs="+", default=rq1.SIZES, help="group sizes")
+    parser.add_argument("--ranks", type=int, nargs="+", default=rq3.RANKS, help="of rq3")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of plans and results")
     parser.add_argument("--parallel", type=int, default=3, help="jobs that run at the same time")
     args = parser.parse_args()
     if args.question == "rq3":
-        return third(args.results / "rq3.jsonl")
+        return third(args.results / "rq3.jsonl", args.ranks)
     asked = {"rq1": rq1, "rq2": rq2}[args.question]
     subjects = args.only or asked.SUBJECTS
     rows = []
     for subject in subjects:
         per_size = args.per_size or asked.INSTANCES
-        cases = asked.cases(subject, args.results / "plans", per_size)
+        cases = asked.cases(subject, args.results / "plans", per_size, args.sizes)
         file = args.results / f"{args.question}-{subject}.jsonl"
         rows += campaign.run(cases, file, args.parallel)
     print(campaign.table(rows, subjects))
@@ -43,14 +49,16 @@ def main() -> int:
     return int(bool(odd))
 
 
-def third(results: Path) -> int:
+def third(results: Path, ranks: Sequence[int]) -> int:
     """Print the extended table; 1 if a row is not as expected."""
-    found = []
-    for row in rq3.rows():
-        found.append(row)
-        print(f"  {row['policy']}, {row['ranks']} ranks", file=sys.stderr)
     results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+    found = campaign.read(results)
+    done = {(row["policy"], row["ranks"]) for row in found}
+    with results.open("a", encoding="utf-8") as file:
+        for row in rq3.rows(ranks, done):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+    found = campaign.read(results)
     print(rq3.table(found))
     odd = [row for row in found if not rq3.expected(row)]
     for row in odd:

@@ -12,7 +12,7 @@ from dl2.mutate import mutant
 from dl2.record import recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 SUBJECTS = ("mlp", "gpt2", "mbart", "swin", "openfold")
@@ -50,9 +50,11 @@ def configs(subject: str, size: int) -> list[Config]:
     return found
 
 
-def cases(subject: str, plans: Path, per_size: int = INSTANCES) -> Iterator[Case]:
+def cases(
+    subject: str, plans: Path, per_size: int = INSTANCES, sizes: Sequence[int] = SIZES
+) -> Iterator[Case]:
     """Yield the jobs of one model; the plans that they change are recorded once."""
-    for size in SIZES:
+    for size in sizes:
         written = [(config.name, recorded(config, plans)) for config in configs(subject, size)]
         for instance in range(per_size):
             seed = zlib.crc32(f"{subject}/{size}/{instance}".encode())

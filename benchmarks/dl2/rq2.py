@@ -13,7 +13,7 @@ from dl2.mutate import mutant
 from dl2.record import recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 SUBJECTS = (*hierarchical.COLLECTIVES, "inception")
@@ -22,12 +22,14 @@ MUTATED = 0.5
 MESHES = {2: (1, 2), 4: (2, 2), 6: (3, 2), 8: (4, 2)}
 
 
-def cases(subject: str, plans: Path, per_size: int = INSTANCES) -> Iterator[Case]:
+def cases(
+    subject: str, plans: Path, per_size: int = INSTANCES, sizes: Sequence[int] = tuple(MESHES)
+) -> Iterator[Case]:
     """Yield the jobs of one collective, or those of Inception."""
     if subject == "inception":
-        yield from _schedules(plans, per_size)
+        yield from _schedules(plans, per_size, sizes)
         return
-    for size in MESHES:
+    for size in sizes:
         configs = hierarchical.configs(subject, size)
         written = [(config.name, recorded(config, plans)) for config in configs]
         for instance in range(per_size):
@@ -40,9 +42,10 @@ def cases(subject: str, plans: Path, per_size: int = INSTANCES) -> Iterator[Case
             yield Case(subject, size, instance, name, document, original, mutation)
 
 
-def _schedules(plans: Path, per_size: int) -> Iterator[Case]:
+def _schedules(plans: Path, per_size: int, sizes: Sequence[int]) -> Iterator[Case]:
     """Yield Inception's jobs: nothing is mutated, the orders of the branches are drawn."""
-    for size, (dp, tp) in MESHES.items():
+    for size in sizes:
+        dp, tp = MESHES[size]
         for instance in range(per_size):
             config = Config("inception", dp, tp, report="reduce", schedule=100 * size + instance)
             document = recorded(config, plans)
