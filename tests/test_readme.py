@@ -1,9 +1,10 @@
 """The README and the documentation under test; ``--update`` writes the transcripts anew.
 
 In a fenced ``console`` block, every ``$ planguard ...`` line is run and what it prints is compared
-with the lines below it, times aside. A fenced ``pycon`` block is a doctest. The files a page tells
-its reader to save stand behind a comment ``<!-- file: NAME -->``. Each page has a folder of its own
-to run in, with ``examples/`` in it.
+with the lines below it, times aside. A fenced ``pycon`` block is a doctest, a ``python`` block a
+program, behind the lines of a comment ``<!-- before ... -->`` if there is one. The files a page
+tells its reader to save stand behind a comment ``<!-- file: NAME -->``. Each page has a folder of
+its own to run in, with ``examples/`` in it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ EXAMPLES = [
 ]
 FENCE = re.compile(
     r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+PROGRAM = re.compile(
+    r"(?:<!-- before\n(?P<before>.*?)-->\n|<!-- not run: (?P<why_not>.*?) -->\n)?"
+    r"^```python\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 NAME = re.compile(r"`(\w+)").findall
@@ -142,6 +148,43 @@ def test_every_interactive_example_is_true(page, tmp_path, monkeypatch):
             runner.run(test, out=report.append, clear_globs=False)
             assert runner.failures == 0, "".join(report)
             names = test.globs
+
+
+@dataclass(frozen=True)
+class Program:
+    """A block of Python of a page, with what a reader of the page would have around it."""
+
+    before: str
+    body: str
+    why_not: str
+
+
+def programs(page: Path) -> list[Program]:
+    """The Python blocks of a page that are no sessions, with the comments in front of them."""
+    found = PROGRAM.finditer(page.read_text(encoding="utf-8"))
+    return [Program(one["before"] or "", one["body"], one["why_not"] or "") for one in found]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if programs(page)], ids=name_of)
+def test_every_python_block_runs(page, tmp_path):
+    """The Python blocks of a page run one after the other, each behind what a comment supplies.
+
+    A block that needs what no test machine has says so in front of it, and compiles.
+    """
+    prepare(tmp_path)
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.body, encoding="utf-8")
+    parts = programs(page)
+    for part in parts:
+        compile(part.body, name_of(page), "exec")
+    text = "\n".join(part.before + "\n" + part.body for part in parts if not part.why_not)
+    (tmp_path / "page.py").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "page.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("module", EXAMPLES)
