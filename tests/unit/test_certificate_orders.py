@@ -12,6 +12,7 @@ import pytest
 
 import planguard
 from planguard.certificate.checker import OutsideError, RejectedError
+from planguard.certificate.format import encode
 from planguard.certificate.orders import Orders, check
 from planguard.options import MODEL_NAMES, CheckOptions
 from planguard.plan.flatten import flat_lines
@@ -198,9 +199,9 @@ def test_what_options_pin_has_no_certificate():
     assert "options pin" in verdict.reasons[-1]
 
 
-def test_what_rests_on_a_search_says_so():
+def test_a_circle_that_no_order_follows_is_refuted():
     """Two chains side by side, each a partner's program: the only cycle of waits would have one
-    rank stand at two places. That is SAFE, has no certificate, and the reason says why.
+    rank stand at two places. That is SAFE, and the certificate refutes the cycle.
     """
     chains = [[reduce("a", "1"), reduce("c", "2")], [reduce("b", "3"), reduce("d", "4")]]
     plan = document([block(*chains)], chains[1], chains[0])
@@ -210,5 +211,6 @@ def test_what_rests_on_a_search_says_so():
     verdict = planguard.check(planguard.load(plan), options=options)
     assert verdict.safe
     assert verdict.evidence.route == ("cycle",)
-    assert verdict.certificate is None
-    assert "may come late; SAFE rests on a search" in verdict.reasons[-1]
+    assert verdict.certificate is not None
+    assert verdict.certificate["refuted"][-1] == []
+    assert check(flat_text(plan), encode(verdict.certificate))
