@@ -189,3 +189,21 @@ def test_links_have_their_sums_and_quartiles(root):
     for link in links:
         assert link["bytes"] == moved[tuple(link["pair"])]
         assert link["sizes"] == sorted(link["sizes"])
+
+
+def test_resnet18_under_ddp_has_the_buckets_of_its_shapes(root, monkeypatch):
+    """16 ranks, from the shapes alone: one bucket in the first backward pass, three afterwards, of
+    the sizes of ComScribe's golden case; buffers are broadcast before every forward pass.
+    """
+    monkeypatch.syspath_prepend(str(root / "tests" / "browser"))
+    import cases
+
+    document = cases.resnet18(steps=2)
+    actions = next(iter(document["ranks"].values()))["actions"]
+    reduced = [action["count"] for action in actions if action["op"] == "all_reduce"]
+    assert reduced == [11_689_512, 513_000, 7_213_056, 3_963_456]
+    sent = [action["count"] for action in actions if action["op"] == "broadcast"]
+    assert sent.count(9_600) == 2
+    found = planguard.check(document).matrix(primitive="all_reduce")
+    assert found.labels == tuple(map(str, range(16)))
+    assert (found.bytes > 0).sum() == 16
