@@ -51,7 +51,7 @@ class Forks:
         Raises:
             UsageError: If this process already uses CUDA, which does not survive a fork.
         """
-        _refuse_cuda()
+        refuse_cuda()
         for rank in self._ranks:
             go_read, go_write = os.pipe()
             result_read, result_write = os.pipe()
@@ -172,12 +172,3 @@ def _unpacked(rank: int, data: bytes) -> bytes:
         f"rank {rank} could not be captured: {message}",
         hint=trace.strip() or "run the body on its own first",
     )
-
-
-def _refuse_cuda() -> None:
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        raise UsageError(
-            "this process already uses CUDA, which does not survive a fork",
-            hint="enter the precheck before anything touches the device",
-        )

@@ -18,6 +18,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.mailbox import Gather, Mailbox, Take
+from planguard.capture.processes import refuse_cuda
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Mailroom:
             active += 1
 
     def _launch(self, rank: int) -> _Played:
+        refuse_cuda()
         parent, child = multiprocessing.Pipe()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -154,3 +154,17 @@ def _stop(entry: _Running) -> None:
     if entry.process.is_alive():
         entry.process.kill()
         entry.process.join(5)
+
+
+def refuse_cuda() -> None:
+    """Refuse to fork a process whose CUDA state would not survive it.
+
+    Raises:
+        UsageError: This process has used CUDA.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        raise UsageError(
+            "this process already uses CUDA, which does not survive a fork",
+            hint="start it before anything touches the device",
+        )
