@@ -4,7 +4,7 @@
     python benchmarks/scale.py --quick        # small sizes, to see that it runs
     python benchmarks/scale.py --plot-only    # draw the pictures again from the kept results
 
-Writes benchmarks/results/scale.json and scale.csv, and docs/pictures/scale-*.svg. Every point is a
+Writes benchmarks/data/scale.json and scale.csv, and docs/pictures/scale-*.svg. Every point is a
 process of its own on one core and the best of its repetitions, in processor time. The limit in the
 pictures is the memory the columns and lanes need, written and read once at the bandwidth of a copy
 that is measured in the same run.
@@ -32,7 +32,7 @@ import pipeline_plan
 import scale_plots
 
 HERE = Path(__file__).resolve()
-RESULTS = HERE.parent / "results"
+RESULTS = HERE.parent / "data"
 PICTURES = HERE.parent.parent / "docs" / "pictures"
 PHASES = ("read", "expand", "rounds", "match", "execute", "bags", "explain", "check")
 FORMS = ("fixed", "free", "bags")

@@ -10,7 +10,7 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 190, 40, 50
 # Okabe and Ito: told apart without color vision; dashes tell them apart without color.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
 DASHES = ("", "6 3", "2 3", "9 3 2 3", "", "6 3", "2 3", "9 3 2 3")
-COLUMN_BYTES, WORD_BYTES, MATCH_BYTES = 9, 4, 8
+COLUMN_BYTES, WORD_BYTES = 9, 4
 LABELS = {
     "read": "read the text", "expand": "expand", "rounds": "rounds in order", "match": "match",
     "execute": "execute", "bags": "weak orders", "explain": "explain a deadlock",
@@ -102,9 +102,8 @@ class Picture:
 
 
 def limit(row, bandwidth):
-    """Seconds to write and read once the columns, the words and the matches of a plan."""
-    size = COLUMN_BYTES * row["entries"] + WORD_BYTES * row["words"] + MATCH_BYTES * row["matches"]
-    return 2 * size / bandwidth
+    """Seconds to write and read once the columns and the words of a plan, one word an action."""
+    return 2 * (COLUMN_BYTES + WORD_BYTES) * row["actions"] / bandwidth
 
 
 def by_phase(rows, axis, bandwidth):
@@ -132,7 +131,7 @@ def draw(found):
     rows = [(row["window"], row["seconds"]) for row in found["windows"]]
     title = "pipeline of 2,000 actions, reordering within a window"
     out["windows"] = Picture(title, "window", "seconds", [("check", rows)]).svg()
-    rows = [("processor", "seconds"), ("wall clock", "wall")]
-    series = [(name, [(r["trials"], r[key]) for r in found["trials"]]) for name, key in rows]
-    out["trials"] = Picture("planguard screen, one process", "trials", "seconds", series).svg()
+    if found["trials"]:
+        series = [("processor", [(row["trials"], row["seconds"]) for row in found["trials"]])]
+        out["trials"] = Picture("planguard screen, one process", "trials", "seconds", series).svg()
     return out

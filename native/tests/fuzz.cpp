@@ -270,6 +270,11 @@ Plan unshared(const Plan& plan) {
     out.n_slots.push_back(SLOTS);
     out.rank_program[rank] = rank;
   }
+  // A program that no rank runs still says which features the plan has.
+  for (const auto& program : plan.programs) {
+    out.programs.push_back(program);
+    out.n_slots.push_back(SLOTS);
+  }
   return out;
 }
 
