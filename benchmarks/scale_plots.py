@@ -129,7 +129,7 @@ def draw(found):
         "peak memory of the process", "actions", "bytes an action", series
     ).svg()
     rows = [(row["window"], row["seconds"]) for row in found["windows"]]
-    title = "pipeline of 2,000 actions, reordering within a window"
+    title = "pipeline of 3,500 to 4,000 actions, reordering within a window"
     out["windows"] = Picture(title, "window", "seconds", [("check", rows)]).svg()
     if found["trials"]:
         series = [("processor", [(row["trials"], row["seconds"]) for row in found["trials"]])]
