@@ -291,11 +291,12 @@ def main():
         }
     if options.quick:
         return
-    kept.write_text(json.dumps(found, indent=1) + "\n", encoding="ascii")
-    with (RESULTS / "scale.csv").open("w", encoding="ascii", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(["sweep", "form", "x", "actions", "phase", "seconds", "peak_bytes"])
-        out.writerows(rows_of(found))
+    if not options.plot_only:
+        kept.write_text(json.dumps(found, indent=1) + "\n", encoding="ascii")
+        with (RESULTS / "scale.csv").open("w", encoding="ascii", newline="") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(["sweep", "form", "x", "actions", "phase", "seconds", "peak_bytes"])
+            out.writerows(rows_of(found))
     for name, picture in scale_plots.draw(found).items():
         (PICTURES / f"scale-{name}.svg").write_text(picture, encoding="utf-8")
 
