@@ -18,6 +18,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from planguard.capture.processes import refuse_cuda
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
