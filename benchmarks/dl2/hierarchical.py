@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from dl2.parallel import all_gather, reduce_scatter
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -145,7 +147,7 @@ class Level:
         parts, size = list(x.chunk(len(self.members))), len(self.members)
         if self.way == "plain":
             out = torch.empty_like(parts[0])
-            dist.reduce_scatter_tensor(out, x.contiguous(), group=self.group)
+            reduce_scatter(out, x.contiguous(), group=self.group)
             return out
         total = parts[(self.at - 1) % size].clone()
         for step in range(1, size):
@@ -157,7 +159,7 @@ class Level:
         size = len(self.members)
         if self.way == "plain":
             out = x.new_empty(size * x.numel())
-            dist.all_gather_into_tensor(out, x, group=self.group)
+            all_gather(out, x, group=self.group)
             return out
         parts: list[Any] = [None] * size
         for step in range(size):
@@ -207,7 +209,7 @@ def _plainly(config: Config, x: torch.Tensor) -> torch.Tensor:
     elif config.collective == "all_reduce":
         dist.all_reduce(x)
     elif config.collective == "all_gather":
-        dist.all_gather_into_tensor(out, x[: config.chunk].clone())
+        all_gather(out, x[: config.chunk].clone())
         return out
     elif config.collective == "reduce_scatter":
         dist.all_reduce(x)

@@ -17,6 +17,10 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+# torch 2.13 has new names for these two, and warns of the old ones.
+all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+
 
 class CopyToRanks(torch.autograd.Function):
     """Identity forward; the gradients of all ranks are added backward."""
@@ -56,7 +60,7 @@ class GatherRanks(torch.autograd.Function):
         ctx.group, ctx.dim, ctx.size = group, dim, size
         x = x.contiguous()
         out = x.new_empty((size * x.shape[0], *x.shape[1:]))
-        dist.all_gather_into_tensor(out, x, group=group)
+        all_gather(out, x, group=group)
         return torch.cat(out.chunk(size), dim=dim)
 
     @staticmethod
