@@ -54,9 +54,7 @@ class Sheet:
         planguard.check(document, rules=True, fix=True, budget=5).report().save(out)
         return out
 
-    def shoot(
-        self, page: Path, state: str, selector: str, name: str, *, width: int = 1120
-    ) -> Path:
+    def shoot(self, page: Path, state: str, selector: str, name: str, *, width: int = 1120) -> Path:
         """Write one element of a page as docs/pictures/NAME.png, or into the folder."""
         size = {"width": width, "height": 900}
         tab = self.browser.new_context(viewport=size, device_scale_factor=1.5).new_page()
