@@ -47,6 +47,7 @@ TARGETS = {
         ("planguard.certificate.checker", CERTIFICATE),
         ("planguard.certificate.orders", CERTIFICATE),
         ("planguard.certificate.blocks", CERTIFICATE),
+        ("planguard.certificate.refutation", CERTIFICATE),
     ),
     "encoder": (
         (
@@ -143,10 +144,18 @@ def _is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
+def source_of(module: str) -> Path:
+    """Return the file of a module, without importing it: that of the installed package."""
+    package, _, name = module.rpartition(".")
+    folder = importlib.util.find_spec(package.partition(".")[0])
+    assert folder is not None
+    assert folder.origin is not None
+    return Path(folder.origin).parent.joinpath(*package.split(".")[1:], name + ".py")
+
+
 def mutants_of(module: str) -> list[Mutant]:
     """Return every mutant of a module, numbered from 0 in the order of the source."""
-    path = ROOT / (module.replace(".", "/") + ".py")
-    text = path.read_text(encoding="utf-8")
+    text = source_of(module).read_text(encoding="utf-8")
     tree = ast.parse(text)
     lines = text.splitlines()
     places = [
@@ -195,7 +204,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
-        self.file = ROOT / (mutant.module.replace(".", "/") + ".py")
+        self.file = source_of(mutant.module)
 
     def find_spec(self, name, path=None, target=None):
         if name != self.mutant.module:
@@ -307,7 +316,7 @@ def campaign(target: str, work: list[tuple[Mutant, tuple[str, ...]]], minutes: f
 def unchanged(work: list[tuple[Mutant, tuple[str, ...]]]) -> None:
     """Stop unless the tests pass over every module as it is: else each mutant would be killed."""
     for module, tests in sorted({(mutant.module, tests) for mutant, tests in work}):
-        text = (ROOT / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
+        text = source_of(module).read_text(encoding="utf-8")
         same = ast.unparse(ast.parse(text))
         if run(Mutant(-1, module, 0, "", "nothing", same), tests) != "survived":
             sys.exit(f"the tests fail without any change to {module}")
