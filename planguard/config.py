@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.catalog import CATALOG, SEVERITIES, find, lookup
 from planguard.errors import PlanError, UsageError, shorten
-from planguard.options import DEFAULT_MODEL, MODEL_NAMES
+from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -44,6 +44,8 @@ class Settings:
         ignore: Selectors of findings that do not.
         fail_on: Lowest severity that fails the gate.
         budget: Seconds for the parts that are not linear.
+        solver_memory: Memory budget of the solver, MiB.
+        solver_process: Run the solver in a process of its own.
         severity: Severity by selector.
         per_plan_ignores: Findings expected in some plans.
         rules: Thresholds of rules by code.
@@ -56,6 +58,8 @@ class Settings:
     ignore: tuple[str, ...] = ()
     fail_on: str = "error"
     budget: float | None = None
+    solver_memory: int = CheckOptions.solver_memory_mb
+    solver_process: bool = False
     severity: Mapping[str, str] = field(default_factory=dict)
     per_plan_ignores: tuple[PlanIgnore, ...] = ()
     rules: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -75,6 +79,8 @@ class Settings:
             "ignore": list(self.ignore),
             "fail-on": self.fail_on,
             "budget": "none" if self.budget is None else f"{self.budget:g}s",
+            "solver-memory": self.solver_memory,
+            "solver-process": self.solver_process,
             "severity": dict(self.severity),
             "per-plan-ignores": ignores,
             "rules": {code: dict(values) for code, values in self.rules.items()},
@@ -93,7 +99,9 @@ def _toml(value: Any) -> str:
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
-    return str(value) if isinstance(value, float) else '"' + str(value).replace('"', "'") + '"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else '"' + str(value).replace('"', "'") + '"'
 
 
 def codes_of(selector: str) -> frozenset[str]:
@@ -217,6 +225,23 @@ def seconds(value: str | float) -> float:
     return found
 
 
+def mebibytes(value: str | int) -> int:
+    """Return an amount of memory in MiB.
+
+    Raises:
+        ValueError: It is no positive number that Z3 can be given.
+    """
+    if isinstance(value, bool) or not str(value).isdecimal() or not 0 < int(value) < 1 << 32:
+        raise ValueError("a memory budget is a whole number of MiB")
+    return int(value)
+
+
+def _switch(value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
 def _model(value: str) -> str:
     if value != "all" and value not in MODEL_NAMES:
         raise PlanError(
@@ -277,6 +302,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "ignore": _selectors,
     "fail-on": _level,
     "budget": seconds,
+    "solver-memory": mebibytes,
+    "solver-process": _switch,
     "severity": _severities,
     "per-plan-ignores": _plan_ignores,
     "rules": _rules,

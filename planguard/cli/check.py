@@ -12,7 +12,7 @@ from planguard.cli.adapters import adapter_options, add_adapter_arguments
 from planguard.cli.certificates import certificate_writers
 from planguard.cli.job import Job
 from planguard.cli.outputs import outputs_of
-from planguard.config import Settings, load_settings, seconds
+from planguard.config import Settings, load_settings, mebibytes, seconds
 from planguard.errors import UsageError
 from planguard.report import FORMATS, make_reporter
 from planguard.report.terminal import COLORS
@@ -35,6 +35,7 @@ class Check:
         add("--certificate", metavar="FILE", help="write a certificate of SAFE")
         add("--for-all", action="append", metavar="DIM", help="decide every size of a dimension")
         fix.add_arguments(parser.add_argument_group("repair"))
+        _add_solver(parser.add_argument_group("solver"))
         _add_output(parser.add_argument_group("output"))
         _add_gate(parser.add_argument_group("gate"))
 
@@ -61,6 +62,12 @@ class Check:
         for output in outputs:
             print(output.announcement, file=sys.stderr)
         return job.finish(results)
+
+
+def _add_solver(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--solver-memory", type=_mebibytes, metavar="MIB", help="its memory budget, default 4096")
+    add("--solver-process", action="store_true", default=None, help="run it in a process of its own")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -100,6 +107,13 @@ def _seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _mebibytes(text: str) -> int:
+    try:
+        return mebibytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _settings(args: argparse.Namespace) -> Settings:
     """Return what holds: command line, then file, then defaults."""
     given = {
@@ -108,6 +122,8 @@ def _settings(args: argparse.Namespace) -> Settings:
         "ignore": args.ignore,
         "fail-on": args.fail_on,
         "budget": args.budget,
+        "solver-memory": args.solver_memory,
+        "solver-process": args.solver_process,
     }
     start = None if args.no_config else Path.cwd()
     return load_settings(given, file=args.config, start=start)

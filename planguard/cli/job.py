@@ -113,6 +113,8 @@ class Job:
             budget=self.settings.budget,
             certificate=self.args.certificate is not None,
             explain_limit=self.limit,
+            solver_memory_mb=self.settings.solver_memory,
+            solver_process=self.settings.solver_process,
         )
         wanted = self.args.rules or asks_for_rules(self.settings)
         rules = self.settings.rules if wanted else False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import itertools
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -147,7 +148,7 @@ class Solver:
             return _ask(z3, self._backend, limits, assumptions)
         except (z3.Z3Exception, MemoryError) as error:
             self._backend, self._handed = None, 0
-            return Result(Answer.UNKNOWN, reason=_words(f"solver: {error}"))
+            return Result(Answer.UNKNOWN, reason=_failed(error))
 
     def _elsewhere(self, limits: Limits, assumptions: Sequence[int]) -> Result:
         head = {
@@ -167,10 +168,12 @@ class Solver:
             )
         except subprocess.TimeoutExpired:
             return Result(Answer.UNKNOWN, reason="solver process: budget exhausted (timeout)")
+        except OSError as error:
+            return Result(Answer.UNKNOWN, reason=f"solver process: {error.strerror}")
         try:
             found = json.loads(done.stdout)
         except ValueError:
-            return Result(Answer.UNKNOWN, reason=f"solver process ended with {done.returncode}")
+            return Result(Answer.UNKNOWN, reason=f"solver process {_ended(done.returncode)}")
         return Result(
             Answer(found["answer"]),
             frozenset(found["true"]),
@@ -196,6 +199,21 @@ def _ask(z3: Any, backend: Any, limits: Limits, assumptions: Sequence[int]) -> R
     return Result(Answer.UNKNOWN, reason=_words(f"solver: {backend.reason_unknown()}"))
 
 
+def _failed(error: BaseException) -> str:
+    said = error.args[0] if error.args else ""  # z3 leaves its text undecoded
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    return _words(f"solver: {text or 'out of memory'}")
+
+
+def _ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
 def _number(declaration: Any) -> int:
     return int(declaration.name().partition("!")[2])
 
@@ -218,9 +236,12 @@ def main() -> int:
         pass  # the limit of the solver itself remains
     import z3
 
-    backend = z3.SolverFor("QF_FD")
-    backend.from_string(sys.stdin.read())
-    found = _ask(z3, backend, limits, head["assumptions"])
+    try:
+        backend = z3.SolverFor("QF_FD")
+        backend.from_string(sys.stdin.read())
+        found = _ask(z3, backend, limits, head["assumptions"])
+    except (z3.Z3Exception, MemoryError) as error:
+        found = Result(Answer.UNKNOWN, reason=_failed(error))
     fields = {"answer": found.answer.value, "true": sorted(found.true), "core": sorted(found.core)}
     sys.stdout.write(json.dumps({**fields, "reason": found.reason}))
     return 0

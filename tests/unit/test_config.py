@@ -16,6 +16,8 @@ select = ["ALL"]
 ignore = ["PG412", "sync-async-mix"]
 fail-on = "warning"
 budget = "200ms"
+solver-memory = 512
+solver-process = true
 
 [severity]
 PG610 = "error"
@@ -34,6 +36,7 @@ def test_every_key_of_a_file_is_read(tmp_path: Path) -> None:
     found = load_settings(start=tmp_path)
 
     assert (found.model, found.fail_on, found.budget) == ("gloo", "warning", 0.2)
+    assert (found.solver_memory, found.solver_process) == (512, True)
     assert found.ignore == ("PG412", "sync-async-mix")
     assert found.severity == {"PG610": "error"}
     assert found.rules == {"PG610": {"threshold": 0.2}}
@@ -74,6 +77,11 @@ def test_command_line_wins_over_file_and_file_over_default(tmp_path: Path) -> No
         ('fail-on = "fatal"', "fail-on: severities are error, warning, note"),
         ('budget = "soon"', "budget: a duration"),
         ("budget = -1", "positive"),
+        ("solver-memory = 0", "a whole number of MiB"),
+        ("solver-memory = true", "a whole number of MiB"),
+        ("solver-memory = 1.5", "a whole number of MiB"),
+        ("solver-memory = 4294967296", "a whole number of MiB"),
+        ('solver-process = "no"', "true or false"),
         ("budget = true", "a duration"),
         ('budget = "nan"', "positive"),
         ('select = ["PG7"]', "select: unknown finding code"),
