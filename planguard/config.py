@@ -101,7 +101,9 @@ def _toml(value: Any) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, int | float) else '"' + str(value).replace('"', "'") + '"'
+    if isinstance(value, int | float):
+        return str(value)
+    return '"' + str(value).replace('"', "'") + '"'
 
 
 def codes_of(selector: str) -> frozenset[str]:
@@ -236,10 +238,10 @@ def mebibytes(value: str | int) -> int:
     return int(value)
 
 
-def _switch(value: bool) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("true or false")
-    return value
+def _switch(value: object) -> bool:
+    if value is True or value is False:
+        return value
+    raise ValueError("true or false")
 
 
 def _model(value: str) -> str:

@@ -67,7 +67,7 @@ class Check:
 def _add_solver(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--solver-memory", type=_mebibytes, metavar="MIB", help="its memory budget, default 4096")
-    add("--solver-process", action="store_true", default=None, help="run it in a process of its own")
+    add("--solver-process", action="store_true", default=None, help="in a process of its own")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
