@@ -72,6 +72,9 @@ _HOMES = {
 _CALLABLE_MODULES = frozenset({"audit", "explain", "replay", "screen"})
 """Packages that are called by their own name as well (docs/adr/0018-callable-modules.md)."""
 
+_MODULES = frozenset({"capture", "live"})
+"""Packages whose functions are called through them: ``planguard.capture.start()``."""
+
 __all__ = [
     "Approximation",
     "CheckOptions",
@@ -101,7 +104,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use: ``import planguard`` itself loads almost nothing."""
-    if name in _CALLABLE_MODULES:
+    if name in _CALLABLE_MODULES | _MODULES:
         return import_module(f"planguard.{name}")
     home = _HOMES.get(name)
     if home is None:
