@@ -22,9 +22,9 @@ from typing import Any
 from planguard.errors import PlanError, UsageError
 
 MAGIC = b"PGRUN\0\0\0"
-VERSION = 2
-VERSIONS = (1, 2)
-"""Version 2 added threads, operators and backward passes."""
+VERSION = 3
+VERSIONS = (1, 2, 3)
+"""Version 2 added threads, operators and backward passes; 3 groups made by their members."""
 SUFFIX = ".pgrun"
 HEADER_BYTES = 4096
 FIRST_BYTES = 1 << 20
@@ -70,6 +70,7 @@ class Kind(IntEnum):
     PLACE = 11
     PASS = 12
     THREAD = 13
+    MET = 14
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class RunLog:
         entries: Committed records in order, without the strings.
         strings: Strings by number.
         dropped: Records that did not fit.
-        torn: Records that were begun and not committed.
+        torn: Records that were begun and not committed; 1 also where the file was cut.
     """
 
     file: str
@@ -330,7 +331,7 @@ def parse_run_log(data: bytes, file: str) -> RunLog:
     if len(data) < HEADER_BYTES or data[:8] != MAGIC:
         hint = "planguard dryrun writes rankR-PID.pgrun"
         raise PlanError("not a log of a recorded run", file=file, path="0", hint=hint)
-    _, version, header, _, dropped, pid, _, _, rank, world, flags = HEADER.unpack_from(data)
+    _, version, header, size, dropped, pid, _, _, rank, world, flags = HEADER.unpack_from(data)
     if version not in VERSIONS or header != HEADER_BYTES:
         hint = "read it with the version of planguard that wrote it"
         raise PlanError("unknown version", file=file, path="8", value=version, hint=hint)
@@ -341,7 +342,8 @@ def parse_run_log(data: bytes, file: str) -> RunLog:
         entries, end = _entries(data, strings)
     except (struct.error, ValueError, IndexError, KeyError, TypeError) as error:
         raise PlanError(f"the log is damaged: {error}", file=file, path="records") from None
-    torn = int(any(data[end : end + CALL.size]))
+    # A file shorter than its header says was cut, maybe between two records.
+    torn = int(len(data) < size or any(data[end : end + CALL.size]))
     return RunLog(
         file, pid, rank, world, bool(flags & STUB), bool(flags & FAILED),
         bool(flags & ENDED), entries, strings, dropped, torn,

@@ -82,7 +82,18 @@ def _lower(verdict: Verdict, ledger: tuple[Approximation, ...]) -> Verdict:
         proved=(),
         reasons=(*verdict.reasons, *reasons),
         findings=tuple(
-            replace(f, severity="warning", certainty="some-execution") if f.code[2] in "0124" else f
+            replace(f, severity="warning", certainty="some-execution")
+            if f.code[2] in "0124" or _is_doubted(f, ledger)
+            else f
             for f in verdict.findings
         ),
     )
+
+
+def _is_doubted(finding: Finding, ledger: tuple[Approximation, ...]) -> bool:
+    """Tell whether a hazard (PG3xx) may be one of executions that do not exist.
+
+    A wait that is missing in a recording that was cut may not be missing in the program.
+    """
+    doubts = [a for a in ledger if a.direction == "over"]
+    return finding.code[2] == "3" and any(_touches(a, finding) for a in doubts)

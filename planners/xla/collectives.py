@@ -86,6 +86,21 @@ def foreign_call(instruction: Instruction, local: Sequence[str]) -> str:
     return "" if target in local or _LOCAL_CALLS.match(target) else target or "unnamed"
 
 
+_STRUCTURE = frozenset({
+    "custom-call", "async-start", "async-update", "async-done", "call", "fusion", "while",
+    "conditional",
+})  # fmt: skip
+
+
+def may_communicate(instruction: Instruction) -> bool:
+    """Tell whether an operation that is not known looks like one that involves other devices."""
+    if instruction.opcode in _STRUCTURE or communicates(instruction):
+        return False
+    named = instruction.opcode.startswith(("all-", "collective-", "ragged-all-"))
+    devices = {"replica_groups", "source_target_pairs", "channel_id", "use_global_device_ids"}
+    return named or not devices.isdisjoint(instruction.attrs)
+
+
 def unknown_attributes(instruction: Instruction) -> list[str]:
     """Return attributes of a communicating instruction that this reader has no rule for."""
     return sorted(name for name in instruction.attrs if name not in _KNOWN)

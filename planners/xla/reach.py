@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .collectives import communicates, foreign_call, is_host_transfer
+from .collectives import communicates, foreign_call, is_host_transfer, may_communicate
 
 if TYPE_CHECKING:
     from .model import Instruction, Module
@@ -41,6 +41,8 @@ class Reach:
     def _walks(self, instruction: Instruction) -> bool:
         inner = [name for name in instruction.calls if self.computation(name)]
         if communicates(instruction) or is_host_transfer(instruction):
+            return True
+        if may_communicate(instruction):
             return True
         if instruction.opcode == "async-start" and inner:
             self.has_async = True

@@ -119,6 +119,9 @@ class Walker:
             self._call(scope, instruction)
         elif opcode == "custom-call":
             self._foreign(instruction)
+        elif c.may_communicate(instruction):
+            message = f"{instruction.name} is a {opcode}, which is not known"
+            self.trace.doubt("unsupported-op", message)
         else:
             message = f"{instruction.name} is a {opcode} that calls communicating code"
             self.trace.doubt("unsupported-op", message)
