@@ -166,10 +166,10 @@ def _read_rank(log: RunLog) -> ReadRank:
         batch = _change_batch(replay, batch, 0)
         if entry.kind is Kind.NOTE:
             replay.note(*log.strings[entry.argument])
-        elif entry.kind is Kind.CREATED:
+        elif entry.kind in (Kind.CREATED, Kind.MET):
             key = log.strings[entry.argument]
             replay.groups.setdefault(key, _members(key))
-            replay.created(key)
+            (replay.met if entry.kind is Kind.MET else replay.created)(key)
         elif entry.kind is Kind.BACKWARD:
             replay.end_backward()
         elif entry.argument in issued:

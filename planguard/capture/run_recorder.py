@@ -74,6 +74,10 @@ class RunRecorder:
         """Record that this rank called ``new_group`` for a group, as a member or not."""
         self.log.small(Kind.CREATED, self.log.string(json.dumps(key)), self.stack())
 
+    def met(self, key: str) -> None:
+        """Record that the members of a group, and nobody else, made it: it is named by them."""
+        self.log.small(Kind.MET, self.log.string(json.dumps(key)), self.stack())
+
     def issue(self, op: str, group: str, fields: dict[str, Any]) -> Handle:
         """Record a communication before it is handed on."""
         self._works += 1

@@ -275,17 +275,27 @@ def _initializing(original: Any, run: Run) -> Any:
 
 
 def _counted(original: Any, run: Run) -> Any:
-    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, **rest: Any) -> Any:
+    def new_group(
+        ranks: Any = None,
+        timeout: Any = None,
+        backend: Any = None,
+        pg_options: Any = None,
+        use_local_synchronization: bool = False,  # noqa: FBT001, FBT002 - torch's own signature
+        **rest: Any,
+    ) -> Any:
         import torch.distributed as dist
 
         if run.recorder is not None:
             world = range(dist.get_world_size())
             members = sorted(world if ranks is None else map(int, ranks))
             run.next_key = run.recorder.group(members)
-            run.recorder.created(run.next_key)
+            if not use_local_synchronization:
+                run.recorder.created(run.next_key)
+            elif run.recorder.rank in members:
+                run.recorder.met(run.next_key)
         run.wanted = None if backend is None else str(backend).lower()
         try:
-            return original(ranks, timeout, None, **rest)
+            return original(ranks, timeout, None, pg_options, use_local_synchronization, **rest)
         finally:
             run.wanted = run.next_key = None
 

@@ -216,6 +216,17 @@ def opposite(rank, world):
         work.wait()
 
 
+def members_alone(rank, world):
+    """Every pair makes its group alone, under a name made of its members."""
+    pair = [rank - rank % 2, rank - rank % 2 + 1]
+    own = dist.new_group(pair, use_local_synchronization=True)
+    everybody = dist.new_group()
+    for group in (own, everybody):
+        dist.all_reduce(torch.ones(4), group=group)
+    other = [one for one in range(world) if one not in pair]
+    assert dist.new_group(other, use_local_synchronization=True) is None  # no member
+
+
 def towers(bias):
     """Two towers that share nothing but their input, and a layer on top."""
 

@@ -91,6 +91,24 @@ def test_a_lucky_run_is_found_out(runs):
     assert verdict.unsafe, verdict.outcome
 
 
+def test_groups_that_only_their_members_make_are_told_from_numbered_ones(tmp_path):
+    """Pairs made with `use_local_synchronization` are named by their members: they share no number
+    with each other, the next group has the same one on all ranks, and who is no member makes none.
+    """
+    record_jobs(tmp_path, ["members_alone"], world=4)
+    plan = planguard.load(tmp_path / "members_alone")
+    for rank, one in enumerate(read_run(tmp_path / "members_alone")):
+        made = [
+            (action["op"], action["group"])
+            for action in one.actions
+            if "new" in action["op"] or action["op"] == "init"
+        ]
+        assert made == [("init", ["0,1", "2,3"][rank // 2]), ("new_group", "0,1,2,3#1")]
+    for model in ("gloo", "nccl", "nccl-eager"):
+        verdict = planguard.check(plan, model=model)
+        assert verdict.safe, verdict.findings
+
+
 @pytest.mark.parametrize("name", ["killed", "skips"])
 def test_a_run_that_ended_badly_is_never_safe(runs, name):
     """What a dead rank wrote is read to its last record, and the rest is not guessed."""
