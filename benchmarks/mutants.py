@@ -200,10 +200,14 @@ def group_order(rng, plan, program):
 
 
 def missing_wait(rng, _plan, program):
+    """Take a wait out; the calls that start its handles are where somebody has to add it again."""
     place = pick(rng, program, lambda action: action["op"] == "wait")
-    if place is not None:
-        del program[place]
-    return place
+    if place is None:
+        return None
+    works = program.pop(place)["work"]
+    works = {works} if isinstance(works, str) else set(works)
+    started = {one.get("work"): at for at, one in enumerate(program[:place]) if one["op"] != "wait"}
+    return place, *sorted(at for work, at in started.items() if work in works)
 
 
 def buffer_size(rng, _plan, program):
@@ -228,10 +232,11 @@ def buffer_size(rng, _plan, program):
     return one, other
 
 
+WAIT = "missing wait"
 EDITS = {
     "drop": drop, "swap": swap, "duplicate": duplicate, "peer": wrong_peer, "root": wrong_root,
     "dtype": wrong_dtype, "numel": wrong_numel, "group order": group_order,
-    "missing wait": missing_wait, "buffer size": buffer_size,
+    WAIT: missing_wait, "buffer size": buffer_size,
 }  # fmt: skip
 
 
@@ -292,18 +297,48 @@ def answer(plan: dict, model: str, flat: dict, rank: int, places: list[int], edi
         loaded = planguard.load(plan)
     except planguard.PlanError as error:
         named = f"$.ranks.{rank}." in f"{error.path}."
-        return {"outcome": f"refused {error.code}", "exact": named, "right": named, "errors": 1,
-                "code": error.code}  # fmt: skip
+        return {"outcome": f"refused {error.code}", "exact": named, "right": named, "strict": named,
+                "errors": 1, "code": error.code}  # fmt: skip
     verdict = planguard.check(loaded, model=model)
     errors = [finding for finding in verdict.errors if finding.code[2] != "3" or verdict.safe]
+    if verdict.safe and errors:  # a handle that the sample itself leaves open is no answer
+        old = {whose(sample, one) for sample in [planguard.load(flat)]
+               for one in planguard.check(sample, model=model).errors}  # fmt: skip
+        errors = [finding for finding in errors if whose(loaded, finding) not in old]
     found = {"outcome": verdict.outcome.value, "errors": len(errors), "exact": False,
-             "right": False, "code": errors[0].code if errors else ""}  # fmt: skip
+             "right": False, "strict": False, "code": errors[0].code if errors else ""}  # fmt: skip
     if not errors:
         return found
-    first = errors[0]
-    here = named_by(loaded, first)
-    at_fault = {(rank, place) for place in places}
-    found["exact"] = bool(here & at_fault)
+    here = named_by(loaded, errors[0])
+    # A wait that is gone is scored at the calls whose handles stay open; strictly, at its place.
+    strict = names(errors[0], here, plan, flat, rank, places[:1] if edit == WAIT else places)
+    scored = names(errors[0], here, plan, flat, rank, places[1:]) if edit == WAIT else strict
+    found["exact"], found["right"] = scored
+    found["strict"] = strict[1]
+    if edit == "drop":  # the line itself is gone: its partner is the right one
+        found["exact"] |= found["right"]
+    return found
+
+
+def whose(plan, finding) -> str:
+    """Give a finding and its call by what they are, wherever they stand."""
+    place = finding.primary
+    view = plan.action_at(place.rank, place.action) if place is not None else None
+    return json.dumps([finding.code, view and [place.rank, view.op, view.fields]], default=str)
+
+
+def names(first, here, plan: dict, flat: dict, rank: int, places: list[int]) -> tuple[bool, bool]:
+    """Tell whether a finding names the very places, and whether them or a partner of theirs.
+
+    Args:
+        first: the finding.
+        here: the actions that it names, as (rank, action).
+        plan: the mutant.
+        flat: what it was made from.
+        rank: the rank that was edited.
+        places: the actions at fault.
+    """
+    exact = bool(here & {(rank, place) for place in places})
     # What is gone cannot be named: its partners are, or what stands at its place now. An extra or
     # a missing call without identity shows at the end of its group or pair: any call on it.
     before = flat["ranks"][str(rank)]["actions"]
@@ -317,10 +352,7 @@ def answer(plan: dict, model: str, flat: dict, rank: int, places: list[int], edi
         if a < len(plan["ranks"][str(r)]["actions"])
     }
     involved = rank in first.ranks or any(r == rank for r, _ in here) or rank in missing(first)
-    found["right"] = found["exact"] or (involved and (None in keys or bool(keys & touched)))
-    if edit in {"drop", "missing wait"}:  # the line itself is gone: its partner is the right one
-        found["exact"] |= found["right"]
-    return found
+    return exact, exact or (involved and (None in keys or bool(keys & touched)))
 
 
 def judge(job: tuple[str, str, str, dict, str]) -> dict:
@@ -331,6 +363,7 @@ def judge(job: tuple[str, str, str, dict, str]) -> dict:
     if made is None:
         return {**line, "truth": "none"}
     plan, rank, places = made
+    line["open"] = edit == WAIT and is_open(plan["ranks"][str(rank)]["actions"], places[1:])
     started = time.perf_counter()
     said = answer(plan, model, flat, rank, places, edit)
     line |= {**said, "rank": rank, "places": places, "ms": (time.perf_counter() - started) * 1e3}
@@ -342,6 +375,18 @@ def judge(job: tuple[str, str, str, dict, str]) -> dict:
         # A plan that is refused at the door is none that the enumerator reads.
         line["truth"] = "invalid" if said["outcome"].startswith("refused") else f"error: {error!r}"
     return line
+
+
+def is_open(program: list[dict], starts: list[int]) -> bool:
+    """Tell whether one of these handles is never waited for, or loses its name before that."""
+
+    def uses(at: int):
+        for one in program[at + 1 :]:
+            works = one.get("work") or ()
+            if program[at]["work"] in ([works] if isinstance(works, str) else works):
+                yield one["op"]
+
+    return any(next(uses(at), None) != "wait" for at in starts)
 
 
 def jobs(path: Path, each: int, only: str = "", largest: int = LARGEST):
@@ -360,7 +405,7 @@ def jobs(path: Path, each: int, only: str = "", largest: int = LARGEST):
 
 def is_detected(line: dict) -> bool:
     return line["outcome"].startswith("refused") or line["outcome"] not in {"SAFE", "UNKNOWN"} or (
-        line["edit"] == "missing wait" and line["errors"] > 0
+        line["edit"] == WAIT and line["errors"] > 0
     )  # fmt: skip
 
 
@@ -376,7 +421,7 @@ def summary(lines: list[dict]) -> dict[str, dict]:
             row["undecided"] += 1
             continue
         alarm = is_detected(line)
-        if line["truth"] == "SAFE" and not (line["edit"] == "missing wait" and line["errors"]):
+        if line["truth"] == "SAFE" and not line["open"]:
             row["equivalent"] += 1
             row["false alarms"] += alarm
             continue
@@ -384,6 +429,7 @@ def summary(lines: list[dict]) -> dict[str, dict]:
         row["found"] += alarm
         row["same outcome"] += line["outcome"] == line["truth"] or line["truth"] == "invalid"
         row["right"] += alarm and line["right"]
+        row["strict"] += alarm and line["strict"]
         row["exact"] += alarm and line["exact"]
         row["findings"] += line["errors"] if alarm else 0
     return table
@@ -396,7 +442,7 @@ def report(lines: list[dict]) -> str:
     for row in table.values():
         total.update(row)
     columns = ("mutants", "undecided", "equivalent", "false alarms", "bugs", "found",
-               "same outcome", "right", "exact", "findings")  # fmt: skip
+               "same outcome", "right", "strict", "exact", "findings")  # fmt: skip
     out = ["| edit | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for name, row in [*table.items(), ("all", total)]:
         out.append(f"| {name} | " + " | ".join(f"{row[c]:,}" for c in columns) + " |")
@@ -405,7 +451,8 @@ def report(lines: list[dict]) -> str:
         precision = found / (found + total["false alarms"])
         rates = (
             f"detection {found / bugs:.2%}, precision {precision:.2%}, "
-            f"right rank and action {total['right'] / found:.2%}"
+            f"right rank and action {total['right'] / found:.2%} "
+            f"(strictly, at the place of the edit, {total['strict'] / found:.2%})"
         )
         extra = (total["findings"] - found) / found
         helps = (
