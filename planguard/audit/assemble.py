@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.part import PRIORITY, UNSAID, Part, PartGroup
+from planguard.audit.part import LOST_END, PRIORITY, UNSAID, Part, PartGroup
 from planguard.errors import PlanError, UsageError
 from planguard.recording import Gap, Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
@@ -313,6 +313,9 @@ def _gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
             tuple(sorted(cut)),
             sum(cut.values()),
         )
+    for rank, part in chosen.items():
+        if part.lost:
+            yield Gap(LOST_END, part.lost, "PG912", (rank,))
     unsaid = tuple(rank for rank in chosen if f"{UNSAID}{rank}" in recording.groups)
     if unsaid:
         message = f"the calls of {name_ranks(unsaid)} do not say their groups"

@@ -10,6 +10,7 @@ from planguard.audit.admissible import other_executions
 from planguard.audit.assemble import Assembled, assemble
 from planguard.audit.beside import beside_findings
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
+from planguard.audit.part import LOST_END
 from planguard.audit.stand import stand_in
 from planguard.audit.triage import Triage, triage
 from planguard.catalog import report_order
@@ -104,6 +105,8 @@ def _verdict(
     proved: tuple[str, ...],
     options: AuditOptions,
 ) -> Verdict:
+    if any(gap.kind == LOST_END for gap in recording.gaps):
+        findings = [_unsure(f) for f in findings]
     outcome = _outcome(found, findings, reasons, recording)
     if outcome is Outcome.UNKNOWN:
         findings.append(_undecided(recording, reasons))
@@ -133,6 +136,13 @@ def _verdict(
 
 
 STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
+
+
+def _unsure(finding: Finding) -> Finding:
+    """Return a finding that may be due to last records that are missing, as a warning."""
+    if finding.severity != "error" or not finding.code.startswith((*STUCK, "PG3")):
+        return finding
+    return replace(finding, severity="warning", certainty="heuristic")
 
 
 def _outcome(

@@ -80,6 +80,8 @@ def read_run_log(data: bytes, file: str) -> Part:
     adapter: Any = registry.find("dryrun")  # audit and capture stand beside each other
     recording = adapter.recording(data, file)
     (record,) = recording.ranks.values()
+    # A log is no ring: what did not fit, and what was cut, are its last records.
+    lost = next((gap.message for gap in recording.gaps if gap.code == "PG912" and gap.count), "")
     part = Part(
         "run",
         file,
@@ -87,8 +89,8 @@ def read_run_log(data: bytes, file: str) -> Part:
         world_size=recording.world_size,
         track=record.track,
         groups={name: PartGroup(g.ranks, size=g.size) for name, g in recording.groups.items()},
-        dropped=record.dropped,
-        has_ended=record.has_ended or None,
+        lost=lost,
+        has_ended=None if lost else record.has_ended or None,
         backend=recording.backend,
     )
     part.notes += recording.notes

@@ -16,6 +16,8 @@ PRIORITY = (
 """Which of several recordings of one rank tells most; the others lend what it lacks."""
 
 
+LOST_END = "lost-end"
+"""Kind of the gap of a rank whose last records are missing."""
 UNSAID = "?"
 """Group of calls that do not say theirs; ``assemble`` gives every rank its own."""
 
@@ -49,6 +51,7 @@ class Part:
         track: Observed actions.
         groups: Groups by the file's own names; the default group is ``world``.
         dropped: Older actions that the recorder no longer held.
+        lost: Why the end of the recording is missing; empty if nothing is known to be.
         has_ended: See ``RankRecord``.
         backend: Backend of the calls, if one.
         version: Version of the recorder.
@@ -67,6 +70,7 @@ class Part:
     track: Track = field(default_factory=Track)
     groups: dict[str, PartGroup] = field(default_factory=dict)
     dropped: int = 0
+    lost: str = ""
     has_ended: bool | None = None
     backend: str | None = None
     version: str | None = None

@@ -25,7 +25,7 @@ class Gap:
 
     Attributes:
         kind: ``missing-rank``, ``truncated-ring``, ``unresolved-group``, ``unrecorded-calls``,
-            ``unknown-size``.
+            ``unknown-size``, ``lost-end``.
         message: One sentence.
         code: Finding code: PG911, PG912, PG914 or PG904.
         ranks: Ranks it concerns.
