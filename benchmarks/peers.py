@@ -24,6 +24,7 @@ from pathlib import Path
 
 import peers_rules as rules
 import peers_torch
+from peers_detail import Detail
 
 import planguard
 from planguard.execution import stuck_actions
@@ -39,6 +40,7 @@ PEERS = {
     "simulator": "simulator", "dl2": "dl2's algorithm", "pairwise": "XLA pairwise",
     "order": "equal orders",
 }  # fmt: skip
+RESULTS = Path(__file__).parent / "results" / "peers-detail.jsonl"
 PROCESSES = 4
 """Ranks of the largest plan that is played under DETAIL."""
 
@@ -123,7 +125,7 @@ def ours(case: Case) -> bool:
     return verdict.unsafe or bool(errors)
 
 
-def judge(case: Case, *, processes: bool, timeout: float) -> None:
+def judge(case: Case, detail: Detail | None = None) -> None:
     """Ask everybody about one case."""
     ask(case, "PlanGuard", lambda: ours(case))
     plan = planguard.load(case.path)
@@ -141,17 +143,24 @@ def judge(case: Case, *, processes: bool, timeout: float) -> None:
         case.says["recorder"], case.why["recorder"] = None, str(reason)
     else:
         ask(case, "recorder", lambda: peers_torch.flight_recorder(found))
+    if detail is not None:
+        play(case, plan.world_size, detail)
+
+
+def play(case: Case, world: int, detail: Detail) -> None:
+    """Ask DETAIL, on real processes, where it is known what gloo does."""
     known = json.loads(case.path.read_text()) if case.path.suffix == ".json" else {}
     gloo = known.get("x-expect", {}).get("gloo", {}).get("outcomes")
-    if processes and gloo and "litmus" not in case.name and plan.world_size <= PROCESSES:
-        case.why["detail truth"] = "safe" if gloo == ["SAFE"] else "unsafe"
-
-        def played() -> bool:
-            seen = peers_torch.detail(case.path, timeout)
-            case.why["detail"] = seen
-            return seen == "error"
-
-        ask(case, "detail", played)
+    if not gloo or world > PROCESSES:
+        return
+    case.why["detail truth"] = "unsafe" if "SAFE" not in gloo else "safe"
+    try:
+        line = detail.ask(case.name, case.path)
+    except rules.NotApplicable as reason:
+        case.says["detail"], case.why["detail"] = None, str(reason)
+        return
+    case.says["detail"], case.why["detail"] = line["seen"] == "error", line["seen"]
+    case.seconds["detail"] = line["seconds"]
 
 
 def mark(case: Case, tool: str) -> str:
@@ -208,13 +217,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--processes", action="store_true", help="play plans under DETAIL, too")
     parser.add_argument("--timeout", type=float, default=4.0, help="seconds without progress")
+    parser.add_argument("--minutes", type=float, default=8.0, help="for all plays together")
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--write", action="store_true", help="renew the table of docs/peers.md")
     args = parser.parse_args()
     found = [case for case in cases() if args.only in case.name]
-    judge(found[0], processes=False, timeout=args.timeout)  # imports are no part of any time
+    judge(found[0])  # imports are no part of any time
+    detail = Detail(RESULTS, args.minutes, args.timeout) if args.processes else None
     for case in found:
-        judge(case, processes=args.processes, timeout=args.timeout)
+        judge(case, detail)
     wrong = [case.name for case in found if mark(case, "PlanGuard") != RIGHT]
     text = "\n".join([*tally(found), "", *table(found)])
     print(text)

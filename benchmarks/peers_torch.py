@@ -1,4 +1,4 @@
-"""What torch's own tools say of a plan: the Flight Recorder analyzer, DETAIL, the simulator."""
+"""What torch's own tools say of a plan: the Flight Recorder analyzer and the simulator."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ import contextlib
 import io
 import json
 import logging
-import os
 import sys
 from argparse import Namespace
-from typing import TYPE_CHECKING
 
 from peers_rules import COLLECTIVES, PAIR, NotApplicable, members, programs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = {
     "all_gather_into_tensor": "_all_gather_base", "reduce_scatter_tensor": "_reduce_scatter_base",
@@ -113,25 +108,6 @@ def _tuples(item: dict) -> dict:
     if "process_group" in item:
         item["process_group"] = tuple(item["process_group"])
     return item
-
-
-def detail(path: Path, timeout: float) -> str:
-    """Play a plan on gloo processes under DETAIL: ``error`` (diagnosed), ``hang`` or ``ends``."""
-    import planguard
-
-    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
-    try:
-        seen = planguard.replay(planguard.load(path), timeout=timeout)
-    except planguard.PlanGuardError as error:
-        raise NotApplicable(str(error)[:80]) from error
-    finally:
-        del os.environ["TORCH_DISTRIBUTED_DEBUG"]
-    if not seen.ranks:
-        raise NotApplicable(seen.reason[:80])
-    states = {rank.state for rank in seen.ranks}
-    if "error" in states or "signal" in states:
-        return "error"
-    return "hang" if states & {"stuck", "late"} else "ends"
 
 
 def simulator(rows: dict[int, list[str]]) -> bool:
