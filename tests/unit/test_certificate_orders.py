@@ -214,3 +214,30 @@ def test_a_circle_that_no_order_follows_is_refuted():
     assert verdict.certificate is not None
     assert verdict.certificate["refuted"][-1] == []
     assert check(flat_text(plan), encode(verdict.certificate))
+
+
+def test_a_certificate_is_about_one_plan():
+    """The text of another plan, however alike, is not proved by it."""
+    plan = document(*[[block(reduce("a", "x", id="x"), reduce("b", "y", after=["x"]))]] * 2)
+    proof, flat = encode(proof_of(plan)), flat_text(plan)
+    other = flat.replace(b'"label":"y"', b'"label":"z"')
+    assert other != flat
+    assert check(flat, proof)
+    with pytest.raises(RejectedError, match="another plan"):
+        check(other, proof)
+
+
+def test_members_of_a_batch_are_told_apart():
+    """A batch beside open order: each of its messages completes on its own."""
+    programs = []
+    for rank in range(2):
+        ops = [{"op": op, "peer": 1 - rank, "bytes": 4} for op in ("isend", "irecv")]
+        calls = [reduce(name, name, **{"async": True, "work": name}) for name in "ab"]
+        batch = [{"op": "batch", "ops": ops, "work": "m"}, {"op": "wait", "work": "m"}]
+        programs.append([*batch, block(*calls), {"op": "wait", "work": ["a", "b"]}])
+    plan = document(*programs)
+    for model in ("gloo", "mpi-sync"):
+        proof = proof_of(plan, model)
+        assert proof["kind"] == "orders"
+        assert [0, 0, 1] in proof["order"]
+        assert check(flat_text(plan), encode(proof))
