@@ -154,15 +154,22 @@ def _kept(*_: Any, **__: Any) -> None:
 
 
 def _counted(original: Any, current: Session) -> Any:
-    def new_group(ranks: Any = None, *args: Any, **options: Any) -> Any:
+    def new_group(
+        ranks: Any = None,
+        timeout: Any = None,
+        backend: Any = None,  # noqa: ARG001 - same; the recorder stands in for every backend
+        pg_options: Any = None,
+        use_local_synchronization: bool = False,  # noqa: FBT001, FBT002 - torch's own signature
+        **rest: Any,
+    ) -> Any:
         members = sorted(range(current.world_size) if ranks is None else map(int, ranks))
         key = current.recorder.group(members)
-        if not options.get("use_local_synchronization"):
+        if not use_local_synchronization:
             current.recorder.created(key)
         elif current.recorder.rank in members:
             current.recorder.met(key)
         current.next_key = key
-        return original(ranks, *args, **{**options, "backend": None})
+        return original(ranks, timeout, None, pg_options, use_local_synchronization, **rest)
 
     return new_group
 

@@ -165,15 +165,16 @@ def test_groups_that_only_their_members_make_share_a_name():
     Named by their members, they are two.
     """
 
-    def body(**how):
+    def body(*given, **how):
         rank = dist.get_rank()
-        own = dist.new_group([0, 1] if rank < 2 else [2, 3], **how)
+        own = dist.new_group([0, 1] if rank < 2 else [2, 3], *given, **how)
         dist.all_reduce(torch.ones(2), group=own)
 
     crossed = run(body, 4)
     assert crossed.verdict.outcome is Outcome.MISMATCH
     assert [finding.code for finding in crossed.verdict.errors] == ["PG406"]
     assert run(lambda: body(use_local_synchronization=True), 4).verdict.safe
+    assert run(lambda: body(None, "gloo", None, True), 4).verdict.safe
 
 
 def test_two_groups_in_opposite_orders_deadlock():
