@@ -210,6 +210,8 @@ class _Writer:
             raise OracleUnsupported(f"operation {kind}")
         work = item.get("work", [])
         names = [work] if isinstance(work, str) else work
+        if any(name not in self.handles for name in names):
+            raise OracleUnsupported("a wait for what starts elsewhere in a block")
         return Action(
             index,
             kind,
