@@ -43,6 +43,12 @@ CERTIFICATE = (
     "tests/property/test_certificates.py",
     "tests/property/test_certificates_orders.py",
 )
+ENCODER = (
+    "tests/unit/test_reordering_smt.py",
+    "tests/unit/test_reordering_routes.py",
+    "tests/unit/test_branches_solver.py",
+    "tests/adversarial/test_faults.py",
+)
 TARGETS = {
     "certificate": (
         ("planguard.certificate.checker", CERTIFICATE),
@@ -56,16 +62,7 @@ TARGETS = {
             ),
         ),
     ),
-    "encoder": (
-        (
-            "planguard.reordering.encoding",
-            ("tests/unit/test_reordering_smt.py", "tests/property/test_orders.py"),
-        ),
-        (
-            "planguard.reordering.smt",
-            ("tests/unit/test_reordering_smt.py", "tests/property/test_orders.py"),
-        ),
-    ),
+    "encoder": tuple((f"planguard.reordering.{module}", ENCODER) for module in ("encoding", "smt")),
     "matcher": tuple(
         (
             f"planguard.{module}",
