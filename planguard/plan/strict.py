@@ -243,7 +243,8 @@ def _value_at(plan: Any, steps: list[Step]) -> Any:
 
 def _unknown_field(record: Any, name: str, path: str, file: str | None) -> PlanError:
     hint = ""
-    cls = OP_CLASSES.get(record.get("op", "")) if isinstance(record, dict) else None
+    kind = record.get("op") if isinstance(record, dict) else None
+    cls = OP_CLASSES.get(kind) if isinstance(kind, str) else None
     if cls is None:
         hint = nearest(name, _record_fields(path))
     else:

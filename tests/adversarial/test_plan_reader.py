@@ -54,6 +54,7 @@ HOSTILE: dict[str, bytes] = {
     "a number": b"1",
     "text": b"plan: yes",
     "one byte short": HEAD.rstrip()[:-1],
+    "an operation that is a map": b'{"world_size": 2, "ranks": {}, "op": {"a": 1}}',
     "trailing object": HEAD + b"{}",
     "trailing bracket": HEAD.rstrip() + b"]",
     "trailing comma": _with(b'"peer": 1, "count": 1,'),
