@@ -174,6 +174,8 @@ def _node(data: bytes) -> dict[str, Any]:
             node["id"] = value
         elif number == 3 and wire == 0:
             node["type"] = value
+        elif number in (4, 5) and wire not in (0, 2):
+            raise ValueError(f"dependencies of wire type {wire}")
         elif number in (4, 5):
             node["deps"] += [value] if wire == 0 else _packed(value)
         elif number == 10 and wire == 2:
@@ -199,7 +201,7 @@ def _attribute(data: bytes) -> tuple[str, Any]:
             value = raw - (1 << 64) if number in (7, 9) and raw >= 1 << 63 else raw
         elif number in (15, 17) and wire == 0:
             value = (raw >> 1) ^ -(raw & 1)
-        elif number in (19, 21, 23, 25):
+        elif number in (19, 21, 23, 25) and wire == 2:
             value = raw
         elif number == 27 and wire == 0:
             value = bool(raw)

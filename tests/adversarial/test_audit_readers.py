@@ -185,6 +185,7 @@ BOMBS = {
     "operation-leap": lambda: pickle.dumps(dump(profiling_name="gloo:all_reduce", op_id=1 << 60)),
     "chakra-huge-message": lambda: b"\xff\xff\xff\xff\x0f" + b"\0" * 10,
     "chakra-endless-varint": lambda: b"\x02\x08\x01" + b"\xff" * 100,
+    "chakra-fixed-dependency": lambda: b"\x02\x08\x01\x09\x21" + b"\1" * 8,
     "chakra-zeros": lambda: b"\0" * 100_000,
     "nccl-log-without-calls": lambda: b"h:1:1 [0] NCCL INFO " * 50_000,
     "stack-of-a-million": lambda: (
