@@ -22,7 +22,7 @@
 namespace {
 
 constexpr int kMost = 128;
-constexpr int kOwn = 2;  // the handler, and the frame that the kernel puts below it
+constexpr int kSelf = 2;  // the handler, and the frame that the kernel puts below it
 
 struct Walk {
   void* frames[kMost];
@@ -80,7 +80,7 @@ PLANGUARD_API int planguard_stack(long thread, void** frames, int most, int mill
     return -1;
   }
   int written = 0;
-  for (int at = kOwn; at < count && written < most; ++at) frames[written++] = walk->frames[at];
+  for (int at = kSelf; at < count && written < most; ++at) frames[written++] = walk->frames[at];
   delete walk;
   return written;
 }

@@ -383,7 +383,7 @@ class Formula:
         One pair at a time would be quadratic: a class is compared with "one of those before",
         but where some of those before agree with it.
         """
-        present = {said: self._any(sorted(set(lits))) for said, lits in classes.items()}
+        present = {said: self._any(sorted(set(literals))) for said, literals in classes.items()}
         before, found = -self.true, []
         for at, (said, literal) in enumerate(present.items()):
             earlier = list(present.items())[:at]
