@@ -32,9 +32,9 @@ def test_sixteen_processes_do_what_the_plan_says(tmp_path: Path) -> None:
     dump(resnet18_worker.ResNet18(), file, world_size=RANKS, steps=2)
     worker = Path(__file__).with_name("resnet18_worker.py")
     command = ["dryrun", "-o", str(tmp_path / "run"), "--plan", str(file), "--"]
-    command += ["torchrun", "--nproc-per-node", str(RANKS), str(worker)]
+    command += [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
     done = subprocess.run(
-        [sys.executable, "-m", "planguard", *command],
+        [sys.executable, "-m", "planguard", *command, str(worker)],
         capture_output=True,
         text=True,
         timeout=800,
