@@ -1,5 +1,4 @@
-// Symbolic code -> columns: loops are unrolled once per program, then copied for every rank with
-// the rank's own channels and memberships filled in.
+// Symbolic code -> columns: loops unrolled once per program, then copied with each rank's channels.
 #include <algorithm>
 #include <cstring>
 
@@ -29,8 +28,7 @@ struct Block {
 // One program with its loops unrolled; `arg` still holds references instead of channels.
 struct Unrolled {
   std::vector<uint8_t> op, stream;
-  std::vector<uint32_t> arg, sig, label;
-  std::vector<uint32_t> use;  // per entry: its local reference plus one, 0 without one
+  std::vector<uint32_t> arg, sig, label, use;  // use: its local reference plus one, 0 without one
   std::vector<LocalRef> refs;
   std::vector<std::pair<uint32_t, uint32_t>> roots;  // (local reference, root rank)
   std::vector<uint32_t> root_instruction;
