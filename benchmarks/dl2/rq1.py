@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import random
-import zlib
 from typing import TYPE_CHECKING
 
-from dl2.campaign import Case
+from dl2.draw import drawn
 from dl2.job import Config
-from dl2.mutate import mutant
-from dl2.record import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from dl2.campaign import Case
 
 SUBJECTS = ("mlp", "gpt2", "mbart", "swin", "openfold")
 LARGE = ("gpt2", "mbart", "openfold")
@@ -55,12 +53,4 @@ def cases(
 ) -> Iterator[Case]:
     """Yield the jobs of one model; the plans that they change are recorded once."""
     for size in sizes:
-        written = [(config.name, recorded(config, plans)) for config in configs(subject, size)]
-        for instance in range(per_size):
-            seed = zlib.crc32(f"{subject}/{size}/{instance}".encode())
-            rng = random.Random(seed)
-            name, original = written[rng.randrange(len(written))]
-            document, mutation = original, None
-            if rng.random() < MUTATED:
-                document, mutation = mutant(original, seed)
-            yield Case(subject, size, instance, name, document, original, mutation)
+        yield from drawn(subject, size, configs(subject, size), plans, per_size, MUTATED)

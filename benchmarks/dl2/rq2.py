@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
-import zlib
 from typing import TYPE_CHECKING
 
 from dl2 import hierarchical
 from dl2.campaign import Case
+from dl2.draw import drawn
 from dl2.job import Config
-from dl2.mutate import mutant
 from dl2.record import recorded
 
 if TYPE_CHECKING:
@@ -31,15 +29,7 @@ def cases(
         return
     for size in sizes:
         configs = hierarchical.configs(subject, size)
-        written = [(config.name, recorded(config, plans)) for config in configs]
-        for instance in range(per_size):
-            seed = zlib.crc32(f"{subject}/{size}/{instance}".encode())
-            rng = random.Random(seed)
-            name, original = written[rng.randrange(len(written))]
-            document, mutation = original, None
-            if rng.random() < MUTATED:
-                document, mutation = mutant(original, seed)
-            yield Case(subject, size, instance, name, document, original, mutation)
+        yield from drawn(subject, size, configs, plans, per_size, MUTATED)
 
 
 def _schedules(plans: Path, per_size: int, sizes: Sequence[int]) -> Iterator[Case]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.made_up import is_marked, mark, tensors_in
+from planguard.capture.modes import infra_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +54,8 @@ def stub_compute(*, least: int = LEAST, recorder: Recorder | None = None) -> Ite
 
 def _mode_class() -> Any:
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
 
-    class StubCompute(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
+    class StubCompute(infra_mode()):  # type: ignore[misc]  # torch is Any here
         def __init__(self, least: int, recorder: Recorder | None) -> None:
             super().__init__()
             self.least = least
@@ -63,10 +63,6 @@ def _mode_class() -> Any:
             self.stubbed = 0
             self.real = 0
             self.shapes: dict[Any, Any] = {}
-
-        @classmethod
-        def is_infra_mode(cls) -> bool:
-            return True  # torch.compile refuses to trace under any other mode
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None

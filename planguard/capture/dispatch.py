@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.modes import infra_mode
 from planguard.capture.recorder import DTYPES
 from planguard.capture.run_log import Kind
 from planguard.recording.observed import SAME_OPERATION
@@ -64,13 +65,8 @@ _SPACES = {"c10d": OPERATORS, "_c10d_functional": FUNCTIONAL}
 
 def witness_mode(recorder: RunRecorder) -> Any:
     """Return the mode that writes every communication operator into the recorder's log."""
-    from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Witness(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
-        @classmethod
-        def is_infra_mode(cls) -> bool:
-            return True  # torch.compile refuses to trace under any other mode
-
+    class Witness(infra_mode()):  # type: ignore[misc]  # torch is Any here
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:

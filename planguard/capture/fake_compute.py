@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.modes import infra_mode
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -75,13 +77,7 @@ def refuse_fake(tensors: Any) -> None:
 
 @cache
 def _guard_class() -> Any:
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Guard(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
-        @classmethod
-        def is_infra_mode(cls) -> bool:
-            return True  # torch.compile refuses to trace under any other mode
-
+    class Guard(infra_mode()):  # type: ignore[misc]  # torch is Any here
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
