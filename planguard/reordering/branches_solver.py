@@ -32,6 +32,7 @@ TRIES = 60
 """Most assignments that the clauses find and that, decided, are not what was asked for."""
 SAMPLES = 3
 """Assignments of each kind that are decided first: a proof of SAFE must not contradict them."""
+_UNSETTLED = "whether calls that disagree meet in some combination of branches"
 NAMES = 40
 """Most names among which a smallest set that has to be uniform is looked for."""
 
@@ -100,7 +101,9 @@ class Branching:
         self._check_handles(formula)
         found, settled = self._mixing(variables, parts)
         parts += found
-        if settled and all(part.outcome is Outcome.SAFE for part in parts):
+        if all(part.outcome is Outcome.SAFE for part in parts):
+            if not settled:
+                raise OpenError(f"{_UNSETTLED}, after {TRIES} that were decided")
             parts += self._stuck(variables)
         return _asked(parts, settled=settled)
 
@@ -225,7 +228,7 @@ def _asked(parts: list[Part], *, settled: bool) -> Asked:
         return Asked(parts, False, "whether some combination of branches completes")
     if settled or any(part.mixes for part in parts):
         return Asked(parts)
-    return Asked(parts, False, "whether calls that disagree meet in some combination")
+    return Asked(parts, False, _UNSETTLED)
 
 
 def evidence(branching: Branching, decided: int) -> Evidence:

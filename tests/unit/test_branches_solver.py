@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 import planguard
+from planguard.reordering import branches_solver
 
 REDUCE = {"op": "all_reduce", "bytes": 8}
 
@@ -74,3 +75,11 @@ def test_a_budget_that_ends_says_what_was_decided():
     verdict = check(layers(60), budget=0.2)
     assert verdict.unknown
     assert "budget exhausted" in verdict.reasons[0]
+
+
+def test_what_the_clauses_do_not_settle_is_not_safe(monkeypatch):
+    """A plan whose samples are all SAFE is UNKNOWN while it is open whether calls disagree."""
+    monkeypatch.setattr(branches_solver, "TRIES", 0)
+    verdict = check(relay(24, uniform=True))
+    assert verdict.unknown
+    assert "whether calls that disagree meet" in " ".join(f.message for f in verdict.findings)
