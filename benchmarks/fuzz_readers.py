@@ -3,11 +3,13 @@
     python benchmarks/fuzz_readers.py                        # every reader, 20 s each
     python benchmarks/fuzz_readers.py --seconds 3600 plan    # one of them, an hour
     python benchmarks/fuzz_readers.py --list
+    python benchmarks/fuzz_readers.py --check-limits         # are the limits enforced?
 
 Needs atheris (``pip install atheris``). Each reader runs in a process of its own, from the samples
-of the repository, half of the inputs changed byte by byte, half in the structure of their JSON. A
-finding is an exception other than PlanError and UsageError, 10 s for one input, or 1 GiB of
-memory; it ends the reader's run, and the input is kept in results/fuzz/READER.
+of the repository, half of the inputs changed byte by byte, half in their structure: values of a
+JSON document or of a pickle, tokens of a text. A finding is an exception other than PlanError and
+UsageError, 10 s for one input, or 1 GiB of memory; it ends the reader's run, and the input is kept
+in results/fuzz/READER.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ import contextlib
 import io
 import json
 import os
+import pickle
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +41,9 @@ DUMPS = ROOT / "tests" / "corpus" / "dumps"
 RESULTS = Path(__file__).parent / "results" / "fuzz"
 LARGEST = 60_000
 """Bytes of a seed: larger samples make every run slow and find nothing more."""
+SECONDS_AN_INPUT = 10
+MEBIBYTES = 1024
+TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 HOSTILE = (
     None, True, -1, 0, 2**31, 2**63, 2**64, 1.5, "", "x" * 300, "<script>", "\u202e", "../..", [],
     {}, [[[]]], {"": 0}, "world", "all_reduce", "all",
@@ -146,6 +154,31 @@ def readers() -> dict[str, Reader]:
     return found
 
 
+def planted() -> dict[str, Reader]:
+    """Readers that break a limit or raise, to see that it is noticed."""
+
+    def slow(path: Path) -> object:
+        end = time.monotonic() + 3 * SECONDS_AN_INPUT
+        while path.stat().st_size and time.monotonic() < end:
+            pass
+        return None
+
+    def stuck(path: Path) -> object:
+        tower: tuple[object, ...] = ()
+        for _ in range(64 if path.stat().st_size else 0):
+            tower = (tower, tower)
+        return hash(tower)  # one instruction of the interpreter that no handler of it can end
+
+    def large(path: Path) -> object:
+        return b"x" * (2 * MEBIBYTES << 20) if path.stat().st_size else None
+
+    def raising(path: Path) -> object:
+        return {}[path.stat().st_size]
+
+    made = {"slow": slow, "stuck": stuck, "large": large, "raising": raising}
+    return {"planted-" + name: Reader(read, (), "input") for name, read in made.items()}
+
+
 def seeds_of(name: str, reader: Reader) -> Iterator[bytes]:
     """The bytes that fuzzing starts from."""
     for file in reader.seeds:
@@ -189,7 +222,7 @@ def fuzz(name: str, folder: str, seconds: int) -> None:
 
     # An editable install imports by a loader of its own, which cannot be instrumented.
     sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in repr(finder)]
-    reader = readers()[name]
+    reader = (readers() | planted())[name]
     if reader.beside:
         for other in Path(reader.beside).iterdir():
             if other.name != reader.file:
@@ -211,10 +244,15 @@ def fuzz(name: str, folder: str, seconds: int) -> None:
         path.write_bytes(data)
         with contextlib.suppress(PlanError, UsageError):
             reader.read(path)
+        # The engine looks at the memory once a second, the system at every page.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        if peak > MEBIBYTES:
+            raise MemoryError(f"{peak} MiB are more than {MEBIBYTES}")
 
     kept = RESULTS / name
     kept.mkdir(parents=True, exist_ok=True)
-    settings = [f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=1024", "-seed=1"]
+    settings = [f"-max_total_time={seconds}", f"-timeout={SECONDS_AN_INPUT}", "-seed=1"]
+    settings += [f"-rss_limit_mb={MEBIBYTES}"]
     settings += [f"-artifact_prefix={kept}/", f"-max_len={LARGEST}", "-print_final_stats=1"]
     atheris.Setup(["fuzz", *settings, str(seeds)], one, custom_mutator=mutated)
     atheris.Fuzz()
@@ -226,20 +264,51 @@ def _quietly(reader: Reader, path: Path, known: tuple[type[Exception], ...]) -> 
 
 
 def mutated(data: bytes, limit: int, seed: int) -> bytes:
-    """Change an input: its bytes, or where it is JSON every second time a value inside."""
+    """Change an input: its bytes, or every second time its structure."""
     import atheris
 
     rng = random.Random(seed)
     if rng.random() < 0.5:
-        try:
-            document = json.loads(data)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            changed = json.dumps(_inside(document, rng)).encode()
-            if len(changed) <= limit:
-                return changed
+        changed = _restructured(data, rng)
+        if changed is not None and len(changed) <= limit:
+            return changed
     return bytes(atheris.Mutate(data, limit))
+
+
+def _restructured(data: bytes, rng: random.Random) -> bytes | None:
+    """Change a JSON value, a value of a pickle, or tokens of a text; None if it is none of them."""
+    from planguard.audit.safe import load_pickle
+    from planguard.errors import PlanError
+
+    try:
+        return json.dumps(_inside(json.loads(data), rng)).encode()
+    except (ValueError, RecursionError):
+        pass
+    try:
+        if data[:1] == b"\x80":
+            return pickle.dumps(_inside(load_pickle(data, ""), rng), rng.randrange(6))
+        return _tokens(data.decode(), rng).encode() if data else None
+    except (ValueError, PlanError, RecursionError, pickle.PicklingError):
+        return None
+
+
+def _tokens(text: str, rng: random.Random) -> str:
+    """Change tokens of a text: leave out, repeat, swap, nest, or put a hostile value in."""
+    tokens = TOKEN.findall(text) or [text]
+    at, other = rng.randrange(len(tokens)), rng.randrange(len(tokens))
+    end = min(len(tokens), at + rng.choice([1, 2, 8, 64]))
+    what = rng.randrange(5)
+    if what == 0:
+        del tokens[at:end]
+    elif what == 1:
+        tokens[other:other] = tokens[at:end]
+    elif what == 2:
+        tokens[at], tokens[other] = tokens[other], tokens[at]
+    elif what == 3:
+        tokens[at] = tokens[at] * rng.choice([2, 100, 3000])
+    else:
+        tokens[at] = str(rng.choice(HOSTILE))
+    return "".join(tokens)
 
 
 def _inside(value: Any, rng: random.Random) -> Any:
@@ -267,6 +336,7 @@ def main() -> None:
     parser.add_argument("readers", nargs="*", metavar="READER")
     parser.add_argument("--seconds", type=int, default=20, help="for each reader")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check-limits", action="store_true", help="plant readers that break them")
     parser.add_argument("--inside", metavar="FOLDER", help=argparse.SUPPRESS)
     args = parser.parse_args()
     known = readers()
@@ -275,6 +345,9 @@ def main() -> None:
         return
     if args.inside:
         fuzz(args.readers[0], args.inside, args.seconds)
+    if args.check_limits:
+        noticed = [report(name, 60) for name in planted()]
+        sys.exit(int(not all(noticed)))
     unknown = set(args.readers) - set(known)
     if unknown:
         parser.error(f"no reader {min(unknown)}; --list names them")
@@ -294,11 +367,13 @@ def report(name: str, seconds: int) -> bool:
     runs = re.search(r"number_of_executed_units:\s*(\d+)", said)
     peak = re.search(r"peak_rss_mb:\s*(\d+)", said)
     cover = re.findall(r"cov: (\d+)", said)
+    slowest = re.search(r"slowest_unit_time_sec:\s*(\d+)", said)
     bad = done.returncode != 0 or runs is None
+    longest = slowest[1] if slowest else "?"
     result = "FOUND SOMETHING" if bad else "nothing found"
     print(
         f"{name:16} {int(runs[1]) if runs else 0:>9,} inputs  {cover[-1] if cover else 0:>6} "
-        f"branches  {peak[1] if peak else '?':>5} MB  {result}",
+        f"branches  {peak[1] if peak else '?':>5} MB  {longest:>3} s  {result}",
         flush=True,
     )
     if bad:
