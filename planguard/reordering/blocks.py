@@ -207,6 +207,14 @@ def below_masks(block: Block) -> list[int]:
     return masks
 
 
+def bits(mask: int) -> Iterator[int]:
+    """Yield the members of a bit set, lowest first."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
+
+
 def above_masks(block: Block) -> list[int]:
     """Return, for every leaf, the bit set of all leaves that must be issued after it."""
     masks = [0] * len(block.leaves)
@@ -218,5 +226,4 @@ def above_masks(block: Block) -> list[int]:
 
 def reaches(block: Block) -> list[set[int]]:
     """Return, for every leaf, all leaves that must be issued before it."""
-    masks = below_masks(block)
-    return [{leaf for leaf in range(len(masks)) if mask >> leaf & 1} for mask in masks]
+    return [set(bits(mask)) for mask in below_masks(block)]

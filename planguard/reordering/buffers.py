@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class Buffer:
     launch: str
     drain: str
     members: tuple[str, ...]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The members, for asking whether a name is one."""
+        return frozenset(self.members)
 
     @property
     def is_coordinated(self) -> bool:
@@ -101,7 +107,7 @@ def buffers_of(flat: dict[str, Any]) -> list[Buffer]:
 def is_member(buffer: Buffer, leaf: Leaf) -> bool:
     """Whether an action is a member of a buffer."""
     fields = leaf.fields
-    return fields.get("id") in buffer.members and fields.get("group", "world") == buffer.group
+    return fields.get("id") in buffer.names and fields.get("group", "world") == buffer.group
 
 
 def size_of(buffer: Buffer, fields: dict[str, Any]) -> int:

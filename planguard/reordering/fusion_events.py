@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from planguard.reordering.blocks import bits
 from planguard.reordering.flushes import dealt, is_filled, launch_order, split
 from planguard.reordering.rounds import queues_of
 from planguard.semantics.fusion import fill_conflict, pack
@@ -229,7 +230,7 @@ def _first_swap(
 def _can_precede(rank: FusedRank, one: _Event, other: _Event) -> int | None:
     """Return a closed set of elements that lets ``other`` happen before ``one``, or None."""
     if other.first:
-        starts = [_closed(rank, 1 << element) for element in _bits(other.elements)]
+        starts = [_closed(rank, 1 << element) for element in bits(other.elements)]
     else:
         starts = [_closed(rank, other.elements)]
     for early in starts:
@@ -241,16 +242,9 @@ def _can_precede(rank: FusedRank, one: _Event, other: _Event) -> int | None:
 
 def _closed(rank: FusedRank, elements: int) -> int:
     mask = elements
-    for element in _bits(elements):
+    for element in bits(elements):
         mask |= rank.below[element]
     return mask
-
-
-def _bits(mask: int) -> Iterable[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
 
 
 def _mask(elements: Iterable[int]) -> int:

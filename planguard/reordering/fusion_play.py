@@ -73,6 +73,7 @@ class _Player:
         self.flush_of: dict[tuple[int, int], str] = {}
         self.member_of: dict[str, tuple[int, int]] = {}
         self.ids: set[str] = set()
+        self.elements = {id(leaf) for leaf in rank.leaves}
         self.waited: set[str] = set()
         self.count = 0
         for number, held in enumerate(rank.held):
@@ -220,7 +221,7 @@ class _Player:
         """Refuse everything but a plain wait, test or drop that names a member or its handle."""
         for leaf in leaves:
             references = [*leaf.fields.get("deps", ()), *leaf.fields.get("x-after", ())]
-            outside = references if leaf not in self.rank.leaves else leaf.fields.get("deps", ())
+            outside = references if id(leaf) not in self.elements else leaf.fields.get("deps", ())
             if self._named(leaf.fields) or self.ids & set(outside):
                 op = leaf.fields["op"]
                 raise UndecidedError(f"`{op}` refers to a member of a fused buffer")

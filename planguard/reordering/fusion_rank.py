@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.reordering.blocks import Block, below_masks, first_extension
+from planguard.reordering.blocks import Block, below_masks, bits, first_extension
 from planguard.reordering.buffers import Ready, UndecidedError, is_member, size_of
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def fused_rank(buffers: Sequence[Buffer], order: RankOrder, items: Sequence[Any]
         place = {leaf: base + at for at, leaf in enumerate(inside)}
         masks = below_masks(block)
         for leaf in inside:
-            below.append(earlier | sum(1 << place[b] for b in inside if masks[leaf] >> b & 1))
+            below.append(earlier | sum(1 << place[b] for b in bits(masks[leaf])))
             leaves.append(block.leaves[leaf])
             parts.append(number)
     held: list[Held] = []
@@ -173,7 +173,8 @@ def _ready(
 ) -> Ready:
     place = {name: at for at, name in enumerate(buffer.members)}
     number = {element: at for at, element in enumerate(elements)}
-    masks = tuple(_projected(below[element], elements, len(leaves)) for element in elements)
+    stretches = _stretches(elements)
+    masks = tuple(_projected(below[element], stretches) for element in elements)
     declared = sorted(number.values(), key=lambda at: place[leaves[elements[at]].fields["id"]])
     return Ready(
         tuple(leaves[element] for element in elements),
@@ -184,11 +185,21 @@ def _ready(
     )
 
 
-def _projected(mask: int, elements: Sequence[int], count: int) -> int:
-    """Return the bits of some elements, numbered by their places among them."""
-    if len(elements) == count:
-        return mask
-    found = 0
+def _stretches(elements: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return elements as stretches that follow each other: first element, place of it, length."""
+    found: list[tuple[int, int, int]] = []
     for place, element in enumerate(elements):
-        found |= (mask >> element & 1) << place
+        if found and element == sum(found[-1][::2]):
+            first, at, length = found[-1]
+            found[-1] = first, at, length + 1
+        else:
+            found.append((element, place, 1))
+    return found
+
+
+def _projected(mask: int, stretches: Sequence[tuple[int, int, int]]) -> int:
+    """Return the bits of some elements, numbered by their places among them."""
+    found = 0
+    for first, place, length in stretches:
+        found |= (mask >> first & (1 << length) - 1) << place
     return found
