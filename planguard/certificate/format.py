@@ -45,6 +45,32 @@ class Certificate:
         return found
 
 
+@dataclass(frozen=True)
+class Cases:
+    """A proof for every plan that a plan with picks can become.
+
+    Attributes:
+        model: Execution model under which the plan is safe.
+        plan_sha256: Hash of the text of the flat plan.
+        cases: What a certificate says of each, in the order in which the checker enumerates them.
+    """
+
+    model: str
+    plan_sha256: str
+    cases: tuple[dict[str, Any], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object, keys sorted."""
+        about = {"model": self.model, "plan_sha256": self.plan_sha256, "schema": SCHEMA}
+        return {"cases": list(self.cases), "kind": "cases", **about}
+
+
+def proof_of(certificate: Certificate) -> dict[str, Any]:
+    """Return what a certificate says, without the plan and the model that it says it of."""
+    about = {"model", "plan_sha256", "schema"}
+    return {key: value for key, value in certificate.to_json().items() if key not in about}
+
+
 def encode(certificate: dict[str, Any]) -> bytes:
     """Return the canonical text of a certificate: sorted keys, no spaces, one line."""
     return json.dumps(certificate, sort_keys=True, separators=(",", ":")).encode() + b"\n"

@@ -1,10 +1,10 @@
-"""Which checker a certificate needs: ``checker`` for one order, ``orders`` for every order."""
+"""Which checker a certificate needs: one order, every order, or the cases of what is picked."""
 
 from __future__ import annotations
 
 import json
 
-from planguard.certificate import checker, orders
+from planguard.certificate import cases, checker, orders
 
 
 def verify(text: bytes, certificate: bytes) -> str:
@@ -13,6 +13,9 @@ def verify(text: bytes, certificate: bytes) -> str:
     Raises:
         RejectedError: It proves nothing; the message says why.
     """
-    if json.loads(certificate)["kind"] == "orders":
+    kind = json.loads(certificate)["kind"]
+    if kind == "cases":
+        return cases.check(text, certificate, verify)
+    if kind == "orders":
         return orders.check(text, certificate)
     return checker.check(text, certificate)

@@ -6,18 +6,22 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.certificate.cases import cases
 from planguard.certificate.checker import OutsideError, RejectedError
-from planguard.certificate.format import Certificate, digest, encode
+from planguard.certificate.format import Cases, Certificate, digest, encode, proof_of
 from planguard.certificate.orders import Orders
 from planguard.certificate.verify import verify
 from planguard.errors import InternalError
 from planguard.execution.certify_orders import completions, settle_all
 from planguard.execution.completion import completion_order
 from planguard.execution.executor import execute
+from planguard.execution.expand import expand
 from planguard.execution.refute import refutation
+from planguard.execution.undecided import has_kind
 from planguard.kernels.twin_columns import KIND_MASK
 from planguard.plan.actions import ASYNC, Kind
 from planguard.plan.flatten import flat_lines
+from planguard.plan.format import read
 from planguard.semantics.model import ExecutionModel, Family, find_model, strict
 
 if TYPE_CHECKING:
@@ -29,7 +33,6 @@ MAX_ACTIONS = 10**6
 
 _PICKED = {
     Kind.THREADS_BEGIN: "the interleaving of its threads",
-    Kind.CHOICE_BEGIN: "which branch it takes",
 }
 
 _BEHIND = {
@@ -44,7 +47,7 @@ _BEHIND = {
 class Certified:
     """A certificate, or the reason why there is none."""
 
-    certificate: Certificate | None = None
+    certificate: Certificate | Cases | None = None
     reason: str = ""
 
 
@@ -87,6 +90,8 @@ def certify(plan: Plan, columns: Any, model: ExecutionModel) -> Certified:
     Raises:
         InternalError: The checker rejects the certificate.
     """
+    if has_kind(plan, Kind.CHOICE_BEGIN):
+        return _over_cases(plan, model)
     if plan.fusion:
         return Certified(reason="what its fused buffers hold is not fixed")
     kinds = {op & KIND_MASK for program in plan.code.programs for op in set(program.code[::6])}
@@ -112,6 +117,41 @@ def certify(plan: Plan, columns: Any, model: ExecutionModel) -> Certified:
     return Certified(certificate)
 
 
+def _over_cases(plan: Plan, model: ExecutionModel) -> Certified:
+    """Return a certificate of a plan with branches: one for every combination of them."""
+    if plan.actions > MAX_ACTIONS:
+        return Certified(reason=f"the plan has {plan.actions} actions, more than {MAX_ACTIONS}")
+    flat, proofs, actions = b"".join(flat_lines(plan)), list[dict[str, Any]](), 0
+    try:
+        for where, case in cases(json.loads(flat)):
+            part = read({key: value for key, value in case.items() if key != "approximations"})
+            actions += part.actions
+            if actions > MAX_ACTIONS:
+                return Certified(reason=f"its cases have more than {MAX_ACTIONS} actions together")
+            made = certify(part, expand(part), model)
+            if not isinstance(made.certificate, Certificate):
+                return Certified(reason=f"where {where}: {made.reason}")
+            proofs.append(proof_of(made.certificate))
+    except OutsideError as error:
+        return Certified(reason=str(error))
+    certificate = Cases(model.name, digest(flat), tuple(proofs))
+    _confirm(flat, certificate)
+    return Certified(certificate)
+
+
+def _confirm(flat: bytes, certificate: Certificate | Cases) -> None:
+    """Give a certificate that was made to the checker.
+
+    Raises:
+        InternalError: The checker rejects it.
+    """
+    try:
+        verify(flat, encode(certificate.to_json()))
+    except RejectedError as error:
+        hint = "no verdict is given: please report the plan"
+        raise InternalError(f"the checker rejects the certificate: {error}", hint=hint) from error
+
+
 def _over_orders(flat: bytes, model: ExecutionModel) -> Certified:
     """Return a certificate of a plan with open order, or what the checker misses.
 
@@ -135,11 +175,7 @@ def _over_orders(flat: bytes, model: ExecutionModel) -> Certified:
             return Certified(reason=missing)
         refuted = tuple(tuple(clause) for clause in clauses)
     certificate = Certificate(model.name, digest(flat), order, tuple(settled), refuted)
-    try:
-        verify(flat, encode(certificate.to_json()))
-    except RejectedError as error:
-        hint = "no verdict is given: please report the plan"
-        raise InternalError(f"the checker rejects the certificate: {error}", hint=hint) from error
+    _confirm(flat, certificate)
     return Certified(certificate)
 
 

@@ -7,11 +7,13 @@ step it trusts; it is tested against the expansion of the kernels.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
+from planguard.plan.actions import Kind
 from planguard.plan.defects import refusal
 from planguard.plan.unrolled import Unrolled
 from planguard.plan.writer import plan_lines
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from planguard.plan.groups import ProcessGroup
     from planguard.plan.plan import Plan
 
+INNER = ("body", "threads", "branches")
+"""Fields that hold actions in actions."""
+KIND_MASK = 63
+"""Mask of the kind in the first word of an instruction."""
 MAX_FLAT_ACTIONS = 5_000_000
 """Actions beyond which a flat form is refused: it would take gigabytes."""
 
@@ -48,6 +54,31 @@ def flat_lines(plan: Plan) -> Iterator[bytes]:
     return plan_lines(flattener.head(), None, ranks)
 
 
+def named(actions: list[Any], numbers: Iterator[int]) -> list[Any]:
+    """Return actions in which every uniform choice has a name, by its number among all choices."""
+    out: list[Any] = []
+    for item in actions:
+        if isinstance(item, list):
+            out.append(named(item, numbers))
+            continue
+        number = next(numbers) if item["op"] == "choice" else 0
+        changes: dict[str, Any] = {
+            field: named(item[field], numbers) for field in INNER if field in item
+        }
+        if item["op"] == "choice" and item.get("uniform") and "name" not in item:
+            changes["name"] = f"choice {number} of program 0"
+        out.append(item | changes if changes else item)
+    return out
+
+
+def has_choice(plan: Plan) -> bool:
+    """Tell whether a plan has branches."""
+    return any(
+        Kind.CHOICE_BEGIN in {op & KIND_MASK for op in set(program.code[::6])}
+        for program in plan.code.programs
+    )
+
+
 class _Flattener:
     """Flattens the ranks of one plan; the loops of a program are unrolled once."""
 
@@ -65,8 +96,15 @@ class _Flattener:
         self._families = {group.name for group in plan.groups if group.is_family}
 
     def program(self, rank: int) -> list[Any]:
-        """Return the actions of a rank."""
-        return self._resolve(self._unrolled[self._plan.code.rank_program[rank]].actions, rank)
+        """Return the actions of a rank.
+
+        A uniform choice without a name is one for all ranks if they share one program. Written rank
+        by rank that is no longer said by itself, so it gets a name.
+        """
+        actions = self._resolve(self._unrolled[self._plan.code.rank_program[rank]].actions, rank)
+        if len(set(self._plan.code.rank_program)) == 1 and has_choice(self._plan):
+            return named(actions, itertools.count())
+        return actions
 
     def _resolve(self, actions: list[Any], rank: int) -> list[Any]:
         return [self._resolve_one(action, rank) for action in actions]
@@ -81,7 +119,7 @@ class _Flattener:
             changes["group"] = self._instance(group, 0 if action["op"] == "new_group" else rank)
         if isinstance(peer, dict):
             changes["peer"] = self._peer(peer, rank)
-        for field in ("body", "threads", "branches"):
+        for field in INNER:
             if field in action:
                 changes[field] = self._resolve(action[field], rank)
         if action["op"] == "batch":
