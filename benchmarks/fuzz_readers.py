@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import json
 import os
 import pickle
@@ -27,13 +26,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuzz_seeds import seeds_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "planners" / "samples"
@@ -87,16 +87,16 @@ def dump(name: str) -> Callable[[Path], object]:
 
 def run_log(path: Path) -> object:
     """The log of a recorded run."""
-    from planguard.capture.run_log import read_run_log
+    from planguard.capture.run_reading import recording_of_run
 
-    return read_run_log(path)
+    return recording_of_run(path)
 
 
 def shim_log(path: Path) -> object:
     """The log of the NCCL interposer."""
-    from planguard.capture.preload_log import read_log
+    from planguard.capture.preload import read_logs
 
-    return read_log(path)
+    return read_logs([path])
 
 
 def certificate(path: Path) -> object:
@@ -179,43 +179,6 @@ def planted() -> dict[str, Reader]:
     return {"planted-" + name: Reader(read, (), "input") for name, read in made.items()}
 
 
-def seeds_of(name: str, reader: Reader) -> Iterator[bytes]:
-    """The bytes that fuzzing starts from."""
-    for file in reader.seeds:
-        if file.endswith(".zip"):
-            with zipfile.ZipFile(io.BytesIO(Path(file).read_bytes())) as packed:
-                yield from (packed.read(entry) for entry in packed.namelist()[:4])
-        else:
-            yield Path(file).read_bytes()
-    if name == "run-log":
-        yield made_run_log()
-    elif name == "certificate":
-        yield from made_certificates()
-
-
-def made_run_log() -> bytes:
-    """A log as the recorder writes it."""
-    from planguard.capture.run_log import RunLogWriter
-
-    with tempfile.TemporaryDirectory() as folder:
-        writer = RunLogWriter(folder, 0, 2)
-        writer.string('"all_reduce"')
-        writer.end()
-        return writer.path.read_bytes().rstrip(b"\0") + bytes(64)
-
-
-def made_certificates() -> Iterator[bytes]:
-    """Plans with certificates, as the command line writes them."""
-    for path in sorted((ROOT / "examples").rglob("*.plan.json"))[:20]:
-        with tempfile.TemporaryDirectory() as folder:
-            proof = Path(folder) / "proof.json"
-            command = ["check", "--quiet", "--certificate", str(proof), str(path)]
-            subprocess.run([sys.executable, "-m", "planguard", *command], cwd=ROOT, check=False)
-            if proof.exists():
-                plan = Path(folder) / "proof.plan.json"
-                yield plan.read_bytes() + b"\x00" + proof.read_bytes()
-
-
 def fuzz(name: str, folder: str, seconds: int) -> None:
     """Fuzz one reader in this process; never returns."""
     import atheris
@@ -234,7 +197,7 @@ def fuzz(name: str, folder: str, seconds: int) -> None:
         path = Path(folder) / reader.file
         seeds = Path(folder) / "seeds"
         seeds.mkdir()
-        for number, data in enumerate(seeds_of(name, reader)):
+        for number, data in enumerate(seeds_of(name, reader.seeds)):
             if len(data) <= LARGEST:
                 (seeds / str(number)).write_bytes(data)
                 path.write_bytes(data)  # what a reader imports late is instrumented too
