@@ -1,8 +1,9 @@
 """Plans with fused buffers by brute force: every order of readiness of every rank, played through.
 
 Shares nothing with the library. A plan is a flat document: one list of actions per rank, blocks
-``unordered`` with plain actions inside, fused buffers over groups with explicit ranks. Every way in
-which the ranks can run becomes a plan without buffers, which the enumerator decides.
+``unordered`` with actions, chains and further such blocks inside, fused buffers over groups with
+explicit ranks. Every way in which the ranks can run becomes a plan without buffers, which the
+enumerator decides. Members, and waits for them, in any other construct are not played.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from oracle.enumerator import Effort, combine, enumerate_plan
+from oracle.program import OracleUnsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Item = dict[str, Any]
 WAITS = ("wait", "test", "drop")
+UNPLAYED = {"choice": "branches", "threads": "threads", "repeat": "body"}
 
 
 def outcome_of(plan: Item, model: str) -> str:
@@ -33,6 +36,9 @@ def outcome_of(plan: Item, model: str) -> str:
 def every_execution(plan: Item) -> list[Item]:
     """Return the plans without buffers that a plan can become, each once."""
     programs = [plan["ranks"][str(rank)]["actions"] for rank in range(plan["world_size"])]
+    members = {name for spec in plan.get("fusion", ()) for name in spec["members"]}
+    for program in programs:
+        refuse_unplayed(program, members)
     ways = []
     for rank, program in enumerate(programs):
         found: dict[str, tuple[list[Item], Item]] = {}
@@ -51,25 +57,75 @@ def every_execution(plan: Item) -> list[Item]:
     return plans
 
 
+def refuse_unplayed(program: list[Item], members: set[str]) -> None:
+    """Refuse members, and waits for them, inside a construct that is only handed on.
+
+    Raises:
+        OracleUnsupported: There is one: it would be left out of its buffer without a word.
+    """
+    works = {one["work"] for one in every_action(program) if one.get("id") in members
+             and isinstance(one.get("work"), str)}  # fmt: skip
+    for item in every_action(program):
+        for inner in every_action(item.get(UNPLAYED.get(item["op"], ""), [])):
+            work = inner.get("work", [])
+            named = {work} if isinstance(work, str) else set(work)
+            if inner.get("id") in members or (inner["op"] in WAITS and named & works):
+                raise OracleUnsupported(f"a member of a fused buffer in {item['op']}")
+
+
+def every_action(items: list[Any]) -> Iterator[Item]:
+    """Yield all actions and blocks, however deep they stand."""
+    for item in items:
+        if isinstance(item, list):
+            yield from every_action(item)
+        else:
+            yield item
+            yield from every_action(item.get({**UNPLAYED, "unordered": "body"}.get(item["op"]), []))
+
+
 def orders(program: list[Item]) -> Iterator[list[Item]]:
-    """Yield a program with its blocks in every order that `after` admits."""
+    """Yield a program with its blocks in every order that chains and `after` admit."""
     choices = []
     for item in program:
-        if item["op"] != "unordered":
-            choices.append([[item]])
-            continue
-        body = item["body"]
-        ids = {one["id"]: at for at, one in enumerate(body) if "id" in one}
-        needs = [[ids[name] for name in one.get("after", ())] for one in body]
-        choices.append(
-            [
-                [{k: v for k, v in body[at].items() if k != "after"} for at in order]
-                for order in itertools.permutations(range(len(body)))
-                if all(order.index(n) < order.index(at) for at in order for n in needs[at])
-            ]
-        )
+        found: list[tuple[Item, frozenset[int]]] = []
+        chain([item], frozenset(), found)
+        choices.append([[found[at][0] for at in order] for order in extensions(found, [])])
     for parts in itertools.product(*choices):
         yield [item for part in parts for item in part]
+
+
+def chain(
+    items: list[Any], before: frozenset[int], found: list[tuple[Item, frozenset[int]]]
+) -> frozenset[int]:
+    """Append actions that follow each other, with what precedes each; return what ends them."""
+    for item in items:
+        if item["op"] != "unordered":
+            plain = {key: value for key, value in item.items() if key != "after"}
+            found.append((plain, before))
+            before = frozenset({len(found) - 1})
+            continue
+        ids: dict[str, int] = {}
+        ends = before
+        for entry in item["body"]:
+            one = entry if isinstance(entry, list) else [entry]
+            if any(inner["op"] in UNPLAYED for inner in every_action(one)):
+                raise OracleUnsupported("other constructs in a block beside fused buffers")
+            names = [] if isinstance(entry, list) else entry.get("after", [])
+            first = len(found)
+            ends |= chain(one, before | {ids[name] for name in names}, found)
+            if len(found) == first + 1 and "id" in found[first][0]:
+                ids[found[first][0]["id"]] = first
+        before = ends
+    return before
+
+
+def extensions(found: list[tuple[Item, frozenset[int]]], done: list[int]) -> Iterator[list[int]]:
+    """Yield the orders in which everything comes after what precedes it."""
+    if len(done) == len(found):
+        yield done
+    for at in range(len(found)):
+        if at not in done and found[at][1] <= set(done):
+            yield from extensions(found, [*done, at])
 
 
 class Play:
@@ -195,7 +251,7 @@ class Buffer:
     def of_first_rank(self) -> list[list[list[str]]]:
         items: dict[str, Item] = {}
         for item in self.plan["ranks"][str(self.ranks[0])]["actions"]:
-            for one in item["body"] if item["op"] == "unordered" else [item]:
+            for one in every_action([item]):
                 if one.get("id") in self.members:
                     items[one["id"]] = one
         theirs = [name for name in self.members if name in items]

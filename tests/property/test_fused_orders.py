@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from oracle.flushes import every_execution, outcome_of
+from oracle.program import OracleUnsupported
 
 import planguard
-
-if TYPE_CHECKING:
-    import pytest
 
 CI, CAMPAIGN = 200, 6_000
 EXECUTIONS = 24
@@ -164,3 +163,38 @@ def test_random_plans_agree_with_brute_force(request: pytest.FixtureRequest) -> 
     unknown = sum(n for (_, found), n in seen.items() if found == "UNKNOWN")
     assert unknown < count // 6
     assert min(decided[name] for name in ("SAFE", "DEADLOCK", "MISMATCH")) > count // 40
+
+
+def test_brute_force_sees_members_however_deep_they_stand() -> None:
+    """Members in chains and in blocks inside blocks are fused like others; those in constructs that
+    are only handed on are refused, not left out.
+    """
+    calls = [
+        {"op": "all_reduce", "bytes": 8, "id": name, "label": name, "async": True, "work": name}
+        for name in ("x", "y")
+    ]
+    inner: Item = {"op": "unordered", "body": calls}
+    bodies: list[list[Any]] = [calls, [inner], [[inner]], [[calls[0]], calls[1]]]
+    for body in bodies:
+        for second in bodies:
+            plan: Item = {
+                "schema": "planguard.plan/1",
+                "world_size": 2,
+                "fusion": [{"id": "f", "membership": "fixed", "launch": "ordered",
+                            "group": "world", "cap_bytes": 8, "members": ["x", "y"]}],
+                "ranks": {
+                    str(rank): {"actions": [{"op": "unordered", "body": part},
+                                            {"op": "wait", "work": ["x", "y"]}]}
+                    for rank, part in enumerate((body, second))
+                },
+            }  # fmt: skip
+            assert len(every_execution(plan)) == 1
+            assert outcome_of(plan, "nccl") == "SAFE" == planguard.check(plan).outcome.value
+            filled = {**plan, "fusion": [{"id": "f", "group": "world", "members": ["x", "y"]}]}
+            filled["fusion"][0]["cap_bytes"] = 8
+            assert outcome_of(filled, "nccl") == "MISMATCH"
+            assert planguard.check(filled).outcome.value == "MISMATCH"
+    for op, field in (("choice", "branches"), ("threads", "threads")):
+        plan["ranks"]["0"]["actions"] = [{"op": op, field: [calls, []]}]
+        with pytest.raises(OracleUnsupported, match=f"in {op}"):
+            every_execution(plan)
