@@ -108,6 +108,7 @@ class _Growing:
         self.places = places
         self.leaves: list[Leaf] = []
         self.before: list[set[int]] = []
+        self.blocks: dict[str, set[int]] = {}
 
     def body(self, items: list[Any], first: set[int], path: tuple[int, ...]) -> None:
         """Append the items of a body, each after ``first`` and none after another."""
@@ -123,7 +124,10 @@ class _Growing:
             self.body(fields[_INNER[fields["op"]]], first, path)
             for leaf in self.leaves[begin:] if "after" in fields else ():
                 leaf.fields["x-after"] = [*leaf.fields.get("x-after", []), *fields["after"]]
-            return set(range(begin, len(self.leaves))) or first
+            inside = set(range(begin, len(self.leaves))) or first
+            if "id" in fields:
+                self.blocks[fields["id"]] = inside
+            return inside
         kept = dict(fields)
         if "after" in kept:
             kept["x-after"] = kept.pop("after")
@@ -133,14 +137,16 @@ class _Growing:
 
     def order_by_name(self) -> None:
         """Add what ``after`` says, and what a handle or a result orders by being used."""
-        ids = {leaf.fields["id"]: at for at, leaf in enumerate(self.leaves) if "id" in leaf.fields}
+        ids = {
+            leaf.fields["id"]: {at} for at, leaf in enumerate(self.leaves) if "id" in leaf.fields
+        } | self.blocks
         started: dict[str, int] = {}
         ended: dict[str, set[int]] = {}
         for at, leaf in enumerate(self.leaves):
             fields = leaf.fields
-            self.before[at] |= {ids[name] for name in fields.get("x-after", ())}
+            self.before[at].update(*(ids[name] for name in fields.get("x-after", ())))
             deps = fields.get("deps", []) if fields["op"] == "compute" else []
-            self.before[at] |= {ids[name] for name in deps if name in ids}
+            self.before[at].update(*(ids[name] for name in deps if name in ids))
             work = fields.get("work", [])
             names = [work] if isinstance(work, str) else work
             if fields["op"] in {"wait", "test", "drop"}:

@@ -83,7 +83,7 @@ def _unordered(body: list[Any], rng: random.Random) -> Item:
             if known and rng.random() < 0.4:
                 item["after"] = [*item.get("after", []), rng.choice(known)]
             out.append(item)
-        if item["op"] not in _INNER and rng.random() < 0.5:
+        if rng.random() < 0.5:
             known.append(item.setdefault("id", f"u{rng.randrange(10**6)}-{number}"))
         if "count" in item and rng.random() < 0.8:
             item.setdefault("label", f"l{number}")

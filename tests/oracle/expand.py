@@ -100,6 +100,7 @@ class _Writer:
     actions: list[Action] = field(default_factory=list)
     handles: dict[str, int] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
+    named: dict[str, frozenset[int]] = field(default_factory=dict)
     ends: dict[str, set[int]] = field(default_factory=dict)
     path: list[object] = field(default_factory=list)
     reordering: int = 0
@@ -113,6 +114,7 @@ class _Writer:
         """Append a chain; give the actions that precede whatever follows it."""
         for place, item in enumerate(items):
             self.path.append(place)
+            before |= self._named(item)
             if item["op"] == "repeat":
                 for iteration in range(item["times"]):
                     self.path.append(iteration)
@@ -128,6 +130,8 @@ class _Writer:
                 before = self._unordered(item, before)
             else:
                 before = frozenset({self._append(item, before)})
+            if "id" in item:
+                self.named[item["id"]] = before
             self.path.pop()
         return before
 
@@ -172,10 +176,9 @@ class _Writer:
 
     def _append(self, item: dict[str, Any], before: frozenset[int]) -> int:
         index = len(self.actions)
-        after = frozenset(self.ids[name] for name in item.get("after", ()))
         if self.reordering:
-            after |= self._by_name(item, index)
-        action = self._action(item, index, before | after)
+            before |= self._by_name(item, index)
+        action = self._action(item, index, before)
         if self.thread:
             action = replace(action, thread=self.thread)
         if self.reordering:
@@ -186,6 +189,13 @@ class _Writer:
         if "id" in item:
             self.ids[item["id"]] = index
         return index
+
+    def _named(self, item: dict[str, Any]) -> frozenset[int]:
+        """Give what an item, a block too, comes after by name."""
+        names = item.get("after", ())
+        if any(name not in self.named for name in names):
+            raise OracleUnsupported("`after` an item that is written later")
+        return frozenset[int]().union(*(self.named[name] for name in names))
 
     def _by_name(self, item: dict[str, Any], index: int) -> frozenset[int]:
         """Give what a handle or a result orders: its start, its end, and that its name is free."""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+from oracle.enumerator import enumerate_plan
+
 import planguard
 from planguard.execution.expand import expand
 from planguard.reordering.blocks import count_extensions, extensions, reaches, take_apart
@@ -141,3 +144,30 @@ def test_a_wait_comes_after_its_start_and_a_computation_after_what_it_needs():
     (block, _) = blocks(step(start, wait, compute, reduce("B")))
     assert reaches(block) == [set(), {0}, {0}, set()]
     assert planguard.check(step(start, wait, compute), model="gloo").safe
+
+
+def test_after_names_whole_blocks_too():
+    """A block comes after an action, and an action or a block after all of a block named."""
+    first, second = reduce("A", label="x", id="x"), reduce("B", label="y")
+    last = {"op": "unordered", "body": [reduce("A", label="z")], "id": "last", "after": ["x"]}
+    (block, _) = blocks(step(first, last))
+    assert reaches(block) == [set(), {0}]
+    early = {"op": "unordered", "body": [first, second], "id": "early"}
+    (block, _) = blocks(step(early, reduce("A", label="z", after=["early"])))
+    assert reaches(block) == [set(), set(), {0, 1}]
+    late = {"op": "unordered", "body": [reduce("A", label="z")], "after": ["early"]}
+    (block, _) = blocks(step(late, {**early, "id": "early"}))
+    assert reaches(block) == [{1, 2}, set(), set()]
+
+
+@pytest.mark.parametrize("model", ["gloo", "nccl", "mpi-sync"])
+def test_a_block_that_is_named_orders_the_rounds(model):
+    """The same calls in a named block and after it: safe as a chain, wrong without the name."""
+    early = {"op": "unordered", "body": [reduce("A", label="x")], "id": "early"}
+    late = reduce("A", label="y")
+    document = step(early, {**late, "after": ["early"]})
+    assert planguard.check(document, model=model).safe
+    assert enumerate_plan(document, model).outcome == "SAFE"
+    document = step(early, late)
+    assert planguard.check(document, model=model).outcome is planguard.Outcome.MISMATCH
+    assert enumerate_plan(document, model).outcome == "MISMATCH"
