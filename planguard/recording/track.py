@@ -64,12 +64,12 @@ class Track(Sequence[Observed]):
     def add(
         self, call: int, position: int, progress: int, created: int = ABSENT, number: int = ABSENT
     ) -> None:
-        """Append one action."""
+        """Append one action; a number of more than 63 bits is none that a recorder counts up to."""
         self.call.append(call)
         self.position.append(position)
         self.progress.append(progress)
         self.created.append(created)
-        self.number.append(number)
+        self.number.append(number if -1 <= number < 1 << 63 else ABSENT)
 
     def set_batch(self, action: int, batch: int) -> None:
         """Say that an action was part of a launch."""

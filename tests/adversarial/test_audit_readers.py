@@ -195,6 +195,13 @@ BOMBS = {
 """Inputs that would take all memory or all time, made when they are needed."""
 
 
+NCCL_LOG = (
+    b"h:1:1 [0] NCCL INFO comm 0xa rank 0 nranks 1 commId 0xb - Init COMPLETE\n"
+    b"h:1:1 [0] NCCL INFO AllReduce: opCount ffffffffffffffff sendbuff 0x1 recvbuff 0x2 count 4 "
+    b"datatype 7 op 0 root 0 comm 0xa [nranks=1] stream 0x3\n"
+)
+
+
 def strange():
     """Inputs whose values are of wrong types, or lie."""
     for name, value in (
@@ -218,6 +225,15 @@ def strange():
         ("ranks-nested", dump(pg_config={"0": {"desc": "d", "ranks": "[" * 100_000}})),
     ):
         yield name, pickle.dumps(value)
+    call = {"id": 1 << 63, "name": "c10d::barrier", "inputs": {"values": [], "shapes": []}}
+    trace = {"schema": "1.1.1-chakra.0.0.4", "nodes": [call, call | {"id": -(1 << 70)}]}
+    yield "node-of-64-bits", json.dumps(trace).encode()
+    args = {"Concrete Inputs": [], "Input Dims": [], "Ev Idx": 1 << 64}
+    trace = {"traceEvents": [{"name": "c10d::barrier", "ts": 1.0, "args": args}]}
+    yield "event-of-65-bits", json.dumps(trace).encode()
+    yield "nccl-count-of-64-bits", NCCL_LOG
+    node = b"\x08" + b"\xff" * 9 + b"\x01" + b"\x18\x07"
+    yield "chakra-node-of-64-bits", b"\x02\x08\x01" + bytes([len(node)]) + node
     yield "empty", b""
     yield "xml", xml()
     yield "yaml", b"a: &a [*a, *a]\n"
