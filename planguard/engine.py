@@ -70,7 +70,8 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
         from planguard.execution.certify import with_certificate
 
         pinned = is_bounded(find_model(verdict.model), options)
-        verdict = with_certificate(verdict, plan, columns, pinned=pinned)
+        bytes_ = options.eager_bytes
+        verdict = with_certificate(verdict, plan, columns, pinned=pinned, eager_bytes=bytes_)
     stats = Stats(
         ranks=plan.world_size,
         actions=plan.actions,

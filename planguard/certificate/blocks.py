@@ -12,10 +12,30 @@ from collections import defaultdict
 from typing import Any
 
 from planguard.certificate.checker import PAIR, ROUND, Call, OutsideError
+from planguard.certificate.threads import names_of
 
 COMMUNICATION = PAIR | ROUND | {"batch"}
 MAY_MOVE = COMMUNICATION | {"wait", "compute", "host_sync", "test", "h2d", "d2h", "d2d"}
 """What means the same wherever a block issues it."""
+
+
+def as_chains(item: Any) -> Any:
+    """Return an action in which host threads are chains that nothing orders against each other.
+
+    A thread blocks alone and a chain blocks all of them, so that only asks for more. Threads that
+    share a handle or an id are refused: the use of a name would order them.
+    """
+    if isinstance(item, list):
+        return [as_chains(one) for one in item]
+    if item["op"] == "unordered":
+        return {**item, "body": as_chains(item["body"])}
+    if item["op"] != "threads":
+        return item
+    names = [name for thread in item["threads"] for name in names_of(thread)]
+    if len(names) > len({*names}):
+        raise OutsideError("threads that share a handle or an id")
+    kept = {key: item[key] for key in item if key not in {"op", "threads"}}
+    return {**kept, "op": "unordered", "body": as_chains(item["threads"])}
 
 
 class Block:

@@ -57,7 +57,7 @@ class _Op:  # one send, receive or collective call of a rank
 
 class _Rank:  # the host of one rank and its queue: how far both came, and what names mean
     def __init__(self, rank: int, head: int) -> None:
-        self.rank, self.head, self.at, self.created = rank, head, 0, 0
+        self.rank, self.head, self.at, self.begin, self.created = rank, head, 0, 0, 0
         self.blockers: list[Any] | None = []  # None: the host came to its end
         self.launches, self.earlier = list[set[_Op]](), defaultdict[Any, list[_Op]](list)
         self.comms, self.counts = dict[str, Any](), defaultdict[Any, int](int)
@@ -86,8 +86,8 @@ class Plan:
 
     def _run(self, rank: _Rank, actions: list[Call]) -> Iterator[list[Any]]:
         """Do what a host does; yield what blocks it."""
-        for rank.at, action in enumerate(actions):
-            name, ops = action["op"], list[_Op]()
+        for at, action in enumerate(actions, rank.begin):
+            rank.at, name, ops = at, action["op"], list[_Op]()
             rank.ids[action.get("id")] = ops
             if name in PAIR or name in ROUND or name == "batch":
                 yield from self._communicate(rank, action, ops)
@@ -157,14 +157,14 @@ class Plan:
         comm, members, blockers = rank.comms.get(group, group), self.groups[group], list[Any]()
         op.place, size, slot = members[rank.rank], len(members), ("round", comm)
         if name in PAIR:
-            peer, tag = call["peer"], call.get("tag", 0)
+            peer, tag = call["peer"], 0 if self.model in DEVICE else call.get("tag", 0)
             if "any" in {peer, tag} or members[peer] == op.place:
                 raise OutsideError(f"{rank}: a message from anybody, with any tag, or to itself")
             src, dst = (rank.rank, peer) if name in SENDS else (peer, rank.rank)
             op.place, size = int(name not in SENDS), 2
             if self.model == "nccl-lazy" and not in_batch:
                 comm, members = (comm, min(src, dst), max(src, dst)), {src: 0, dst: 1}
-            slot = ("pair", (comm, src, dst, 0 if self.model in DEVICE else tag))
+            slot = ("pair", (comm, src, dst, tag))
             if name in SENDS and self.model in MPI and call.get("mode") == "buffered":
                 op.needs = []
         elif name not in ROUND or (name in SCANS and self.model[:3] != "mpi"):

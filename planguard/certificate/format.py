@@ -65,7 +65,30 @@ class Cases:
         return {"cases": list(self.cases), "kind": "cases", **about}
 
 
-def proof_of(certificate: Certificate) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Picks:
+    """Every end of a plan in which something is picked while it runs, by the picks that lead there.
+
+    Attributes:
+        model: Execution model under which the plan is safe.
+        plan_sha256: Hash of the text of the flat plan.
+        endings: The picks of every end, in the order in which the checker finds them.
+        eager_bytes: Bytes up to which a send may finish early, where the model has such sends.
+    """
+
+    model: str
+    plan_sha256: str
+    endings: tuple[Any, ...]
+    eager_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object, keys sorted."""
+        about = {"model": self.model, "plan_sha256": self.plan_sha256, "schema": SCHEMA}
+        found = {"eager_bytes": self.eager_bytes, "endings": list(self.endings)}
+        return {**found, "kind": "picks", **about}
+
+
+def proof_of(certificate: Certificate | Picks) -> dict[str, Any]:
     """Return what a certificate says, without the plan and the model that it says it of."""
     about = {"model", "plan_sha256", "schema"}
     return {key: value for key, value in certificate.to_json().items() if key not in about}

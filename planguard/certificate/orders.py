@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from planguard.certificate import refutation
-from planguard.certificate.blocks import COMMUNICATION, Block
+from planguard.certificate.blocks import COMMUNICATION, Block, as_chains
 from planguard.certificate.checker import (
     DEVICE,
     GLOO,
@@ -73,7 +73,7 @@ class Orders:
 
     def _take_apart(self, use: Call) -> list[Block]:
         blocks, begin = list[Block](), 0
-        for action in use["actions"]:
+        for action in as_chains(use["actions"]):
             blocks.append(Block(begin, action))
             begin += len(blocks[-1].calls)
         return blocks

@@ -1,10 +1,10 @@
-"""Which checker a certificate needs: one order, every order, or the cases of what is picked."""
+"""Which checker a certificate needs: one order, every order, every pick, or case by case."""
 
 from __future__ import annotations
 
 import json
 
-from planguard.certificate import cases, checker, orders
+from planguard.certificate import cases, checker, orders, picks
 
 
 def verify(text: bytes, certificate: bytes) -> str:
@@ -16,6 +16,8 @@ def verify(text: bytes, certificate: bytes) -> str:
     kind = json.loads(certificate)["kind"]
     if kind == "cases":
         return cases.check(text, certificate, verify)
+    if kind == "picks":
+        return picks.check(text, certificate)
     if kind == "orders":
         return orders.check(text, certificate)
     return checker.check(text, certificate)

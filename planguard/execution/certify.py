@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.certificate.cases import cases
 from planguard.certificate.checker import OutsideError, RejectedError
-from planguard.certificate.format import Cases, Certificate, digest, encode, proof_of
+from planguard.certificate.format import Cases, Certificate, Picks, digest, encode, proof_of
 from planguard.certificate.orders import Orders
+from planguard.certificate.picks import EAGER_BYTES, explore
 from planguard.certificate.verify import verify
 from planguard.errors import InternalError
 from planguard.execution.certify_orders import completions, settle_all
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 MAX_ACTIONS = 10**6
 """Actions beyond which writing an order costs more than it is worth."""
 
-_PICKED = {
-    Kind.THREADS_BEGIN: "the interleaving of its threads",
-}
-
 _BEHIND = {
     "cycle": "; SAFE rests on a search: no order follows a cycle of waits",
     "smt": "; SAFE rests on the solver: no order follows a cycle of waits",
@@ -47,12 +44,17 @@ _BEHIND = {
 class Certified:
     """A certificate, or the reason why there is none."""
 
-    certificate: Certificate | Cases | None = None
+    certificate: Certificate | Cases | Picks | None = None
     reason: str = ""
 
 
 def with_certificate(
-    verdict: Verdict, plan: Plan, columns: Any, *, pinned: bool = False
+    verdict: Verdict,
+    plan: Plan,
+    columns: Any,
+    *,
+    pinned: bool = False,
+    eager_bytes: int = EAGER_BYTES,
 ) -> Verdict:
     """Return a verdict with its certificate; SAFE without one says why in ``reasons``.
 
@@ -61,6 +63,7 @@ def with_certificate(
         plan: The plan.
         columns: Its columns.
         pinned: Options say how many kernels a device holds, or in which order it starts them.
+        eager_bytes: Bytes up to which a send may finish early, where the model has such sends.
 
     Raises:
         InternalError: The independent checker rejects what the engine calls safe.
@@ -69,7 +72,7 @@ def with_certificate(
         return verdict
     made = Certified(reason="options pin the launches of a device, a certificate knows only models")
     if not pinned:
-        made = certify(plan, columns, find_model(verdict.model))
+        made = certify(plan, columns, find_model(verdict.model), eager_bytes)
     if made.certificate is None:
         behind = "".join(_BEHIND.get(route, "") for route in verdict.evidence.route[-1:])
         reason = f"no certificate: {made.reason}{behind}"
@@ -79,28 +82,30 @@ def with_certificate(
     return replace(verdict, certificate=certificate, evidence=evidence)
 
 
-def certify(plan: Plan, columns: Any, model: ExecutionModel) -> Certified:
+def certify(
+    plan: Plan, columns: Any, model: ExecutionModel, eager_bytes: int = EAGER_BYTES
+) -> Certified:
     """Return a certificate, accepted by the independent checker, of a plan that is safe.
 
     Args:
         plan: A plan that the engine calls safe.
         columns: Its columns.
         model: The execution model.
+        eager_bytes: Bytes up to which a send may finish early, where the model has such sends.
 
     Raises:
         InternalError: The checker rejects the certificate.
     """
     if has_kind(plan, Kind.CHOICE_BEGIN):
-        return _over_cases(plan, model)
+        return _over_cases(plan, model, eager_bytes)
     if plan.fusion:
         return Certified(reason="what its fused buffers hold is not fixed")
-    kinds = {op & KIND_MASK for program in plan.code.programs for op in set(program.code[::6])}
-    for kind, what in _PICKED.items():
-        if kind in kinds:
-            return Certified(reason=f"{what} is not fixed")
     if plan.actions > MAX_ACTIONS:
         return Certified(reason=f"the plan has {plan.actions} actions, more than {MAX_ACTIONS}")
     flat = b"".join(flat_lines(plan))
+    made = _over_picks(plan, columns, flat, model, eager_bytes)
+    if made is not None:
+        return made
     if columns.has_markers:
         return _over_orders(flat, model)
     execution = execute(plan, columns, model, strict(model), origins=True)
@@ -117,7 +122,7 @@ def certify(plan: Plan, columns: Any, model: ExecutionModel) -> Certified:
     return Certified(certificate)
 
 
-def _over_cases(plan: Plan, model: ExecutionModel) -> Certified:
+def _over_cases(plan: Plan, model: ExecutionModel, eager_bytes: int) -> Certified:
     """Return a certificate of a plan with branches: one for every combination of them."""
     if plan.actions > MAX_ACTIONS:
         return Certified(reason=f"the plan has {plan.actions} actions, more than {MAX_ACTIONS}")
@@ -128,8 +133,8 @@ def _over_cases(plan: Plan, model: ExecutionModel) -> Certified:
             actions += part.actions
             if actions > MAX_ACTIONS:
                 return Certified(reason=f"its cases have more than {MAX_ACTIONS} actions together")
-            made = certify(part, expand(part), model)
-            if not isinstance(made.certificate, Certificate):
+            made = certify(part, expand(part), model, eager_bytes)
+            if made.certificate is None or isinstance(made.certificate, Cases):
                 return Certified(reason=f"where {where}: {made.reason}")
             proofs.append(proof_of(made.certificate))
     except OutsideError as error:
@@ -139,7 +144,39 @@ def _over_cases(plan: Plan, model: ExecutionModel) -> Certified:
     return Certified(certificate)
 
 
-def _confirm(flat: bytes, certificate: Certificate | Cases) -> None:
+def _over_picks(
+    plan: Plan, columns: Any, flat: bytes, model: ExecutionModel, eager_bytes: int
+) -> Certified | None:
+    """Return a certificate of a plan in which something is picked while it runs; None of others.
+
+    The checker finds the ends by itself; two independent searches have to agree on all of them.
+
+    Raises:
+        InternalError: The checker finds an end that is not complete.
+    """
+    is_contested = columns.has_any_source or columns.has_any_tag or columns.has_wait_choice
+    is_contested |= has_kind(plan, Kind.PROBE)
+    has_threads = model.family is Family.HOST and has_kind(plan, Kind.THREADS_BEGIN)
+    if model.family is Family.DEVICE or not (is_contested or has_threads):
+        return None
+    eager = max(eager_bytes, EAGER_BYTES)
+    try:
+        ends = explore(json.loads(flat), model.name, eager)
+    except OutsideError as error:
+        # Threads that block together ask for more than threads that block alone.
+        together = Certified() if is_contested else _over_orders(flat, model)
+        return together if together.certificate is not None else Certified(reason=str(error))
+    except RejectedError as error:
+        if eager > eager_bytes:
+            return Certified(reason=f"{error} (where sends of {eager} bytes may finish early)")
+        hint = "no verdict is given: please report the plan"
+        raise InternalError(f"the checker finds another end: {error}", hint=hint) from error
+    certificate = Picks(model.name, digest(flat), tuple(ends), eager)
+    _confirm(flat, certificate)
+    return Certified(certificate)
+
+
+def _confirm(flat: bytes, certificate: Certificate | Cases | Picks) -> None:
     """Give a certificate that was made to the checker.
 
     Raises:
