@@ -173,7 +173,7 @@ class Plan:
             blockers = rank.earlier.pop(comm, [])  # it comes after the earlier rounds
         elif self.model in GLOO:
             rank.earlier[comm].append(op)
-        if name in FLAT and self.model != "gloo-detail":
+        if name in FLAT and self.model in DEVICE | {"gloo"}:
             op.needs = None if rank.rank == call["root"] else [members[call["root"]]]
         elif name == "broadcast" and self.model == "gloo":
             op.needs = _relatives(op.place, members[call["root"]], size)

@@ -52,7 +52,8 @@ class OperationSpec:
         name: Its ``op`` in plan files: lower case letters, digits and ``_``.
         degree: ``all``: every member waits for every member. ``root``: the root waits for every
             member, the others for the root only, and every call names its ``root``. Under the
-            models in which messages can be eager, the root sends like that of a ``scatter``.
+            MPI models it is carried out like a ``scatter``: small messages let the root leave
+            early, and a member may have to wait for any other.
         spelling: A built-in collective, other than ``barrier``, of which this is another name.
             Degree and agreement are then those of the built-in one.
         agree: Which of ``FIELDS`` must be equal on all members; others are not compared. Without

@@ -20,7 +20,8 @@ ALL_REDUCE_SLOT = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_ten
 # NCCL has one reduce-scatter under both.
 SPELLINGS = {"all_gather_into_tensor": "all_gather", "all_to_all_single": "all_to_all"}
 NCCL_SPELLINGS = {**SPELLINGS, "reduce_scatter_tensor": "reduce_scatter"}
-# A gather and a scatter are a set of sends and receives with the root, on every backend.
+# A gather and a scatter are a set of sends and receives with the root on gloo and NCCL. MPI moves
+# them along trees of its own (measured with MPICH and Open MPI): there anybody may be needed.
 FUSED = frozenset({"gather", "scatter"})
 # Of nothing these return at once and alone on gloo; the others wait as for any size (measured).
 EMPTY_ALONE = frozenset(
@@ -63,7 +64,8 @@ class Model:
         pairs: unbatched point-to-point runs on a communicator of the two ranks.
         lazy: the first use of a communicator creates it, which blocks the host.
         residency: K is a choice, 1 to infinity (else it is infinite).
-        eager_bytes: sends and rooted collectives up to this size may leave early; a choice.
+        eager_bytes: sends and senders of rooted collectives up to this size may leave early, and in
+            rooted collectives of any size nobody but the root needs the others; a choice.
         neighbors: collectives that need only those they exchange data with, not everybody.
         own_arguments: with whom a member exchanges follows from its own kind and root, so that
             members that disagree wait for each other in vain.
@@ -175,6 +177,7 @@ MPI_EAGER = Model(
     Queue.OWN,
     host_waits=True,
     tags=True,
+    neighbors=frozenset(),
     eager_bytes=4096,
     kinds_hang=True,
     short_is_fine=True,
@@ -185,6 +188,7 @@ MPI_SYNC = Model(
     Queue.OWN,
     host_waits=True,
     tags=True,
+    neighbors=frozenset(),
     kinds_hang=True,
     short_is_fine=True,
     blocking_is_a_kind=True,
@@ -194,6 +198,7 @@ MPI_PG = Model(
     Queue.PROCESS,
     host_waits=True,
     tags=True,
+    neighbors=frozenset(),
     eager_bytes=4096,
     kinds_hang=True,
     creation=Creation.MEMBERS,

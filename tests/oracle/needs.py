@@ -65,22 +65,25 @@ class Needs:
         return action.kind in self.model.empty_alone and not any(size != 0 for size in sizes)
 
     def _leaves_early(self, operation: Operation) -> bool:
-        size = operation.action.size.bytes
-        rooted = operation.action.kind in ROOTED
-        return rooted and self.system.choice.buffer > 0 and self._is_eager(size)
+        rooted = operation.action.kind in ROOTED and operation.action.root is not None
+        return rooted and self.system.choice.buffer > 0 and self.model.eager_bytes is not None
 
     def _is_eager(self, size: int | None) -> bool:
         limit = self.model.eager_bytes
         return limit is not None and size is not None and size <= limit
 
-    @staticmethod
-    def _early(operation: Operation, members: tuple[int, ...]) -> tuple[int, ...]:
-        """Give whom a rooted collective needs when whoever only sends may leave at once."""
+    def _early(self, operation: Operation, members: tuple[int, ...]) -> tuple[int, ...]:
+        """Give whom a rooted collective needs where nobody waits for more than its own data.
+
+        Whoever only sends leaves at once if the message is small; no member needs another one
+        beside the root.
+        """
         action = operation.action
         at_root = operation.rank == action.root
-        if action.kind in {"broadcast", "scatter"}:
-            return () if at_root or action.root is None else (action.root,)
-        return members if at_root else ()
+        only_sends = at_root == (action.kind in {"broadcast", "scatter"})
+        if only_sends and self._is_eager(action.size.bytes):
+            return ()
+        return members if at_root or action.root is None else (action.root,)
 
     def _absent(self, state: State, operation: Operation, ranks: tuple[int, ...]) -> list[int]:
         return [
