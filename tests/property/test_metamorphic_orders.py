@@ -126,3 +126,42 @@ def test_merging_neighboring_buckets_keeps_a_safe_plan_safe(model: str, count: i
         assert safe[-1], seed  # one bucket has nothing to change places with
         seen[found] += 1
     assert len(seen) > 2, seen
+
+
+def windowed_plan(seed: int, width: int) -> Item:
+    """Reductions on several groups; each may overtake those less than a width before it."""
+    rng = random.Random(seed)
+    labels = [f"g{number}" for number in range(6)]
+    names = ["world", "second", "third", "fourth"]
+    offset = rng.randrange(4)
+    body: list[Item] = []
+    for number, label in enumerate(labels):
+        group = names[(number + offset) % 4] if rng.random() < 0.9 else rng.choice(names)
+        call: Item = {"op": "all_reduce", "bytes": 4, "label": label, "id": label, "group": group}
+        call |= {"async": True, "work": label} if rng.random() < 0.9 else {}
+        body.append(call | ({"after": labels[: number - width + 1]} if number >= width else {}))
+    works = [call["work"] for call in body if "work" in call]
+    actions = [
+        {"op": "unordered", "body": body},
+        *([{"op": "wait", "work": works}] if works else []),
+    ]
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "groups": {name: {"ranks": [0, 1]} for name in names[1:]},
+        "ranks": {"0-1": {"actions": actions}},
+    }
+
+
+@pytest.mark.parametrize("model", ["gloo", "nccl", "mpi-sync"])
+def test_a_smaller_window_keeps_a_safe_plan_safe(model: str, count: int) -> None:
+    """Where order is free inside the limit, the larger one admits every order of the smaller."""
+    seen: Counter[tuple[str, ...]] = Counter()
+    for seed in range(count if count == CAMPAIGN else count // 4):
+        found = tuple(outcome(windowed_plan(seed, width), model) for width in range(1, 7))
+        assert "UNKNOWN" not in found, seed
+        safe = [one == "SAFE" for one in found]
+        assert safe == sorted(safe, reverse=True), (seed, found)
+        assert safe[0], seed  # a window of one is a fixed order
+        seen[found] += 1
+    assert len(seen) > 2, seen
