@@ -246,12 +246,15 @@ def _switch(value: object) -> bool:
 
 def _model(value: str) -> str:
     if value != "all" and value not in MODEL_NAMES:
+        from planguard.plan.defects import nearest
+
         raise PlanError(
             "unknown execution model",
             code="PG907",
             path="model",
             value=value,
-            hint=f"known models: {', '.join(MODEL_NAMES)}; all of them: all",
+            hint=nearest(value, [*MODEL_NAMES, "all"])
+            or f"known models: {', '.join(MODEL_NAMES)}; all of them: all",
         )
     return value
 

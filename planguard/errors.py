@@ -55,7 +55,8 @@ class PlanError(PlanGuardError):
         self.value = shorten(value) if value is not None else None
 
     def __str__(self) -> str:
-        where = f"{self.file}: {self.path}" if self.file else self.path
+        inside = f": {self.path}" if self.path != "$" else ""
+        where = f"{self.file}{inside}" if self.file else self.path
         got = f" (got {self.value})" if self.value is not None else ""
         text = f"[{self.code}] {where}: {self.message}{got}"
         return f"{text}\nhint: {self.hint}" if self.hint else text

@@ -132,18 +132,23 @@ def sniff(obj: object) -> PlannerAdapter:
         PlanError: The path does not exist, or no adapter recognizes the input.
         UsageError: Several do, so that the choice is the caller's.
     """
+    from planguard.plan.missing import no_such_file, not_one_plan
+
     if isinstance(obj, str | Path) and not Path(obj).exists():
-        raise PlanError("no such file", file=str(obj), path="file")
+        raise no_such_file(str(obj))
     found = recognize(obj)
     if found is not None:
         return found
+    if isinstance(obj, str | Path) and (folder := not_one_plan(str(obj))) is not None:
+        raise folder
     broken = "".join(f"; {problem}" for problem in problems())
+    known = ", ".join(entry.name for entry in entries())
     raise PlanError(
         f"no planner adapter recognizes the input{broken}",
         file=str(obj) if isinstance(obj, str | Path) else None,
         path="input",
         value=obj if isinstance(obj, str | Path) else type(obj).__name__,
-        hint=f"name one with planner=; known: {', '.join(entry.name for entry in entries())}",
+        hint=f"name one (--planner, planner=); known: {known}",
     )
 
 
@@ -156,7 +161,7 @@ def recognize(obj: object) -> PlannerAdapter | None:
     matches = [adapter for entry in entries() if (adapter := _recognizing(entry, obj)) is not None]
     if len(matches) > 1:
         names = " and ".join(adapter.name for adapter in matches)
-        raise UsageError(f"{names} all recognize the input", hint="name one with planner=")
+        raise UsageError(f"{names} all recognize the input", hint="name one (--planner, planner=)")
     return matches[0] if matches else None
 
 

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from planguard.cli.parser import Parser
 from planguard.errors import (
     InternalError,
     PlanError,
@@ -128,17 +129,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     chosen = next((word for word in arguments if not word.startswith("-")), None)
-    parser, commands = _parser(chosen)
-    args = parser.parse_args(arguments)
+    parser, verbs, commands = _parser(chosen)
+    args, extra = parser.parse_known_args(arguments)
+    if extra:
+        (verbs.get(args.command) or parser).refuse_unknown(extra)
     if args.command is None:
         parser.print_help(sys.stderr)
         return EXIT_INPUT
     return commands[args.command].run(args)
 
 
-def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, Command]]:
-    """Build the parser; only the chosen command is imported and declares its arguments."""
-    parser = argparse.ArgumentParser(
+def _parser(chosen: str | None) -> tuple[Parser, dict[str, Parser], dict[str, Command]]:
+    """Build the parsers; only the chosen command is imported and declares its arguments."""
+    parser = Parser(
         prog="planguard",
         description="Decide whether a parallelization plan can deadlock, before it runs.",
         epilog=_EPILOG,
@@ -159,7 +162,7 @@ def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, Comm
             commands[entry.name] = command = entry.load()
             sub.description = command.help
             command.add_arguments(sub)
-    return parser, commands
+    return parser, dict(verbs.choices), commands
 
 
 class _Version(argparse.Action):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import UsageError
+from planguard.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -30,7 +31,7 @@ def add_adapter_arguments(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def load_plan(path: str, args: argparse.Namespace) -> Plan:
-    """Read a path with the adapter and the options of the command line.
+    """Read a path, or ``-`` for standard input, with the adapter and options of the command line.
 
     Raises:
         PlanError: The input cannot be read as a plan.
@@ -38,7 +39,25 @@ def load_plan(path: str, args: argparse.Namespace) -> Plan:
     """
     from planguard import api
 
-    return api.load(path, planner=args.planner, **adapter_options(args))
+    given = _standard_input() if path == "-" else path
+    return api.load(given, planner=args.planner, **adapter_options(args))
+
+
+def _standard_input() -> bytes:
+    """Return what is piped in, at most what a plan file may hold and one byte more.
+
+    Raises:
+        PlanError: Nothing is in it.
+        UsageError: Nothing is piped in.
+    """
+    from planguard.plan.limits import DEFAULT_LIMITS
+
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("nothing is piped into `-`", hint="... | planguard check -")
+    given = sys.stdin.buffer.read(DEFAULT_LIMITS.file_bytes + 1)
+    if not given.strip():
+        raise PlanError("standard input is empty", file="-")
+    return given
 
 
 def adapter_options(args: argparse.Namespace) -> dict[str, Any]:

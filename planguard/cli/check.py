@@ -27,7 +27,7 @@ class Check:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         add = parser.add_argument
-        add("paths", nargs="*", metavar="PATH", help="plan file or planner output")
+        add("paths", nargs="*", metavar="PATH", help="plan, planner output, or - (standard input)")
         add_adapter_arguments(parser, "PATH")
         add("--model", metavar="NAME", help="execution model, or all")
         add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")

@@ -96,7 +96,7 @@ def _write(path: Path, pieces: Iterator[bytes], *, force: bool) -> None:
     except FileExistsError:
         raise _exists(str(path)) from None
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error}", hint="choose another -o") from None
+        raise UsageError(f"{path}: {error.strerror}", hint="choose another -o") from None
     finally:
         part.unlink(missing_ok=True)
 

@@ -111,11 +111,14 @@ def _run_job(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     }
     if args.witness:
         environment[recorder.WITNESS] = "1"
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         # The command is the user's own job.
         return subprocess.run(list(command), env=environment, check=False).returncode  # noqa: S603
     except OSError as error:
+        if is_new:
+            folder.rmdir()  # nothing ran, so nothing is in it
         reason = f"{command[0]} cannot be run: {error.strerror}"
         raise UsageError(reason, hint="is it installed?") from None
 

@@ -39,7 +39,11 @@ class Output:
 
     def __enter__(self) -> Self:
         """Open the draft beside the file."""
-        self._file = self._draft.open("w", encoding="utf-8", newline="\n")
+        try:
+            self._file = self._draft.open("w", encoding="utf-8", newline="\n")
+        except OSError as error:
+            reason = f"cannot write {shorten(str(self.path))}: {error.strerror}"
+            raise UsageError(reason, hint="is the folder there, and yours?") from None
         self.reporter = make_reporter(self.format, self._file, self._options)
         return self
 
@@ -82,6 +86,8 @@ def outputs_of(args: argparse.Namespace, options: ReportOptions) -> list[Output]
             raise UsageError(
                 f"-o {shorten(given)}: not FORMAT=FILE", hint="formats: " + ", ".join(FORMATS)
             )
+        if Path(path).is_dir():
+            raise UsageError(f"{shorten(path)} is a folder", hint="name a file in it")
         if Path(path).exists() and not args.force:
             raise UsageError(f"{shorten(path)} exists", hint="--force overwrites it")
         if any(output.path == Path(path) for output in outputs):

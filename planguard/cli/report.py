@@ -78,6 +78,7 @@ class Report:
         from planguard.cli.report_inputs import is_store, subject
 
         chosen = _format(args)
+        _settle(args, chosen)
         if args.output is not None and args.output.exists() and not args.force:
             raise UsageError(f"{args.output} exists", hint="--force overwrites it")
         if chosen in BINARY and args.output is None and sys.stdout.isatty():
@@ -93,6 +94,15 @@ class Report:
             args.output.write_bytes(data)
             print(f"wrote {args.output} ({len(data):,} bytes)", file=sys.stderr)
         return 0
+
+
+def _settle(args: argparse.Namespace, chosen: str) -> None:
+    """Refuse options that the picture would not follow, before anything is drawn."""
+    _wanted(args.only)
+    given = {"--only": args.only, "--counts": args.counts, "--linear": args.linear}
+    idle = [name for name, value in {**given, "--by-node": args.by_node}.items() if value]
+    if idle and chosen not in {"svg", "png"}:
+        raise UsageError(f"{idle[0]} is of the matrix, not of {chosen}", hint="-o matrix.svg")
 
 
 def _format(args: argparse.Namespace) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
-from planguard.execution.help import HELP
+from planguard.execution.help import general_advice
 from planguard.verdict import Finding
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def make_finding(code: str, message: str, **fields: object) -> Finding:
         "severity": entry.severity,
         "certainty": "all-executions",
         "evidence": "P",
-        "help": HELP.get(code, ""),
+        "help": general_advice(code, message),
     }
     return Finding(code=code, name=entry.name, message=message, **{**defaults, **fields})  # type: ignore[arg-type]
 

@@ -52,7 +52,6 @@ HELP = {
     "PG310": "wait for the pending action before the group is destroyed",
     "PG406": "create the groups in the same order on every rank",
     "PG902": "the page of this code says what is decided, and under which models",
-    "PG903": "give the check more time: --budget 10s",
     "PG904": "name the sender and the tag in the plan",
     "PG910": "see whether the adapter found the communication: planguard convert PLAN --flat",
 }
@@ -65,12 +64,32 @@ MISSING = {
     "PG209": "add the matching send on {absent}, or remove the recv on {present}",
     "PG210": "add its partner on {absent}, or remove the call on {present}",
 }
+OPEN = {
+    "combinations of branches (": "more time does not help; name one `choice` for what is taken "
+    "together, or give both branches the same communication",
+    "memory": "more time does not help; give the solver more memory: --solver-memory 16384",
+    "solver process": "see whether the machine ended the solver for its memory; "
+    "--solver-memory 1024 keeps it smaller",
+    "budget exhausted": "give the check more time: --budget 10s",
+    "more than": "go beyond this limit with a budget: --budget 60s; or fix in the plan what the "
+    "program leaves no choice in",
+    "": "give the check more time: --budget 10s",
+}
+"""What goes further where PG903 was reported, by words of its reason; the first that fits."""
 APART = "issue both sides in a batch, or both outside of one"
 
 
 def with_advice(finding: Finding) -> Finding:
     """Return the finding with the most specific advice there is."""
-    return replace(finding, help=_swap(finding) or _add(finding) or HELP.get(finding.code, ""))
+    general = general_advice(finding.code, finding.message)
+    return replace(finding, help=_swap(finding) or _add(finding) or general)
+
+
+def general_advice(code: str, message: str) -> str:
+    """Return what is advised for a code and the reason in its message, knowing no more."""
+    if code == "PG903":
+        return next(advice for words, advice in OPEN.items() if words in message)
+    return HELP.get(code, "")
 
 
 def _swap(finding: Finding) -> str:

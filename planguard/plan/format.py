@@ -13,7 +13,9 @@ from planguard.plan.compile import compile_document
 from planguard.plan.defects import refusal
 from planguard.plan.document import Document
 from planguard.plan.limits import DEFAULT_LIMITS
+from planguard.plan.missing import no_such_file
 from planguard.plan.plan import Plan
+from planguard.plan.uninterrupted import uninterrupted
 from planguard.plan.wellformed import check
 
 if TYPE_CHECKING:
@@ -76,7 +78,8 @@ def _plan(document: Document, limits: Limits, file: str | None, raw: bytes) -> P
 @cache
 def decoder() -> msgspec.json.Decoder[Document]:
     """Return the typed decoder of a plan file."""
-    return msgspec.json.Decoder(Document)
+    with uninterrupted():
+        return msgspec.json.Decoder(Document)
 
 
 def parse(data: bytes, file: str | None) -> Document:
@@ -129,9 +132,12 @@ def _load(path: str | os.PathLike[str], file: str, limits: Limits) -> bytes:
     try:
         with open(path, "rb") as stream:  # noqa: PTH123 - pathlib costs import time here
             raw = stream.read(limits.file_bytes + 1)
+    except FileNotFoundError:
+        raise no_such_file(file) from None
     except (OSError, ValueError) as error:
         hint = "give the path of a .plan.json or .plan.json.gz file"
-        raise refusal(f"cannot read the file: {error}", file=file, hint=hint) from None
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise refusal(f"cannot read the file: {reason}", file=file, hint=hint) from None
     return raw
 
 

@@ -54,6 +54,8 @@ def parse_slowly(data: bytes, file: str | None) -> Document:
     document = _without_top_extensions(data)
     if document is not None:
         return document
+    if not data.strip():
+        raise refusal("the file is empty" if file else "the text is empty", file=file)
     try:
         plan = msgspec.json.decode(data)
     except msgspec.ValidationError as error:  # a number out of range, in any field

@@ -223,9 +223,10 @@ class Device:
         return ends
 
     def _count(self, known: int) -> None:
-        late = self.deadline is not None and time.perf_counter() > self.deadline
-        if late or (self.deadline is None and self.states + known >= STATES):
-            raise LateError(f"{self.states + known:,} states searched")
+        if self.deadline is None and self.states + known >= STATES:
+            raise LateError(f"more than {STATES:,} states")
+        if self.deadline is not None and time.perf_counter() > self.deadline:
+            raise LateError(f"budget exhausted after {self.states + known:,} states")
 
     def _first(self) -> Place:
         return Place(tuple(2 * at for at in self.lanes.lane_off[:-1]))

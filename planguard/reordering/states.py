@@ -287,8 +287,10 @@ def endings(machine: Machine, limit: int, late: Callable[[], bool]) -> tuple[lis
             ends.append(state)
         for after in map(machine.settle, [*following, *machine.lends(state)]):
             if after not in known:
-                if len(known) >= limit or late():
-                    raise TooManyError(f"{len(known):,} states")
+                if late():
+                    raise TooManyError(f"budget exhausted after {len(known):,} states")
+                if len(known) >= limit:
+                    raise TooManyError(f"more than {limit:,} states")
                 known.add(after)
                 todo.append(after)
     return ends, len(known)

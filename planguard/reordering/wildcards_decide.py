@@ -38,7 +38,7 @@ from planguard.reordering.wildcards import (
     started_by,
 )
 from planguard.semantics.model import Family, strict
-from planguard.verdict import Outcome, Verdict
+from planguard.verdict import Met, Outcome, Verdict
 from planguard.words import plural
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def over_matches(
     try:
         return search.verdict()
     except TooManyError as reached:
-        what = f"the ways to match its messages: {reached} searched"
+        what = f"the ways to match its messages: {reached}"
         verdict = open_verdict(plan, model.name, "PG903", what)
         return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
 
@@ -168,11 +168,11 @@ class _Search:
         ends, self.states = endings(self.machine, limit, self._is_late)
         chosen = self._representatives(ends)
         if len(chosen) > ENDINGS and self.deadline is None:
-            raise TooManyError(f"{len(chosen):,} endings")
+            raise TooManyError(f"more than {ENDINGS:,} endings")
         parts: list[Part] = []
         for state in chosen:
             if self._is_late():
-                raise TooManyError(f"{len(parts):,} endings")
+                raise TooManyError(f"budget exhausted after {len(parts):,} endings")
             parts.append(self._part(state))
         shown = shown_of(parts, together(parts))
         full = self.fixed(shown.ordered.plan, self.settled, brief=False)
@@ -294,7 +294,8 @@ class _Search:
             raise InternalError("an execution that completed does not complete when re-executed")
         if is_stuck and verdict.safe:
             raise InternalError("an execution that got stuck completes when re-executed")
-        return Part(ordered, verdict, self._notes(meeting), differs=True)
+        notes, matches = self._notes(meeting), self._matches(meeting)
+        return Part(ordered, verdict, notes, differs=True, matches=matches)
 
     def _meeting(self, state: State) -> Meeting:
         buffered = frozenset(self.sends[match] for match in state.buffered)
@@ -324,6 +325,14 @@ class _Search:
                         used.add(send.number)
                     break
         return taken
+
+    def _matches(self, meeting: Meeting) -> tuple[Met, ...]:
+        """Return who met whom, by rank and action of the plan."""
+        both = ((self.messages.all[n], self.messages.all[m]) for n, m in meeting.pairs.items())
+        return tuple(Met(self._place(mine), self._place(other)) for mine, other in both)
+
+    def _place(self, message: Message) -> tuple[int, int]:
+        return message.rank, self.messages.programs[str(message.rank)][message.at][AT]
 
     def _notes(self, meeting: Meeting) -> tuple[str, ...]:
         wild = [n for n in sorted(meeting.pairs) if is_wild(self.messages.all[n])]

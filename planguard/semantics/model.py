@@ -13,6 +13,7 @@ from typing import Any
 from planguard.errors import PlanError
 from planguard.options import MODEL_NAMES
 from planguard.plan.actions import Kind
+from planguard.plan.defects import nearest
 from planguard.plan.operations import rooted_kinds
 
 UNLIMITED = (1 << 64) - 1
@@ -221,5 +222,5 @@ def find_model(name: str) -> ExecutionModel:
         code="PG907",
         path="$.model",
         value=name,
-        hint="known models: " + ", ".join(MODEL_NAMES),
+        hint=nearest(name, MODEL_NAMES) or "known models: " + ", ".join(MODEL_NAMES),
     )

@@ -114,7 +114,7 @@ def test_several_saved_results(
     assert main(["explain", str(file)]) == 0
     shown = capsys.readouterr().out
     assert "error[PG001]" in shown
-    assert "not read: [PG402] bad.json: $: peer 9 is not a rank" in shown
+    assert "not read: [PG402] bad.json: peer 9 is not a rank" in shown
     assert "page: planguard explain PG402 (peer-out-of-range)" in shown
 
 
