@@ -100,6 +100,23 @@ class WitnessStep:
 
 
 @dataclass(frozen=True)
+class Met:
+    """Who met whom where more than one could: ``(rank, action)`` of a receive or probe, a send."""
+
+    receive: tuple[int, int]
+    send: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Flushed:
+    """One flush of a fused buffer: its members, in the order in which they stand in it."""
+
+    rank: int
+    buffer: str
+    actions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Witness:
     """A schedule that ends in a stuck state or in a bad match; re-executed before it is shown.
 
@@ -111,6 +128,8 @@ class Witness:
         blocked: ``(rank, action)`` of every rank stuck at its end.
         actions: ``(rank, action)`` kept in the witness, in program order per rank.
         end: ``stuck`` or ``mismatch``.
+        matches: Where messages compete, who met whom in this execution.
+        flushes: Where buffers are fused, the flushes of this execution, in order on each rank.
     """
 
     id: str
@@ -120,6 +139,8 @@ class Witness:
     blocked: tuple[tuple[int, int], ...] = ()
     actions: tuple[tuple[int, int], ...] = ()
     end: str = "stuck"
+    matches: tuple[Met, ...] = ()
+    flushes: tuple[Flushed, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from planguard.execution.cause import make_finding
 from planguard.execution.help import HELP
 from planguard.execution.ledger import apply_ledger
 from planguard.reordering.translate import back
-from planguard.verdict import Evidence, Finding, Outcome, Verdict
+from planguard.verdict import Evidence, Finding, Met, Outcome, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,12 +39,14 @@ class Part:
         verdict: What is known of it.
         notes: What was picked, in words.
         differs: Whether ranks differ in what they picked.
+        matches: Who met whom, by rank and action of the plan that is decided.
     """
 
     ordered: Ordered
     verdict: Verdict
     notes: tuple[str, ...] = ()
     differs: bool = False
+    matches: tuple[Met, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -152,6 +154,8 @@ def combined(plan: Plan, parts: list[Part], full: Verdict, shown: Part, code: st
 
 def _finding(plan: Plan, shown: Part, finding: Finding, *, code: str | None) -> Finding:
     moved = back(plan, shown.ordered, finding)
+    if moved.witness is not None and shown.matches:
+        moved = replace(moved, witness=replace(moved.witness, matches=shown.matches))
     if moved.severity != "error" or moved.code.startswith(("PG3", "PG4", "PG9")):
         return moved
     if code is None:

@@ -27,6 +27,7 @@ from planguard.reordering.fusion_findings import (
     out_of_round,
     settled_layouts,
     unflushed,
+    with_flushes,
 )
 from planguard.reordering.fusion_play import play
 from planguard.reordering.fusion_rank import fused_rank
@@ -146,6 +147,7 @@ class _Decision:
     def _settled(self, usual: Merged, fixed: Verdict) -> Verdict:
         """Every rank has one program of flushes: the verdict on them is the verdict."""
         verdict = moved(self.plan, usual.ordered, fixed)
+        verdict = with_flushes(verdict, usual.flushes)
         verdict = settled_layouts(verdict, self.buffers)
         verdict = never_flushed(verdict, usual.stuck)
         verdict = unflushed(self.plan, verdict, usual.unflushed)
@@ -220,6 +222,7 @@ class _Decision:
         same = [h.ready for r in self.ranks for h in r.held if h.buffer.id == name]
         policy, cap = largest_safe(held.buffer, same)
         verdict = moved(self.plan, merged.ordered, shown)
+        verdict = with_flushes(verdict, merged.flushes)
         verdict = never_flushed(verdict, merged.stuck)
         verdict = out_of_round(verdict, held.buffer, rank, notes, policy)
         condition = (SafeIff("fusion-order", bytes=cap, buffers=(name,)),) if fixed.safe else ()

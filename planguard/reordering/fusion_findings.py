@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers import Buffer
     from planguard.reordering.fusion_rank import FusedRank
     from planguard.reordering.strategy import Ordered
-    from planguard.verdict import Finding, Verdict
+    from planguard.verdict import Finding, Flushed, Verdict
 
 _SHOWN = 3
 
@@ -34,6 +34,19 @@ def moved(plan: Plan, ordered: Ordered, verdict: Verdict) -> Verdict:
         certificate=None,
         core=(),
     )
+
+
+def with_flushes(verdict: Verdict, flushes: Sequence[Flushed]) -> Verdict:
+    """Write into every witness what its ranks flush in the execution that it is of."""
+
+    def of(finding: Finding) -> Finding:
+        if finding.witness is None:
+            return finding
+        ranks = {rank for rank, _ in (*finding.witness.actions, *finding.witness.blocked)}
+        mine = tuple(one for one in flushes if one.rank in ranks)
+        return replace(finding, witness=replace(finding.witness, flushes=mine))
+
+    return replace(verdict, findings=tuple(of(finding) for finding in verdict.findings))
 
 
 def describe(rank: int, mine: Sequence[str], theirs: Sequence[str]) -> tuple[str, str]:

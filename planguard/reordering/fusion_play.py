@@ -31,6 +31,7 @@ class Played:
         unflushed: Members that are never launched.
         stuck: Actions that wait for a member that is never launched.
         groups: Groups that the program needs beside those of the plan.
+        flushes: Buffer and members of every flush, by the actions of the plan.
     """
 
     actions: list[dict[str, Any]] = field(default_factory=list)
@@ -38,6 +39,7 @@ class Played:
     unflushed: list[Leaf] = field(default_factory=list)
     stuck: list[int] = field(default_factory=list)
     groups: dict[str, list[int]] = field(default_factory=dict)
+    flushes: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
 
 
 def play(
@@ -209,6 +211,8 @@ class _Player:
         self.flush_of |= {(number, at): handle for at in flush}
         self.played.actions.append(action)
         self.played.origins.append(leaves[0].action)
+        members = tuple(leaf.action for leaf in leaves)
+        self.played.flushes.append((held.buffer.id, members))
 
     def _add(self, item: dict[str, Any], leaves: tuple[Leaf, ...]) -> None:
         self.played.actions.append(item)

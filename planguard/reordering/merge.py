@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.expand import expand
 from planguard.reordering.derived import derived
 from planguard.reordering.explorer import Ordered
+from planguard.verdict import Flushed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,11 +25,13 @@ class Merged:
         ordered: The plan, with the original index of every action.
         unflushed: Rank and member action that stay in a buffer when the program ends.
         stuck: Rank and action that wait for a member which is never launched.
+        flushes: The flushes of every rank, in order.
     """
 
     ordered: Ordered
     unflushed: tuple[tuple[int, Leaf], ...]
     stuck: tuple[tuple[int, int], ...] = ()
+    flushes: tuple[Flushed, ...] = ()
 
 
 def merge(flat: dict[str, Any], played: Sequence[Played]) -> Merged:
@@ -48,6 +51,9 @@ def merge(flat: dict[str, Any], played: Sequence[Played]) -> Merged:
         Ordered(plan, places),
         tuple((rank, leaf) for rank, program in enumerate(played) for leaf in program.unflushed),
         tuple((rank, action) for rank, program in enumerate(played) for action in program.stuck),
+        tuple(
+            Flushed(rank, *one) for rank, program in enumerate(played) for one in program.flushes
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
 from planguard.reordering.settled import note
+from planguard.verdict import Met
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -117,6 +118,11 @@ def _witness(ordered: Ordered, witness: Witness | None) -> Witness | None:
         ),
         blocked=tuple(place(*at) for at in witness.blocked),
         actions=tuple(sorted(place(*at) for at in witness.actions)),
+        matches=tuple(Met(place(*one.receive), place(*one.send)) for one in witness.matches),
+        flushes=tuple(
+            replace(one, actions=tuple(place(one.rank, at)[1] for at in one.actions))
+            for one in witness.flushes
+        ),
     )
     note(witness, moved, ordered)
     return moved

@@ -87,6 +87,21 @@ class StepDoc(Struct, frozen=True):
     event: Literal["issue", "start", "complete", "flush", "wait"]
 
 
+class MetDoc(Struct, frozen=True):
+    """Who met whom where more than one could."""
+
+    receive: RankAction
+    send: RankAction
+
+
+class FlushedDoc(Struct, frozen=True):
+    """One flush of a fused buffer."""
+
+    rank: Rank
+    buffer: str
+    actions: list[Action]
+
+
 class WitnessDoc(Struct, frozen=True):
     """A schedule that ends in a stuck state or a bad match."""
 
@@ -97,6 +112,8 @@ class WitnessDoc(Struct, frozen=True):
     blocked: list[RankAction]
     actions: list[RankAction] = []
     end: Literal["stuck", "mismatch"] = "stuck"
+    matches: list[MetDoc] | UnsetType = UNSET
+    flushes: list[FlushedDoc] | UnsetType = UNSET
 
 
 class EditDoc(Struct, frozen=True):

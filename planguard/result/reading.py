@@ -15,7 +15,9 @@ from planguard.verdict import (
     Edit,
     Evidence,
     Finding,
+    Flushed,
     Location,
+    Met,
     Outcome,
     PlanInfo,
     Repair,
@@ -134,7 +136,10 @@ def _edge(edge: doc.CycleEdgeDoc, known: _Located) -> CycleEdge:
 
 def _witness(witness: doc.WitnessDoc) -> Witness:
     steps = tuple(WitnessStep(**_fields(step)) for step in witness.steps)
-    return Witness(**_fields(witness) | {"steps": steps})
+    fields = _fields(witness)
+    matches = tuple(Met(**_fields(met)) for met in fields.get("matches", ()))
+    flushes = tuple(Flushed(**_fields(one)) for one in fields.get("flushes", ()))
+    return Witness(**fields | {"steps": steps, "matches": matches, "flushes": flushes})
 
 
 def _repair(repair: doc.RepairDoc) -> Repair:

@@ -145,7 +145,11 @@ def _edge(edge: CycleEdge) -> doc.CycleEdgeDoc:
 
 def _witness(witness: Witness) -> doc.WitnessDoc:
     steps = [doc.StepDoc(**_fields(step)) for step in witness.steps]
-    return doc.WitnessDoc(**_fields(witness) | {"steps": steps})
+    picked = {
+        "matches": [doc.MetDoc(**_fields(met)) for met in witness.matches] or UNSET,
+        "flushes": [doc.FlushedDoc(**_fields(one)) for one in witness.flushes] or UNSET,
+    }
+    return doc.WitnessDoc(**_fields(witness) | {"steps": steps} | picked)
 
 
 def _repair(repair: Repair) -> doc.RepairDoc:
