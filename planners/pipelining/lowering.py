@@ -101,6 +101,17 @@ def defer_recv(order: Order, placement: Placement) -> Order:
     return Order(order.source, rows)
 
 
+def without_gradients(order: Order) -> Order:
+    """Leave out what does nothing where ``has_backward`` is False, as in ``eval()``.
+
+    The backward computations stay: torch runs through them, waits for the parameters of their
+    stage, and returns.
+    """
+    gone = (Kind.SEND_B, Kind.RECV_B, Kind.REDUCE_GRAD)
+    rows = (tuple(cell for cell in row if cell.action.kind not in gone) for row in order.rows)
+    return Order(order.source, tuple(rows))
+
+
 def peer_stage(action: Action) -> int:
     """Name the stage at the other end of a send or receive."""
     return action.stage + (1 if action.kind in (Kind.SEND_F, Kind.RECV_B) else -1)

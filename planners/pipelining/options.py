@@ -48,6 +48,8 @@ class PipeliningOptions:
         defer_recv: Apply the pass behind ``defer_pp_recv=True`` to the order.
         first_step: Put the vote of torch's first step before the order. Its messages create the
             communicators of the rank pairs.
+        forward_only: What ``eval()`` runs: no gradient is sent, received or reduced. None goes by
+            the schedule object, which runs no backward without a loss function.
         name: Name of the plan; None takes the name of the input.
     """
 
@@ -63,6 +65,7 @@ class PipeliningOptions:
     microbatches: int | None = None
     defer_recv: bool = False
     first_step: bool = False
+    forward_only: bool | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:

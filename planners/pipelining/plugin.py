@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,13 @@ from planguard.errors import PlanError, UsageError
 from .actions import Kind
 from .csvfile import looks_like_schedule, parse_csv, read_bytes
 from .emit import Note, emit
-from .lowering import add_reduce_grad, add_send_recv, add_unshard_reshard, defer_recv
+from .lowering import (
+    add_reduce_grad,
+    add_send_recv,
+    add_unshard_reshard,
+    defer_recv,
+    without_gradients,
+)
 from .objects import (
     custom_functions,
     from_mapping,
@@ -107,8 +114,11 @@ def _from_schedule(schedule: Any, builder: type[PlanBuilder], options: Pipelinin
     notes = _object_notes(schedule, options)
     version = _torch_version()
     follows_order = bool(getattr(schedule, "pipeline_order_with_comms", None))
+    if options.forward_only is None:
+        options = replace(options, forward_only=not getattr(schedule, "_has_backward", True))
     if not follows_order and hasattr(schedule, "_step_microbatches"):
-        return _from_log(record_run(schedule), builder, options, notes, version)
+        log = record_run(schedule, forward_only=options.forward_only)
+        return _from_log(log, builder, replace(options, forward_only=None), notes, version)
     order = schedule_order(schedule)
     if order is None:
         raise PlanError(
@@ -137,6 +147,8 @@ def _from_order(
         notes += lowered
     if options.defer_recv:
         order = defer_recv(order, placement)
+    if options.forward_only:
+        order = without_gradients(order)
     sharded = options.shards > 1
     rows = order_steps(order, placement, send_wait=options.send_wait, sharded=sharded)
     if options.first_step:
@@ -160,7 +172,9 @@ def _from_log(
     version: str | None = None,
 ) -> Plan:
     plain = PipeliningOptions()
-    for name in ("send_wait", "form", "defer_recv", "first_step", "microbatches"):
+    for name in (
+        "send_wait", "form", "defer_recv", "first_step", "microbatches", "forward_only",
+    ):  # fmt: skip
         if getattr(options, name) != getattr(plain, name):
             raise UsageError(
                 f"option {name} of the pipelining adapter does not apply to a recorded run",

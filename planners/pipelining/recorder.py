@@ -56,8 +56,11 @@ class RunLog:
     rows: tuple[tuple[Step, ...], ...]
 
 
-def record_run(schedule: Any) -> RunLog:
+def record_run(schedule: Any, *, forward_only: bool | None = None) -> RunLog:
     """Run the loop of a torch schedule once per rank and record it.
+
+    ``forward_only`` records what ``eval()`` runs; None is what ``step()`` runs, which has no
+    backward either where the schedule was made without a loss function.
 
     The schedule object is left as it was: a shallow copy runs, with stand-ins for its stages and
     without initialization, losses or checks of inputs. No process group is used.
@@ -67,10 +70,14 @@ def record_run(schedule: Any) -> RunLog:
     """
     ranks, rank_of = _layout(schedule)
     name = type(schedule).__name__
+    backward = (
+        getattr(schedule, "_has_backward", True) if forward_only is None else not forward_only
+    )
     rows = []
     for rank in range(ranks):
         stages = [
-            _StageStandIn(stage, rank, len(rank_of), rank_of) for stage in _local(rank_of, rank)
+            _StageStandIn(stage, rank, len(rank_of), rank_of, backward=backward)
+            for stage in _local(rank_of, rank)
         ]
         try:
             rows.append(_run(schedule, rank, stages))
@@ -126,9 +133,11 @@ class _StageStandIn:
     """Stands in for a pipeline stage: answers what the run loop asks and writes it down."""
 
     submod = None
-    has_backward = True
 
-    def __init__(self, stage: int, rank: int, stages: int, rank_of: Mapping[int, int]) -> None:
+    def __init__(
+        self, stage: int, rank: int, stages: int, rank_of: Mapping[int, int], *, backward: bool
+    ) -> None:
+        self.has_backward = backward
         self.stage_index = stage
         self.num_stages = stages
         self.group_rank = rank
@@ -145,10 +154,10 @@ class _StageStandIn:
         return self._message(Kind.SEND_F, mb, self.stage_index + 1)
 
     def get_bwd_recv_ops(self, mb: int) -> list[Message]:
-        return self._message(Kind.RECV_B, mb, self.stage_index + 1)
+        return self._message(Kind.RECV_B, mb, self.stage_index + 1) if self.has_backward else []
 
     def get_bwd_send_ops(self, mb: int) -> list[Message]:
-        return self._message(Kind.SEND_B, mb, self.stage_index - 1)
+        return self._message(Kind.SEND_B, mb, self.stage_index - 1) if self.has_backward else []
 
     def forward_one_chunk(self, mb: int, *_: object, **__: object) -> None:
         self.tape.compute("F", self.stage_index, mb)
@@ -156,12 +165,16 @@ class _StageStandIn:
     def backward_one_chunk(
         self, mb: int, *_: object, full_backward: bool = True, **__: object
     ) -> None:
-        self.tape.compute("B" if full_backward else "I", self.stage_index, mb)
+        if self.has_backward:
+            self.tape.compute("B" if full_backward else "I", self.stage_index, mb)
 
     def backward_weight_one_chunk(self, mb: int, *_: object, **__: object) -> None:
-        self.tape.compute("W", self.stage_index, mb)
+        if self.has_backward:
+            self.tape.compute("W", self.stage_index, mb)
 
     def perform_reduce_grad(self, _: int) -> None:
+        if not self.has_backward:
+            return  # no gradients: FSDP has nothing to reduce
         text = f"{self.stage_index}REDUCE_GRAD"
         self.tape.steps.append(
             Shard(text, Kind.REDUCE_GRAD, self.stage_index, self.tape.where(text))

@@ -304,6 +304,20 @@ def test_run_loops_without_an_order_are_safe() -> None:
             assert {m: outcome(plan, m) for m in MODELS} == dict.fromkeys(MODELS, OK)
 
 
+@pytest.mark.parametrize("short", ["Schedule1F1B", "gpipe", "zbv", "dualpipev"])
+def test_a_schedule_without_a_loss_sends_no_gradients(short: str) -> None:
+    """A class that was given no loss function runs no backward, so its plan has half of the
+    messages, whether it is read from an order or recorded from a loop.
+    """
+    schedule = make.make_schedule(short, 2, 4)
+    schedule._has_backward = False  # as torch sets it without a loss function
+    plan = planguard.load(schedule)
+    text = plan.source.decode()
+    assert '"F0.0' in text
+    assert '"B1.0' not in text
+    assert {m: outcome(plan, m) for m in MODELS} == dict.fromkeys(MODELS, OK)
+
+
 def test_1f1b_needs_its_batches() -> None:
     """Split into single messages, the fused lists of 1F1B get stuck where a rank has one queue:
     the batch is what makes the schedule safe.

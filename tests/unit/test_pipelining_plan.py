@@ -372,6 +372,19 @@ def test_wrong_options_are_usage_errors(options: dict, hint: str) -> None:
     assert hint in caught.value.hint
 
 
+def test_eval_runs_no_gradients() -> None:
+    """With `forward_only` nothing goes back and nothing is reduced; parameters are still gathered
+    for the backward that returns at once.
+    """
+    rows = "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD,0RESHARD\n"
+    rows += "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1RESHARD\n"
+    first, second = programs(rows, shards=2, forward_only=True)
+    said = [f"{a['op']} {a.get('label', '')}".strip() for a in (*first, *second)]
+    assert not [one for one in said if "B0" in one or "reduce" in one]
+    assert sum(one.startswith("all_gather") for one in said) == 2
+    assert sum(one.startswith(("isend", "irecv")) for one in said) == 2
+
+
 def test_every_option_reaches_the_plan() -> None:
     """No option is without effect on a plan."""
     rows = "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
@@ -380,7 +393,7 @@ def test_every_option_reaches_the_plan() -> None:
     changes = {
         "lowering": "batched", "send_wait": "at-once", "bytes": 8, "grad_bytes": 8, "shards": 3,
         "shard_group": "stage", "reduce_grad": "all_reduce", "param_bytes": 8, "defer_recv": True,
-        "first_step": True, "name": "other",
+        "first_step": True, "forward_only": True, "name": "other",
     }  # fmt: skip
     checks_only = {"form", "microbatches"}
     assert set(changes) | checks_only == set(PipeliningOptions.__dataclass_fields__)
