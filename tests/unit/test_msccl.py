@@ -29,6 +29,10 @@ from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 adapter = registry.find("msccl")
 FOLDER = TESTS.parent / "planners" / "samples" / "msccl"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.xml"))
+sys.path.insert(0, str(FOLDER))
+
+import play  # noqa: E402 - plays the XML on numbers
+
 SENDS, RECEIVES = {"s", "rcs", "rrs", "rrcs"}, {"r", "rrc", "rcs", "rrs", "rrcs"}
 
 
@@ -144,6 +148,18 @@ def test_the_hierarchical_all_reduce_is_stuck_with_one_slot():
     assert "wait for each other in a ring" in found.errors[0].message
     assert interpret(root, 8)
     assert verdict(root, slots=8).outcome.value == "SAFE"
+
+
+@pytest.mark.parametrize(("nodes", "outcome"), [(2, "SAFE"), (3, "MISMATCH")])
+def test_a_copy_that_the_compiler_puts_in_the_wrong_place_is_a_mismatch(nodes, outcome):
+    """MSCCL's all-to-next of three nodes is a MISMATCH: some orders of it end with other data."""
+    path = FOLDER / "found" / f"alltonext-forward-{nodes}.xml"
+    found = planguard.check(planguard.load(path))
+    chunks = play.load(path)[1]
+    bad = sum(bool(play.wrong(play.play(path, seed), chunks)) for seed in range(20))
+    assert found.outcome.value == outcome
+    assert bool(bad) == (outcome != "SAFE")
+    assert {finding.code for finding in found.errors} <= {"PG213"}
 
 
 def test_without_a_number_of_slots_it_depends_on_buffering():

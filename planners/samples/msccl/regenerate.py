@@ -30,8 +30,11 @@ SAMPLES = {
     "hierarchical-8x2": (
         "hierarchical_allreduce.py", "8", "2", "1", "--schedule", "manual",
     ),
+    "found/alltonext-forward-2": ("alltonext_forward.py", "2", "1"),
+    "found/alltonext-forward-3": ("alltonext_forward.py", "3", "1"),
 }  # fmt: skip
-"""Sample to script and arguments; gpus per node, nodes and instances of the hierarchical ones."""
+"""Sample to script and arguments; gpus per node, nodes and instances of the hierarchical ones.
+``found``: compiled wrongly (three nodes), and the same for two (docs/bugs-found.md)."""
 
 
 def write(name: str, tools: Path) -> Path:
