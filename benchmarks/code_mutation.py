@@ -1,16 +1,22 @@
 """Code mutation: change the checker itself, a token at a time, and see whether its tests notice.
 
     python benchmarks/code_mutation.py --list
-    python benchmarks/code_mutation.py certificate            # all mutants of one target
-    python benchmarks/code_mutation.py matcher --sample 200   # a fixed sample
+    python benchmarks/code_mutation.py certificate --jobs 2   # all mutants of one target
+    python benchmarks/code_mutation.py matcher --sample 300   # a fixed sample
     python benchmarks/code_mutation.py certificate --only 17  # show one mutant and what kills it
 
 A mutant is a module whose source differs in one place: a comparison, a boolean, a constant, an
 arithmetic or set operator, a condition, or a statement that is left out. It is never written over
-the source: a process of its own imports the changed text in place of the module and runs the tests
-of the target until one fails. What no test notices is a survivor; those whose change means nothing
-are listed with the reason in data/equivalent_mutants.json and do not count. Results are kept in
-results/mutants-TARGET.jsonl, so that a run goes on where it was stopped.
+the source. The tests of the target are collected once; then every mutant has a process of its own,
+a fork, which gives the function with the change its other code and runs the tests until one fails,
+those first that killed most mutants a second so far. A change outside of any function needs a new
+interpreter; that one, and every one that a test starts, imports the changed text in place of the
+module.
+
+What no test notices is a survivor, which has seen all tests of the target; those whose change means
+nothing are listed with the reason in data/equivalent_mutants.json and do not count. Results are
+kept in results/mutants-TARGET.jsonl, so that a run goes on where it was stopped; remove them, and
+what the tests take, after a change of the code.
 """
 
 from __future__ import annotations
@@ -19,68 +25,70 @@ import argparse
 import ast
 import contextlib
 import copy
-import importlib.abc
+import importlib
 import importlib.util
 import json
 import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
 import time
-import traceback
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
 EQUIVALENT = Path(__file__).parent / "data" / "equivalent_mutants.json"
-LIMIT = 240
-"""Seconds for one mutant; one that runs longer has hung, which is noticed."""
+SLACK, TIMES, WALL = 3.0, 5.0, 120.0
+"""A test over a mutant may take this many seconds of processor time and this many times its own, or
+as many seconds by the clock. One that takes longer has hung, which is noticed."""
 
-CERTIFICATE = (
-    "tests/unit/test_certificate.py",
-    "tests/unit/test_certificate_orders.py",
-    "tests/property/test_certificates.py",
-    "tests/property/test_certificates_orders.py",
-)
-ENCODER = (
-    "tests/unit/test_reordering_smt.py",
-    "tests/unit/test_reordering_routes.py",
-    "tests/unit/test_branches_solver.py",
-    "tests/adversarial/test_faults.py",
-)
 TARGETS = {
     "certificate": (
-        ("planguard.certificate.checker", CERTIFICATE),
-        ("planguard.certificate.orders", CERTIFICATE),
-        ("planguard.certificate.blocks", CERTIFICATE),
-        (
-            "planguard.certificate.refutation",
-            (
-                "tests/property/test_certificates_refuted.py",
-                "tests/property/test_certificates_orders.py",
-            ),
-        ),
+        [f"planguard.certificate.{name}" for name in ("checker", "orders", "blocks", "refutation")],
+        [
+            "tests/unit/test_certificate.py",
+            "tests/unit/test_certificate_orders.py",
+            "tests/property/test_certificates.py",
+            "tests/property/test_certificates_orders.py",
+            "tests/property/test_certificates_refuted.py",
+        ],
     ),
-    "encoder": tuple((f"planguard.reordering.{module}", ENCODER) for module in ("encoding", "smt")),
-    "matcher": tuple(
-        (
-            f"planguard.{module}",
-            (
-                "tests/corpus",
-                "tests/property/test_twin.py",
-                "tests/property/test_differential.py",
-                "tests/unit/test_wait_for.py",
-            ),
-        )
-        for module in (
-            "kernels.twin_meet",
-            "kernels.twin_run",
-            "kernels.twin_issue",
-            "execution.members",
-            "execution.mismatch",
-            "execution.disagreements",
-        )
+    "encoder": (
+        ["planguard.reordering.encoding", "planguard.reordering.smt"],
+        [
+            "tests/unit/test_reordering_smt.py",
+            "tests/unit/test_reordering_routes.py",
+            "tests/unit/test_branches_solver.py",
+            "tests/adversarial/test_faults.py",
+        ],
+    ),
+    "matcher": (
+        [
+            "planguard.kernels.twin_meet",
+            "planguard.kernels.twin_run",
+            "planguard.kernels.twin_issue",
+            "planguard.execution.members",
+            "planguard.execution.mismatch",
+            "planguard.execution.disagreements",
+        ],
+        [
+            "tests/corpus",
+            "tests/property/test_twin.py",
+            "tests/property/test_differential.py",
+            "tests/unit/test_wait_for.py",
+        ],
     ),
 }
 COMPARE = {
@@ -95,19 +103,34 @@ ARITHMETIC = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: which module, which line, what."""
+    """One change of a module.
+
+    Attributes:
+        number: Its place among all of the target; -1 is no change at all.
+        key: Module, text of the line and change: a name that survives edits elsewhere in the file.
+        place: Which of the changes of the module, -1 for none.
+        function: Outermost function that holds the change, as ``Class.name``; empty if none does.
+    """
 
     number: int
     module: str
     line: int
-    was: str
-    change: str
-    source: str
+    key: str
+    place: int
+    function: str
 
-    @property
-    def key(self) -> str:
-        """Name of the change that survives edits elsewhere in the file."""
-        return f"{self.module}: {self.was}: {self.change}"
+    @cached_property
+    def source(self) -> str:
+        """The whole module with the change, without its comments."""
+        tree = ast.parse(source_of(self.module).read_text(encoding="utf-8"))
+        if self.place >= 0:
+            parent, name, index, _, _, other = _sites(tree)[self.place]
+            value = getattr(parent, name)
+            if index is None:
+                setattr(parent, name, other or ast.Pass())
+            else:
+                value[index] = other or ast.Pass()
+        return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def changes(node: ast.AST) -> list[tuple[str, ast.AST | None]]:
@@ -157,106 +180,215 @@ def source_of(module: str) -> Path:
     return Path(folder.origin).parent.joinpath(*package.split(".")[1:], name + ".py")
 
 
-def mutants_of(module: str) -> list[Mutant]:
-    """Return every mutant of a module, numbered from 0 in the order of the source."""
-    text = source_of(module).read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    lines = text.splitlines()
-    places = [
-        (parent, field, index, child)
-        for parent in ast.walk(tree)
-        for field, value in ast.iter_fields(parent)
-        for index, child in (enumerate(value) if isinstance(value, list) else [(None, value)])
-        if isinstance(child, ast.AST) and not _is_hint(parent, field)
-    ]
-    places.sort(key=lambda p: (getattr(p[3], "lineno", 0), getattr(p[3], "col_offset", 0)))
-    found: list[Mutant] = []
-    for parent, field, index, child in places:
-        for change, other in changes(child):
-            replacement = other if other is not None else ast.Pass()
-            with _placed(parent, field, index, replacement):
-                source = ast.unparse(ast.fix_missing_locations(tree))
+def mutants_of(target: str) -> list[Mutant]:
+    """Return every mutant of a target, numbered from 0 in the order of the sources."""
+    found, seen = list[Mutant](), Counter[str]()
+    for module in TARGETS[target][0]:
+        text = source_of(module).read_text(encoding="utf-8")
+        tree, lines = ast.parse(text), text.splitlines()
+        holders = _functions(tree)
+        for place, (*_, child, change, _) in enumerate(_sites(tree)):
             line = child.lineno
-            was = f"{lines[line - 1].strip()} [{ast.unparse(child)[:60]}]"
-            found.append(Mutant(len(found), module, line, was, change, source))
+            key = f"{module}: {lines[line - 1].strip()} [{ast.unparse(child)[:60]}]: {change}"
+            seen[key] += 1
+            key += f" #{seen[key]}" if seen[key] > 1 else ""
+            found.append(Mutant(len(found), module, line, key, place, holders.get(id(child), "")))
     return found
 
 
-def _is_hint(parent: ast.AST, field: str) -> bool:
-    """Whether a place is an annotation or the text of an error, which no test need pin down."""
-    return field in {"annotation", "returns", "decorator_list"} or isinstance(
-        parent, ast.JoinedStr | ast.FormattedValue
-    )
+def _sites(tree: ast.Module) -> list[tuple[Any, ...]]:
+    """Return every change of a module: parent, field, index in it, node, what is done, result."""
+    places = list(_places(tree))
+    places.sort(key=lambda p: (getattr(p[3], "lineno", 0), getattr(p[3], "col_offset", 0)))
+    return [(*place, change, other) for place in places for change, other in changes(place[3])]
 
 
-@contextlib.contextmanager
-def _placed(parent, field, index, node):
-    value = getattr(parent, field)
-    if index is None:
-        setattr(parent, field, node)
-    else:
-        kept, value[index] = value[index], node
-    yield
-    if index is None:
-        setattr(parent, field, value)
-    else:
-        value[index] = kept
+def _functions(tree: ast.Module) -> dict[int, str]:
+    """Return for every node in the body of a function the name of the outermost one."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {
+        id(node): f"{prefix}{function.name}"
+        for prefix, body in [("", tree.body), *((f"{one.name}.", one.body) for one in classes)]
+        for function in body
+        if isinstance(function, ast.FunctionDef)
+        for statement in function.body
+        for node in ast.walk(statement)
+    }
 
 
-class Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Imports one module from changed text."""
+def _places(parent):
+    """Yield every node below one and where it stands, but for hints, which nothing evaluates.
 
-    def __init__(self, mutant: Mutant) -> None:
-        self.mutant = mutant
-        self.file = source_of(mutant.module)
-
-    def find_spec(self, name, path=None, target=None):
-        if name != self.mutant.module:
-            return None
-        return importlib.util.spec_from_loader(name, self, origin=str(self.file))
-
-    def get_source(self, fullname):
-        return self.mutant.source
-
-    def exec_module(self, module):
-        module.__file__ = str(self.file)
-        exec(compile(self.mutant.source, str(self.file), "exec"), module.__dict__)  # noqa: S102
+    The text of an error is left alone too: no test need pin it down.
+    """
+    for name, value in ast.iter_fields(parent):
+        if name not in {"annotation", "returns", "decorator_list"}:
+            for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                if isinstance(child, ast.AST):
+                    if not isinstance(parent, ast.JoinedStr | ast.FormattedValue):
+                        yield parent, name, index, child
+                    yield from _places(child)
 
 
-def run(mutant: Mutant, tests: tuple[str, ...], *, loud: bool = False) -> str:
-    """Run the tests over a mutant in a process of its own; ``killed``, ``hung`` or ``survived``."""
-    child = os.fork()
-    if child == 0:
-        os.setpgid(0, 0)
-        _in_child(mutant, tests, loud=loud)
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            code = os.waitstatus_to_exitcode(status)
-            return {0: "survived", 2: "interrupted"}.get(code, "killed")
-        time.sleep(0.05)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return "hung"
+def change_imports(mutant: Mutant, note: Path) -> None:
+    """Let every interpreter that this process starts import the mutant in place of the module."""
+    note.write_text(json.dumps([mutant.module, mutant.source, str(source_of(mutant.module))]))
+    path = [str(Path(__file__).parent / "changed"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    os.environ["PLANGUARD_MUTANT"] = str(note)
 
 
-def _in_child(mutant: Mutant, tests: tuple[str, ...], *, loud: bool) -> None:
-    import pytest
-
-    if not loud:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-    sys.meta_path.insert(0, Changed(mutant))
-    code = 1
+def put_in_place(mutant: Mutant) -> bool:
+    """Give the function that holds the change its other code; tell whether that was possible."""
+    space: dict[str, object] = {"__name__": mutant.module}
     try:
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]))
-    except BaseException:  # noqa: BLE001 - a mutant may end in any way
-        traceback.print_exc()
-    sys.stdout.flush()
-    os._exit(code)
+        exec(compile(mutant.source, str(source_of(mutant.module)), "exec"), space)  # noqa: S102
+        ours = _function(vars(importlib.import_module(mutant.module)), mutant.function)
+        ours.__code__ = _function(space, mutant.function).__code__
+    except (KeyError, AttributeError, ValueError):  # in no function, or its closure is another
+        return False
+    return True
+
+
+def _function(space, name):
+    first, _, rest = name.partition(".")
+    found = vars(space[first])[rest] if rest else space[first]
+    for wrapper in ("fget", "__func__", "__wrapped__"):
+        found = getattr(found, wrapper, found)
+    return found
+
+
+@dataclass
+class Tests:
+    """The tests of a target as collected, what each takes, and how many mutants it killed."""
+
+    items: list[pytest.Item]
+    seconds: dict[str, float] = field(default_factory=dict)
+    kills: Counter[str] = field(default_factory=Counter)
+
+    def _gain(self, item: pytest.Item) -> float:
+        """Return the mutants that a test killed a second; one that killed none counts a little."""
+        return (self.kills[item.nodeid] + 0.1) / (self.seconds.get(item.nodeid, 1.0) + 0.02)
+
+    def pass_all(self, log: Path) -> bool:
+        """Run the tests until one fails; write down which began, and what it took."""
+        items = sorted(self.items, key=self._gain, reverse=True)
+        with log.open("w", buffering=1) as stream:
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                stream.write(item.nodeid + "\n")
+                limit = SLACK + TIMES * self.seconds.get(item.nodeid, WALL)
+                signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+                signal.setitimer(signal.ITIMER_REAL, WALL + TIMES * limit)
+                begin = sum(os.times()[:4])  # with processes that a test started
+                reports = runtestprotocol(item, nextitem=following, log=False)
+                if any(report.failed for report in reports):
+                    return False
+                stream.write(f"{sum(os.times()[:4]) - begin}\n")
+        return True
+
+
+class Child:
+    """The tests over one mutant in a process of its own; mutant -1 is no mutant."""
+
+    def __init__(self, target: str, mutant: Mutant, tests: Tests, folder: Path) -> None:
+        self.mutant, self.log = mutant, folder / f"{mutant.number}.log"
+        self.process = os.fork()
+        if self.process == 0:
+            os.setpgid(0, 0)
+            for stream in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            code = 1
+            with contextlib.suppress(BaseException):  # a mutant may end in any way
+                change_imports(mutant, self.log.with_suffix(".json"))
+                if not put_in_place(mutant):
+                    self.log.write_text(json.dumps([tests.seconds, tests.kills]))
+                    words = [sys.executable, __file__, target, "--log", str(self.log)]
+                    os.execv(sys.executable, words)  # noqa: S606
+                code = int(not tests.pass_all(self.log))
+            os._exit(code)
+
+    def result(self, status: int) -> tuple[str, str]:
+        """Return ``killed``, ``hung`` or ``survived``, and by which test it ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process, signal.SIGKILL)  # what it started itself
+        code = os.waitstatus_to_exitcode(status)
+        begun = self.log.read_text().splitlines()[::2] if self.log.exists() else []
+        if code == 0:
+            return "survived", ""
+        is_late = -code in {signal.SIGVTALRM, signal.SIGALRM}
+        return "hung" if is_late else "killed", begun[-1] if begun else "import"
+
+
+class Campaign:
+    """A pytest plugin: runs the mutants where pytest would run the tests."""
+
+    def __init__(self, work: list[Mutant], args: argparse.Namespace) -> None:
+        self.work, self.args, self.known = work, args, dict[str, str]()
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run what has no result yet, and keep each result."""
+        if session.testsfailed:
+            sys.exit("the tests cannot be collected")
+        RESULTS.mkdir(exist_ok=True)
+        kept = RESULTS / f"mutants-{self.args.target}.jsonl"
+        rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+        self.known = {row["key"]: row["result"] for row in rows}
+        tests = Tests(session.items, kills=Counter(row["test"] for row in rows))
+        with tempfile.TemporaryDirectory() as folder, kept.open("a", buffering=1) as stream:
+            self._measure(tests, kept.with_suffix(".seconds.json"), Path(folder))
+            quick = {name for name, taken in tests.seconds.items() if taken <= self.args.quick}
+            tests.items = [item for item in tests.items if item.nodeid in quick]
+            for mutant, outcome, test in self._outcomes(tests, Path(folder)):
+                if outcome == "survived" and len(quick) < len(tests.seconds):
+                    print(f"  survives quick tests: {mutant.number} {mutant.key}")
+                    continue
+                self.known[mutant.key] = outcome
+                tests.kills[test] += 1
+                row = {"key": mutant.key, "line": mutant.line, "result": outcome, "test": test}
+                stream.write(json.dumps(row) + "\n")
+        return True
+
+    def _measure(self, tests: Tests, kept: Path, folder: Path) -> None:
+        """Run the tests over unchanged text, the slow way; stop if one fails: so would each."""
+        tests.seconds = json.loads(kept.read_text()) if kept.exists() else {}
+        if tests.seconds.keys() == {item.nodeid for item in tests.items}:
+            return
+        nothing = Mutant(-1, self.work[0].module, 0, "", -1, "")
+        child = Child(self.args.target, nothing, tests, folder)
+        outcome, test = child.result(os.waitpid(child.process, 0)[1])
+        if outcome != "survived":
+            sys.exit(f"{test} fails without any change")
+        lines = child.log.read_text().splitlines()
+        tests.seconds = dict(zip(lines[::2], map(float, lines[1::2]), strict=True))
+        kept.write_text(json.dumps(tests.seconds))
+        print(f"{len(tests.items)} tests take {sum(tests.seconds.values()):.0f} s without a change")
+
+    def _outcomes(self, tests: Tests, folder: Path) -> Iterator[tuple[Mutant, str, str]]:
+        again = {"survived"} if self.args.again else set()
+        todo = [one for one in self.work if self.known.get(one.key) in {None, *again}]
+        end, running = time.monotonic() + 60 * self.args.minutes, dict[int, Child]()
+        for left in range(len(todo), 0, -1):
+            while todo and len(running) < self.args.jobs and time.monotonic() < end:
+                child = Child(self.args.target, todo.pop(0), tests, folder)
+                running[child.process] = child
+            if not running:
+                return
+            process, status = os.wait()
+            child = running.pop(process)
+            print(f"\r{left} left ", end="", file=sys.stderr)
+            yield child.mutant, *child.result(status)
+
+
+class Alone:
+    """A pytest plugin for a new interpreter: runs the tests over a module changed at its import."""
+
+    def __init__(self, log: Path) -> None:
+        self.log, (self.seconds, self.kills) = log, json.loads(log.read_text())
+
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """End the process with 0 if no test fails."""
+        tests = Tests(session.items, self.seconds, Counter(self.kills))
+        os._exit(int(not (tests.pass_all(self.log) and not session.testsfailed)))
 
 
 def main() -> None:
@@ -267,82 +399,54 @@ def main() -> None:
     parser.add_argument("target", nargs="?", choices=sorted(TARGETS))
     parser.add_argument("--list", action="store_true", help="count the mutants of each target")
     parser.add_argument("--sample", type=int, help="this many, drawn with a fixed seed")
-    parser.add_argument("--only", type=int, help="run one mutant, by number, and show the tests")
+    parser.add_argument("--jobs", type=int, default=1, help="this many mutants at a time")
+    parser.add_argument("--again", action="store_true", help="run survivors once more")
+    parser.add_argument(
+        "--quick",
+        type=float,
+        default=1e9,
+        help="only tests that take so long; keep kills",
+    )
     parser.add_argument("--minutes", type=float, default=1e9, help="stop starting mutants then")
+    parser.add_argument("--only", type=int, help="run one mutant, by number, and show the tests")
+    parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     os.chdir(ROOT)
     if args.list or args.target is None:
-        for name, parts in TARGETS.items():
-            print(f"{name:12} {sum(len(mutants_of(module)) for module, _ in parts):5} mutants")
+        for name in TARGETS:
+            print(f"{name:12} {len(mutants_of(name)):5} mutants")
         return
-    work = [
-        (mutant, tests) for module, tests in TARGETS[args.target] for mutant in mutants_of(module)
-    ]
+    options = ["-x", "-q", "-p", "no:cacheprovider", *TARGETS[args.target][1]]
+    if args.log:
+        sys.exit(pytest.main(options, plugins=[Alone(args.log)]))
+    work = mutants_of(args.target)
     if args.only is not None:
-        mutant, tests = work[args.only]
-        print(f"{mutant.module}:{mutant.line}  {mutant.change}\n  {mutant.was}")
-        print(run(mutant, tests, loud=True))
-        return
+        one = work[args.only]
+        print(f"{one.key}, line {one.line}")
+        with tempfile.NamedTemporaryFile() as note:
+            change_imports(one, Path(note.name))
+            sys.exit(subprocess.call([sys.executable, "-m", "pytest", *options]))
     if args.sample:
         work = random.Random(1).sample(work, min(args.sample, len(work)))
-    campaign(args.target, work, args.minutes)
+    campaign = Campaign(work, args)
+    pytest.main(options, plugins=[campaign])
+    say(args.target, work, campaign.known)
 
 
-def campaign(target: str, work: list[tuple[Mutant, tuple[str, ...]]], minutes: float) -> None:
-    """Run what has no result yet, keep each result, and say what survives."""
-    # Imported once, before the processes part; nothing of PlanGuard, which each imports changed.
-    import msgspec  # noqa: F401
-    import networkx as nx  # noqa: F401
-    import numpy as np  # noqa: F401
-    import pytest  # noqa: F401
-    import z3  # noqa: F401
-
-    unchanged(work)
-    RESULTS.mkdir(exist_ok=True)
-    log = RESULTS / f"mutants-{target}.jsonl"
-    known = {}
-    if log.exists():
-        rows = [json.loads(line) for line in log.read_text().splitlines()]
-        known = {row["key"]: row["result"] for row in rows}
-    end = time.monotonic() + 60 * minutes
-    with log.open("a") as stream:
-        for at, (mutant, tests) in enumerate(work):
-            if time.monotonic() > end:
-                break
-            if mutant.key in known:
-                continue
-            known[mutant.key] = run(mutant, tests)
-            row = {"key": mutant.key, "line": mutant.line, "result": known[mutant.key]}
-            stream.write(json.dumps(row) + "\n")
-            stream.flush()
-            print(f"\r{at + 1}/{len(work)}", end="", file=sys.stderr)
-    say(target, work, known)
-
-
-def unchanged(work: list[tuple[Mutant, tuple[str, ...]]]) -> None:
-    """Stop unless the tests pass over every module as it is: else each mutant would be killed."""
-    for module, tests in sorted({(mutant.module, tests) for mutant, tests in work}):
-        text = source_of(module).read_text(encoding="utf-8")
-        same = ast.unparse(ast.parse(text))
-        if run(Mutant(-1, module, 0, "", "nothing", same), tests) != "survived":
-            sys.exit(f"the tests fail without any change to {module}")
-
-
-def say(target: str, work: list[tuple[Mutant, tuple[str, ...]]], known: dict[str, str]) -> None:
+def say(target: str, work: list[Mutant], known: dict[str, str]) -> None:
     """Print the counts, and every survivor that is not known to mean nothing."""
-    equivalent = json.loads(EQUIVALENT.read_text()) if EQUIVALENT.exists() else {}
-    done = [mutant for mutant, _ in work if mutant.key in known]
+    equivalent = json.loads(EQUIVALENT.read_text())
+    done = [mutant for mutant in work if mutant.key in known]
     alive = [mutant for mutant in done if known[mutant.key] == "survived"]
     same = [mutant for mutant in alive if mutant.key in equivalent]
-    counted = len(done) - len(same)
-    killed = len(done) - len(alive)
+    killed, counted = len(done) - len(alive), len(done) - len(same)
     print(
         f"\n{target}: {len(done)} of {len(work)} mutants run, {len(same)} mean nothing, "
         f"{killed} of {counted} killed ({100 * killed / max(counted, 1):.1f} %)"
     )
     for mutant in alive:
         if mutant.key not in equivalent:
-            print(f"  survives: {mutant.module}:{mutant.line}  {mutant.change}: {mutant.was}")
+            print(f"  survives: {mutant.number} {mutant.key} (line {mutant.line})")
 
 
 if __name__ == "__main__":
