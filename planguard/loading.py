@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
-from planguard.plan.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -33,11 +32,9 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
         PlanError: If the input cannot be read as a plan.
         UsageError: If no adapter of that name exists, or a plan file is read with options.
     """
-    with uninterrupted():
-        from planguard import registry
-        from planguard.plan.builder import PlanBuilder
-        from planguard.plan.format import read
-        from planguard.plan.plan import Plan
+    from planguard import registry
+    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.plan import Plan
 
     if isinstance(obj, Plan):
         return obj
@@ -46,6 +43,8 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
     adapter = _adapter_of(obj)
     if adapter is not None:
         return adapter.adapt(obj, PlanBuilder, **options)
+    from planguard.plan.format import read
+
     if options:
         raise UsageError(
             f"option {min(options)} is for adapters, and this is a plan file",

@@ -79,6 +79,9 @@ class CommandEntry:
 
     def load(self) -> Command:
         """Import the module and make the command."""
+        # datetime first: a Ctrl-C in msgspec's own import of it is lost, and the first decoder then
+        # ends the process with a segmentation fault (docs/bugs-found.md).
+        import datetime as dt  # noqa: F401
         import importlib
 
         for value in vars(importlib.import_module(self.module)).values():

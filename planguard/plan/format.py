@@ -15,7 +15,6 @@ from planguard.plan.document import Document
 from planguard.plan.limits import DEFAULT_LIMITS
 from planguard.plan.missing import no_such_file
 from planguard.plan.plan import Plan
-from planguard.plan.uninterrupted import uninterrupted
 from planguard.plan.wellformed import check
 
 if TYPE_CHECKING:
@@ -78,8 +77,7 @@ def _plan(document: Document, limits: Limits, file: str | None, raw: bytes) -> P
 @cache
 def decoder() -> msgspec.json.Decoder[Document]:
     """Return the typed decoder of a plan file."""
-    with uninterrupted():
-        return msgspec.json.Decoder(Document)
+    return msgspec.json.Decoder(Document)
 
 
 def parse(data: bytes, file: str | None) -> Document:
