@@ -203,6 +203,10 @@ def fuzz(name: str, folder: str, seconds: int) -> None:
                 path.write_bytes(data)  # what a reader imports late is instrumented too
                 _quietly(reader, path, (PlanError, UsageError))
 
+    for data in (b"1.5", b"{}", b"<", b"\x80"):  # what recognizes a file is loaded with the first
+        path.write_bytes(data)
+        _quietly(reader, path, (PlanError, UsageError))
+
     def one(data: bytes) -> None:
         path.write_bytes(data)
         with contextlib.suppress(PlanError, UsageError):

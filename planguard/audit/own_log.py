@@ -12,7 +12,7 @@ from planguard.audit.safe import decode_json
 from planguard.errors import PlanError
 from planguard.plan.format import read
 from planguard.recording import Call, Observed, Progress, RankRecord, Track, recording_of
-from planguard.recording.planned import call_of
+from planguard.recording.planned import call_of, check_types
 
 MAX_ACTIONS = 20_000_000
 
@@ -40,12 +40,11 @@ def read_own_log(data: bytes, file: str) -> Part:
         names[key] = "world" if is_world else key[:200]
         part.groups[names[key]] = PartGroup(tuple(ranks), size=len(ranks))
     try:
-        actions = [one for action in log.actions for one in _observed(action, names)]
+        part.track = Track.of(one for action in log.actions for one in _observed(action, names))
     except (KeyError, TypeError, AttributeError, ValueError):
         raise PlanError(
             "an action has fields of a wrong type", file=file, path="$.actions"
         ) from None
-    part.track = Track.of(actions)
     return part
 
 
@@ -53,6 +52,7 @@ def _observed(action: dict[str, Any], names: dict[str, str], depth: int = 0) -> 
     """Return one action of a log, the members of a batch one by one."""
     if depth > 4:
         raise ValueError("batches in batches")
+    check_types(action)
     op = str(action["op"])
     group = names.get(str(action.get("group", "world")), str(action.get("group", "world")))
     plain = {name: value for name, value in action.items() if name != "async_"}

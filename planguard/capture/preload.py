@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from planguard.capture.preload_log import SUFFIX, Entry, Log, read_log
 from planguard.errors import PlanError, UsageError
 from planguard.recording import Call, Gap, Observed, Progress, RankRecord, RecordedGroup, Recording
+from planguard.words import name_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 DTYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16", "f8", "f8")
 _PLAN_DTYPE = {"u32": "i32", "u64": "i64"}
+MOST_RANKS = 1_000_000
 REDUCE_OPS = ("sum", "product", "max", "min", "avg")
 
 OPS = {
@@ -127,7 +129,7 @@ class _Reader:
                 gaps.append(Gap("unrecorded-calls", message, "PG912", (rank,), lost))
         missing = tuple(rank for rank in range(self.size) if rank not in ranks)
         if missing:
-            gaps.append(Gap("missing-rank", f"no log of ranks {missing}", "PG911", missing))
+            gaps.append(Gap("missing-rank", f"no log of {name_ranks(missing)}", "PG911", missing))
         notes = ("the calls moved no data: stub mode",) if any(g.stub for g in self.logs) else ()
         profiled = any(log.profiler for log in self.logs)
         kinds = ("nccl-profiler",) if profiled else ("nccl-preload",)
@@ -187,7 +189,20 @@ class _Reader:
 
 
 def _places(log: Log) -> dict[int, tuple[int, int]]:
-    return {e.comm: (e.peer, e.count) for e in log.entries if e.op == COMM_INFO}
+    """Return the place of a process in every communicator, and how many that has.
+
+    Raises:
+        PlanError: There is no such place, or there are more ranks than are read.
+    """
+    places = {e.comm: (e.peer, e.count) for e in log.entries if e.op == COMM_INFO}
+    places_of_all = [(log.rank or 0, log.world_size or MOST_RANKS), *places.values()]
+    for place, size in places_of_all:
+        if not 0 <= place < size <= MOST_RANKS:
+            hint = f"at most {MOST_RANKS:,} ranks are read"
+            raise PlanError(
+                f"rank {place:,} of {size:,}", file=log.file, path="rank", value=place, hint=hint
+            )
+    return places
 
 
 def _completed(entries: tuple[Entry, ...]) -> dict[int, Progress]:

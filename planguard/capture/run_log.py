@@ -28,7 +28,7 @@ VERSIONS = (1, 2, 3)
 SUFFIX = ".pgrun"
 HEADER_BYTES = 4096
 FIRST_BYTES = 1 << 20
-MOST_BYTES = 1 << 28
+MOST_BYTES, MOST_RANKS = 1 << 28, 1_000_000
 """Bytes to which a log grows; what comes later is counted as dropped."""
 COMMITTED = 0x80000000
 HEADER = struct.Struct("<8sIIQQQQQiiI")
@@ -236,7 +236,7 @@ class RunLogWriter:
         self._thread(native)
         peer = fields.get("peer", fields.get("root", NOBODY))
         dtype = fields.get("dtype", "")
-        rest = {name: fields[name] for name in _RARE if name in fields}
+        rest = {name: fields[name] for name in RARE if name in fields}
         extra = self.string(json.dumps(rest)) if rest else 0
         with self._lock:
             if not self._has(CALL.size):
@@ -307,7 +307,7 @@ def _in_child() -> None:
 
 os.register_at_fork(after_in_child=_in_child)
 
-_RARE = ("in_splits", "out_splits", "kind", "ops")
+RARE = ("in_splits", "out_splits", "kind", "ops")
 
 
 def read_run_log(path: str | Path) -> RunLog:
@@ -335,12 +335,12 @@ def parse_run_log(data: bytes, file: str) -> RunLog:
     if version not in VERSIONS or header != HEADER_BYTES:
         hint = "read it with the version of planguard that wrote it"
         raise PlanError("unknown version", file=file, path="8", value=version, hint=hint)
-    if world < 1 or not 0 <= rank < world:
-        raise PlanError("no such rank", file=file, path="56", value=rank)
+    if not 1 <= world <= MOST_RANKS or not 0 <= rank < world:
+        raise PlanError(f"no such rank of {world:,}", file=file, path="56", value=rank)
     strings: dict[int, Any] = {}
     try:
         entries, end = _entries(data, strings)
-    except (struct.error, ValueError, IndexError, KeyError, TypeError) as error:
+    except (struct.error, ValueError, LookupError, TypeError, RecursionError) as error:
         raise PlanError(f"the log is damaged: {error}", file=file, path="records") from None
     # A file shorter than its header says was cut, maybe between two records.
     torn = int(len(data) < size or any(data[end : end + CALL.size]))
@@ -396,4 +396,5 @@ def _call(
         fields |= {"count": size, "dtype": DTYPES[dtype]}
     elif name != "barrier" and "ops" not in rest:
         fields["bytes"] = size
-    return Entry(kind, work, stack, at, fields | rest, threads.get(thread, 0), batch)
+    fields |= {name: rest[name] for name in RARE if name in rest}
+    return Entry(kind, work, stack, at, fields, threads.get(thread, 0), batch)

@@ -19,7 +19,10 @@ from planguard.capture.run_log import (
 from planguard.capture.run_orders import Marks
 from planguard.errors import PlanError, UsageError
 from planguard.recording.compare import PROLOGUE
+from planguard.recording.planned import check_types
 from planguard.verdict import Source
+
+_PLAIN = frozenset({"op", "group", "peer", "tag", "root", "reduce_op", "count", "dtype", "bytes"})
 
 
 @dataclass
@@ -153,6 +156,8 @@ def _read_rank(log: RunLog) -> ReadRank:
         replay.place = stacks.get(entry.stack, ())
         if entry.kind is Kind.CALL and entry.fields is not None:
             batch = _change_batch(replay, batch, entry.batch)
+            if not entry.fields.keys() <= _PLAIN:
+                check_types(entry.fields)  # as text a field may be anything
             fields = {k: v for k, v in entry.fields.items() if k not in ("op", "group")}
             group = entry.fields["group"]
             replay.groups.setdefault(group, _members(group))

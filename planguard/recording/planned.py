@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 
+_TYPES: dict[str, tuple[type, ...]] = {
+    "op": (str,), "group": (str,), "peer": (int, str), "tag": (int, str), "root": (int,),
+    "reduce_op": (str,), "count": (int,), "dtype": (str,), "bytes": (int,), "label": (str,),
+    "in_splits": (list,), "out_splits": (list,), "kind": (str,), "ops": (list,), "src": (list,),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
     """One communication of a plan.
@@ -170,6 +177,30 @@ def _size(action: dict[str, Any]) -> int | None:
 def _source(action: dict[str, Any]) -> tuple[Source, ...]:
     src = action.get("src")
     return (Source(*src),) if src else ()
+
+
+def check_types(action: dict[str, Any]) -> None:
+    """Look at the fields of an action that no reader of plans has looked at.
+
+    Raises:
+        TypeError: The value of a field is none that the plan format has.
+    """
+    for name, kinds in _TYPES.items():
+        value = action.get(name)
+        if value is not None and type(value) not in kinds:
+            raise TypeError(f"{name} is {type(value).__name__}")
+        if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+            raise TypeError(f"{name} has more than 64 bits")
+    for name in ("in_splits", "out_splits"):
+        if any(type(one) is not int for one in action.get(name) or ()):
+            raise TypeError(f"{name} holds something else than numbers")
+    for part in action.get("ops") or ():
+        if type(part) is not dict:
+            raise TypeError("ops holds something else than calls")
+        check_types(part)
+    source = action.get("src")
+    if source and [type(one) for one in source] != [str, int, str]:
+        raise TypeError("src is not a file, a line and a function")
 
 
 def call_of(action: dict[str, Any]) -> Call:

@@ -64,11 +64,11 @@ class Track(Sequence[Observed]):
     def add(
         self, call: int, position: int, progress: int, created: int = ABSENT, number: int = ABSENT
     ) -> None:
-        """Append one action; a number of more than 63 bits is none that a recorder counts up to."""
+        """Append one action; what has more than 63 bits counts and times nothing."""
         self.call.append(call)
         self.position.append(position)
         self.progress.append(progress)
-        self.created.append(created)
+        self.created.append(created if -1 <= created < 1 << 63 else ABSENT)
         self.number.append(number if -1 <= number < 1 << 63 else ABSENT)
 
     def set_batch(self, action: int, batch: int) -> None:

@@ -18,6 +18,9 @@ import pytest
 
 from planguard.audit.files import Input
 from planguard.audit.reading import read_input
+from planguard.capture.preload import read_logs
+from planguard.capture.run_log import HEADER, Kind, RunLogWriter
+from planguard.capture.run_reading import recording_of_run
 from planguard.errors import PlanError, UsageError
 
 LIMIT = 1 << 30
@@ -406,3 +409,90 @@ def test_limits_are_restored(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_AS)
     read(pickle.dumps(dump()), tmp_path / "rank_0")
     assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bytes": [[[]]]}, {"count": "8"}, {"root": {}}, {"label": 5}, {"dtype": []},
+        {"src": [[], 1]},
+        {"in_splits": [[1]]}, {"in_splits": 5}, {"tag": []}, {"count": 1 << 64},
+        {"op": "batch", "ops": [5]}, {"op": "batch", "ops": [{"op": "send", "bytes": {}}]},
+    ],
+)  # fmt: skip
+def test_a_captured_rank_has_fields_of_the_plan_format(wrong, tmp_path):
+    """The log of a captured rank is not a plan that passed the door: its fields are looked at."""
+    good = {"op": "all_reduce", "count": 4, "dtype": "f32", "group": "0"}
+    log = {"rank": 0, "groups": {"0": [0, 1]}, "actions": [good]}
+    assert read(json.dumps(log).encode(), tmp_path / "rank_0.json")
+    log["actions"].append(good | wrong)
+    with pytest.raises(PlanError, match="fields of a wrong type"):
+        read(json.dumps(log).encode(), tmp_path / "rank_0.json")
+
+
+def header_of_run(path, at, value):
+    """Change a number in the header of a log of a recorded run."""
+    data = bytearray(path.read_bytes())
+    fields = list(HEADER.unpack_from(data))
+    fields[at] = value
+    HEADER.pack_into(data, 0, *fields)
+    path.write_bytes(data)
+
+
+def test_a_recorded_run_of_two_billion_ranks_is_refused(tmp_path):
+    """The number of ranks in the header of a log makes no list of that length."""
+    log = RunLogWriter(tmp_path, 0, 2)
+    log.end()
+    assert recording_of_run(log.path).world_size == 2
+    header_of_run(log.path, 9, 2_000_000_000)
+    with pytest.raises(PlanError, match="no such rank of 2,000,000,000"):
+        recording_of_run(log.path)
+
+
+@pytest.mark.parametrize("text", [b'"kind"', b'["ops"]', b'{"kind":{}}', b'{"ops":[5]}', b"["])
+def test_what_a_run_writes_as_text_has_the_fields_of_a_call(text, tmp_path):
+    """Splits and parts of a call stand in a log as JSON, which may be any JSON."""
+    log = RunLogWriter(tmp_path, 0, 2)
+    fields = {"count": 4, "dtype": "f32", "in_splits": [1, 3], "out_splits": [2, 2]}
+    group = log.string('"0,1"')
+    log.call(Kind.CALL, "all_to_all_single", work=1, group=group, stack=0, batch=0, fields=fields)
+    log.end()
+    assert recording_of_run(log.path).ranks[0].actions[0].call.in_splits == (1, 3)
+    data = log.path.read_bytes()
+    known = json.dumps({"in_splits": [1, 3], "out_splits": [2, 2]}).encode()
+    assert data.count(known) == 1
+    log.path.write_bytes(data.replace(known, text.ljust(len(known))))
+    with pytest.raises(PlanError, match="damaged"):
+        recording_of_run(log.path)
+
+
+def preload_log(path, rank, world, *records):
+    """A log of the NCCL interposer: operation, time, communicator, count, peer."""
+    head = struct.pack(
+        "<8sIIQQQQQiiI", b"PGNCCL1\0", 1, 64, len(records), len(records), 9, 0, 0, rank, world, 0
+    )
+    rows = b"".join(
+        struct.pack("<IHBBQQQQiIiIQ", 64 | 0x80000000, op, 0, 0, at, comm, count, 0, peer, *[0] * 4)
+        for op, at, comm, count, peer in records
+    )
+    path.write_bytes(head.ljust(4096, b"\0") + rows)
+
+
+@pytest.mark.parametrize(
+    ("rank", "world", "place", "size"),
+    [
+        (0, 2, 0, 1 << 50),
+        (0, 2, 5, 2),
+        (0, 2_000_000_000, 0, 2),
+        (2_000_000_000, -1, 0, 2),
+        (3, 2, 0, 2),
+    ],
+)
+def test_a_place_in_a_communicator_is_one_that_can_be(rank, world, place, size, tmp_path):
+    """Ranks and sizes in a log of the interposer make no loop of that length; times may be odd."""
+    path = tmp_path / "nccl-1.pglog"
+    preload_log(path, 0, 2, (50, 1, 7, 2, 0), (1, 1 << 63, 7, 4, -1))
+    assert len(read_logs([path]).ranks[0].actions) == 1
+    preload_log(path, rank, world, (50, 1, 7, size, place), (1, 1 << 63, 7, 4, -1))
+    with pytest.raises(PlanError, match="at most 1,000,000 ranks"):
+        read_logs([path])
