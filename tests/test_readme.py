@@ -2,9 +2,11 @@
 
 In a fenced ``console`` block, every ``$ planguard ...`` line is run and what it prints is compared
 with the lines below it, times aside. A fenced ``pycon`` block is a doctest, a ``python`` block a
-program, behind the lines of a comment ``<!-- before ... -->`` if there is one. The files a page
-tells its reader to save stand behind a comment ``<!-- file: NAME -->``. Each page has a folder of
-its own to run in, with ``examples/`` in it.
+program, behind the lines of a comment ``<!-- before ... -->`` if there is one. A fenced ``sh``
+block is a script, ended by the first command that fails; ``<!-- exits: N -->`` says that it ends
+with N. What cannot run here says why: ``<!-- not run: REASON -->``. The files a page tells its
+reader to save stand behind a comment ``<!-- file: NAME -->``. Each page has a folder of its own to
+run in, with ``examples/`` in it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import doctest
 import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,6 +25,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import planguard
+from planguard import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -44,6 +48,12 @@ PROGRAM = re.compile(
     r"^```python\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+MARK = re.compile(
+    r"<!-- (?:before\n(?P<before>.*?)|not run: (?P<why_not>.*?) |exits: (?P<exits>\d+) )-->\n",
+    re.DOTALL,
+)
+INSTALLED = re.compile(r"^(pip install .*?(?: && |$))?(pytest$)?", re.MULTILINE)
+"""Commands that a test run has behind it: ``.ci/run`` runs them on a clean clone."""
 NAME = re.compile(r"`(\w+)").findall
 SECONDS = 120
 ECHO_CODE = "echo $?"
@@ -74,20 +84,25 @@ def is_transcript(block: Block) -> bool:
 
 def prepare(folder: Path) -> None:
     """Give a page the files that a reader in a checkout has."""
-    for name in ("examples", "README.md"):
+    for name in ("examples", "README.md", "tests"):
         if (ROOT / name).exists() and not (folder / name).exists():
             (folder / name).symlink_to(ROOT / name)
 
 
-def replay(body: str, folder: Path) -> str:
-    """Run the commands of a transcript and return the transcript as it is today."""
-    environment = {
+def terminal() -> dict[str, str]:
+    """The environment of a reader's terminal."""
+    return {
         **os.environ,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONUNBUFFERED": "1",  # stdout and stderr in the order of a terminal
         "COLUMNS": "100",
         "NO_COLOR": "1",
     }
+
+
+def replay(body: str, folder: Path) -> str:
+    """Run the commands of a transcript and return the transcript as it is today."""
+    environment = terminal()
     shown: list[str] = []
     code = 0
     for command in re.findall(r"^\$ (.*)$", body, re.MULTILINE):
@@ -185,6 +200,72 @@ def test_every_python_block_runs(page, tmp_path):
         cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Commands of a page, with what its comments say of them.
+
+    Attributes:
+        body: The block.
+        is_script: Whether it is a script; otherwise a transcript that is not compared.
+        before: What a reader of the page would have done.
+        why_not: Why it is not run.
+        exits: The exit code it ends with.
+    """
+
+    body: str
+    is_script: bool
+    before: str
+    why_not: str
+    exits: int
+
+
+def shells(page: Path) -> list[Shell]:
+    """The blocks of a page that a reader may paste into a terminal, tested transcripts aside."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for block in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        is_shown = block[1] in ("", "text") and re.search(r"^\$ planguard ", block[2], re.MULTILINE)
+        if block[1] == "sh" or is_shown:
+            said = MARK.fullmatch(
+                text[max(text.rfind("<!-- ", 0, block.start()), 0) : block.start()]
+            )
+            before, why_not, exits = said.group(1, 2, 3) if said else (None, None, None)
+            found.append(
+                Shell(block[2], block[1] == "sh", before or "", why_not or "", int(exits or 0))
+            )
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if shells(page)], ids=name_of)
+def test_every_shell_block_runs(page, tmp_path):
+    """The commands of a page run one block after the other, or their block says why they do not."""
+    prepare(tmp_path)
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.body, encoding="utf-8")
+    for shell in shells(page):
+        assert shell.is_script or shell.why_not, f"a transcript that nothing runs:\n{shell.body}"
+        if shell.why_not:
+            continue
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", shell.before + INSTALLED.sub("", shell.body)],
+            cwd=tmp_path, env=terminal(), capture_output=True, text=True, timeout=SECONDS,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == shell.exits, shell.body + done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if shells(page)], ids=name_of)
+def test_what_is_not_run_could_be(page):
+    """Command lines of blocks that are not run are accepted, and the benchmarks they name exist."""
+    for body in (re.sub(r"\\\n *", " ", shell.body) for shell in shells(page) if shell.why_not):
+        for line in re.findall(r"^(?:\$ )?planguard (.*)", body, re.MULTILINE):
+            words = shlex.split(line, comments=True)
+            cli._parser(words[0])[0].parse_args(words)
+        for name in re.findall(r"^python (benchmarks/\S+)", body, re.MULTILINE):
+            assert (ROOT / name).exists()
 
 
 @pytest.mark.parametrize("module", EXAMPLES)
