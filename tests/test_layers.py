@@ -120,7 +120,21 @@ def test_native_code_is_behind_the_kernels(path):
     assert uses == [] or path == ROOT / "planguard" / "kernels" / "__init__.py"
 
 
-@pytest.mark.parametrize("name", ["checker", "blocks", "threads", "orders", "refutation", "picks", "cases", "verify"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "checker",
+        "blocks",
+        "threads",
+        "orders",
+        "refutation",
+        "picks",
+        "buffers",
+        "flushes",
+        "cases",
+        "verify",
+    ],
+)
 def test_the_certificate_checker_needs_the_standard_library_only(name):
     """A module of the checker imports the standard library and the modules of the checker, of
     which ``checker.py`` is the first; none has 300 lines.

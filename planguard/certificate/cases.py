@@ -12,8 +12,10 @@ import hashlib
 import json
 from collections import defaultdict
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+from planguard.certificate import flushes
 from planguard.certificate.checker import Call, OutsideError, RejectedError
 
 if TYPE_CHECKING:
@@ -58,7 +60,21 @@ def cases(flat: Call) -> Iterator[tuple[str, Call]]:
         taken = dict(zip(sizes, branches, strict=True))
         ranks = {rank: {"actions": _resolve(body, rank, taken)} for rank, body in numbered.items()}
         where = ", ".join(f"{'/'.join(map(str, key))}={branch}" for key, branch in taken.items())
-        yield where, {**flat, "ranks": ranks}
+        yield from _flushed(where, {**flat, "ranks": ranks})
+
+
+def _flushed(where: str, flat: Call) -> Iterator[tuple[str, Call]]:
+    """Yield what a plan without branches becomes by every way to flush its fused buffers."""
+    if not flat.get("fusion"):
+        yield where, flat
+        return
+    ways = flushes.programs(flat)
+    if prod(map(len, ways)) > LIMIT:
+        raise OutsideError(f"more than {LIMIT:,} combinations of flushes")
+    bare = {key: flat[key] for key in flat if key != "fusion"}
+    for number, chosen in enumerate(product(*ways)):
+        ranks = {str(rank): {"actions": body} for rank, body in enumerate(chosen)}
+        yield f"{where} flushes={number}".strip(), {**bare, "ranks": ranks}
 
 
 def _number(body: list[Any]) -> list[Any]:

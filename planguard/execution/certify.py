@@ -96,10 +96,8 @@ def certify(
     Raises:
         InternalError: The checker rejects the certificate.
     """
-    if has_kind(plan, Kind.CHOICE_BEGIN):
+    if has_kind(plan, Kind.CHOICE_BEGIN) or plan.fusion:
         return _over_cases(plan, model, eager_bytes)
-    if plan.fusion:
-        return Certified(reason="what its fused buffers hold is not fixed")
     if plan.actions > MAX_ACTIONS:
         return Certified(reason=f"the plan has {plan.actions} actions, more than {MAX_ACTIONS}")
     flat = b"".join(flat_lines(plan))
@@ -139,6 +137,9 @@ def _over_cases(plan: Plan, model: ExecutionModel, eager_bytes: int) -> Certifie
             proofs.append(proof_of(made.certificate))
     except OutsideError as error:
         return Certified(reason=str(error))
+    except RejectedError as error:
+        hint = "no verdict is given: please report the plan"
+        raise InternalError(f"the checker finds another case: {error}", hint=hint) from error
     certificate = Cases(model.name, digest(flat), tuple(proofs))
     _confirm(flat, certificate)
     return Certified(certificate)
