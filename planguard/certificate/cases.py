@@ -164,7 +164,7 @@ def check(text: bytes, certificate: bytes, verify: Callable[[bytes, bytes], str]
         count += 1
     if left:
         raise RejectedError(f"{len(left)} proofs of cases that the plan does not have")
-    return f"{len(flat['ranks'])} ranks complete under {model} in each of {count} cases"
+    return f"{len(flat['ranks'])} ranks complete under {model} in every case: {count}"
 
 
 def alone(case: Call, model: str, body: Call) -> tuple[bytes, bytes]:

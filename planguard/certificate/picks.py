@@ -243,4 +243,4 @@ def check(text: bytes, certificate: bytes) -> str:
     if proof["endings"] != ends:
         raise RejectedError(f"the plan has other ends than those: {len(ends)}")
     early = f", sends of up to {eager} bytes early or not" if model in EAGER else ""
-    return f"{len(flat['ranks'])} ranks complete under {model} in each of {len(ends)} ends{early}"
+    return f"{len(flat['ranks'])} ranks complete under {model} in every end: {len(ends)}{early}"

@@ -34,7 +34,7 @@ MAX_ACTIONS = 10**6
 
 _BEHIND = {
     "cycle": "; SAFE rests on a search: no order follows a cycle of waits",
-    "smt": "; SAFE rests on the solver: no order follows a cycle of waits",
+    "smt": "; SAFE rests on the solver",
     "explorer": "; SAFE rests on exhaustion",
 }
 """What stands behind SAFE by a route, where the certificate does not."""
