@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import PlanError
-
 from ..common.module import plan_size
 from .stage import StageSteps
 
@@ -122,24 +120,11 @@ class _Writer:
         self._declare(name, ranks)
         fields = self._fields(step)
         if step.op == "broadcast":
-            root = step.root if step.group == "model" else ranks[step.root]
-            if root not in ranks:
-                self._wrong_root(step, root, ranks)
-            fields["root"] = root
+            fields["root"] = ranks[step.root]
         if step.work:
             open_.add(step.work)
             fields |= {"work": step.work, "async_": True}
         program.add(step.op, group=name, **fields)
-
-    def _wrong_root(self, step: Step, root: int, ranks: tuple[int, ...]) -> None:
-        raise PlanError(
-            f"DeepSpeed broadcasts part {root} of an unevenly split tensor from global rank "
-            f"{root}, which is not in the group",
-            file=self._job.file,
-            path=step.place,
-            value=list(ranks),
-            hint="make the number of elements a multiple of the model ranks",
-        )
 
     def _message(self, program: ProgramBuilder, step: Step, at: tuple[int, int, int]) -> None:
         peer = self._grid.rank(step.peer, at[1], at[2])

@@ -159,7 +159,7 @@ class Step:
         count: Elements; None if not known.
         peer: The other stage of a message.
         group: ``data``, ``model``, ``pipe``, ``slice`` (all of one data index) or ``tied:<key>``.
-        root: Stage (``pipe``) or global rank (``model``) that a broadcast comes from.
+        root: Stage that a broadcast over the pipe comes from.
         work: Handle of an asynchronous operation, or that a wait waits for.
         mb: Microbatch, -1 for none.
         phase: ``forward``, ``backward`` or empty.

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planguard.errors import PlanError
+
 from .model import Step, Tensor
 from .zero import ZeroSteps, partition
 
@@ -200,11 +202,14 @@ class StageSteps:
             part = Tensor("", (parts[0],), tensors[0].dtype)
             self._collective("all_gather_into_tensor", "model", part, f"{label}.full", command, mb)
             return
-        for root, size in enumerate(parts):
-            # DeepSpeed gives the number of the part as the root, which torch takes as a global rank
-            part = Tensor("", (size,), tensors[0].dtype)
-            name = f"{label}.full{root}"
-            self._collective("broadcast", "model", part, name, command, mb, root)
+        raise PlanError(
+            "DeepSpeed gathers an unevenly split tensor as if its parts were equal "
+            "(PartitionedTensor.from_meta), and every model rank ends with an error",
+            file=self._job.file,
+            path=command.place,
+            value=list(parts),
+            hint="make the number of elements a multiple of the model ranks",
+        )
 
     def _compute(self, name: str, command: Command, mb: int = -1, phase: str = "") -> None:
         self._steps.append(Step("compute", name, command.place, mb=mb, phase=phase))

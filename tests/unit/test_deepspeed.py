@@ -288,11 +288,14 @@ def test_partitioned_messages_carry_their_meta_data():
     assert planguard.check(plan).outcome.value == "SAFE"
 
 
-def test_an_unevenly_split_tensor_is_refused_where_its_broadcast_names_a_rank_outside():
-    """DeepSpeed takes the number of a part for a global rank: right on the first group only."""
-    with pytest.raises(PlanError, match="not in the group") as error:
-        planguard.load(split([3, 3]))
-    assert error.value.path.startswith("$.commands[1]")
+@pytest.mark.parametrize("activations", [True, False])
+def test_an_unevenly_split_tensor_is_refused_on_every_group_of_model_ranks(activations):
+    """DeepSpeed gathers unequal parts as if they were equal; its ranks end, as measured on gloo."""
+    document = split([3, 3])
+    document["partitioned"]["activations"] = activations
+    with pytest.raises(PlanError, match="as if its parts were equal") as error:
+        planguard.load(document)
+    assert error.value.path.startswith("$.commands[0]")
 
 
 @pytest.mark.parametrize(
