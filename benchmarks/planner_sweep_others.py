@@ -37,6 +37,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer sizes and options")
     parser.add_argument("--rows", type=Path, help="write every row as a line of JSON")
     parser.add_argument("--sample", type=int, default=0, help="so many settings, drawn with seed 0")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     given = parser.parse_args()
     planner = importlib.import_module(f"sweep.{given.planner}")
     options = {"quick": given.quick}
@@ -48,13 +49,15 @@ def main() -> int:
     cases = list(planner.cases(**options))
     drawn = random.Random(0).sample(cases, given.sample) if given.sample else cases
     for case in drawn:
+        if time.perf_counter() - start > given.seconds:
+            break
         rows.append(decide(case))
         if given.rows:
             report.append(given.rows, rows[-1])
         if len(rows) % 20 == 0:
             print(f"\r{len(rows):,} of {len(drawn):,}", end="", file=sys.stderr, flush=True)
     seconds = time.perf_counter() - start
-    print(f"\n{planner.version()}: {len(drawn):,} of {len(cases):,} settings; "
+    print(f"\n{planner.version()}: {len(rows):,} of {len(cases):,} settings; "
           f"{report.totals(rows)}; {seconds:.0f} s\n")  # fmt: skip
     print(report.table(rows))
     print(f"\nnot SAFE:\n{report.unsafe(rows)}\n\nno plan:\n{report.refused(rows)}")
