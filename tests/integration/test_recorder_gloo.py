@@ -13,7 +13,7 @@ from planguard.capture.run_log import Kind
 from planguard.errors import UsageError
 
 pytestmark = pytest.mark.processes
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from recorder_worker import record_jobs  # noqa: E402
 
@@ -63,6 +63,9 @@ def test_both_witnesses_see_the_same(runs, name):
         expected = dict(SCENARIOS[name])
         if name == "plain":
             expected |= {"isend": 1} if one.log.rank == 0 else {"irecv": 1}
+        if name == "pipeline" and torch.__version__.startswith("2.11."):
+            # shapes go forward only; later versions send those of the gradients back, too
+            expected |= {"irecv": 5} if one.log.rank == 0 else {"isend": 5}
         assert calls == expected
 
 
