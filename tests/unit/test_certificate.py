@@ -182,6 +182,12 @@ def test_messages_meet_by_group_ends_tag_and_position():
     assert accepting(text([send(1), recv(1)], [recv(0), send(0)])) == {*MODEL_NAMES}
 
 
+def test_a_message_that_says_no_tag_has_tag_0():
+    """It meets the call that says 0, and no other where tags count."""
+    assert accepting(text([send(1)], [recv(0, tag=0)])) == {*MODEL_NAMES}
+    assert accepting(text([send(1, tag=1)], [recv(0)])) == {*DEVICE}
+
+
 def test_a_send_is_never_buffered():
     """Head-to-head sends are safe nowhere; nonblocking ones where nothing queues."""
     assert accepting(text([send(1), recv(1)], [send(0), recv(0)])) == set()
@@ -544,6 +550,8 @@ def test_splits_agree_pair_by_pair():
     both = exchange([1, 1], [1, 1])
     for other in (half, call("all_to_all_single", count=2, dtype="f32")):
         assert "outside" in answer(text([both], [other]), "nccl", (0, 0), (1, 0))
+    alone = text([call("all_to_all_single", in_splits=[1])])
+    assert "outside" in answer(alone, "nccl", (0, 0))
 
 
 # -- outside --------------------------------------------------------------------------------------

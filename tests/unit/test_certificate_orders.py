@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import planguard
+from planguard.certificate.blocks import MAY_MOVE, Block
 from planguard.certificate.checker import OutsideError, RejectedError
 from planguard.certificate.format import encode
 from planguard.certificate.orders import Orders, check
@@ -241,3 +242,121 @@ def test_members_of_a_batch_are_told_apart():
         assert proof["kind"] == "orders"
         assert [0, 0, 1] in proof["order"]
         assert check(flat_text(plan), encode(proof))
+
+
+FIRST = {"op": "compute", "op_name": "f"}
+
+
+def test_the_written_order_is_followed_to_its_end_and_compared():
+    """It names operations that were issued, ends everybody, and members that meet agree."""
+    plan = document([TIED], [TIED])
+    assert "its host is not there yet" in said(plan, [[0, 1]], [])
+    assert "its host is not there yet" in said(plan, [*RUN, [0, 2]], PEELED)
+    assert "the order ends before the host gets past this" in said(plan, RUN[:3], PEELED)
+    other = block(reduce("a", "x", id="x"), reduce("b", "y", after=["x"]) | {"bytes": 8})
+    assert "disagree" in said(document([TIED], [other]), RUN, PEELED)
+
+
+@pytest.mark.parametrize("front", [0, 1, 2, 3])
+def test_what_waits_for_nobody_is_passed_one_by_one(front):
+    """Before a block may come what never blocks, however much of it: the block still holds."""
+    run = [[rank, action + front] for rank, action in RUN]
+    plan = document([FIRST] * front + [TIED], [FIRST] * front + [TIED])
+    assert said(plan, run, run).endswith("complete under gloo in every order")
+    free = document([FIRST] * front + [reduce("a", "x"), reduce("b", "y")], [FIRST] * front + [BAG])
+    for settled in (run[::-1], [run[3], run[1], run[0], run[2]], run):
+        assert "may never arrive" in said(free, run, settled)
+
+
+def test_a_chain_that_is_not_at_the_start_keeps_its_order():
+    """Two calls of one communicator in a chain, behind other blocks and other actions of it."""
+    chain = block([reduce("a", "x"), reduce("a", "y")], FIRST)
+    plan = document([FIRST, FIRST, FIRST, chain], [FIRST, FIRST, FIRST, chain])
+    run = [[0, 3], [1, 3], [0, 4], [1, 4]]
+    assert said(plan, run, run).startswith("2 ranks")
+
+
+def test_a_worker_s_queue_holds_up_what_comes_later():
+    """Under mpi-pg each call is a stage of its own: waits alone settle nothing."""
+    later = [reduce(g, g, **{"async": True, "work": g}) for g in GROUPS]
+    waits = [{"op": "wait", "work": name} for name in GROUPS]
+    plan = document([block(*later), *waits], [block(*later), *waits])
+    settled = [[rank, action] for action in (2, 3) for rank in (0, 1)]
+    assert said(plan, RUN, settled).startswith("2 ranks")
+    assert "may" in said(plan, RUN, settled, "mpi-pg")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"schema": "planguard.certificate/2"},
+        {"kind": "order"},
+        {"model": "unknown"},
+        {"model": "unknown", "kind": "order"},
+    ],
+)
+def test_only_a_known_form_and_model_are_read(wrong):
+    """A proof of another version or kind, or under a model that nobody defines, proves nothing."""
+    plan = document([TIED], [TIED])
+    flat, proof = flat_text(plan), proof_of(plan)
+    assert check(flat, encode(proof))
+    with pytest.raises(RejectedError, match="not a proof about orders under a known model"):
+        check(flat, encode(proof | wrong))
+
+
+def test_a_group_may_be_made_between_blocks():
+    """What has a fixed place is a block alone; what may move may all be in one block."""
+    make = {"op": "new_group", "group": "a"}
+    assert proof_of(document([make, TIED], [make, TIED]))["kind"] == "orders"
+    every = Block(0, block(*({"op": name} for name in sorted(MAY_MOVE))))
+    assert len(every.calls) == len(MAY_MOVE)
+
+
+def test_a_handle_orders_its_start_its_waits_and_its_next_start():
+    """In a block without chains, the use of one name makes four actions a chain."""
+    start = reduce("a", "x", **{"async": True, "work": "h"})
+    waits = {"op": "wait", "work": "h"}, {"op": "wait", "work": ["h"]}
+    both = Block(0, block(start, waits[0], start, waits[1]))
+    assert both.above == [0b1110, 0b1100, 0b1000, 0]
+    other = Block(0, block(waits[0], reduce("b", "y"), start))
+    assert other.above == [0b100, 0, 0]
+    tests = Block(0, block(start, {"op": "test", "work": "h"}))
+    assert tests.above == [0b10, 0]
+
+
+def test_which_open_wait_holds_a_rank_up_is_named():
+    """The first of those that may come before; none once they are settled."""
+    pair = block(reduce("a", "x"), reduce("b", "y"))
+    alone = [FIRST, reduce("b", "y")]
+    orders = Orders(json.loads(flat_text(document([FIRST, pair, FIRST], [*alone, FIRST]))), "gloo")
+    orders.open, orders.front = [[0, 0b11, 0], [0, 1, 0]], [1, 1]
+    assert orders.blocker(0, 3, 0) == (0, 1)
+    assert orders.blocker(0, 1, 0) == (0, 2)
+    assert orders.blocker(0, 2, 0) == (0, 1)
+    orders.open[0] = [0, 0b10, 0]
+    assert orders.blocker(0, 3, 0) == (0, 2)
+    assert orders.blocker(0, 2, 0) is None
+    assert orders.blocker(0, 2, 1) == (0, 2)
+
+
+def test_what_the_order_decides_whether_to_wait_for_is_outside():
+    """A computation that needs a message of a batch in its block may come before the batch."""
+    programs = []
+    for rank in range(2):
+        ops = [{"op": op, "peer": 1 - rank, "bytes": 4, "id": op} for op in ("isend", "irecv")]
+        work = {"op": "batch", "ops": ops, "work": "m"}
+        programs.append([block(work, {"op": "compute", "deps": ["irecv"]})])
+    orders = Orders(document(*programs), "gloo")
+    with pytest.raises(OutsideError, match="whether it is waited for depends on the order"):
+        orders.follow([[0, 0, 0], [1, 0, 1], [1, 0, 0], [0, 0, 1]])
+
+
+def test_an_empty_refutation_refutes_nothing():
+    """Waits that are left are accepted with clauses that follow only."""
+    plan = document([BAG], [BAG])
+    flat = flat_text(plan)
+    proof = {"schema": "planguard.certificate/1", "kind": "orders", "model": "gloo"}
+    proof |= {"plan_sha256": hashlib.sha256(flat).hexdigest(), "order": RUN, "settled": []}
+    for lemmas, said_of_it in (([], "does not end"), ([[]], "does not follow")):
+        with pytest.raises(RejectedError, match=said_of_it):
+            check(flat, json.dumps({**proof, "refuted": lemmas}).encode())
