@@ -360,3 +360,15 @@ def test_an_empty_refutation_refutes_nothing():
     for lemmas, said_of_it in (([], "does not end"), ([[]], "does not follow")):
         with pytest.raises(RejectedError, match=said_of_it):
             check(flat, json.dumps({**proof, "refuted": lemmas}).encode())
+
+
+def test_twins_come_after_the_same_and_before_the_same():
+    """Two calls alike of which one comes after something else are no twins."""
+    twin, other = reduce("a", "x"), reduce("b", "y", id="y")
+    assert Block(0, block(FIRST, other, twin, twin)).above == [0, 0, 0b1000, 0]
+    after = twin | {"after": ["y"]}
+    assert Block(0, block(FIRST, other, after, twin)).above == [0, 0b100, 0, 0]
+    chain = [reduce("b", "z"), other, after]
+    assert Block(0, block(chain, [reduce("b", "w"), twin])).above == [0b110, 0b100, 0, 0b10000, 0]
+    before = twin | {"id": "x"}, reduce("b", "y", after=["x"])
+    assert Block(0, block(*before, twin)).above == [0b10, 0, 0]
