@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from planguard.audit.answer import AuditOptions
 
 _EPILOG = """\
+examples:
+  planguard audit dumps/                         which rank did not come, and how sure that is
+  planguard audit dumps/ --plan run.plan.json    compare with the intended order, too
+  planguard audit dumps/ --stacks stacks/        with the stacks of py-spy
+
 reads, and tells apart by their content:
   PyTorch Flight Recorder dumps (pickle, JSON), Kineto traces, ExecutionTrace and Chakra files,
   NCCL_DEBUG logs, captured plans; stacks of py-spy and faulthandler. One file per rank, folders

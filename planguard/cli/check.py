@@ -17,6 +17,19 @@ from planguard.errors import UsageError
 from planguard.report import FORMATS, make_reporter
 from planguard.report.terminal import COLORS
 
+_EPILOG = """\
+examples:
+  planguard check plan.json                        under the plan's own model, else nccl
+  planguard check plan.json --model all            under all nine execution models
+  planguard check program.xml --planner msccl --option slots=2
+  planguard check plan.json --fix                  write the repaired plan beside it, proved
+  planguard check plans/*.plan.json -o sarif=planguard.sarif --baseline .planguard-baseline.json
+  planner | planguard check -                      what is piped in
+
+exit codes:
+  0 safe   1 findings   2 usage, unreadable or refused input   3 undecided   4 internal error
+"""
+
 
 class Check:
     """Decide plans under an execution model; exit 0 safe, 1 findings, 2 bad input, 3 undecided."""
@@ -26,6 +39,7 @@ class Check:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
+        parser.epilog = _EPILOG
         add = parser.add_argument
         add("paths", nargs="*", metavar="PATH", help="plan, planner output, or - (standard input)")
         add_adapter_arguments(parser, "PATH")

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 
+_EPILOG = """\
+examples:
+  planguard convert schedule.csv -o schedule.plan.json   what an adapter reads, as a plan file
+  planguard convert plan.json --flat                     one explicit program per rank, to read
+"""
+
+
 class Convert:
     """The command; see ``planguard convert --help``."""
 
@@ -26,6 +33,7 @@ class Convert:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
+        parser.epilog = _EPILOG
         parser.add_argument("input", metavar="IN", help="plan file, or a file of a planner")
         parser.add_argument(
             "-o",

@@ -53,6 +53,12 @@ class Line:
     hint: str = ""
 
 
+_EPILOG = """\
+exit codes:
+  0 complete   1 something that is needed is missing
+"""
+
+
 class Doctor:
     """Report the state of the installation."""
 
@@ -61,6 +67,7 @@ class Doctor:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of ``planguard doctor``."""
+        parser.epilog = _EPILOG
         parser.add_argument("--format", choices=("text", "json"), default="text")
         parser.add_argument(
             "--probe",

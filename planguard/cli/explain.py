@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from planguard.verdict import Finding, Verdict
 
 
+_EPILOG = """\
+examples:
+  planguard explain PG001                 the page of a code: what, why, example, how to fix
+  planguard explain p2p-deadlock          the same, by name
+  planguard explain result.json           a saved result (check --format json) in words
+"""
+
+
 class Explain:
     """The command; see ``planguard explain --help``."""
 
@@ -24,6 +32,7 @@ class Explain:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
+        parser.epilog = _EPILOG
         parser.add_argument(
             "what",
             nargs="?",

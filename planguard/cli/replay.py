@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 COMPLETED, SEEN, DIFFERENT = 0, 1, 3
 
 _EPILOG = """\
+examples:
+  planguard replay plan.json                     the first witness, on gloo
+  planguard replay plan.json --schedule 7301     the witness of that id, as a finding prints it
+  planguard replay plan.json --script hang.py    write the script instead of running it
+
 exit codes:
   0 a plan judged SAFE ran to its end   1 a hang or mismatch was seen
   2 usage, unreadable input             3 the prediction did not come true on this backend

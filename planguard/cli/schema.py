@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     import argparse
 
 
+_EPILOG = """\
+examples:
+  planguard schema plan > plan.schema.json       for an editor, or for a planner's own tests
+"""
+
+
 class Schema:
     """The command; see ``planguard schema --help``."""
 
@@ -17,6 +23,7 @@ class Schema:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
+        parser.epilog = _EPILOG
         parser.add_argument("what", choices=("plan", "result"), help="which file format")
 
     def run(self, args: argparse.Namespace) -> int:

@@ -41,14 +41,14 @@ class GitlabReporter:
     def _add(self, spot: Spot, code: str, message: str, severity: str, identity: str) -> None:
         self._seen[identity] += 1
         # GitLab drops issues of equal fingerprints: the second of a kind gets its own.
-        key = f"{identity} {self._seen[identity]}"
+        key = f"{identity} {self._seen[identity]}".encode(errors="surrogateescape")
         self._issues.append(
             {
                 "check_name": code,
                 "description": clean(f"{code}: {message}"),
-                "fingerprint": hashlib.sha256(key.encode()).hexdigest()[:32],
+                "fingerprint": hashlib.sha256(key).hexdigest()[:32],
                 "severity": severity,
-                "location": {"path": spot.file, "lines": {"begin": spot.line or 1}},
+                "location": {"path": clean(spot.file), "lines": {"begin": spot.line or 1}},
             }
         )
 

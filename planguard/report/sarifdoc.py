@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -37,7 +38,7 @@ def artifact(path: str) -> dict[str, str]:
         if not file.is_relative_to(Path.cwd()):
             return {"uri": file.as_uri()}
         file = file.relative_to(Path.cwd())
-    return {"uri": quote(file.as_posix()), "uriBaseId": "%SRCROOT%"}
+    return {"uri": quote(os.fsencode(file.as_posix())), "uriBaseId": "%SRCROOT%"}
 
 
 class ResultWriter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -239,3 +240,12 @@ def test_a_plan_file_takes_no_option_of_an_adapter(check) -> None:
     answer = check("safe", "--option", "slots=1")
     assert answer.code == 2
     assert "option slots is for adapters" in answer.out
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_name_need_not_be_utf_8(form: str, plan_files, capsysbinary) -> None:
+    """A file name in another encoding is read, and written in every format."""
+    name = os.fsdecode(b"h\xe4ngt.plan.json")
+    Path(*plan_files("deadlock")).rename(name)
+    assert main(["check", name, "--format", form]) == 1
+    capsysbinary.readouterr().out.decode("utf-8")
