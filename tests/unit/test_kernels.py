@@ -356,3 +356,19 @@ def test_blockers_name_who_owes_what(kernel: Any) -> None:
     assert list(ends.lane) == [0, 1]
     owed = dict(zip(ends.owed_match, ends.owed_lane, strict=True))
     assert owed == {ends.match[0]: 1, ends.match[1]: 0}
+
+
+def test_rounds_that_mix_blocking_and_nonblocking_calls_are_sampled(kernel):
+    """Seventy of them leave the first 64."""
+    later = [{"op": "all_reduce", "async": True, "work": f"h{n}", **SIZE} for n in range(70)]
+    waits = [{"op": "wait", "work": f"h{n}"} for n in range(70)]
+    code = plan([*later, *waits], [{"op": "all_reduce", **SIZE}] * 70)
+    assert len(lower(kernel, code, "gloo").mixed_async) == 64
+
+
+def test_a_round_without_splits_is_no_split_round(kernel):
+    """An all-to-all in equal parts is compared like any other call."""
+    whole = {"op": "all_to_all_single", **SIZE}
+    parts = whole | {"in_splits": [1, 1], "out_splits": [1, 1]}
+    assert len(lower(kernel, plan([whole], [whole]), "gloo").split_rounds) == 0
+    assert len(lower(kernel, plan([parts], [parts]), "gloo").split_rounds) == 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 
 import pytest
 
@@ -108,3 +109,27 @@ def test_a_process_without_memory_is_unknown():
     found = pigeons(10).solve(Limits(seconds=20, memory_mb=-470, process=True))
     assert found.answer is Answer.UNKNOWN
     assert found.reason
+
+
+def test_exactly_one_is_at_least_and_at_most_one():
+    """No two hold, and not none."""
+    solver = Solver()
+    literals = solver.variables(3)
+    solver.exactly_one(literals)
+    assert solver.solve(assumptions=[-x for x in literals]).answer is Answer.UNSAT
+    for pair in itertools.combinations(literals, 2):
+        assert solver.solve(assumptions=pair).answer is Answer.UNSAT
+
+
+def test_no_time_at_all_is_unknown_and_a_second_is_enough():
+    """The solver is not asked with nothing left, and says how long it took otherwise."""
+    solver = Solver()
+    solver.add(solver.variable())
+    for seconds in (0, -1):
+        found = solver.solve(Limits(seconds=seconds))
+        assert (found.answer, found.ms) == (Answer.UNKNOWN, 0.0)
+        assert found.reason == "budget exhausted before the solver was called"
+    started = time.perf_counter()
+    found = solver.solve(Limits(seconds=1))
+    assert "before the solver was called" not in found.reason
+    assert 0 < found.ms <= (time.perf_counter() - started) * 1e3
