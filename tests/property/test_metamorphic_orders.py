@@ -12,6 +12,7 @@ import pytest
 import planguard
 
 CI, CAMPAIGN = 80, 1_000
+pytestmark = pytest.mark.timeout(3_600)  # a thousand plans take minutes
 Item = dict[str, Any]
 
 
