@@ -60,6 +60,7 @@ TARGETS = {
         [
             "tests/unit/test_certificate.py",
             "tests/unit/test_certificate_orders.py",
+            "tests/unit/test_certificate_refutation.py",
             "tests/property/test_certificates.py",
             "tests/property/test_certificates_orders.py",
             "tests/property/test_certificates_refuted.py",
@@ -71,24 +72,15 @@ TARGETS = {
             "tests/unit/test_reordering_smt.py",
             "tests/unit/test_reordering_routes.py",
             "tests/unit/test_branches_solver.py",
-            "tests/adversarial/test_faults.py",
         ],
     ),
     "matcher": (
-        [
-            "planguard.kernels.twin_meet",
-            "planguard.kernels.twin_run",
-            "planguard.kernels.twin_issue",
-            "planguard.execution.members",
-            "planguard.execution.mismatch",
-            "planguard.execution.disagreements",
-        ],
-        [
-            "tests/corpus",
-            "tests/property/test_twin.py",
-            "tests/property/test_differential.py",
-            "tests/unit/test_wait_for.py",
-        ],
+        [f"planguard.kernels.{name}" for name in ("twin_meet", "twin_run", "twin_issue")],
+        ["tests/unit/test_kernels.py", "tests/property/test_twin.py"],
+    ),
+    "mismatch": (
+        [f"planguard.execution.{name}" for name in ("members", "mismatch")],
+        ["tests/corpus", "tests/property/test_differential.py", "tests/unit/test_wait_for.py"],
     ),
 }
 COMPARE = {
@@ -301,7 +293,9 @@ class Child:
             with contextlib.suppress(BaseException):  # a mutant may end in any way
                 change_imports(mutant, self.log.with_suffix(".json"))
                 if not put_in_place(mutant):
-                    self.log.write_text(json.dumps([tests.seconds, tests.kills]))
+                    self.log.with_suffix(".order").write_text(
+                        json.dumps([tests.seconds, tests.kills])
+                    )
                     words = [sys.executable, __file__, target, "--log", str(self.log)]
                     os.execv(sys.executable, words)  # noqa: S606
                 code = int(not tests.pass_all(self.log))
@@ -319,7 +313,19 @@ class Child:
         return "hung" if is_late else "killed", begun[-1] if begun else "import"
 
 
-class Campaign:
+class Unshrunk:
+    """A pytest plugin: the first counterexample of Hypothesis will do."""
+
+    def pytest_collection(self) -> None:
+        """Change the profile once conftest.py has chosen it and before tests are imported."""
+        from hypothesis import Phase, settings  # pytest rewrites it first
+
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("unshrunk", settings.default, phases=phases)
+        settings.load_profile("unshrunk")
+
+
+class Campaign(Unshrunk):
     """A pytest plugin: runs the mutants where pytest would run the tests."""
 
     def __init__(self, work: list[Mutant], args: argparse.Namespace) -> None:
@@ -379,11 +385,12 @@ class Campaign:
             yield child.mutant, *child.result(status)
 
 
-class Alone:
+class Alone(Unshrunk):
     """A pytest plugin for a new interpreter: runs the tests over a module changed at its import."""
 
     def __init__(self, log: Path) -> None:
-        self.log, (self.seconds, self.kills) = log, json.loads(log.read_text())
+        self.log = log
+        self.seconds, self.kills = json.loads(log.with_suffix(".order").read_text())
 
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """End the process with 0 if no test fails."""
