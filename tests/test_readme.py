@@ -304,6 +304,36 @@ def test_no_link_inside_the_documentation_is_broken():
     assert broken == []
 
 
+def slug(heading: str) -> str:
+    """The anchor of a heading, as the pages of a repository are shown."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
+    return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+
+
+def test_every_anchor_exists():
+    """Every link to a heading leads to a heading of that page."""
+    broken = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", text):
+            goal = page if not target else (page.parent / target).resolve()
+            headings = re.findall(r"^#+ (.*)$", goal.read_text(encoding="utf-8"), re.MULTILINE)
+            if anchor not in map(slug, headings):
+                broken.append(f"{name_of(page)} -> {target}#{anchor}")
+    assert broken == []
+
+
+def test_the_index_lists_every_page():
+    """docs/index.md links every page of the documentation, decisions by their list."""
+    index = ROOT / "docs" / "index.md"
+    linked = {
+        (index.parent / target).resolve()
+        for target in re.findall(r"\]\(([^)#\s]+)", index.read_text(encoding="utf-8"))
+    }
+    listed = [page for page in PAGES[1:] if page != index and page.parent.name != "adr"]
+    assert [name_of(page) for page in listed if page not in linked] == []
+
+
 def test_every_page_is_linked():
     """Every page of the documentation is linked from another page."""
     linked = {
