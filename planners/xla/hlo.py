@@ -154,6 +154,7 @@ class _Reader:
             partitions=self._count("num_partitions"),
             scheduled=self.header.get("is_scheduled") == "true",
             places=_places(self.tables),
+            sharded=_sharded(self.computations, self._count("num_partitions")),
         )
 
     def _count(self, name: str) -> int:
@@ -163,6 +164,7 @@ class _Reader:
         return int(text)
 
 
+_FULL_SHAPES = ("SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding")
 _HINT = "give the text of compiled.as_text() or of --xla_dump_hlo_as_text, unchanged"
 
 
@@ -218,6 +220,28 @@ def _attributes(parts: list[str]) -> list[tuple[str, str]]:
         if part:
             found.append((key.strip(), value.strip()))
     return found
+
+
+def _sharded(computations: dict[str, Computation], partitions: int) -> str:
+    """Say what shows that the partitioner has not run; empty if nothing does.
+
+    It takes shardings off all instructions but parameters, and the calls that lead from the
+    shapes of all devices to those of one (``SPMDFullToShardShape``) out of the text.
+    """
+    if partitions == 1:
+        return ""
+    for computation in computations.values():
+        for instruction in computation.instructions:
+            attrs = instruction.attrs
+            target = attrs.get("custom_call_target", "").strip('"')
+            tiled = instruction.opcode != "parameter" and "devices=" in attrs.get("sharding", "")
+            wished = "xla.sdy.sharding=" in attrs.get("frontend_attributes", "")
+            if tiled or wished or target in _FULL_SHAPES or target.startswith("xla.sdy."):
+                return (
+                    f"{instruction.name}: a partitioner has still to place collectives; "
+                    "check the compiled program"
+                )
+    return ""
 
 
 def _places(tables: dict[str, dict[int, str]]) -> dict[int, tuple[str, int, str]]:

@@ -103,6 +103,32 @@ def test_a_program_that_is_not_partitioned_yet_is_not_judged():
     assert "not-partitioned" in {entry.kind for entry in plan.approximations}
 
 
+@pytest.mark.parametrize(
+    ("rest", "shown"),
+    [
+        ("8,8]{1,0} copy(%x), sharding={devices=[2,1]<=[2]}", True),
+        ('4,8]{1,0} custom-call(%x), custom_call_target="SPMDFullToShardShape"', True),
+        ('8,8]{1,0} copy(%x), frontend_attributes={xla.sdy.sharding="#sdy"}', True),
+        ("8,8]{1,0} copy(%x), sharding={replicated}", False),
+        ("8,8]{1,0} copy(%x)", False),
+    ],
+    ids=["tiled", "full shape", "shardy", "replicated", "partitioned"],
+)
+def test_hlo_before_the_partitioner_is_not_safe(tmp_path, rest, shown):
+    """A dump of an early pass lacks the collectives that the partitioner places: UNKNOWN."""
+    path = tmp_path / "early.hlo"
+    path.write_text(
+        "HloModule early, num_partitions=2\n\nENTRY %main (x: f32[8,8]) -> f32[8,8] {\n"
+        "  %x = f32[8,8]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}\n"
+        f"  %w = f32[{rest}\n"
+        "  ROOT %p = f32[8,8]{1,0} collective-permute(%x), channel_id=1, "
+        "source_target_pairs={{0,1},{1,0}}\n}\n"
+    )
+    plan = planguard.load(path, local_calls=["SPMDFullToShardShape"])
+    assert ("not-partitioned" in {entry.kind for entry in plan.approximations}) == shown
+    assert planguard.check(plan).outcome.value == ("UNKNOWN" if shown else "SAFE")
+
+
 @pytest.mark.parametrize("name", ["collectives.hlo", "ring.mlir", "tpu-layers.hlo", "agreed.hlo"])
 def test_the_adapter_keeps_its_contract(name):
     """check_adapter accepts the adapter, damaged programs included."""
