@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 SHAPES = ("fixed", "orders", "fused", "branched", "wild", "threaded", "raced", "mixed")
+WORSE = {"POTENTIAL_DEADLOCK": ("MISMATCH", "DEADLOCK"), "MISMATCH": ("DEADLOCK",)}
+"""What may be true where a verdict says of itself that it is not complete."""
 EXECUTIONS = 24
 """Plans with fused buffers that have more executions are passed over."""
 
@@ -125,6 +127,8 @@ def announced(document: Item, verdict: Any, model: str, expected: str) -> str:
         finding.code in MIXES for finding in verdict.findings
     ):
         return "blame of what hangs behind a mismatch"
+    if not verdict.complete and verdict.unsafe and expected in WORSE.get(outcome, ()):
+        return "a verdict that is not complete, of less than all there is"
     lost = (expected, outcome) == ("SAFE", "POTENTIAL_DEADLOCK") and model.startswith("gloo")
     if lost and '"drop"' in text:
         return "careful with a dropped handle"

@@ -91,9 +91,9 @@ def with_clashes(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
             found,
             outcome=Outcome.MISMATCH,
             models={**verdict.models, verdict.model: Outcome.MISMATCH},
-            complete=True,
+            complete=verdict.complete or not verdict.unknown,
             proved=(),
-            reasons=(),
+            reasons=verdict.reasons,
             safe_iff=(),
             certificate=None,
         )

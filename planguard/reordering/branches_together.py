@@ -54,6 +54,11 @@ class Part:
         return Outcome.SAFE if is_empty(self.verdict) else self.verdict.outcome
 
     @property
+    def is_safe(self) -> bool:
+        """Whether nothing goes wrong, be it that nothing matches anything."""
+        return self.outcome is Outcome.SAFE
+
+    @property
     def mixes(self) -> bool:
         """Whether some execution forms a match whose members disagree."""
         verdict = self.verdict
@@ -132,7 +137,7 @@ def combined(plan: Plan, parts: list[Part], full: Verdict, shown: Part, code: st
         full,
         outcome=outcome,
         findings=findings,
-        complete=not undecided,
+        complete=not undecided and all(part.verdict.complete or part.is_safe for part in parts),
         models={full.model: outcome},
         safe_iff=full.safe_iff if certain else (),
         evidence=Evidence(

@@ -244,10 +244,13 @@ class Machine:
                     break
 
     def lends(self, state: State) -> list[State]:
-        """Return the states that one send leads to which finishes with nobody there."""
+        """Return the states that one send leads to which finishes with nobody there.
+
+        It may be one that nobody waits for: in a queue others stand behind it.
+        """
         found = []
         need = self.need(state)
-        for lane in self.stuck(state):
+        for lane in sorted({*self.stuck(state), *self._queues(state)}):
             at = state.at[lane] // 2
             for match in self._awaited(lane, at):
                 mine = self.eager.get(match) == self.lanes.lane_rank[lane]
@@ -255,6 +258,12 @@ class Machine:
                     buffered = state.buffered | {match}
                     found.append(replace(state, buffered=buffered))
         return found
+
+    def _queues(self, state: State) -> Iterator[int]:
+        """Yield the lanes in which something stands behind what they are at."""
+        for lane, place in enumerate(state.at):
+            if place // 2 + 1 < self.lanes.lane_off[lane + 1]:
+                yield lane
 
     def _awaited(self, lane: int, at: int) -> list[int]:
         group = self._looks(lane, at)

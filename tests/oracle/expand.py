@@ -65,15 +65,17 @@ class Branches:
 
     Attributes:
         taken: Branch of every variable: name with iterations, then rank (-1: all ranks).
-        sizes: How many branches each variable has.
+        sizes: How many branches each variable has that was met so far.
+        loose: Names that some choice does not call uniform: a variable of each rank.
     """
 
     taken: dict[tuple[object, ...], int] = field(default_factory=dict)
     sizes: dict[tuple[object, ...], int] = field(default_factory=dict)
+    loose: set[tuple[object, ...]] = field(default_factory=set)
 
     def take(self, name: tuple[object, ...], rank: int, size: int) -> int:
         """Give the branch of a variable."""
-        key = (*name, rank)
+        key = (*name, rank if name in self.loose else -1)
         self.sizes[key] = size
         return self.taken.setdefault(key, 0)
 
@@ -83,7 +85,8 @@ class Branches:
         for key in sorted(self.sizes, key=str):
             taken[key] += 1
             if taken[key] < self.sizes[key]:
-                return Branches(taken)
+                # What this run did not meet keeps its place: others meet it again.
+                return Branches(taken, dict(self.sizes), self.loose)
             taken[key] = 0
         return None
 
@@ -151,14 +154,8 @@ class _Writer:
     def _choice(self, item: dict[str, Any], before: frozenset[int]) -> frozenset[int]:
         if self.branches is None:
             raise OracleUnsupported("a branch that nobody takes")
-        name = item.get("name")
-        if name is None:
-            raise OracleUnsupported("a choice without a name")
-        inner = "{i}" in name
-        around = self.iterations[:-1] if inner else self.iterations
-        here = name.replace("{i}", str(self.iterations[-1])) if inner and self.iterations else name
-        rank = -1 if item.get("uniform", False) else self.rank
-        branch = self.branches.take((here, *around), rank, len(item["branches"]))
+        name = _variable(item, self.iterations)
+        branch = self.branches.take(name, self.rank, len(item["branches"]))
         return self.walk(item["branches"][branch], before)
 
     def _threads(self, item: dict[str, Any], before: frozenset[int]) -> frozenset[int]:
@@ -336,6 +333,35 @@ def _splits(value: list[int] | None) -> tuple[int, ...] | None:
     return None if value is None else tuple(value)
 
 
+def _variable(item: dict[str, Any], iterations: list[int]) -> tuple[object, ...]:
+    """Name the variable of a choice: its name, and the iterations in which it stands."""
+    name = item.get("name")
+    if name is None:
+        raise OracleUnsupported("a choice without a name")
+    inner = "{i}" in name
+    around = iterations[:-1] if inner else iterations
+    here = name.replace("{i}", str(iterations[-1])) if inner and iterations else name
+    return (here, *around)
+
+
+def _loose(items: list[Any], iterations: list[int]) -> set[tuple[object, ...]]:
+    """Give the names that some choice, taken or not, does not call uniform."""
+    found: set[tuple[object, ...]] = set()
+    for item in items:
+        if isinstance(item, list):
+            found |= _loose(item, iterations)
+            continue
+        if item["op"] == "choice" and not item.get("uniform", False):
+            found.add(_variable(item, iterations))
+        for inner in ("branches", "threads"):
+            found |= _loose(item.get(inner, []), iterations)
+        for iteration in range(item["times"]) if item["op"] == "repeat" else ():
+            found |= _loose(item["body"], [*iterations, iteration])
+        if item["op"] == "unordered":
+            found |= _loose(item["body"], iterations)
+    return found
+
+
 def _iteration(body: list[dict[str, Any]], iteration: int) -> list[dict[str, Any]]:
     """Copy the body of a loop, its `{i}` replaced in labels and ids; an inner loop has its own."""
 
@@ -404,6 +430,10 @@ def expand(plan: dict[str, Any], branches: Branches | None = None) -> Program:
             groups[name] = tuple(declared["ranks"])
     programs: dict[int, tuple[Action, ...]] = {}
     reorderable = False
+    if branches is not None:
+        for body in plan["ranks"].values():
+            own = plan["templates"][body["template"]] if "template" in body else body["actions"]
+            branches.loose |= _loose(own, [])
     for selector, body in plan["ranks"].items():
         shared = "template" in body
         actions = plan["templates"][body["template"]] if shared else body["actions"]

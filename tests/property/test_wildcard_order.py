@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from oracle.enumerator import enumerate_plan
 
 import planguard
 from planguard.reordering import states
@@ -112,3 +113,33 @@ def test_pools_cost_a_sum_of_subsets(count, workers, states_seen):
     assert verdict.safe
     assert verdict.evidence.states == states_seen
     assert verdict.evidence.schedules == 1
+
+
+def test_a_message_behind_one_that_nobody_receives_may_be_buffered():
+    """In the queue of a process an unmatched send that nobody waits for may finish early, and what
+    stands behind it is sent: not certain to get stuck.
+    """
+    sends = [
+        {"op": "isend", "peer": 1, "count": 4, "dtype": "f32", "work": "h"},
+        {"op": "isend", "peer": 1, "count": 4, "dtype": "f32"},
+        {"op": "isend", "peer": 1, "count": 4, "dtype": "i32", "group": "A"},
+        {"op": "wait", "work": "h"},
+    ]
+    receives = [
+        {"op": "recv", "peer": "any", "count": 4, "dtype": "f32"},
+        {"op": "recv", "peer": "any", "count": 4, "dtype": "i32", "group": "A"},
+    ]
+    plan = {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "groups": {"A": {"ranks": [0, 1]}},
+        "ranks": {"0": {"actions": sends}, "1": {"actions": receives}},
+    }
+    assert planguard.check(plan, model="mpi-pg").outcome.value == "POTENTIAL_DEADLOCK"
+    assert enumerate_plan(plan, "mpi-pg").outcome == "POTENTIAL_DEADLOCK"
+    large = [item | ({"count": 4096} if "count" in item else {}) for item in sends]
+    ranks = {
+        "0": {"actions": large},
+        "1": {"actions": [item | {"count": 4096} for item in receives]},
+    }
+    assert planguard.check(plan | {"ranks": ranks}, model="mpi-pg").outcome.value == "DEADLOCK"

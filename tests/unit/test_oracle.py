@@ -336,3 +336,21 @@ def test_a_mutation_changes_a_copy():
         changed += mutate(before, random.Random(seed)) != before
         assert json.dumps(before) == text
     assert changed > 170
+
+
+def test_every_combination_of_branches_is_tried_where_one_stands_inside_another():
+    """A branch inside another is met only where that one is taken, and all of it is tried there;
+    equal names are one variable of a rank unless every choice of that name is uniform.
+    """
+
+    def choice(name, *branches, **more):
+        return {"op": "choice", "name": name, "branches": list(branches), **more}
+
+    other = [call("all_reduce")]
+    inner = choice("c", [], [call("all_reduce")])
+    nested = plan([choice("b", [inner], [])], [choice("a", other, other)])
+    assert outcomes(nested, ["gloo"]) == {"gloo": "POTENTIAL_DEADLOCK"}
+    linked = choice("b", [choice("b", [call("barrier")], [], uniform=True)], [call("barrier")])
+    assert outcomes(plan([linked], [call("barrier")]), ["gloo"]) == {"gloo": "SAFE"}
+    agreed = choice("b", [call("barrier")], [], uniform=True)
+    assert outcomes(plan([agreed], [agreed]), ["gloo"]) == {"gloo": "SAFE"}
