@@ -133,3 +133,24 @@ def test_no_time_at_all_is_unknown_and_a_second_is_enough():
     found = solver.solve(Limits(seconds=1))
     assert "before the solver was called" not in found.reason
     assert 0 < found.ms <= (time.perf_counter() - started) * 1e3
+
+
+def test_after_an_exception_all_clauses_are_handed_over_again(monkeypatch):
+    """A call that fails leaves nothing behind that a later one would build on."""
+    import z3
+
+    def fail(*_):
+        raise z3.Z3Exception(b"injected")
+
+    solver = Solver()
+    one = solver.variable()
+    solver.extend([(one,), (-one,)])
+    with monkeypatch.context() as patch:
+        patch.setattr(z3.Solver, "check", fail)
+        assert solver.solve().answer is Answer.UNKNOWN
+    assert solver.solve().answer is Answer.UNSAT
+
+
+def test_a_process_has_more_time_than_its_solver():
+    """Starting it does not count: a solver that needs nothing of its seconds answers."""
+    assert pigeons(4).solve(Limits(seconds=4.9, process=True)).answer is Answer.UNSAT
