@@ -56,7 +56,8 @@ class Rank:
             raise OutsideError(f"rank {rank}: a handle of a member that is bound twice")
         self.parts = [self._part(item) for item in flat["ranks"][str(rank)]["actions"]]
         self.calls = calls
-        if any(one.agreed != "none" for one in self.buffers if one.mine):
+        self.is_agreed = any(one.agreed != "none" for one in self.buffers if one.mine)
+        if self.is_agreed:
             self._check_alone()
 
     def _part(self, item: Call) -> Block | Call:
@@ -84,8 +85,10 @@ class Rank:
         in the same order, and waits for them afterwards.
         """
         names, waited = set[str](), set[str]()
-        if len({id(one) for one in self.buffers if one.mine}) > 1:
-            raise OutsideError(f"rank {self.rank}: several fused buffers, one of them agreed on")
+        here = [one for one in self.buffers if one.mine]
+        kinds = {(one.agreed, one.spec.get("group", "world")) for one in here}
+        if len(here) > 1 and (len(kinds) > 1 or here[0].agreed != "negotiated"):
+            raise OutsideError(f"rank {self.rank}: an agreed buffer beside one of another kind")
         for part in self.parts:
             inner = part.calls if isinstance(part, Block) else list(calls_of(part))
             waits = {one for call in inner if call["op"] == "wait" for one in self.names(call)}
@@ -116,6 +119,11 @@ class Rank:
         """Return what can have been issued after a part, given what was before it."""
         if not isinstance(part, Block):
             return [(*begin, ("call", at, 0))]
+        if self.is_agreed:  # whatever is ready first: all leave once everything is ready
+            for mask, place in enumerate(part.order):
+                issued = sum(1 << one for one in part.order[:mask])
+                begin = self._step([at, part, issued, place], begin)
+            return [begin]
         before = [0] * len(part.calls)
         for first, above in enumerate(part.above):
             for later in range(len(part.calls)):
@@ -146,8 +154,13 @@ class Rank:
         if name in self.home:
             came = self._came(at, part, mask) | {name}
             buffer = self.buffers[self.home[name]]
-            leaving = buffer.due(name, came & buffer.mine.keys(), sent)
-            events += tuple(("flush", self.home[name], together) for together in leaving)
+            due = {self.home[name]: buffer.due(name, came & buffer.mine.keys(), sent)}
+            if self.is_agreed:
+                every = {at: one.due("", came & one.mine.keys(), sent)
+                         for at, one in enumerate(self.buffers)}  # fmt: skip
+                due = every if came == self.home.keys() else {}
+            leaving = ((at, together) for at, several in due.items() for together in several)
+            events += tuple(("flush", *one) for one in leaving)
             return events if call.get("async") else self._wait([name], (at, place), ready, events)
         if names and call["op"] == "wait":
             if call.get("mode", "all") != "all" and isinstance(call["work"], list):
