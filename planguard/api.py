@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UnsafePlanError
 from planguard.loading import load
-from planguard.options import CheckOptions
+from planguard.options import CheckOptions, chosen_options
 
 __all__ = ["check", "load", "require"]
 
@@ -40,16 +40,13 @@ def check(
 
     Raises:
         PlanError: If ``plan`` cannot be read, or the model is unknown (PG907).
+        UsageError: If the budget is no number of seconds.
     """
     from dataclasses import replace
 
     from planguard.engine import check_plan
 
-    chosen = options or CheckOptions()
-    if model is not None:
-        chosen = replace(chosen, model=model)
-    if budget is not None:
-        chosen = replace(chosen, budget=budget)
+    chosen = chosen_options(options, model, budget)
     loaded = load(plan, planner=planner)
     verdict = check_plan(loaded, chosen)
     if fix:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
+
+from planguard.errors import UsageError, shorten
 
 MODEL_NAMES = (
     "gloo",
@@ -43,3 +46,23 @@ class CheckOptions:
     explain_limit: int = 20
     solver_memory_mb: int = 4096
     solver_process: bool = False
+
+
+def chosen_options(
+    options: CheckOptions | None, model: str | None, budget: float | None
+) -> CheckOptions:
+    """Return the options of a call that names a model and a budget beside them.
+
+    Raises:
+        UsageError: The options are something else, or the budget is no number of seconds.
+    """
+    chosen = CheckOptions() if options is None else options
+    if not isinstance(chosen, CheckOptions):
+        raise UsageError(f"options={shorten(chosen)}: no CheckOptions", hint="CheckOptions(...)")
+    if model is not None:
+        chosen = replace(chosen, model=model)
+    if budget is not None:
+        if not isinstance(budget, Real) or not float(budget) >= 0:
+            raise UsageError(f"budget={shorten(budget)}: no number of seconds", hint="budget=0.2")
+        chosen = replace(chosen, budget=float(budget))
+    return chosen

@@ -15,7 +15,7 @@ from planguard.engine import check_plan
 from planguard.errors import UsageError
 from planguard.guard.cache import Answer, AnswerCache, GuardStats
 from planguard.guard.signature import communication_signature
-from planguard.options import CheckOptions
+from planguard.options import CheckOptions, chosen_options
 from planguard.parametric.check import check_symbolic
 from planguard.parametric.lazy import LazyVerdict
 from planguard.plan.actions import Kind
@@ -63,7 +63,7 @@ class Guard:
             to be plans, files, bytes or documents of the plan format.
 
     Raises:
-        UsageError: ``max_entries`` is negative.
+        UsageError: ``max_entries`` is negative, or the budget is no number of seconds.
     """
 
     def __init__(
@@ -77,12 +77,7 @@ class Guard:
     ) -> None:
         if max_entries < 0:
             raise UsageError("max_entries is negative", hint="0 switches the cache off")
-        chosen = options or CheckOptions()
-        if model is not None:
-            chosen = replace(chosen, model=model)
-        if budget is not None:
-            chosen = replace(chosen, budget=budget)
-        self.options = chosen
+        self.options = chosen_options(options, model, budget)
         self._load = load or _read
         self._cache = AnswerCache(max_entries) if max_entries else None
         self._documents: OrderedDict[bytes, CommunicationSignature] = OrderedDict()

@@ -35,6 +35,8 @@ def not_one_plan(name: str) -> PlanError | None:
     A folder can be the output of a planner, so the adapters are asked first.
     """
     path = Path(name)
+    if not name:
+        return refusal("the path is empty")
     if not path.is_dir():
         return None
     count = sum(1 for _ in islice(path.rglob(PLANS), LOOKED_AT))

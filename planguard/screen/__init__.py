@@ -60,7 +60,7 @@ def screen(  # noqa: PLR0913  one keyword per setting
     from dataclasses import replace
 
     from planguard.errors import UsageError
-    from planguard.options import CheckOptions
+    from planguard.options import chosen_options
     from planguard.screen.executors import make_executor
     from planguard.screen.screening import Screening, Settings
     from planguard.screen.store import Store
@@ -71,11 +71,7 @@ def screen(  # noqa: PLR0913  one keyword per setting
         raise UsageError(f"only={only!r}", hint='"unknown", or nothing')
     if jobs is not None and jobs < 1:
         raise UsageError(f"jobs={jobs}: at least 1", hint="None takes as many as there are cores")
-    chosen = options or CheckOptions()
-    if model is not None:
-        chosen = replace(chosen, model=model)
-    if budget is not None:
-        chosen = replace(chosen, budget=budget)
+    chosen = chosen_options(options, model, budget)
     settings = Settings(
         replace(chosen, certificate=False),
         planner,

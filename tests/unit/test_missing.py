@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import planguard as pg
-from planguard.errors import PlanError
+from planguard.errors import PlanError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,20 @@ def test_what_is_no_file_says_what_to_read_instead(given, words, tmp_path, monke
         pg.load(given)
     assert "Errno" not in str(raised.value)
     assert raised.value.file == given
+
+
+@pytest.mark.parametrize("given", [None, 3, [], object(), b"", "", {"schema": "planguard.plan/1"}])
+def test_what_is_no_plan_is_refused_with_its_reason(given):
+    """Whatever is given instead of a plan is a PlanError, never an error of a type deep inside."""
+    with pytest.raises(PlanError):
+        pg.check(given)
+
+
+@pytest.mark.parametrize("options", [{"budget": "5"}, {"budget": -1}, {"budget": float("nan")},
+                                     {"options": 3}, {"options": {"model": "nccl"}}])  # fmt: skip
+def test_an_option_of_a_wrong_type_is_refused(options):
+    """A budget that is no number of seconds and options that are none are usage errors."""
+    plan = {"schema": "planguard.plan/1", "world_size": 1, "ranks": {"0": {"actions": []}}}
+    for call in (lambda: pg.check(plan, **options), lambda: pg.Guard(**options)):
+        with pytest.raises(UsageError, match=r"budget=|options="):
+            call()
