@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,7 @@ class Recorder:
     is_watched: bool = False
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
+    _thread: threading.Thread | None = None
 
     def group(self, ranks: list[int]) -> str:
         """Return the key of the next group made of these ranks on this rank."""
@@ -150,10 +152,20 @@ class Recorder:
     def _append(self, action: dict[str, Any]) -> None:
         if self.is_closed:
             return
+        self._tell_threads_apart()
         place = call_site()
         if place is not None:
             action["src"] = list(place)
         self.actions.append(action)
+
+    def _tell_threads_apart(self) -> None:
+        """Leave the plan undecided if several threads communicate: their order is not that seen."""
+        caller = threading.current_thread()
+        self._thread = self._thread or caller
+        if caller is not self._thread:
+            message = f"several threads of rank {self.rank} communicate, in an order of their own"
+            self.note("host-threads", message, "under")
+            self.note("host-threads", message, "over")
 
 
 def _block(action: dict[str, Any]) -> None:
