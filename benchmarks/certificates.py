@@ -7,7 +7,7 @@ checked by the independent checker before it is handed out. What has none is cou
     python benchmarks/certificates.py                  # 400 random plans, and every file
     python benchmarks/certificates.py --count 2000 --no-files
 
-docs/reference/certificates.md holds the last results.
+docs/reliability.md holds the last results.
 """
 
 from __future__ import annotations
