@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import planguard
-from planguard.certificate.blocks import MAY_MOVE, Block
+from planguard.certificate.blocks import MAY_MOVE, Block, as_chains
 from planguard.certificate.checker import OutsideError, RejectedError
 from planguard.certificate.format import encode
 from planguard.certificate.orders import Orders, check
@@ -322,6 +322,7 @@ def test_a_handle_orders_its_start_its_waits_and_its_next_start():
     assert other.above == [0b100, 0, 0]
     tests = Block(0, block(start, {"op": "test", "work": "h"}))
     assert tests.above == [0b10, 0]
+    assert Block(0, block(start, *waits)).above == [0b110, 0, 0]
 
 
 def test_which_open_wait_holds_a_rank_up_is_named():
@@ -368,7 +369,34 @@ def test_twins_come_after_the_same_and_before_the_same():
     assert Block(0, block(FIRST, other, twin, twin)).above == [0, 0, 0b1000, 0]
     after = twin | {"after": ["y"]}
     assert Block(0, block(FIRST, other, after, twin)).above == [0, 0b100, 0, 0]
+    assert Block(0, block(other, after, twin)).above == [0b10, 0, 0]
     chain = [reduce("b", "z"), other, after]
     assert Block(0, block(chain, [reduce("b", "w"), twin])).above == [0b110, 0b100, 0, 0b10000, 0]
     before = twin | {"id": "x"}, reduce("b", "y", after=["x"])
     assert Block(0, block(*before, twin)).above == [0b10, 0, 0]
+
+
+def test_a_launch_arrives_as_a_whole():
+    """Under nccl-lazy a batch of two groups creates both before either of its messages starts."""
+
+    def batch(*ends: tuple[str, int, str]) -> dict[str, Any]:
+        ops = [{"op": op, "peer": peer, "group": group, "bytes": 4} for op, peer, group in ends]
+        return {"op": "batch", "ops": ops}
+
+    both = batch(("isend", 1, "a"), ("isend", 2, "c"))
+    plan = document([both], [batch(("irecv", 0, "a"))], [batch(("irecv", 0, "c"))])
+    plan["groups"] |= {"c": {"ranks": [0, 2]}}
+    order = [[0, 0, 0], [1, 0, 0], [0, 0, 1], [2, 0, 0]]
+    created = [[0, 0], [1, 0], [0, 0], [2, 0]]
+    assert said(plan, order, [*created, [1, 0], [2, 0], [0, 0]], "nccl-lazy").startswith("3 ranks")
+    assert "may never arrive" in said(plan, order, [*created[:2], [1, 0]], "nccl-lazy")
+
+
+def test_threads_are_read_as_chains_unless_they_share_a_name():
+    """Each thread is a chain of one block, which keeps its other fields."""
+    start, end = reduce("a", "x", **{"async": True, "work": "h"}), {"op": "wait", "work": "h"}
+    threads = {"op": "threads", "threads": [[start, end], [reduce("b", "y")]], "id": "t"}
+    chains = {"op": "unordered", "body": [[start, end], [reduce("b", "y")]], "id": "t"}
+    assert as_chains([FIRST, threads]) == [FIRST, chains]
+    with pytest.raises(OutsideError, match="threads that share"):
+        as_chains({"op": "threads", "threads": [[start], [end]]})
