@@ -29,9 +29,15 @@ def programs(tests: Path, *, quick: bool) -> Iterator[tuple[Path, tuple[str, ...
         text = script.read_text(encoding="utf-8")
         name = ("--name", script.stem) if '"--name"' in text else ()
         sizes: list[tuple[str, ...]] = [()]
-        if '"--gpus_per_node"' in text:
-            sizes = [("--num_gpus", str(n * per), "--gpus_per_node", str(per))
-                     for n, per in itertools.product((2, 4), (1, 2, 4))]  # fmt: skip
+        if '"--nnodes"' in text:
+            sizes = [("--nnodes", nodes, "--gpus_per_node", per, "--split_mask", mask)
+                     for nodes, per in itertools.product(("1", "2"), ("2", "4"))
+                     for mask in ("0x0", "0x1", "0x3")]  # fmt: skip
+        elif '"--tbg_size"' in text:
+            sizes = [("--num_gpus", str(2 * per), "--gpus_per_node", str(per), "--tbg_size", size)
+                     for per in (2, 4) for size in ("1", "2")]  # fmt: skip
+        elif '"--gpus_per_node"' in text:
+            sizes = [("--gpus_per_node", number) for number in gpus]
         elif '"--num_gpus"' in text:
             sizes = [("--num_gpus", number) for number in gpus]
         for size in sizes:
