@@ -341,15 +341,17 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
     following: Branches | None = Branches()
     while following is not None:
         program = expand(plan, following)
-        crossed |= not model.startswith("mpi") and _has_crossed_creations(plan, program)
         oracle = Oracle(lower(program, rules), rules, effort)
-        endings += oracle.endings()
+        here = oracle.endings()
+        if not model.startswith("mpi") and _has_crossed_creations(plan, program):
+            crossed |= combine(here, oracle.states).outcome != "DEADLOCK"
+        endings += here
         states += oracle.states
         if states > effort.limit * 4:
             raise OracleBudget(f"more than {effort.limit * 4} states")
         following = following.following()
     verdict = combine(endings, states)
-    if crossed and verdict.outcome != "DEADLOCK":
+    if crossed:
         return replace(verdict, outcome="MISMATCH")
     return verdict
 
