@@ -238,6 +238,7 @@ def hierarchical(rank: int, world: int) -> None:
     model = mlp()
     averager = HierarchicalModelAverager(OrderedDict([(2, 2), (4, world)]), warmup_steps=1)
     for _ in range(8):
+        steps(model, 1)
         averager.average_parameters(model.parameters())
 
 
