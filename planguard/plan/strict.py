@@ -55,7 +55,8 @@ def parse_slowly(data: bytes, file: str | None) -> Document:
     if document is not None:
         return document
     if not data.strip():
-        raise refusal("the file is empty" if file else "the text is empty", file=file)
+        hint = "a plan is a JSON object: planguard schema"
+        raise refusal("the file is empty" if file else "the text is empty", file=file, hint=hint)
     try:
         plan = msgspec.json.decode(data)
     except msgspec.ValidationError as error:  # a number out of range, in any field

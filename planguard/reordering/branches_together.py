@@ -9,6 +9,7 @@ from planguard.catalog import lookup
 from planguard.execution.cause import make_finding
 from planguard.execution.help import HELP
 from planguard.execution.ledger import apply_ledger
+from planguard.reordering.settled import annotated
 from planguard.reordering.translate import back
 from planguard.verdict import Evidence, Finding, Met, Outcome, Verdict
 
@@ -160,7 +161,8 @@ def combined(plan: Plan, parts: list[Part], full: Verdict, shown: Part, code: st
 def _finding(plan: Plan, shown: Part, finding: Finding, *, code: str | None) -> Finding:
     moved = back(plan, shown.ordered, finding)
     if moved.witness is not None and shown.matches:
-        moved = replace(moved, witness=replace(moved.witness, matches=shown.matches))
+        found = annotated(moved.witness, replace(moved.witness, matches=shown.matches))
+        moved = replace(moved, witness=found)
     if moved.severity != "error" or moved.code.startswith(("PG3", "PG4", "PG9")):
         return moved
     if code is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planguard.catalog import lookup
 from planguard.execution.cause import make_finding
 from planguard.reordering.fusion_explore import DISAGREES
+from planguard.reordering.settled import annotated
 from planguard.reordering.translate import back
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def with_flushes(verdict: Verdict, flushes: Sequence[Flushed]) -> Verdict:
             return finding
         ranks = {rank for rank, _ in (*finding.witness.actions, *finding.witness.blocked)}
         mine = tuple(one for one in flushes if one.rank in ranks)
-        return replace(finding, witness=replace(finding.witness, flushes=mine))
+        shown = annotated(finding.witness, replace(finding.witness, flushes=mine))
+        return replace(finding, witness=shown)
 
     return replace(verdict, findings=tuple(of(finding) for finding in verdict.findings))
 
