@@ -248,13 +248,10 @@ def _model(value: str) -> str:
     if value != "all" and value not in MODEL_NAMES:
         from planguard.plan.defects import nearest
 
+        near = nearest(value, [*MODEL_NAMES, "all"])
+        hint = f"{near} known models: {', '.join(MODEL_NAMES)}; all of them: all".lstrip()
         raise PlanError(
-            "unknown execution model",
-            code="PG907",
-            path="model",
-            value=value,
-            hint=nearest(value, [*MODEL_NAMES, "all"])
-            or f"known models: {', '.join(MODEL_NAMES)}; all of them: all",
+            "unknown execution model", code="PG907", path="model", value=value, hint=hint
         )
     return value
 
