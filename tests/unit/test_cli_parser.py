@@ -16,7 +16,7 @@ PLAN = {"schema": "planguard.plan/1", "world_size": 2, "ranks": {"0-1": {"action
 @pytest.mark.parametrize(
     ("line", "wrong", "hint"),
     [
-        ("chek plan.json", "there is no 'chek'", "did you mean 'check'?"),
+        ("chexk plan.json", "there is no 'chexk'", "did you mean 'check'?"),
         ("check --modle nccl p", "planguard check has no option --modle", "mean '--model'?"),
         ("check p --bugdet=3s", "planguard check has no option --bugdet", "mean '--budget'?"),
         ("check --format jsn p", "--format: there is no 'jsn'", "did you mean 'json'?"),
