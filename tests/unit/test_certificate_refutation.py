@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -127,3 +128,23 @@ def test_clauses_follow_from_those_before_and_end_with_the_empty_one():
     tied = followed(TIED, TIED)
     refutation.check(tied, [[]])
     refutation.check(tied, [[-2], [-4], []])
+
+
+def test_a_clause_that_fails_leaves_the_others_watched():
+    """After a conflict in the middle of a list of watchers, those behind it still propagate."""
+    clauses = Clauses(5)
+    for clause in ([-3, -5, 1], [3, 1], [-2, 3, 4], [-3, 5], [3, -2], [-3, -1]):
+        clauses.add(clause)
+    assert clauses.follows([-3])
+    assert clauses.follows([1])
+
+
+def test_an_action_comes_after_its_own_earlier_stages():
+    """An action that waits twice may stay at its first wait, which keeps the second from coming."""
+    block = SimpleNamespace(begin=0, above={0: 0})
+    orders: Any = SimpleNamespace(
+        home={0: {0: 0}}, front={0: 0}, blocks={0: [block]}, open={0: [1]},
+        settled={(0, 0): 0}, stages={(0, 0): [[], []]},
+    )  # fmt: skip
+    assert list(refutation._before(orders, 0, 0, 1)) == [(0, 0, 0)]
+    assert list(refutation._before(orders, 0, 0, 0)) == []
