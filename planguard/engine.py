@@ -23,10 +23,11 @@ from planguard.execution.notes import (
     mixed_findings,
     small_group_findings,
 )
-from planguard.execution.undecided import has_kind, nothing_to_check, undecided
+from planguard.execution.undecided import nothing_to_check, undecided
 from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 from planguard.plan.actions import Kind
+from planguard.plan.content import has_kind
 from planguard.plan.operations import used
 from planguard.semantics.model import Family, find_model
 from planguard.verdict import Evidence, Finding, Outcome, PlanInfo, Stats, Verdict
@@ -70,8 +71,9 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
         from planguard.execution.certify import with_certificate
 
         pinned = is_bounded(find_model(verdict.model), options)
-        bytes_ = options.eager_bytes
-        verdict = with_certificate(verdict, plan, columns, pinned=pinned, eager_bytes=bytes_)
+        verdict = with_certificate(
+            verdict, plan, columns, pinned=pinned, eager_bytes=options.eager_bytes
+        )
     stats = Stats(
         ranks=plan.world_size,
         actions=plan.actions,

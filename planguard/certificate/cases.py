@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from planguard.certificate import flushes
-from planguard.certificate.checker import Call, OutsideError, RejectedError
+from planguard.certificate.checker import Call, OutsideError, RejectedError, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -144,13 +144,8 @@ def check(text: bytes, certificate: bytes, verify: Callable[[bytes, bytes], str]
     Raises:
         RejectedError: It proves nothing; the message says of which case.
     """
-    proof = json.loads(certificate)
-    if proof["plan_sha256"] != hashlib.sha256(text).hexdigest():
-        raise RejectedError("the certificate is about another plan")
-    flat, model = json.loads(text), proof["model"]
-    forms = flat["schema"], proof["schema"]
-    if forms != ("planguard.plan/1", "planguard.certificate/1"):
-        raise RejectedError(f"not a proof about a flat plan: {forms}")
+    flat, proof = opened(text, certificate, "cases")
+    model = proof["model"]
     left, count = list(proof["cases"]), 0
     for where, case in cases(flat):
         if not left:
@@ -162,6 +157,8 @@ def check(text: bytes, certificate: bytes, verify: Callable[[bytes, bytes], str]
         except RejectedError as error:
             raise RejectedError(f"where {where}: {error}") from error
         count += 1
+    if not count:
+        raise RejectedError("the plan has no case at all: a choice without a branch")
     if left:
         raise RejectedError(f"{len(left)} proofs of cases that the plan does not have")
     return f"{len(flat['ranks'])} ranks complete under {model} in every case: {count}"

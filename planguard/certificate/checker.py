@@ -275,25 +275,25 @@ def _agree(ops: list[_Op], model: str) -> None:
             raise RejectedError(f"splits disagree: what {src} sends and {dst} expects")
 
 
-def check(text: bytes, certificate: bytes) -> str:
-    """Return what a certificate proves of the text of a flat plan.
-
-    Raises:
-        RejectedError: It proves nothing; the message says why.
-    """
-    proof = json.loads(certificate)
+def opened(text: bytes, certificate: bytes, kind: str) -> tuple[Call, Call]:
+    """Return a flat plan and what a certificate of one kind says of it; else RejectedError."""
+    flat, proof = json.loads(text), json.loads(certificate)
     if proof["plan_sha256"] != hashlib.sha256(text).hexdigest():
         raise RejectedError("the certificate is about another plan")
-    flat = json.loads(text)
-    forms, model = (flat["schema"], proof["schema"], proof["kind"]), proof["model"]
-    known = ("planguard.plan/1", "planguard.certificate/1", "order")
-    if forms != known or model not in QUEUED | GLOO | MPI:
-        raise RejectedError(f"not an order of a flat plan under a known model: {forms}, {model}")
-    plan = Plan(flat, model)
+    forms = flat["schema"], proof["schema"], proof["kind"], proof["model"]
+    known = ("planguard.plan/1", "planguard.certificate/1", kind)
+    if forms[:3] != known or forms[3] not in QUEUED | GLOO | MPI:
+        raise RejectedError(f"not a proof about {kind} under a known model: {forms}")
+    return flat, proof
+
+
+def check(text: bytes, certificate: bytes) -> str:
+    """Return what a certificate proves of the text of a flat plan; RejectedError if nothing."""
+    flat, proof = opened(text, certificate, "order")
+    plan = Plan(flat, proof["model"])
     for item in proof["order"]:
-        op = plan.ops.get((*item, None)[:3])
-        if op is None:
+        if (op := plan.ops.get((*item, None)[:3])) is None:
             raise RejectedError(f"{item}: no communication, or its host is not there yet")
         plan.complete(op)
     plan.finish()
-    return f"{len(plan.ranks)} ranks, {len(plan.ops)} operations complete under {model}"
+    return f"{len(plan.ranks)} ranks, {len(plan.ops)} operations complete under {plan.model}"

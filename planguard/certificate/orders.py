@@ -9,8 +9,6 @@ ranks pick, once nobody stays at the waits listed before: docs/reference/certifi
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -19,8 +17,6 @@ from planguard.certificate import refutation
 from planguard.certificate.blocks import COMMUNICATION, Block, as_chains
 from planguard.certificate.checker import (
     DEVICE,
-    GLOO,
-    MPI,
     QUEUED,
     ROUND,
     Call,
@@ -30,6 +26,7 @@ from planguard.certificate.checker import (
     _Match,
     _Op,
     _Rank,
+    opened,
 )
 
 if TYPE_CHECKING:
@@ -222,14 +219,8 @@ def check(text: bytes, certificate: bytes) -> str:
     Raises:
         RejectedError: It proves nothing; the message says why.
     """
-    proof = json.loads(certificate)
-    if proof["plan_sha256"] != hashlib.sha256(text).hexdigest():
-        raise RejectedError("the certificate is about another plan")
-    flat = json.loads(text)
-    forms, model = (flat["schema"], proof["schema"], proof["kind"]), proof["model"]
-    known = ("planguard.plan/1", "planguard.certificate/1", "orders")
-    if forms != known or model not in QUEUED | GLOO | MPI:
-        raise RejectedError(f"not a proof about orders under a known model: {forms}, {model}")
+    flat, proof = opened(text, certificate, "orders")
+    model = proof["model"]
     orders = Orders(flat, model)
     orders.follow(proof["order"])
     for rank, number in proof["settled"]:

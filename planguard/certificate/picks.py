@@ -9,8 +9,6 @@ docs/reference/certificates.md. Bounded: ``STATES`` states, ``WORK`` calls.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,7 @@ from planguard.certificate.checker import (
     _Match,
     _Op,
     _Rank,
+    opened,
 )
 from planguard.certificate.threads import Gate, Pick, Thread, Threads, calls_of, is_started
 
@@ -229,13 +228,8 @@ def check(text: bytes, certificate: bytes) -> str:
     Raises:
         RejectedError: It proves nothing; the message says why.
     """
-    proof = json.loads(certificate)
-    if proof["plan_sha256"] != hashlib.sha256(text).hexdigest():
-        raise RejectedError("the certificate is about another plan")
-    flat = json.loads(text)
-    forms, model = (flat["schema"], proof["schema"], proof["kind"]), proof["model"]
-    if forms != ("planguard.plan/1", "planguard.certificate/1", "picks"):
-        raise RejectedError(f"not a proof about picks in a flat plan: {forms}")
+    flat, proof = opened(text, certificate, "picks")
+    model = proof["model"]
     eager = proof["eager_bytes"]
     if type(eager) is not int or eager < (EAGER_BYTES if model in EAGER else 0):
         raise RejectedError(f"sends of at most {eager} bytes finish early, fewer than may")

@@ -18,9 +18,9 @@ from planguard.execution.completion import completion_order
 from planguard.execution.executor import execute
 from planguard.execution.expand import expand
 from planguard.execution.refute import refutation
-from planguard.execution.undecided import has_kind
 from planguard.kernels.twin_columns import KIND_MASK
 from planguard.plan.actions import ASYNC, Kind
+from planguard.plan.content import has_kind
 from planguard.plan.flatten import flat_lines
 from planguard.plan.format import read
 from planguard.semantics.model import ExecutionModel, Family, find_model, strict

@@ -9,7 +9,6 @@ from planguard.execution.classify import make_finding
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
-    from planguard.plan.actions import Kind
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding
@@ -80,8 +79,3 @@ def _only_small_groups(columns: Any) -> bool:
     offsets, counts = columns.ginst_off, columns.slot_count
     used = [end - start for start, end in itertools.pairwise(offsets) if any(counts[start:end])]
     return bool(used) and all(size == 1 for size in used) and not len(columns.chan_src)
-
-
-def has_kind(plan: Plan, kind: Kind) -> bool:
-    """Tell whether an instruction of this kind occurs in a plan."""
-    return any(kind in (op & 63 for op in set(p.code[::6])) for p in plan.code.programs)

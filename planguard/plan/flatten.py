@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from planguard.plan.actions import Kind
+from planguard.plan.content import has_kind
 from planguard.plan.defects import refusal
 from planguard.plan.unrolled import Unrolled
 from planguard.plan.writer import plan_lines
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 INNER = ("body", "threads", "branches")
 """Fields that hold actions in actions."""
-KIND_MASK = 63
-"""Mask of the kind in the first word of an instruction."""
 MAX_FLAT_ACTIONS = 5_000_000
 """Actions beyond which a flat form is refused: it would take gigabytes."""
 
@@ -71,14 +70,6 @@ def named(actions: list[Any], numbers: Iterator[int]) -> list[Any]:
     return out
 
 
-def has_choice(plan: Plan) -> bool:
-    """Tell whether a plan has branches."""
-    return any(
-        Kind.CHOICE_BEGIN in {op & KIND_MASK for op in set(program.code[::6])}
-        for program in plan.code.programs
-    )
-
-
 class _Flattener:
     """Flattens the ranks of one plan; the loops of a program are unrolled once."""
 
@@ -94,6 +85,8 @@ class _Flattener:
         tensors = {} if plan.document.tensors is UNSET else plan.document.tensors
         self._unrolled = [Unrolled(program.actions, tensors) for program in plan.code.programs]
         self._families = {group.name for group in plan.groups if group.is_family}
+        is_shared = len(set(plan.code.rank_program)) == 1
+        self._is_one_choice = is_shared and has_kind(plan, Kind.CHOICE_BEGIN)
 
     def program(self, rank: int) -> list[Any]:
         """Return the actions of a rank.
@@ -102,9 +95,7 @@ class _Flattener:
         by rank that is no longer said by itself, so it gets a name.
         """
         actions = self._resolve(self._unrolled[self._plan.code.rank_program[rank]].actions, rank)
-        if len(set(self._plan.code.rank_program)) == 1 and has_choice(self._plan):
-            return named(actions, itertools.count())
-        return actions
+        return named(actions, itertools.count()) if self._is_one_choice else actions
 
     def _resolve(self, actions: list[Any], rank: int) -> list[Any]:
         return [self._resolve_one(action, rank) for action in actions]

@@ -300,7 +300,7 @@ class Choice(Node, tag="choice", kw_only=True, frozen=True):
 
     name: OptText = UNSET
     uniform: OptBool = UNSET
-    branches: "list[list[Action]]"
+    branches: Annotated["list[list[Action]]", Meta(min_length=1)]
 
 
 class Repeat(Node, tag="repeat", kw_only=True, frozen=True):

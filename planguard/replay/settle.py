@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from planguard.engine import check_plan
 from planguard.errors import ReplayError
 from planguard.execution.expand import expand
-from planguard.execution.undecided import has_kind
 from planguard.options import CheckOptions
 from planguard.plan.actions import Kind
+from planguard.plan.content import has_kind
 from planguard.plan.flatten import flatten
 from planguard.reordering.blocks import Block, take_apart
 from planguard.reordering.branches import AT, assigned, flat_tree, leaves, variables_of

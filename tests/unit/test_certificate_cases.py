@@ -141,3 +141,13 @@ def test_no_certificate_says_why():
     assert verdict.safe
     assert verdict.certificate is None
     assert verdict.reasons[-1].startswith("no certificate: more than 2,000 combinations of branch")
+
+
+def test_a_choice_of_nothing_is_refused_and_proves_nothing():
+    """Without a branch there is no case, and no case at all would be accepted by every proof."""
+    empty = plan_of([choice(name="a")], [SUM])
+    with pytest.raises(planguard.PlanError, match="length >= 1"):
+        planguard.load(empty)
+    flat = json.dumps(empty).encode()
+    proof = {"schema": "planguard.certificate/1", "kind": "cases", "model": "gloo", "cases": []}
+    assert "no case at all" in says(flat, proof)
