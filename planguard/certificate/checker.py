@@ -277,9 +277,10 @@ def _agree(ops: list[_Op], model: str) -> None:
 
 def opened(text: bytes, certificate: bytes, kind: str) -> tuple[Call, Call]:
     """Return a flat plan and what a certificate of one kind says of it; else RejectedError."""
-    flat, proof = json.loads(text), json.loads(certificate)
+    proof = json.loads(certificate)
     if proof["plan_sha256"] != hashlib.sha256(text).hexdigest():
         raise RejectedError("the certificate is about another plan")
+    flat = json.loads(text)
     forms = flat["schema"], proof["schema"], proof["kind"], proof["model"]
     known = ("planguard.plan/1", "planguard.certificate/1", kind)
     if forms[:3] != known or forms[3] not in QUEUED | GLOO | MPI:

@@ -372,7 +372,9 @@ def _values(kind: Any, depth: int) -> st.SearchStrategy[Any]:  # noqa: PLR0911 -
     if isinstance(kind, inspect.NoneType):
         return st.none()
     if isinstance(kind, inspect.ListType):
-        return st.lists(_values(kind.item_type, depth - 1), max_size=2 if depth > 0 else 0)
+        least = kind.min_length or 0
+        most = 2 if depth > 0 else least
+        return st.lists(_values(kind.item_type, depth - 1), min_size=least, max_size=most)
     if isinstance(kind, inspect.TupleType):
         return st.tuples(*(_values(item, depth) for item in kind.item_types)).map(list)
     if isinstance(kind, inspect.DictType):
