@@ -66,6 +66,18 @@ TARGETS = {
             "tests/property/test_certificates_refuted.py",
         ],
     ),
+    "proofs": (
+        [
+            f"planguard.certificate.{name}"
+            for name in ("cases", "picks", "threads", "flushes", "buffers", "verify")
+        ],
+        [
+            "tests/unit/test_certificate_cases.py",
+            "tests/unit/test_certificate_picks.py",
+            "tests/property/test_certificates_picks.py",
+            "tests/property/test_certificates_flushes.py",
+        ],
+    ),
     "encoder": (
         ["planguard.reordering.encoding", "planguard.reordering.smt"],
         [
