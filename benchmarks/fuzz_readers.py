@@ -4,12 +4,15 @@
     python benchmarks/fuzz_readers.py --seconds 3600 plan    # one of them, an hour
     python benchmarks/fuzz_readers.py --list
     python benchmarks/fuzz_readers.py --check-limits         # are the limits enforced?
+    python benchmarks/fuzz_readers.py --sum                  # all runs so far, for each reader
 
 Needs atheris (``pip install atheris``). Each reader runs in a process of its own, from the samples
 of the repository, half of the inputs changed byte by byte, half in their structure: values of a
 JSON document or of a pickle, tokens of a text. A finding is an exception other than PlanError and
 UsageError, 10 s for one input, or 1 GiB of memory; it ends the reader's run, and the input is kept
-in results/fuzz/READER.
+in results/fuzz/READER. Inputs that reached something new are kept there too, and the next run goes
+on from them with another seed, so that an hour may be made of several runs; remove them after a
+change of the reader.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "planners" / "samples"
 DUMPS = ROOT / "tests" / "corpus" / "dumps"
 RESULTS = Path(__file__).parent / "results" / "fuzz"
+LEDGER = RESULTS / "runs.jsonl"
 LARGEST = 60_000
 """Bytes of a seed: larger samples make every run slow and find nothing more."""
 SECONDS_AN_INPUT = 10
@@ -100,15 +104,17 @@ def shim_log(path: Path) -> object:
 
 
 def certificate(path: Path) -> object:
-    """The checkers of certificates, which raise what they like but never accept."""
+    """The checkers of certificates: whatever the shape, they accept, reject or say malformed."""
+    from planguard.certificate.__main__ import MALFORMED
     from planguard.certificate.checker import RejectedError
+    from planguard.certificate.format import digest, encode
     from planguard.certificate.verify import verify
 
-    plan, _, proof = path.read_bytes().partition(b"\x00")
-    try:
-        return verify(plan, proof)
-    except (RejectedError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
-        return None
+    with contextlib.suppress(RejectedError, *MALFORMED):
+        both = json.loads(path.read_bytes())
+        plan = json.dumps(both["plan"]).encode()
+        return verify(plan, encode(both["proof"] | {"plan_sha256": digest(plan)}))
+    return None
 
 
 def samples(planner: str, pattern: str) -> tuple[str, ...]:
@@ -216,12 +222,13 @@ def fuzz(name: str, folder: str, seconds: int) -> None:
         if peak > MEBIBYTES:
             raise MemoryError(f"{peak} MiB are more than {MEBIBYTES}")
 
-    kept = RESULTS / name
-    kept.mkdir(parents=True, exist_ok=True)
-    settings = [f"-max_total_time={seconds}", f"-timeout={SECONDS_AN_INPUT}", "-seed=1"]
+    kept, corpus = RESULTS / name, RESULTS / name / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    number = 1 + sum(row["reader"] == name for row in runs())
+    settings = [f"-max_total_time={seconds}", f"-timeout={SECONDS_AN_INPUT}", f"-seed={number}"]
     settings += [f"-rss_limit_mb={MEBIBYTES}"]
     settings += [f"-artifact_prefix={kept}/", f"-max_len={LARGEST}", "-print_final_stats=1"]
-    atheris.Setup(["fuzz", *settings, str(seeds)], one, custom_mutator=mutated)
+    atheris.Setup(["fuzz", *settings, str(corpus), str(seeds)], one, custom_mutator=mutated)
     atheris.Fuzz()
 
 
@@ -304,11 +311,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=20, help="for each reader")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check-limits", action="store_true", help="plant readers that break them")
+    parser.add_argument("--sum", action="store_true", help="all runs so far, for each reader")
     parser.add_argument("--inside", metavar="FOLDER", help=argparse.SUPPRESS)
     args = parser.parse_args()
     known = readers()
     if args.list:
         print("\n".join(known))
+        return
+    if args.sum:
+        print(total(runs()))
         return
     if args.inside:
         fuzz(args.readers[0], args.inside, args.seconds)
@@ -324,28 +335,62 @@ def main() -> None:
 
 def report(name: str, seconds: int) -> bool:
     """Fuzz one reader in a process of its own and print a line; True if it found something."""
+    begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, name, "--inside", folder, "--seconds", str(seconds)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=seconds * 2 + 300, check=False,
-            cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-    said = done.stdout + done.stderr
-    runs = re.search(r"number_of_executed_units:\s*(\d+)", said)
-    peak = re.search(r"peak_rss_mb:\s*(\d+)", said)
-    cover = re.findall(r"cov: (\d+)", said)
-    slowest = re.search(r"slowest_unit_time_sec:\s*(\d+)", said)
-    bad = done.returncode != 0 or runs is None
-    longest = slowest[1] if slowest else "?"
-    result = "FOUND SOMETHING" if bad else "nothing found"
-    print(
-        f"{name:16} {int(runs[1]) if runs else 0:>9,} inputs  {cover[-1] if cover else 0:>6} "
-        f"branches  {peak[1] if peak else '?':>5} MB  {longest:>3} s  {result}",
-        flush=True,
-    )
-    if bad:
+        try:
+            done = subprocess.run(
+                command, text=True, timeout=seconds * 2 + 300, check=False, cwd=ROOT,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+            )  # fmt: skip
+            said, code = done.stdout, done.returncode
+        except (
+            subprocess.TimeoutExpired
+        ) as late:  # neither its own time nor that of an input ended it
+            said, code = bytes(late.stdout or b"").decode(errors="replace"), -1
+    row = {
+        "reader": name,
+        "seconds": round(time.monotonic() - begin),
+        "inputs": int(([0, *re.findall(r"number_of_executed_units:\s*(\d+)", said)])[-1]),
+        "branches": int(([0, *re.findall(r"cov: (\d+)", said)])[-1]),
+        "MiB": int(([0, *re.findall(r"peak_rss_mb:\s*(\d+)", said)])[-1]),
+        "slowest": int(([0, *re.findall(r"slowest_unit_time_sec:\s*(\d+)", said)])[-1]),
+        "found": code != 0 or "number_of_executed_units" not in said,
+    }
+    if not name.startswith("planted"):
+        with LEDGER.open("a") as stream:
+            stream.write(json.dumps(row) + "\n")
+    print(line(row), flush=True)
+    if row["found"]:
         print("\n".join(said.splitlines()[-40:]))
-    return bad
+    return bool(row["found"])
+
+
+def line(row: dict[str, Any]) -> str:
+    """Return the line about one run, or about all of one reader."""
+    return (
+        f"{row['reader']:16} {row['seconds']:>6} s {row['inputs']:>10,} inputs "
+        f"{row['branches']:>6} branches {row['MiB']:>5} MiB {row['slowest']:>3} s  "
+        + ("FOUND SOMETHING" if row["found"] else "nothing found")
+    )
+
+
+def runs() -> list[dict[str, Any]]:
+    """Return what every run so far gave, oldest first."""
+    return [json.loads(row) for row in LEDGER.read_text().splitlines()] if LEDGER.exists() else []
+
+
+def total(rows: list[dict[str, Any]]) -> str:
+    """Return a line for each reader: sums, largest values, and what its last run found."""
+    lines = []
+    for name in readers():
+        mine = [row for row in rows if row["reader"] == name]
+        if mine:
+            sums = {key: sum(row[key] for row in mine) for key in ("seconds", "inputs")}
+            most = {key: max(row[key] for row in mine) for key in ("branches", "MiB", "slowest")}
+            lines.append(line({"reader": name, **sums, **most, "found": mine[-1]["found"]}))
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import subprocess
+import re
 import sys
 import tempfile
 import zipfile
@@ -179,15 +179,30 @@ def shim_log() -> Iterator[bytes]:
 
 
 def certificates() -> Iterator[bytes]:
-    """Plans with certificates, as the command line writes them."""
-    for path in sorted((ROOT / "examples").rglob("*.plan.json"))[:20]:
-        with tempfile.TemporaryDirectory() as folder:
-            proof = Path(folder) / "proof.json"
-            command = ["check", "--quiet", "--certificate", str(proof), str(path)]
-            subprocess.run([sys.executable, "-m", "planguard", *command], cwd=ROOT, check=False)
-            if proof.exists():
-                plan = Path(folder) / "proof.plan.json"
-                yield plan.read_bytes() + b"\x00" + proof.read_bytes()
+    """Small plans with certificates, a few of every kind that holds the same kinds inside."""
+    sys.path.append(str(ROOT / "tests"))
+    from oracle.combined import combined
+
+    import planguard
+    from planguard.certificate.format import encode
+    from planguard.errors import PlanError
+    from planguard.options import CheckOptions
+    from planguard.plan.flatten import flatten
+
+    found: dict[str, list[bytes]] = {}
+    for seed in range(240):
+        options = CheckOptions(model=("gloo", "nccl", "mpi-eager")[seed % 3], certificate=True)
+        try:
+            plan = planguard.load(combined(seed))
+        except PlanError:
+            continue
+        proof = planguard.check(plan, options=options, budget=1).certificate
+        if proof is not None:
+            both = {"plan": flatten(plan), "proof": json.loads(encode(proof))}
+            kinds = " ".join(sorted(set(re.findall(r'"kind": ?"\w+"', json.dumps(both["proof"])))))
+            found.setdefault(kinds, []).append(json.dumps(both).encode())
+    for proofs in found.values():
+        yield from sorted(proofs, key=len)[:4]
 
 
 MADE: dict[str, Callable[[], Iterator[bytes]]] = {
