@@ -207,10 +207,10 @@ def _groups(path: Path, ranks: int) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _given(groups: Mapping[str, tuple[int, ...]] | None, ranks: int) -> dict[str, tuple[int, ...]]:
+def _given(groups: Mapping[str, Any] | None, ranks: int) -> dict[str, tuple[int, ...]]:
     found = {}
     for name, members in (groups or {}).items():
-        listed = tuple(members)
+        listed = tuple(members) if isinstance(members, list | tuple) else ()
         fine = listed and all(type(rank) is int and 0 <= rank < ranks for rank in listed)
         if not fine or len(set(listed)) < len(listed):
             raise PlanError(

@@ -7,6 +7,7 @@ Each has a file format of its own name, ``planguard.<adapter>/1``: the fields of
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -17,7 +18,7 @@ from .module import MODULE_FIELDS, describe, module_json, read_module
 from .options import is_integer, wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from .module import ModuleInfo
     from .reading import At
@@ -134,8 +135,10 @@ class JobReader(Generic[Options]):
 def merge_options(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Return options of a file overridden by those of the call; ranks are merged one by one."""
     merged = {**first, **second}
-    ranks = {**first.get("rank_options", {})}
-    for rank, own in dict(second.get("rank_options") or {}).items():
+    ranks, others = {**first.get("rank_options", {})}, second.get("rank_options") or {}
+    if not (isinstance(others, Mapping) and all(isinstance(o, Mapping) for o in others.values())):
+        return merged  # refused where the options are checked
+    for rank, own in others.items():
         ranks[rank] = {**ranks.get(rank, {}), **own}
     return {**merged, "rank_options": ranks} if ranks else merged
 

@@ -150,7 +150,7 @@ def _check(name: str, value: Any) -> None:
     if name in {"unused", "ready_order"} and not all(isinstance(item, str) for item in value):
         raise wrong("ddp", name, value, "a list of parameter names")
     caps = value if name == "bucket_cap_mb_list" else [value] if name == "bucket_cap_mb" else []
-    if any(cap is not None and not _is_size(cap) for cap in caps):
+    if caps != [None] and not all(map(_is_size, caps)):
         raise wrong("ddp", name, value, "sizes in MiB, greater than 0")
     choices = {"comm_hook": get_args(Hook), "launch": get_args(Launch)}.get(name)
     if choices and value not in choices:

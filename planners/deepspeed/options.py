@@ -48,7 +48,7 @@ class DeepSpeedOptions:
             value = getattr(self, name)
             if value is not None and not is_integer(value, 1, _LARGEST):
                 raise wrong("deepspeed", name, value, "a number of ranks")
-        if self.transport not in {None, "send_recv", "broadcast"}:
+        if self.transport not in (None, "send_recv", "broadcast"):
             raise wrong("deepspeed", "transport", self.transport, "send_recv or broadcast")
         for name in ("first_batch", "dynamic_shape", "startup", "loss"):
             if not isinstance(getattr(self, name), bool | None):

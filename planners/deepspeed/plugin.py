@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import PlanError
+from planguard.errors import PlanError, UsageError
 
 from ..common.reading import starts_with_schema
-from .dump import SCHEMA, read_dump
+from .dump import MAX_RANKS, SCHEMA, read_dump
 from .emit import emit
 from .objects import is_schedules, read_objects
 from .options import read_options
@@ -84,7 +84,13 @@ def _told(job: Job, options: DeepSpeedOptions) -> Job:
     }
     if options.transport is not None:
         given["broadcasts"] = options.transport == "broadcast"
-    return replace(job, **given)
+    told = replace(job, **given)
+    if told.stages * told.data * told.model > MAX_RANKS:
+        sizes = f"{told.stages} stages x {told.data} x {told.model}"
+        raise UsageError(
+            f"{sizes} are more than {MAX_RANKS} ranks", hint="give a smaller data_parallel"
+        )
+    return told
 
 
 adapter = DeepSpeedAdapter()

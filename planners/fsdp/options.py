@@ -138,7 +138,7 @@ def _problem(name: str, value: Any) -> str:  # noqa: PLR0911 - one line per kind
         return "a list of names or patterns"
     if name == "order" and not (value is None or is_names(value)):
         return "a list of units"
-    if name in {"param_dtype", "reduce_dtype"} and value is not None and value not in ITEM_BYTES:
+    if name in {"param_dtype", "reduce_dtype"} and not _is_dtype(value):
         return f"one of {', '.join(ITEM_BYTES)}"
     if name == "reshard_after_forward" and not _is_reshard(value):
         return "true, false or a number of ranks"
@@ -146,9 +146,16 @@ def _problem(name: str, value: Any) -> str:  # noqa: PLR0911 - one line per kind
         isinstance(value, Mapping) and all(map(_is_reshard, value.values()))
     ):
         return "a map from unit to true, false or a number of ranks"
-    if name in {"forward_prefetch", "backward_prefetch"} and not _is_prefetch(value):
+    is_default = name == "backward_prefetch" and value is None
+    if name in {"forward_prefetch", "backward_prefetch"} and not (
+        is_default or _is_prefetch(value)
+    ):
         return "a number of units, or a map from unit to units"
     return ""
+
+
+def _is_dtype(value: object) -> bool:
+    return value is None or (isinstance(value, str) and value in ITEM_BYTES)
 
 
 def _is_prefetch(value: object) -> bool:
@@ -156,7 +163,7 @@ def _is_prefetch(value: object) -> bool:
         return all(is_names(tuple(names)) for names in value.values() if is_list(names)) and all(
             is_list(names) for names in value.values()
         )
-    return value is None or is_integer(value, 0)
+    return is_integer(value, 0)
 
 
 def _is_reshard(value: object) -> bool:

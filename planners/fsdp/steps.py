@@ -136,7 +136,8 @@ class _Rank:
             return {unit: list(names) for unit, names in told.items()}
         found: dict[str, list[str]] = {}
         for at, name in enumerate(self.sequence):
-            places = (at + direction * step for step in range(1, told + 1))
+            farthest = min(told, len(self.sequence))
+            places = (at + direction * step for step in range(1, farthest + 1))
             found[name] = [self.sequence[p] for p in places if 0 <= p < len(self.sequence)]
         return found
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.errors import PlanError, UsageError
 
+from ..common.options import is_integer, is_list, wrong
 from ..common.reading import starts_with_schema
 from .convert import convert_program, is_graph
 from .dump import SCHEMA, read_bundle
@@ -111,10 +112,20 @@ def _options(options: Mapping[str, object]) -> FxOptions:
             )
     values: dict[str, Any] = dict(options)
     if values.get("mesh"):
-        values["mesh"] = tuple((str(dim), int(size)) for dim, size in values["mesh"])
+        values["mesh"] = _mesh(values["mesh"])
     if values.get("compute", "fold") not in _COMPUTE:
         raise UsageError(f"compute is {values['compute']!r}", hint=f"one of {', '.join(_COMPUTE)}")
     return FxOptions(**values)
+
+
+def _mesh(given: Any) -> tuple[tuple[str, int], ...]:
+    rows = list(given.items()) if isinstance(given, Mapping) else given
+    if not is_list(rows) or not all(is_list(row) and len(row) == 2 for row in rows):
+        raise wrong("fx", "mesh", given, 'dimensions and their sizes, [["dp", 2], ["tp", 4]]')
+    for dim, size in rows:
+        if not (isinstance(dim, str) and is_integer(size, 1)):
+            raise wrong("fx", "mesh", given, "names and sizes from 1")
+    return tuple((dim, size) for dim, size in rows)
 
 
 def _overridden(bundle: FxBundle, options: FxOptions) -> FxBundle:

@@ -77,7 +77,7 @@ def _checked(
 def _problem(name: str, value: Any) -> str:
     if name == "fusion_threshold" and not is_integer(value, 0, (1 << 63) - 1):
         return "a number of bytes, 0 for no fusion"
-    if name == "compression" and value not in {"none", "fp16"}:
+    if name == "compression" and value not in ("none", "fp16"):
         return "none or fp16"
     if name == "broadcast_parameters" and not isinstance(value, bool):
         return "true or false"

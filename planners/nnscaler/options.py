@@ -15,6 +15,7 @@ Step = Literal["train", "infer"]
 ReducerOrder = Literal["autograd", "any"]
 
 _LARGEST = (1 << 63) - 1
+_MOST_SAMPLES, _MOST_RANKS = 1 << 10, 1 << 20
 _CHOICES: dict[str, tuple[object, ...]] = {
     "step": get_args(Step),
     "reducer_order": get_args(ReducerOrder),
@@ -64,10 +65,11 @@ class NnScalerOptions:
                 raise wrong(
                     "nnscaler", name, getattr(self, name), f"one of {', '.join(map(str, choices))}"
                 )
-        for name in ("samples", "world_size"):
+        for name, most in (("samples", _MOST_SAMPLES), ("world_size", _MOST_RANKS)):
             value = getattr(self, name)
-            if value is not None and not is_integer(value, 1, _LARGEST):
-                raise wrong("nnscaler", name, value, "a positive integer")
+            left_out = value is None and name == "world_size"
+            if not (left_out or is_integer(value, 1, most)):
+                raise wrong("nnscaler", name, value, f"an integer from 1 to {most}")
         for name in ("optimizer", "init"):
             if not isinstance(getattr(self, name), bool):
                 raise wrong("nnscaler", name, getattr(self, name), "True or False")

@@ -75,7 +75,8 @@ class PipeliningOptions:
                 raise wrong("pipelining", field_name, value, f"one of {', '.join(choices)}")
         for field_name in ("shards", "microbatches"):
             value = getattr(self, field_name)
-            if value is not None and not is_integer(value, 1):
+            left_out = value is None and field_name == "microbatches"
+            if not (left_out or is_integer(value, 1)):
                 raise wrong("pipelining", field_name, value, "a positive integer")
         for field_name in ("bytes", "grad_bytes", "param_bytes"):
             _check_sizes(field_name, getattr(self, field_name))
