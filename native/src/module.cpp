@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "planguard/lanes.h"
+#include "planguard/pickle.h"
 #include "planguard/weak.h"
 
 namespace nb = nanobind;
@@ -230,5 +231,10 @@ NB_MODULE(_native, module) {
   module.def("blockers", [](const Lanes& lanes, const RunState& state) {
     nb::gil_scoped_release release;
     return blockers(lanes, state);
+  });
+  module.def("refused_opcode", [](nb::bytes data) {
+    const View<uint8_t> bytes{reinterpret_cast<const uint8_t*>(data.c_str()), data.size()};
+    nb::gil_scoped_release release;
+    return refused_opcode(bytes);
   });
 }

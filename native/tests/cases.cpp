@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan.h"
+#include "planguard/pickle.h"
 #include "planguard/weak.h"
 
 using namespace planguard;
@@ -194,6 +195,28 @@ void refusals() {
   CHECK(endless.columns().failure.kind == ExpandError::too_large);
 }
 
+int64_t refused(std::string text) {
+  return refused_opcode({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+// Any bytes end, and nothing beyond them is read; a key is short text or refused.
+void pickles() {
+  CHECK(refused("}U\x01kNs.") == -1);
+  CHECK(refused("}K\x01Ns.") == 4);
+  CHECK(refused("(}q\x07tU\xff") == -1 && refused("h\x07.") == 0 && refused("\x8f.") == 0);
+  const std::string hot = "()]}tludsea012N\x85\x86\x87hqgprjp\x94KJ\x8c\x8a\x8dTX.I\n1\xff";
+  uint32_t state = 1;
+  for (int run = 0; run < 50000; ++run) {
+    std::string text;
+    for (int i = 0; i < 24; ++i) {
+      state = state * 1664525u + 1013904223u;
+      text += state >> 31 ? hot[(state >> 8) % hot.size()] : char(state >> 16);
+    }
+    text.shrink_to_fit();
+    CHECK(refused(text) < int64_t(text.size()));
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -205,6 +228,7 @@ int main() {
   mismatch();
   bags();
   refusals();
+  pickles();
   if (!failures) std::printf("all cases hold\n");
   return failures ? 1 : 0;
 }

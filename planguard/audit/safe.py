@@ -3,7 +3,9 @@
 Flight Recorder dumps are pickles. A real one holds no global and no reduction at all, so this
 reader refuses every one of them and loses nothing. What a pickle may still do is ask for memory: a
 memo index of four billion makes the standard unpickler allocate a table of that length. It is
-therefore read under a limit of the address space.
+therefore read under a limit of the address space. Or for time: a key of nested tuples that share
+their parts is hashed for ever, and no signal ends that. Keys other than short text, and sets, which
+no recording holds, are therefore refused before the unpickler sees them.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import threading
 import zlib
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from planguard import kernels
 from planguard.errors import PlanError, shorten
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ GROWTH = 48
 """Largest ratio of objects in memory to bytes of a pickle; real dumps need about 8."""
 
 _GZIP = b"\x1f\x8b"
+_SETS = b"\x8f\x90\x91"
+_SETS_AND_KEYS = _SETS + b"dsu"
 _limit_lock = threading.Lock()
 
 
@@ -55,8 +60,9 @@ def load_pickle(data: bytes, file: str) -> Any:
     """Return what a pickle holds: dicts, lists, tuples, strings, numbers, nothing else.
 
     Raises:
-        PlanError: The pickle needs code (PG905), or cannot be read.
+        PlanError: The pickle needs code or endless time (PG905), or cannot be read.
     """
+    _expect_plain_keys(data, file)
     try:
         with _address_space(len(data) * GROWTH + SLACK), no_collection():
             # With a peek method the unpickler reads ahead instead of calling once per opcode.
@@ -81,6 +87,24 @@ def load_pickle(data: bytes, file: str) -> Any:
             file=file,
             hint="is the file complete?",
         ) from None
+
+
+def _expect_plain_keys(data: bytes, file: str) -> None:
+    place = kernels.current().refused_opcode(data)
+    if place < 0:
+        return
+    if data[place] in _SETS_AND_KEYS:
+        what = "a set" if data[place] in _SETS else "a dictionary key that is no short text"
+        before = "pickle refused before anything in it was executed"
+        raise PlanError(
+            f"{before}: it makes {what}, at byte {place:,}",
+            code="PG905",
+            file=file,
+            hint="no recording holds one; use the JSON form of the recording",
+        )
+    raise PlanError(
+        f"not a readable pickle: malformed at byte {place:,}", file=file, hint="is it complete?"
+    )
 
 
 def decompress(data: bytes, file: str) -> bytes:

@@ -280,9 +280,8 @@ def opened(text: bytes, certificate: bytes, kind: str) -> tuple[Call, Call]:
     proof = json.loads(certificate)
     if proof["plan_sha256"] != hashlib.sha256(text).hexdigest():
         raise RejectedError("the certificate is about another plan")
-    flat = json.loads(text)
+    flat, known = json.loads(text), ("planguard.plan/1", "planguard.certificate/1", kind)
     forms = flat["schema"], proof["schema"], proof["kind"], proof["model"]
-    known = ("planguard.plan/1", "planguard.certificate/1", kind)
     if forms[:3] != known or forms[3] not in QUEUED | GLOO | MPI:
         raise RejectedError(f"not a proof about {kind} under a known model: {forms}")
     return flat, proof

@@ -10,6 +10,7 @@ from __future__ import annotations
 from planguard.kernels.twin_columns import Blockers, Columns, Lanes, RunState
 from planguard.kernels.twin_expand import expand
 from planguard.kernels.twin_lower import lower
+from planguard.kernels.twin_pickle import refused_opcode
 from planguard.kernels.twin_run import blockers, run
 from planguard.kernels.twin_weak import OpenRounds, WeakOrders, open_rounds, weak_orders
 
@@ -24,6 +25,7 @@ __all__ = [
     "expand",
     "lower",
     "open_rounds",
+    "refused_opcode",
     "run",
     "weak_orders",
 ]
