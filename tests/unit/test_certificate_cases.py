@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import planguard
+from planguard.certificate import cases as module
 from planguard.certificate.cases import LIMIT, cases
 from planguard.certificate.checker import OutsideError, RejectedError
 from planguard.certificate.format import digest, encode
@@ -55,7 +56,8 @@ def test_a_case_for_every_combination():
     flat, verdict = certified(plan_of(program, program))
     assert verdict.certificate["kind"] == "cases"
     assert len(verdict.certificate["cases"]) == 2 * 2 * 2
-    assert says(flat, verdict.certificate).startswith("accepted: 2 ranks complete under gloo in")
+    said = "accepted: 2 ranks complete under gloo in every case: 8"
+    assert says(flat, verdict.certificate) == said
     assert verdict.evidence.certificate == digest(encode(verdict.certificate))
 
 
@@ -109,6 +111,28 @@ def test_choices_without_a_name_are_tied_only_where_the_plan_ties_them():
     assert len(list(cases(untied))) == 4
 
 
+def test_choices_without_a_name_are_each_a_variable_of_their_own():
+    """Two of them on one rank are taken apart, in whatever construct they are."""
+    bare, block = choice([SUM], []), {"op": "unordered", "body": [choice([SUM], [])]}
+    found = [case["ranks"]["0"]["actions"] for _, case in cases(plan_of([bare, bare]))]
+    assert found == [[SUM, SUM], [SUM], [SUM], []]
+    found = [case["ranks"]["0"]["actions"] for _, case in cases(plan_of([bare, block]))]
+    chains = [[{"op": "unordered", "body": [chain]}] for chain in ([SUM], [])]
+    bodies = [[{"op": "unordered", "body": chain}] for chain in chains]
+    assert found == [[SUM, *body] if first else body for first in (1, 0) for body in bodies]
+
+
+def test_a_branch_of_nothing_comes_after_nothing():
+    """Where a branch is not empty it comes after what its choice comes after."""
+    item = choice([SUM], [], name="c", after=["a"])
+    found = [case for _, case in cases(plan_of([{"op": "unordered", "body": [item]}]))]
+    bodies = [case["ranks"]["0"]["actions"][0]["body"] for case in found]
+    assert bodies == [
+        [{"op": "unordered", "body": [[SUM]], "after": ["a"]}],
+        [{"op": "unordered", "body": [[]]}],
+    ]
+
+
 def test_branches_in_branches_blocks_and_threads():
     """A branch in a block of open order is a chain of it, after what the choice comes after."""
     inner = choice([SUM], [choice([], [SUM, SUM], name="inner")], name="outer", uniform=True)
@@ -132,6 +156,41 @@ def test_too_many_or_unclear_combinations_are_outside():
     unclear = plan_of([choice([], [], name="c")], [choice([], [], [], name="c")])
     with pytest.raises(OutsideError, match="different numbers"):
         list(cases(unclear))
+
+
+def fused(*names: str) -> dict[str, Any]:
+    """Give a plan of one rank whose members can leave in every order, each alone."""
+    body = [{**SUM, "async": True, "id": name, "work": name, "label": name} for name in names]
+    block = [{"op": "unordered", "body": body}, {"op": "wait", "work": list(names)}]
+    spec = {"id": "f", "group": "world", "members": list(names), "cap_bytes": 4}
+    return plan_of(block, fusion=[{**spec, "membership": "fixed"}])
+
+
+def test_the_bound_is_the_last_that_is_covered(monkeypatch):
+    """As many combinations as the bound are covered, one more is not: branches and flushes."""
+    many = plan_of([choice([], [], name="a"), choice([], [], [], name="b")])
+    flushed = fused("a", "b", "c")
+    for flat, what in (many, "branches"), (flushed, "flushes"):
+        monkeypatch.setattr(module, "LIMIT", 6)
+        assert len(list(cases(flat))) == 6
+        monkeypatch.setattr(module, "LIMIT", 5)
+        with pytest.raises(OutsideError, match=f"more than 5 combinations of {what}"):
+            list(cases(flat))
+    monkeypatch.setattr(module, "LIMIT", 6)
+    where = [where for where, _ in cases(flushed)]
+    assert where == [f"flushes={number}" for number in range(6)]
+
+
+def test_a_case_that_its_checker_does_not_cover_is_not_proved():
+    """What the proof of a case leaves outside is outside for the whole, and the case is named."""
+    flat = json.dumps(plan_of([choice([], [SUM], name="c")])).encode()
+    proof = {"schema": "planguard.certificate/1", "kind": "cases", "model": "nccl"}
+    picks = {"kind": "picks", "eager_bytes": 0, "endings": [[]]}
+    order = {"kind": "order", "order": []}
+    for several, where in ([picks, picks], 0), ([order, picks], 1):
+        whole = {**proof, "cases": several, "plan_sha256": digest(flat)}
+        with pytest.raises(OutsideError, match=rf"^where c/?0?={where}: picks under nccl"):
+            verify(flat, encode(whole))
 
 
 def test_no_certificate_says_why():

@@ -96,6 +96,21 @@ def test_tags_and_groups_narrow_what_fits():
     assert "gloo" not in safe_under(wrong)
 
 
+def test_a_receive_of_any_tag_takes_a_message_of_each():
+    """A tag that is not stated is 0, on both sides."""
+    anything = [recv("any", tag="any")]
+    for sent in (send(0, tag=3), send(0)):
+        assert safe_under(plan_of(anything, [sent])) == {*MODELS}
+    assert safe_under(plan_of([recv("any", tag=0)], [send(0)])) == {*MODELS}
+    assert safe_under(plan_of([recv("any")], [send(0, tag=0)])) == {*MODELS}
+
+
+def test_a_message_to_itself_is_outside_where_messages_compete():
+    """It would meet its own rank, which no pick is about."""
+    own = [later(recv("any"), "a"), send(0), wait("a")]
+    assert {answer(plan_of(own), model) for model in MODELS} == {"outside"}
+
+
 def test_messages_of_one_sender_keep_their_order():
     """The first that fits is taken: sizes that agree in this order only."""
     sizes = [send(0), send(0, bytes=8)]
@@ -111,6 +126,35 @@ def test_receives_are_served_as_posted_but_not_under_gloo():
     sized = [later(recv("any"), "a"), later(recv(1, bytes=8), "b"), wait("a"), wait("b")]
     flat = plan_of(sized, [send(0), send(0, bytes=8)])
     assert safe_under(flat) == {"mpi-eager", "mpi-sync", "mpi-pg"}
+
+
+def test_receives_that_want_the_same_keep_their_order_under_gloo():
+    """The tag 0 is the one that is not stated."""
+    for tags in ({}, {"tag": 0}), ({"tag": 0}, {}), ({"tag": 7}, {"tag": 7}):
+        posted = [later(recv("any", **tags[0]), "a"), later(recv("any", bytes=8, **tags[1]), "b")]
+        sent = [send(0, **tags[0]), send(0, bytes=8, **tags[1])]
+        assert safe_under(plan_of([*posted, wait("a"), wait("b")], sent)) == {*MODELS}
+
+
+def test_buffered_sends_always_finish_early():
+    """Under MPI alone: elsewhere nobody reads the mode. What was taken is part of the state."""
+    flat = plan_of([send(1), recv("any")], [send(0, mode="buffered"), recv(0)])
+    assert safe_under(flat) >= {"mpi-eager", "mpi-sync"}
+    assert not {"gloo", "gloo-detail"} & safe_under(flat)
+    both = [[send(0, mode="buffered")], [send(0, mode="buffered")]]
+    for last in (1, 2):
+        for model in ("mpi-eager", "mpi-sync"):
+            assert answer(plan_of([recv("any"), recv(last)], *both), model) == "unsafe"
+
+
+def test_every_one_of_several_sends_may_finish_early_alone():
+    """One lets its rank overtake another, whose rank stays; both together leave nobody."""
+    for first, other in (1, 2), (2, 1):
+        programs: list[Any] = [[recv("any"), later(recv(first), "h")], [], []]
+        programs[first] = [send(other), send(0, mode="synchronous")]
+        programs[other] = [send(0), recv(first)]
+        assert answer(plan_of(*programs), "mpi-sync").startswith("safe")
+        assert answer(plan_of(*programs), "mpi-eager") == "unsafe"
 
 
 def test_small_sends_finish_early_or_not():
@@ -132,6 +176,8 @@ def test_small_sends_finish_early_or_not():
     assert answer(early, "mpi-sync") == "safe 1"
     assert answer(early, "mpi-eager") == "unsafe"
     assert answer(early, "mpi-eager", 15) == "safe 1"
+    empty = json.loads(json.dumps(early).replace('"bytes": 16', '"bytes": 0'))
+    assert answer(empty, "mpi-eager", 0) == "unsafe"
     big = json.loads(json.dumps(early).replace('"bytes": 16', '"bytes": 5000'))
     assert answer(big, "mpi-eager") == "safe 1"
     assert answer(big, "mpi-eager", 5000) == "unsafe"
@@ -217,6 +263,7 @@ def test_threads_in_one_queue_are_chains_of_open_order():
         ("gloo", [{"op": "exit"}]),
         ("gloo", [later(send(0, tag=9), "x"), {"op": "drop", "work": "x"}]),
         ("mpi-eager", [{"op": "broadcast", "root": 1, "bytes": 4, "group": "g"}]),
+        ("mpi-eager", [{"op": "broadcast", "root": 1, "bytes": 4096, "group": "g"}]),
         ("mpi-pg", [{"op": "reduce", "root": 1, "group": "g"}]),
         ("mpi-sync", [{"op": "new_group", "group": "g"}]),
         ("mpi-sync", [threads([], [])]),
@@ -229,7 +276,7 @@ def test_what_makes_more_progress_than_is_followed_is_outside(model, extra):
     flat = plan_of([recv("any")], [send(0), *extra], g=[1])
     assert answer(flat, model) == "outside"
     assert answer(plan_of([recv("any")], [send(0)]), "gloo") == "safe 1"
-    large = {"op": "broadcast", "root": 1, "bytes": 5000, "group": "g"}
+    large = {"op": "broadcast", "root": 1, "bytes": 4097, "group": "g"}
     assert answer(plan_of([recv("any")], [send(0), large], g=[1]), "mpi-eager") == "safe 1"
 
 
@@ -270,3 +317,4 @@ def test_the_ends_are_those_of_the_checker():
         with pytest.raises(RejectedError):
             verify(text, encode({**proof, **other}))
     assert "early" not in verify(text, encode({**proof, "model": "gloo"}))
+    assert "early" not in verify(text, encode({**proof, "model": "gloo", "eager_bytes": 0}))
