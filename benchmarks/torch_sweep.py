@@ -3,19 +3,24 @@
     python benchmarks/torch_sweep.py --results sweep.jsonl           # all jobs, one after another
     python benchmarks/torch_sweep.py --only 'ddp' --results sweep.jsonl
     python benchmarks/torch_sweep.py --sum sweep.jsonl
+    python benchmarks/torch_sweep.py --jobs sweep.megatron_jobs --results megatron.jsonl
+    python benchmarks/torch_sweep.py --jobs sweep.deepspeed_jobs --results deepspeed.jsonl
 
-Every job (`torch_jobs.py`, `torch_jobs_mesh.py`) runs on four gloo processes with the recorder of
-``planguard dryrun``. The other executions of what it called are decided under gloo and NCCL's
-family; what a job prints and how it ends stands in its row. docs/planner-sweep.md has the last
-result.
+Every job (`torch_jobs.py`, `torch_jobs_mesh.py`, or those of another module) runs on four gloo
+processes with the recorder of ``planguard dryrun``. The other executions of what it called are
+decided under gloo and NCCL's family; what a job prints and how it ends stands in its row.
+docs/planner-sweep.md has the last result.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
+import importlib
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -26,19 +31,22 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-MODELS = ("gloo", "nccl", "nccl-lazy", "nccl-serialized")
+MODELS = ("gloo", "nccl", "nccl-lazy", "nccl-serialized", "mpi-sync")
 WORLD = 4
 TIMEOUT = 120
+"""Seconds that a job has, if nothing else is said."""
 
 
-def be_rank(name: str, rank: int, folder: Path) -> None:
+def be_rank(job: Any, rank: int, folder: Path, timeout: float) -> None:
     """Run one rank in a forked process; never returns."""
     code = 1
     with (folder / f"rank{rank}.txt").open("w") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
         try:
-            run_rank(name, rank, folder)
+            with (folder / f"stack{rank}.txt").open("w") as stack:
+                faulthandler.dump_traceback_later(timeout * 0.9, file=stack)
+                run_rank(job, rank, folder)
             code = 0
         except BaseException:  # noqa: BLE001 - whatever it is, it ends the rank
             traceback.print_exc()
@@ -48,10 +56,9 @@ def be_rank(name: str, rank: int, folder: Path) -> None:
             os._exit(code)
 
 
-def run_rank(name: str, rank: int, folder: Path) -> None:
+def run_rank(job: Any, rank: int, folder: Path) -> None:
     """Record one rank of a job."""
     import torch.distributed as dist
-    from torch_jobs_mesh import JOBS
 
     from planguard.capture import start, stop
 
@@ -59,7 +66,7 @@ def run_rank(name: str, rank: int, folder: Path) -> None:
     start(folder / "run")
     store = dist.FileStore(str(folder / "store"), WORLD)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=WORLD)
-    JOBS[name](rank, WORLD)
+    job(rank, WORLD)
     store.add("done", 1)
     while store.add("done", 0) < WORLD:  # stay until all are through, as a rank of a job does
         time.sleep(0.005)
@@ -67,16 +74,16 @@ def run_rank(name: str, rank: int, folder: Path) -> None:
     stop()
 
 
-def run_job(name: str, folder: Path) -> str:
+def run_job(job: Any, folder: Path, timeout: float) -> str:
     """Run a job on forked ranks; say how it ended."""
     (folder / "run").mkdir()
     pids = {}
     for rank in range(WORLD):
         pid = os.fork()
         if not pid:
-            be_rank(name, rank, folder)
+            be_rank(job, rank, folder, timeout)
         pids[pid] = rank
-    deadline, failed = time.monotonic() + TIMEOUT, []
+    deadline, failed = time.monotonic() + timeout, []
     while pids and time.monotonic() < deadline:
         for pid in list(pids):
             found, status = os.waitpid(pid, os.WNOHANG)
@@ -93,13 +100,14 @@ def run_job(name: str, folder: Path) -> str:
     return said + (f", ranks {hung} hung" if hung else "")
 
 
-def row_of(name: str, version: str) -> dict[str, Any]:
-    """Run, record and decide one job."""
+def row_of(name: str, job: Any, version: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Run, record and decide one job; keep what it left, if a folder for that is given."""
     import planguard
 
     with tempfile.TemporaryDirectory(prefix="torch-sweep-") as made:
         folder = Path(made)
-        row: dict[str, Any] = {"torch": version, "job": name, "ended": run_job(name, folder)}
+        ended = run_job(job, folder, given.timeout)
+        row: dict[str, Any] = {"torch": version, "job": name, "ended": ended}
         row["said"] = last_words(folder)
         try:
             plan = planguard.load(folder / "run")
@@ -113,6 +121,9 @@ def row_of(name: str, version: str) -> dict[str, Any]:
                                       for finding in one.findings})[:12]  # fmt: skip
         except planguard.PlanError as error:
             row["refused"] = str(error)
+        if given.keep is not None:
+            kept = "".join(letter if letter.isalnum() else "-" for letter in name)
+            shutil.copytree(folder, given.keep / kept, dirs_exist_ok=True)
     return row
 
 
@@ -137,20 +148,24 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="jobs with this in their name")
+    parser.add_argument("--jobs", default="torch_jobs_mesh", help="module whose JOBS are run")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT, help="seconds of a job")
+    parser.add_argument("--keep", type=Path, help="keep recordings, output and stacks there")
     parser.add_argument("--results", type=Path, default=Path("torch-sweep.jsonl"))
     parser.add_argument("--sum", type=Path, help="run nothing; print what a file holds")
     given = parser.parse_args()
     if given.sum is not None:
         return print_rows(given.sum)
     import torch
-    from torch_jobs_mesh import JOBS
 
+    module = importlib.import_module(given.jobs)
+    version = module.version() if hasattr(module, "version") else torch.__version__
     torch.set_num_threads(1)  # a forked rank must not enter the parent's pool of threads
     known = given.results.read_text().splitlines() if given.results.exists() else []
     done = {(row["torch"], row["job"]) for row in map(json.loads, known)}
-    for name in JOBS:
-        if given.only in name and (torch.__version__, name) not in done:
-            row = row_of(name, torch.__version__)
+    for name, job in module.JOBS.items():
+        if given.only in name and (version, name) not in done:
+            row = row_of(name, job, version, given)
             with given.results.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(line_of(row), flush=True)
@@ -159,7 +174,7 @@ def main() -> None:
 
 def line_of(row: dict[str, Any]) -> str:
     """One job as a line of a table."""
-    shown = " ".join(f"{model}={row['outcomes'][model]}" for model in MODELS) if (
+    shown = " ".join(f"{model}={row['outcomes'][model]}" for model in row["outcomes"]) if (
         "outcomes" in row) else f"refused: {row.get('refused', '')[:120]}"  # fmt: skip
     return f"{row['job']:52} {row.get('actions', 0):5} {row['ended']}: {shown}"
 

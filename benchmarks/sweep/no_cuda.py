@@ -1,0 +1,64 @@
+"""Stand-ins for CUDA, so that libraries which ask for it run on tensors of the CPU.
+
+Only devices, streams, events and random states are replaced; nothing that communicates is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+MAKERS = ("zeros", "ones", "tensor", "empty", "full", "arange", "rand", "randn", "zeros_like")
+
+
+class Stream:
+    """A stream or an event: everything on the CPU has happened when a call returns."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Take what CUDA takes."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer every method (wait_stream, record, synchronize) by doing nothing."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_, **__: None
+
+
+def _on_cpu(call: Any) -> Any:
+    def made(*arguments: Any, **named: Any) -> Any:
+        if "cuda" in str(named.get("device", "")):
+            named["device"] = "cpu"
+        return call(*arguments, **named)
+
+    return made
+
+
+def pretend() -> None:
+    """Let ``torch.cuda`` mean the CPU, in this process."""
+    import torch
+
+    cuda, cpu = torch.cuda, torch.device("cpu")
+    for maker in MAKERS:
+        setattr(torch, maker, _on_cpu(getattr(torch, maker)))
+    said: dict[str, Any] = {
+        "current_device": lambda: cpu, "set_device": _nothing, "synchronize": _nothing,
+        "empty_cache": _nothing, "_lazy_init": _nothing, "_lazy_call": lambda call: call(),
+        "current_stream": Stream, "default_stream": Stream, "Stream": Stream, "Event": Stream,
+        "stream": lambda *_: contextlib.nullcontext(), "manual_seed": torch.manual_seed,
+        "get_rng_state": lambda *_, **__: torch.get_rng_state(),
+        "set_rng_state": lambda state, *_: torch.set_rng_state(state),
+    }  # fmt: skip
+    for name, stand_in in said.items():
+        setattr(cuda, name, stand_in)
+    for name in ("range_push", "range_pop"):
+        setattr(cuda.nvtx, name, _nothing)
+    torch.Tensor.cuda = lambda tensor, *_, **__: tensor  # type: ignore[assignment]
+    own = torch.Tensor.type
+    torch.Tensor.type = lambda tensor, *given, **named: (  # type: ignore[assignment]
+        own(tensor, *given, **named) if given or named
+        else own(tensor).replace("torch.", "torch.cuda.")
+    )  # fmt: skip
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing."""
