@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint64_t kLongestKey = 1 << 17;
 constexpr int64_t kFine = -1;
+constexpr uint8_t kNothing = 2;
 
 class Follower {
  public:
@@ -60,7 +61,7 @@ class Follower {
       case 'q': return number(1) && put(length_);
       case 'r': return number(4) && put(length_);
       case 'p': return decimal() && put(length_);
-      case 0x94: return put(memo_.size());                              // MEMOIZE
+      case 0x94: return put(known_);                                    // MEMOIZE
       case 'h': return number(1) && get(length_);
       case 'j': return number(4) && get(length_);
       case 'g': return decimal() && get(length_);
@@ -74,7 +75,7 @@ class Follower {
 
   uint64_t fence() const { return marks_.empty() ? 0 : marks_.back(); }
 
-  bool push(bool is_text) {
+  bool push(uint8_t is_text) {
     stack_.push_back(is_text);
     return true;
   }
@@ -104,14 +105,23 @@ class Follower {
   bool put(uint64_t index) {
     if (done_) return true;
     if (stack_.size() <= fence()) return false;
-    memo_[index] = stack_.back();
+    uint8_t& held = cell(index);
+    known_ += held == kNothing;
+    held = stack_.back();
     return true;
   }
 
   bool get(uint64_t index) {
     if (done_) return true;
-    const auto found = memo_.find(index);
-    return found != memo_.end() && push(found->second);
+    const uint8_t held = cell(index);
+    return held != kNothing && push(held);
+  }
+
+  // Writers count from 0; what is far beyond that is kept apart, or a few bytes would ask for much.
+  uint8_t& cell(uint64_t index) {
+    if (index >= data_.size) return far_.try_emplace(index, kNothing).first->second;
+    if (index >= memo_.size()) memo_.resize(index + 1, kNothing);
+    return memo_[index];
   }
 
   // The end of the data is the reader's to refuse.
@@ -162,7 +172,9 @@ class Follower {
   bool done_ = false;
   std::vector<uint8_t> stack_, popped_;
   std::vector<uint64_t> marks_;
-  std::unordered_map<uint64_t, uint8_t> memo_;
+  std::vector<uint8_t> memo_;
+  std::unordered_map<uint64_t, uint8_t> far_;
+  uint64_t known_ = 0;
 };
 
 }  // namespace
