@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -458,3 +459,63 @@ def test_twin_equals_native_under_any_rules(rng: random.Random, data: st.DataObj
     rules["eager_bytes"] = data.draw(st.sampled_from([0, 8, 4096, 1 << 63]), label="eager_bytes")
     if columns is not None:
         compare_execution(code, columns, rules, array("I"))
+
+
+def compare_everywhere(plan: dict[str, Any]) -> None:
+    """Compare one plan under both ends of every model, rounds that do not agree forced too."""
+    code = read(plan).code
+    columns = compare_expansion(code, kernels.use("native"), kernels.use("python"))
+    assert columns is not None
+    for name in MODEL_NAMES:
+        for rules in scenarios(name):
+            lanes = compare_execution(code, columns, rules, array("I"))
+            if lanes.n_mismatched:
+                compare_execution(code, columns, rules, array("I", lanes.mismatched))
+
+
+@pytest.mark.parametrize("size", [3, 6])
+@pytest.mark.parametrize("op", ["broadcast", "gather", "scatter", "reduce"])
+def test_twin_equals_native_in_trees_that_do_not_agree(op: str, size: int) -> None:
+    """One rank says another size: who waits for whom follows the tree of its root, of any root."""
+    for root in range(size):
+        calls = [{"op": op, "root": root, "bytes": 8 + 8 * (rank == 1)} for rank in range(size)]
+        calls[2]["bytes"] = 0 if root % 2 else 1 << 20
+        ranks = {str(rank): {"actions": [call]} for rank, call in enumerate(calls)}
+        compare_everywhere({"schema": "planguard.plan/1", "world_size": size, "ranks": ranks})
+
+
+def test_twin_equals_native_around_a_barrier() -> None:
+    """Collectives that are done or not, on the group of a barrier or on another, before and after.
+
+    Every sequence of three, on one rank alone followed by another.
+    """
+    moves: list[dict[str, Any]] = [
+        {"op": "all_reduce", "bytes": 8, "async": True, "work": "h"},
+        {"op": "all_reduce", "bytes": 8, "async": True, "work": "k", "group": "a"},
+        {"op": "wait", "work": "h"},
+        {"op": "barrier"},
+        {"op": "barrier", "group": "a", "async": True, "work": "b"},
+        {"op": "all_gather", "bytes": 0},
+    ]
+    tried = 0
+    for chosen in product(moves, repeat=3):
+        made = {action["work"] for action in chosen if action["op"] != "wait" and "work" in action}
+        if len({id(action) for action in chosen}) < 3 or ("h" not in made and moves[2] in chosen):
+            continue
+        last = {"op": "barrier", "group": "a"}
+        document = {
+            "schema": "planguard.plan/1",
+            "world_size": 2,
+            "groups": {"a": {"ranks": [0, 1]}},
+            "ranks": {"0": {"actions": [*chosen]}, "1": {"actions": [*chosen[::-1], last]}},
+        }
+        try:
+            read(document)
+        except PlanError:  # a wait before its work, on the rank that goes backwards
+            document["ranks"]["1"]["actions"] = [*chosen, last]
+        try:
+            compare_everywhere(document)
+        except PlanError:
+            continue
+        tried += 1
+    assert tried > 60
