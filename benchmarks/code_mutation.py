@@ -75,6 +75,7 @@ TARGETS = {
             "tests/unit/test_certificate_cases.py",
             "tests/unit/test_certificate_picks.py",
             "tests/unit/test_certificate_threads.py",
+            "tests/unit/test_certificate_flushes.py",
             "tests/property/test_certificates_picks.py",
             "tests/property/test_certificates_flushes.py",
         ],
