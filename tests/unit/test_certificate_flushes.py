@@ -206,6 +206,15 @@ def test_ranks_without_members_issue_what_they_did():
     ]
 
 
+def test_a_buffer_of_other_ranks_flushes_nothing_here():
+    """Even where a member of a buffer of this rank has the name of one of its members."""
+    bodies = [[block(member("b", group=name)), wait("b")] for name in "gh"]
+    for policy in (RANK0, NEGOTIATED, FIXED):
+        apart = [buffer("b", group="g", **policy), buffer("b", group="h", **policy)]
+        found = programs(plan_of(apart, *bodies, g=[0], h=[1]))
+        assert [[said(program) for program in mine] for mine in found] == [["b ?b"]] * 2
+
+
 # -- agreed buffers --------------------------------------------------------------------------------
 
 
