@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from sweep import report
 from sweep.cases import decide
 
-PLANNERS = ("megatron", "deepspeed", "msccl", "mscclpp", "xla", "nnscaler")
+PLANNERS = ("megatron", "deepspeed", "msccl", "mscclpp", "xla", "nnscaler", "inductor")
 NEED_SOURCE = ("msccl", "mscclpp", "nnscaler")
 
 
@@ -60,6 +60,8 @@ def main() -> int:
     print(f"\n{planner.version()}: {len(rows):,} of {len(cases):,} settings; "
           f"{report.totals(rows)}; {seconds:.0f} s\n")  # fmt: skip
     print(report.table(rows))
+    if hasattr(planner, "ran"):
+        print(f"\nverdict and real end:\n{planner.ran(rows)}")
     print(f"\nnot SAFE:\n{report.unsafe(rows)}\n\nno plan:\n{report.refused(rows)}")
     return 0
 
