@@ -116,6 +116,10 @@ def row_of(name: str, job: Any, version: str, given: argparse.Namespace) -> dict
             row["calls"] = dict(calls_of(plan))
             verdicts = {model: planguard.check(plan, model=model) for model in MODELS}
             row["outcomes"] = {model: one.outcome.value for model, one in verdicts.items()}
+            if "gradient-order (exact)" in row["ledger"]:  # hooks, in the order of this run
+                kept = planguard.load(folder / "run", order="recorded")
+                row["recorded"] = {model: planguard.check(kept, model=model).outcome.value
+                                   for model in MODELS}  # fmt: skip
             row["findings"] = sorted({f"{model} {finding.code}: {finding.message}"
                                       for model, one in verdicts.items()
                                       for finding in one.findings})[:12]  # fmt: skip
@@ -176,6 +180,7 @@ def line_of(row: dict[str, Any]) -> str:
     """One job as a line of a table."""
     shown = " ".join(f"{model}={row['outcomes'][model]}" for model in row["outcomes"]) if (
         "outcomes" in row) else f"refused: {row.get('refused', '')[:120]}"  # fmt: skip
+    shown += f"; as recorded {' '.join(row['recorded'].values())}" if "recorded" in row else ""
     return f"{row['job']:52} {row.get('actions', 0):5} {row['ended']}: {shown}"
 
 

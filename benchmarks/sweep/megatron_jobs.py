@@ -35,12 +35,35 @@ from megatron.core.pipeline_parallel import (  # type: ignore[import-not-found]
 )
 from megatron.core.tensor_parallel import random as states
 from megatron.core.transformer import TransformerConfig  # type: ignore[import-not-found]
+from megatron.core.transformer.moe import (  # type: ignore[import-not-found]
+    moe_utils,
+    token_dispatcher,
+)
+from megatron.core.transformer.torch_norm import (  # type: ignore[import-not-found]
+    WrappedTorchNorm,
+)
 
 from sweep import no_cuda
 
 no_cuda.pretend()
 states._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()  # noqa: SLF001 - a state is that of the CPU
 states._set_cuda_rng_state = lambda state, *_, **__: torch.set_rng_state(state)  # noqa: SLF001
+
+moe_utils.te_general_gemm = None  # it is asked for, and undefined without TransformerEngine
+token_dispatcher.maybe_move_tensor_to_cpu = lambda tensor, as_numpy=False, **_: (
+    tensor.numpy() if as_numpy and torch.is_tensor(tensor) else tensor
+)  # it tells a tensor that is to be moved by its being on a GPU
+
+
+def norm(_kind: Any, config: Any, hidden_size: int, eps: float = 1e-5, **_: Any) -> Any:
+    """Return a layer norm whose parameters say what Apex's say of sequence parallelism."""
+    made = torch.nn.LayerNorm(hidden_size, eps)
+    for parameter in made.parameters():
+        parameter.sequence_parallel = config.sequence_parallel  # type: ignore[attr-defined]
+    return made
+
+
+WrappedTorchNorm.__new__ = norm
 
 SEQUENCE, BATCH, WIDTH, HEADS, VOCABULARY = 8, 2, 16, 4, 32
 Options = dict[str, Any]
@@ -195,13 +218,11 @@ TENSOR: dict[str, Options] = {
         "recompute_method": "block", "recompute_num_layers": 1},
     "sequence, selective recompute": {"sequence_parallel": True,
                                       "recompute_granularity": "selective"},
-    "delayed embedding": {"defer_embedding_wgrad_compute": True, "wgrad_deferral_limit": 2},
     "untied norms of queries": {"qk_layernorm": True},
 }  # fmt: skip
 DISPATCH: dict[str, Options] = {
     "allgather": {"moe_token_dispatcher_type": "allgather"},
     "alltoall": {"moe_token_dispatcher_type": "alltoall"},
-    "flex": {"moe_token_dispatcher_type": "flex"},
 }
 ROUTE: dict[str, Options] = {
     "": {}, "auxiliary loss": {"moe_aux_loss_coeff": 0.1},
@@ -218,7 +239,8 @@ ROUTE: dict[str, Options] = {
     "shared expert, overlapped": {"moe_shared_expert_intermediate_size": 16,
                                   "moe_shared_expert_overlap": True},
     "recompute": {"recompute_granularity": "selective", "recompute_modules": ["moe"]},
-    "limited devices": {"moe_router_topk_limited_devices": 1, "moe_router_topk": 1},
+    "limited devices": {"moe_router_num_groups": 2, "moe_router_group_topk": 1,
+                        "moe_router_topk": 2},
 }  # fmt: skip
 
 
@@ -232,7 +254,6 @@ def data() -> dict[str, Options]:
         "ddp": SHARDED,
         "optimizer": {"log_num_zeros_in_grad": True},
     }
-    found["dp4, sgd"] = {"ddp": SHARDED, "optimizer": {"optimizer": "sgd"}}
     found["dp4, per token"] = {"ddp": SHARDED, "config": {"calculate_per_token_loss": True}}
     return found  # fmt: skip
 
@@ -244,6 +265,16 @@ def tensors() -> dict[str, Options]:
         for tp in (2, 4):
             found[f"tp{tp}{', ' if name else ''}{name}"] = {"tp": tp, "config": config}
     found["tp2 dp2, tied"] = {"tp": 2, "tied": True}
+    found["tp2 dp2, flex dispatcher"] = {
+        "tp": 2,
+        "ep": 2,
+        "config": {"num_moe_experts": 4, "moe_token_dispatcher_type": "flex"},
+    }
+    found["pp2 tp2, delayed embedding"] = {
+        "pp": 2,
+        "tp": 2,
+        "config": {"defer_embedding_wgrad_compute": True, "gradient_accumulation_fusion": True},
+    }
     found["tp2 dp2, order dp first"] = {"tp": 2, "order": "dp-cp-ep-tp-pp"}
     found["cp2 dp2"] = {"cp": 2}
     return found
@@ -255,8 +286,7 @@ def experts() -> dict[str, Options]:
     for (how, sent), (name, routed) in itertools.product(DISPATCH.items(), ROUTE.items()):
         config = {"num_moe_experts": 4, "add_bias_linear": False, **sent, **routed}
         title = f"{how}{', ' if name else ''}{name}"
-        if how != "flex":
-            found[f"ep4, {title}"] = {"ep": 4, "config": config}
+        found[f"ep4, {title}"] = {"ep": 4, "config": config}
         found[f"ep2 tp2, {title}"] = {
             "ep": 2,
             "tp": 2,

@@ -212,7 +212,7 @@ class _Collectives:
             ("out_splits", out_splits, output),
         ):
             row = whole.numel() // whole.shape[0] if whole.dim() and whole.shape[0] else 1
-            if rows:
+            if rows is not None and len(rows):  # an array of numpy has no truth value
                 splits[name] = [int(part) * row for part in rows]
         uneven = any(len(set(parts)) > 1 for parts in splits.values())
         if uneven:

@@ -336,10 +336,13 @@ def _alltoall_single(
     if not is_control([output, tensor]):
         return None
     size = len(self.members)
-    parts = [
-        list(whole.split(list(rows)) if rows else whole.tensor_split(size))
+    parts = [  # an array of numpy has no truth value
+        list(
+            whole.tensor_split(size) if rows is None or not len(rows)
+            else whole.split([int(part) for part in rows])
+        )
         for whole, rows in ((output, out_splits), (tensor, in_splits))
-    ]
+    ]  # fmt: skip
     return _alltoall(self, parts[0], parts[1])
 
 

@@ -22,6 +22,8 @@ import traceback
 import warnings
 from pathlib import Path
 
+import numpy as np
+
 TIMEOUT = 60
 HERE = Path(__file__).parent
 
@@ -59,6 +61,8 @@ def plain(rank, world):
     dist.all_gather_into_tensor(torch.empty(4 * world), x)
     dist.reduce_scatter_tensor(torch.empty(4), torch.ones(4 * world))
     dist.all_to_all_single(torch.empty(4), torch.ones(4))
+    halves = np.full(world, 4 // world)  # Megatron-core's dispatcher of tokens gives arrays
+    dist.all_to_all_single(torch.empty(4), torch.ones(4), halves, halves)
     dist.all_gather([torch.empty(4) for _ in range(world)], x)
     dist.reduce(x, 0)
     dist.gather(x, [torch.empty(4) for _ in range(world)] if rank == 0 else None)

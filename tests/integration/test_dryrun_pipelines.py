@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import planguard
@@ -152,6 +153,9 @@ def exchanges():
     crossed = torch.empty(world, dtype=torch.long)
     dist.all_to_all_single(crossed, torch.arange(world) * 10 + rank)
     assert crossed.tolist() == [rank * 10 + n for n in everyone]
+    ones = np.ones(world, dtype=int)
+    dist.all_to_all_single(crossed, torch.arange(world) + rank, ones, ones)
+    assert crossed.tolist() == [rank + n for n in everyone]
     before, after = (rank - 1) % world, (rank + 1) % world
     posted = dist.irecv(arrived := torch.zeros(3, dtype=torch.long), before)
     dist.send(torch.full((3,), rank), after)

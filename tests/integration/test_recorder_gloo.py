@@ -23,7 +23,7 @@ from planguard.capture.run_reading import read_run, recording_of_run  # noqa: E4
 SCENARIOS = {
     "plain": {"barrier": 1, "all_reduce": 3, "broadcast": 1, "all_gather": 1,
               "all_gather_into_tensor": 1,
-              "reduce_scatter_tensor": 1, "all_to_all_single": 1, "reduce": 1, "gather": 1,
+              "reduce_scatter_tensor": 1, "all_to_all_single": 2, "reduce": 1, "gather": 1,
               "scatter": 1},
     "ddp": {"all_gather": 1, "broadcast": 4, "all_reduce": 7},
     "fsdp2": {"all_gather_into_tensor": 9, "reduce_scatter_tensor": 5},
