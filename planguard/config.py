@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.catalog import CATALOG, SEVERITIES, find, lookup
-from planguard.errors import PlanError, UsageError, shorten
+from planguard.errors import UsageError, shorten
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 
 if TYPE_CHECKING:
@@ -246,13 +246,9 @@ def _switch(value: object) -> bool:
 
 def _model(value: str) -> str:
     if value != "all" and value not in MODEL_NAMES:
-        from planguard.plan.defects import nearest
+        from planguard.plan.defects import unknown_model
 
-        near = nearest(value, [*MODEL_NAMES, "all"])
-        hint = f"{near} known models: {', '.join(MODEL_NAMES)}; all of them: all".lstrip()
-        raise PlanError(
-            "unknown execution model", code="PG907", path="model", value=value, hint=hint
-        )
+        raise unknown_model(value, "model", None, "all")
     return value
 
 

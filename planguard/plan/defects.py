@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError, shorten
+from planguard.options import MODEL_NAMES
 from planguard.plan.pointers import render
 
 if TYPE_CHECKING:
@@ -73,6 +74,26 @@ def refusal(
         path=shorten(path, PATH_LENGTH),
         value=value,
         hint=shorten(hint, MESSAGE_LENGTH),
+    )
+
+
+def unknown_model(name: str, path: str, file: str | None = None, *more: str) -> PlanError:
+    """Return the error about an execution model that there is not; PG907.
+
+    Args:
+        name: What was asked for.
+        path: Where it was asked for.
+        file: In which file.
+        more: Other words that may stand there.
+    """
+    near = nearest(name, [*MODEL_NAMES, *more])
+    return refusal(
+        "unknown execution model",
+        code="PG907",
+        file=file,
+        path=path,
+        value=name,
+        hint=f"{near} known models: {', '.join([*MODEL_NAMES, *more])}".lstrip(),
     )
 
 

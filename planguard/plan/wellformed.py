@@ -13,7 +13,7 @@ from msgspec import UNSET
 from planguard.options import MODEL_NAMES
 from planguard.plan.actions import MEMBER, Kind
 from planguard.plan.code import WORDS
-from planguard.plan.defects import Defect, nearest, refusal
+from planguard.plan.defects import Defect, nearest, refusal, unknown_model
 from planguard.plan.lifecycle import check_groups, check_handles
 from planguard.plan.membership import Membership
 from planguard.plan.nodes import MAX_INT
@@ -62,11 +62,7 @@ def at(program: Program, defect: Defect, file: str | None) -> PlanError:
 def _check_model(document: Document, file: str | None) -> None:
     model = document.model
     if model is not UNSET and model not in MODEL_NAMES:
-        hint = nearest(model, MODEL_NAMES) or f"models: {', '.join(MODEL_NAMES)}"
-        raise refusal(
-            "unknown execution model", code="PG907", file=file, path="$.model", value=model,
-            hint=hint,
-        )  # fmt: skip
+        raise unknown_model(model, "$.model", file)
 
 
 def _check_length(compiled: Compiled, limits: Limits, file: str | None) -> None:

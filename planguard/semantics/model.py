@@ -10,10 +10,8 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planguard.errors import PlanError
-from planguard.options import MODEL_NAMES
 from planguard.plan.actions import Kind
-from planguard.plan.defects import nearest
+from planguard.plan.defects import unknown_model
 from planguard.plan.operations import rooted_kinds
 
 UNLIMITED = (1 << 64) - 1
@@ -217,10 +215,4 @@ def find_model(name: str) -> ExecutionModel:
     for model in (*gloo.MODELS, *nccl.MODELS, *mpi.MODELS):
         if model.name == name:
             return model
-    raise PlanError(
-        "unknown execution model",
-        code="PG907",
-        path="$.model",
-        value=name,
-        hint=nearest(name, MODEL_NAMES) or "known models: " + ", ".join(MODEL_NAMES),
-    )
+    raise unknown_model(name, "$.model")
