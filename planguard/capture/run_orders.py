@@ -117,23 +117,42 @@ def _program(one: ReadRank, labels: dict[int, str]) -> tuple[list[Action], list[
         return _threads(one, rank)
     found: list[Action] = []
     moved, fills = 0, False
+    apart: Counter[int] = Counter()
     for which, run in groupby(one.actions, lambda action: _pass_of(one, action)):
         actions = list(run)
         chains = _chains(one, actions) if which is not None else []
+        apart[which.first if which is not None else -1] += 1
         if which is None or len(chains) < 2:
             found += actions
             continue
         moved += len(actions)
         fills = fills or any(one.marks.places[id(chain[0])].label is None for chain in chains)
         found.append(_block(one, which, chains, labels))
+    notes = _apart(rank, apart)
     if not moved:
-        return found, []
+        return found, notes
     said = f"{moved} calls of rank {rank} come from hooks on gradients, in any order of readiness"
-    notes = [(ORDER, said, "exact")]
+    notes = [(ORDER, said, "exact"), *notes]
     if fills:
         said = f"rank {rank} fills buffers in hooks on gradients; what each holds is not recorded"
         notes += [("gradient-buffers", said, "under"), ("gradient-buffers", said, "over")]
     return found, notes
+
+
+def _apart(rank: int, runs: Counter[int]) -> list[Note]:
+    """Say that hooks of one backward pass have other calls between them, which do not move.
+
+    ::
+
+        recorded:   hook A   call of an operator's backward   hook B
+        left open:  the order of A and B, and of each and the call
+    """
+    cut = sum(count > 1 for first, count in runs.items() if first >= 0)
+    if not cut:
+        return []
+    passes = f"{cut} backward pass{'es' if cut > 1 else ''}"
+    said = f"in {passes} of rank {rank} other calls stand between those of hooks"
+    return [(ORDER, f"{said}; all of them keep the order of this run", "under")]
 
 
 def _pass_of(one: ReadRank, action: Action) -> Pass | None:

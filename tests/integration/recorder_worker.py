@@ -286,6 +286,25 @@ def ready_overlapped(rank, world):
     send_gradients(towers(bias=False), groups, asynchronous=True)
 
 
+def ready_apart(rank, world):
+    """``ready_blocking``, and the left tower sends something of its own in its backward."""
+    groups = {"left": dist.new_group([0, 1]), "right": dist.new_group([0, 1])}
+    model = towers(bias=False)
+
+    class Sent(torch.autograd.Function):
+        @staticmethod
+        def forward(_, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(_, gradient):
+            dist.all_reduce(gradient)
+            return gradient
+
+    model.left.register_forward_hook(lambda _module, _inputs, output: Sent.apply(output))
+    send_gradients(model, groups, asynchronous=False)
+
+
 def ready_buffers(rank, world):
     """Hooks that send something else than their gradient."""
     send_gradients(towers(bias=True), {}, asynchronous=True, fill=True)
