@@ -177,8 +177,10 @@ def test_the_bound_is_the_last_that_is_covered(monkeypatch):
         with pytest.raises(OutsideError, match=f"more than 5 combinations of {what}"):
             list(cases(flat))
     monkeypatch.setattr(module, "LIMIT", 6)
-    where = [where for where, _ in cases(flushed)]
-    assert where == [f"flushes={number}" for number in range(6)]
+    found = list(cases(flushed))
+    assert [where for where, _ in found] == [f"flushes={number}" for number in range(6)]
+    bare = {key: flushed[key] for key in ("schema", "world_size")}
+    assert all({**case, "ranks": 0} == {**bare, "ranks": 0} for _, case in found)
 
 
 def test_a_case_that_its_checker_does_not_cover_is_not_proved():

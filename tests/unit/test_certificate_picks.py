@@ -96,6 +96,15 @@ def test_tags_and_groups_narrow_what_fits():
     assert "gloo" not in safe_under(wrong)
 
 
+def test_other_calls_meet_as_ever_beside_messages_that_compete():
+    """Rounds and messages to others have their place; only what competes is picked."""
+    flat = plan_of(
+        [recv("any"), reduce("x"), send(1, label="y")], [send(0), reduce("x"), recv(0, label="y")]
+    )
+    assert safe_under(flat) == {*MODELS}
+    assert explore(flat, "gloo", 0) == [[["take", [0, 0, None], [1, 0, None]]]]
+
+
 def test_a_receive_of_any_tag_takes_a_message_of_each():
     """A tag that is not stated is 0, on both sides."""
     anything = [recv("any", tag="any")]

@@ -78,6 +78,26 @@ def test_a_thread_may_do_all_that_is_stated():
     assert answer(plan_of(*([threads(body)] for body in bodies)), "mpi-sync") == "safe 1"
 
 
+def test_a_host_waits_for_its_threads():
+    """What it does afterwards is not there before each of them came to its end."""
+    for body in ([[message("recv", 1)]], [[message("recv", 1)], []], [[], [message("recv", 1)]]):
+        flat = plan_of(
+            [threads(*body), message("send", 1)], [message("recv", 0), message("send", 0)]
+        )
+        assert answer(flat) == "unsafe"
+        assert answer(flat, "mpi-sync") == "unsafe"
+
+
+def test_calls_are_named_by_their_place():
+    """Those of threads by that of the thread, one after the other; what follows comes after."""
+    body = threads(
+        [reduce("a"), {"op": "h2d", "bytes": 4}], [{"op": "h2d", "bytes": 4}, reduce("a")]
+    )
+    flat = plan_of([{"op": "h2d", "bytes": 4}, body], [reduce("a"), reduce("a")])
+    first, second = ["call", [0, 1]], ["call", [0, 4]]
+    assert explore(flat, "gloo", 0) == [[first, second], [second, first]]
+
+
 def test_names_belong_to_one_thread():
     """A handle or an id of its own is followed, one that two of them use is not."""
     own = [message("isend", 1, work="a"), wait("a")], [message("irecv", 1, work="b"), wait("b")]
