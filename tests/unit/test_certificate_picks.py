@@ -105,6 +105,15 @@ def test_other_calls_meet_as_ever_beside_messages_that_compete():
     assert explore(flat, "gloo", 0) == [[["take", [0, 0, None], [1, 0, None]]]]
 
 
+def test_messages_compete_in_batches_too():
+    """A batch is a loop of its calls where hosts block."""
+    two = [{**recv("any", tag=tag), "op": "irecv"} for tag in (0, 1)]
+    batch = {"op": "batch", "ops": two, "work": "b"}
+    sent = [send(0), send(0, tag=1)]
+    assert safe_under(plan_of([batch, wait("b")], sent)) == {*MODELS}
+    assert safe_under(plan_of([batch, wait("b")], sent[:1])) == set()
+
+
 def test_a_receive_of_any_tag_takes_a_message_of_each():
     """A tag that is not stated is 0, on both sides."""
     anything = [recv("any", tag="any")]
