@@ -70,10 +70,10 @@ class Job:
 def cases(*, quick: bool) -> Iterator[Case]:
     """Yield every job under every setting."""
     from .inductor_models import MODELS as JOBS
-    from .inductor_passes import PASSES
+    from .inductor_passes import settings_for
 
-    settings = [name for name in PASSES if not quick or name in QUICK]
     for name in JOBS:
+        settings = [one for one in settings_for(name) if not quick or one in QUICK]
         job = Job(name, settings)
         for setting in settings:
             yield Case(setting, name, partial(job.plan, setting), MODELS)

@@ -208,27 +208,27 @@ def _replicas(mesh: Any) -> Any:
 
 
 MODELS: dict[str, tuple[dict[str, int], Callable[[Any], Any]]] = {
-    "ddp": ({"a": 4}, _replicas),
-    "ddp, rank 0 does more": ({"a": 4}, lambda m: Extra(_replicas(m))),
-    "ddp on two groups": ({"a": 2, "b": 2}, _two_groups),
-    "fsdp": ({"a": 4}, lambda m: _layers(lambda: Sharded(m))),
-    "fsdp, uneven": ({"a": 4}, lambda m: _layers(lambda: Sharded(m, 9))),
-    "fsdp, bf16": ({"a": 4}, lambda m: nn.Sequential(Sharded(m), Gathered16(m), Gathered16(m),
-                                                      Sharded(m))),
-    "fsdp, rank 0 does more": ({"a": 4}, lambda m: Extra(_layers(lambda: Sharded(m)))),
-    "fsdp, regathered": ({"a": 4}, lambda m: _layers(lambda: Regathered(m.get_group()))),
-    "fsdp, regathered, rank 0 does more": (
-        {"a": 4}, lambda m: Extra(_layers(lambda: Regathered(m.get_group())))),
-    "hsdp": ({"a": 2, "b": 2}, lambda m: _layers(lambda: Sharded(m))),
-    "tp": ({"a": 4}, lambda m: _tensor_parallel(m, 32)),
-    "tp, uneven": ({"a": 4}, lambda m: _tensor_parallel(m, 9)),
-    "sequence parallel": ({"a": 4}, _sequence_parallel),
-    "experts": ({"a": 4}, lambda m: nn.Sequential(Experts(m.get_group()), Experts(m.get_group()))),
     "muon": ({"a": 4}, lambda m: NewtonSchulz(m, 8)),
     "muon, uneven": ({"a": 4}, lambda m: NewtonSchulz(m, 7)),
     "muon, a rank without rows": ({"a": 4}, lambda m: NewtonSchulz(m, 5)),
     "messages": ({"a": 4}, lambda m: Messages(m, fed=False)),
     "messages of what was gathered": ({"a": 4}, lambda m: Messages(m, fed=True)),
+    "ddp, rank 0 does more": ({"a": 4}, lambda m: Extra(_replicas(m))),
+    "ddp on two groups": ({"a": 2, "b": 2}, _two_groups),
+    "fsdp, uneven": ({"a": 4}, lambda m: _layers(lambda: Sharded(m, 9))),
+    "fsdp, regathered": ({"a": 4}, lambda m: _layers(lambda: Regathered(m.get_group()))),
+    "fsdp, regathered, rank 0 does more": (
+        {"a": 4}, lambda m: Extra(_layers(lambda: Regathered(m.get_group())))),
+    "tp, uneven": ({"a": 4}, lambda m: _tensor_parallel(m, 9)),
+    "fsdp x replicas": ({"a": 2, "b": 2}, lambda m: _layers(lambda: Sharded(m))),
+    "fsdp, bf16": ({"a": 4}, lambda m: nn.Sequential(Sharded(m), Gathered16(m), Gathered16(m),
+                                                      Sharded(m))),
+    "fsdp, rank 0 does more": ({"a": 4}, lambda m: Extra(_layers(lambda: Sharded(m)))),
+    "tp of sequences": ({"a": 4}, _sequence_parallel),
+    "tp of experts": ({"a": 4}, lambda m: _layers(lambda: Experts(m.get_group()), 2)),
+    "tp": ({"a": 4}, lambda m: _tensor_parallel(m, 32)),
+    "ddp": ({"a": 4}, _replicas),
+    "fsdp": ({"a": 4}, lambda m: _layers(lambda: Sharded(m))),
 }  # fmt: skip
 """Name to dimensions of the mesh and a function that makes the module of this rank."""
 

@@ -82,19 +82,14 @@ def _passes() -> dict[str, Callable[[Any, str], None]]:
     for (said, cap), mode in itertools.product(
         caps.items(), ("default", "custom_ops", "custom_ops_multidtype", "coalesced")
     ):
-        gathers = {"bucket_all_gathers_fx_bucket_size_determinator": cap,
-                   "bucket_all_gathers_bucket_mode": mode}  # fmt: skip
-        scatters = {"bucket_reduce_scatters_fx_bucket_size_determinator": cap,
-                    "bucket_reduce_scatters_bucket_mode": mode}  # fmt: skip
         both: dict[str, Any] = {}
-        for which in ("all", "only_fsdp"):
-            given = {"bucket_all_gathers_fx": which, **gathers}
-            found[f"bucket gathers {which}, {mode}{said}"] = partial(post_grad, **given)
+        for what, which in itertools.product(("gathers", "scatters"), ("all", "only_fsdp")):
+            option = {"gathers": "bucket_all_gathers", "scatters": "bucket_reduce_scatters"}[what]
+            given = {f"{option}_fx": which, f"{option}_fx_bucket_size_determinator": cap,
+                     f"{option}_bucket_mode": mode}  # fmt: skip
             both |= given
-        for which in ("all", "only_fsdp"):
-            given = {"bucket_reduce_scatters_fx": which, **scatters}
-            found[f"bucket scatters {which}, {mode}{said}"] = partial(post_grad, **given)
-            both |= given
+            if cap is None:
+                found[f"bucket {what} {which}, {mode}"] = partial(post_grad, **given)
         found[f"bucket both, {mode}{said}"] = partial(post_grad, **both)
     for said, cap in caps.items():
         found[f"bucket reduces{said}"] = partial(
@@ -156,6 +151,8 @@ def _overlaps() -> dict[str, Callable[[Any, str], None]]:
         base: dict[str, Any] = {"collective_bucketing": bucketing}
         kind = f"overlap{' and bucket' if bucketing else ''}"
         for said, given in options.items():
+            if said and not bucketing and said != "no deps":
+                continue
             found[f"{kind}{', ' * bool(said)}{said}"] = partial(overlap, **{**base, **given})
         for said, given in ranks.items():
             for pre in (True, False):
@@ -167,3 +164,19 @@ def _overlaps() -> dict[str, Callable[[Any, str], None]]:
 
 PASSES = _passes()
 """Name of a setting to a function that changes a graph in place, given the phase it is of."""
+
+RELEVANT = {
+    "ddp": ("default", "bucket reduces", "ddp", "overlap", "manual", "low"),
+    "fsdp": ("default", "bucket", "dedup", "overlap", "manual", "low"),
+    "tp": ("default", "bucket both", "bucket reduces", "overlap", "micro", "low"),
+    "muon": ("default", "decompose", "bucket both", "overlap"),
+    "messages": ("default", "bucket gathers", "bucket both"),
+}
+"""First word of a job to how settings begin that touch what it communicates."""
+
+
+def settings_for(job: str) -> list[str]:
+    """Return the settings that are worth trying on a job."""
+    kind = next(word for word in RELEVANT if job.startswith(word))
+    few = ("overlap", "overlap and bucket") if kind == "messages" else ()  # most of these hang
+    return [name for name in PASSES if name.startswith(RELEVANT[kind]) or name in few]

@@ -30,7 +30,7 @@ from .inductor_passes import PASSES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE, START = 12.0, 90.0
+PATIENCE, START = 8.0, 90.0
 """Seconds that a setting may take, and those until a job is traced."""
 
 
