@@ -75,14 +75,7 @@ def watched(calls: Callable[[Any], None]) -> Iterator[Any]:
         yield aot_autograd(fw_compiler=compiler, decompositions=select_decomp_table())
 
 
-def be_rank(
-    rank: int,
-    rows: int,
-    store: str,
-    decompose: bool,
-    whole: bool,
-    said: Any,  # noqa: FBT001
-) -> None:
+def be_rank(rank: int, rows: int, store: str, how: dict[str, bool], said: Any) -> None:
     """Compile the function, say what its graph calls, run it, compare with eager."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -98,10 +91,10 @@ def be_rank(
         names = [t.split(".")[1].rstrip("_") for t in targets if t.startswith("_c10d_functional")]
         said.put((rank, "calls " + ", ".join(c for c in names if c != "wait_tensor")))
 
-    settings = {"aten_distributed_optimizations.allow_comms_decompositions": decompose,
+    settings = {"aten_distributed_optimizations.allow_comms_decompositions": how["decompose"],
                 "fx_graph_cache": False}  # fmt: skip
     with config.patch(settings), watched(calls) as backend, torch.no_grad():
-        compiled = torch.compile(orthogonalize, backend="inductor" if whole else backend)
+        compiled = torch.compile(orthogonalize, backend="inductor" if how["whole"] else backend)
         try:
             same = torch.allclose(compiled(shard), wanted, atol=1e-4)
             said.put((rank, f"ended, {'as in eager mode' if same else 'OTHER NUMBERS'}"))
@@ -119,7 +112,8 @@ def play(rows: int, *, decompose: bool, whole: bool) -> None:
     said: Any = context.Queue()
     seen: dict[int, list[str]] = {rank: [] for rank in range(WORLD)}
     with tempfile.TemporaryDirectory() as folder:
-        given = (rows, f"{folder}/store", decompose, whole, said)
+        how = {"decompose": decompose, "whole": whole}
+        given = (rows, f"{folder}/store", how, said)
         ranks = [context.Process(target=be_rank, args=(r, *given)) for r in range(WORLD)]
         for one in ranks:
             one.start()
