@@ -127,7 +127,8 @@ def row_of(name: str, job: Any, version: str, given: argparse.Namespace) -> dict
             row["refused"] = str(error)
         if given.keep is not None:
             kept = "".join(letter if letter.isalnum() else "-" for letter in name)
-            shutil.copytree(folder, given.keep / kept, dirs_exist_ok=True)
+            shutil.rmtree(given.keep / kept, ignore_errors=True)
+            shutil.copytree(folder, given.keep / kept)
     return row
 
 

@@ -268,7 +268,12 @@ def tensors() -> dict[str, Options]:
     found["tp2 dp2, flex dispatcher"] = {
         "tp": 2,
         "ep": 2,
-        "config": {"num_moe_experts": 4, "moe_token_dispatcher_type": "flex"},
+        "config": {
+            "num_moe_experts": 4,
+            "moe_token_dispatcher_type": "flex",
+            "add_bias_linear": False,
+            "sequence_parallel": True,
+        },
     }
     found["pp2 tp2, delayed embedding"] = {
         "pp": 2,

@@ -15,6 +15,8 @@ from planguard import kernels
 from planguard.semantics.model import ExecutionModel, Scenario, rules_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from planguard.plan.plan import Plan
 
 _NOTHING = array("I")
@@ -51,6 +53,11 @@ class Execution:
         for channel, key in enumerate(ends):
             found.setdefault(key, []).append(channel)
         return found
+
+    @cached_property
+    def calls_found(self) -> dict[tuple[int, int], tuple[array[int], Iterator[int]]]:
+        """Calls by rank and communicator: those looked up so far, and the rest."""
+        return {}
 
     @property
     def completes(self) -> bool:

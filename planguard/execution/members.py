@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from planguard.plan.actions import Kind, is_collective
@@ -109,10 +111,13 @@ def members_of(execution: Execution, match: Match) -> tuple[Member, ...]:
 def round_entry(execution: Execution, rank: int, round_: Match) -> int | None:
     """Return the entry with which ``rank`` takes part in a round, or None."""
     comm = bisect_right(execution.lanes.comm_base, round_.number) - 1
-    for number, entry in enumerate(_calls(execution, rank, comm)):
-        if number == round_.position:
-            return entry
-    return None
+    # Looked up once and kept: an all_to_all with uneven sizes asks for every one of its rounds.
+    found, rest = execution.calls_found.setdefault(
+        (rank, comm), (array("I"), _calls(execution, rank, comm))
+    )
+    missing = max(0, round_.position + 1 - len(found))
+    found.extend(islice(rest, missing))
+    return found[round_.position] if round_.position < len(found) else None
 
 
 def _calls(execution: Execution, rank: int, comm: int) -> Iterator[int]:
