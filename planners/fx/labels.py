@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from .model import FxNode, Ref, refs
 from .operations import argument, base_name, find_operation, is_wait
@@ -24,6 +24,8 @@ _MOVES = frozenset(
     {
         GETITEM,
         "planguard.tuple",
+        "bucketing._pre_bucket_all_gather",
+        "bucketing._pre_bucket_reduce_scatter",
         "aten._to_copy",
         "aten.cat",
         "aten.clone",
@@ -35,8 +37,12 @@ _MOVES = frozenset(
 )
 _COPIES = frozenset({"aten.copy_", "aten._foreach_copy_"})
 _SCALES = frozenset({"aten.div", "aten.mul"})
+_PARTS = frozenset({"aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind"})
 _BUFFERS = frozenset({"aten.empty", "aten.new_empty", "aten.zeros", "aten.new_zeros"})
 _LIMIT = 160
+
+
+Names = tuple[str, ...]
 
 
 class Provenance:
@@ -47,38 +53,40 @@ class Provenance:
 
     Attributes:
         nodes: Nodes by name, in order.
-        sent: For every communication, the nodes whose values it sends, moved but not computed on.
-        gradients: For every communication, the parameters whose gradients it carries.
+        sent: For every communication, the nodes whose values it sends, moved but not computed on,
+            in the order in which they lie in what is sent.
+        gradients: For every communication, the parameters whose gradients it carries, in the order
+            in which they lie in its result.
     """
 
     def __init__(self, nodes: Mapping[str, FxNode]) -> None:
         self.nodes = nodes
-        self.sent: dict[str, frozenset[str]] = {}
-        self._sources: dict[str, frozenset[str]] = {}
+        self.sent: dict[str, Names] = {}
+        self._sources: dict[str, Names] = {}
         self._buffer: dict[str, str] = {}  # node -> the allocation whose storage it shares
-        self._content: dict[str, frozenset[str]] = {}  # allocation -> what was written into it
+        self._content: dict[str, Names] = {}  # allocation -> what was written into it
         for node in nodes.values():
             self._step(node)
         self.gradients = self._gradients()
 
     def parameters(self, talk: str) -> list[str]:
-        """Return the parameters a communication sends, sorted; empty if it sends anything else."""
+        """Return the parameters a communication sends, in order; empty if it sends other data."""
         found = [self.nodes[name].fqn for name in self.sent.get(talk, ())]
-        return sorted({fqn for fqn in found if fqn}) if all(found) else []
+        return list(dict.fromkeys(fqn for fqn in found if fqn)) if all(found) else []
 
-    def _value(self, name: str) -> frozenset[str]:
+    def _value(self, name: str) -> Names:
         """Return where the value of a node comes from, as far as the pass has got."""
         content = self._content.get(self._buffer.get(name, ""))
-        return content or self._sources.get(name, frozenset())
+        return content or self._sources.get(name, ())
 
     def _step(self, node: FxNode) -> None:
         base = base_name(node.target)
         targets = mutated(node)
-        own = frozenset({node.name})
+        own = (node.name,)
         values = [self._value(name) for name in node.inputs() if name not in targets]
-        moved: frozenset[str] = frozenset().union(*values)
+        moved = _union(*values)
         if find_operation(node) is not None:
-            self.sent[node.name] = frozenset().union(*(self._value(n) for n in self._inputs(node)))
+            self.sent[node.name] = _union(*(self._value(n) for n in self._inputs(node)))
             self._sources[node.name] = own
             self._write(targets, own, replace=True)
         elif base in _BUFFERS:
@@ -100,56 +108,78 @@ class Provenance:
         operation = find_operation(node)
         return [] if operation is None else list(refs(argument(node, operation, "input")))
 
-    def _write(self, targets: Iterable[str], values: frozenset[str], *, replace: bool) -> None:
+    def _write(self, targets: Iterable[str], values: Names, *, replace: bool) -> None:
         for name in targets:
             buffer = self._buffer.get(name)
             if buffer is not None:
-                old = frozenset() if replace else self._content.get(buffer, frozenset())
-                self._content[buffer] = old | values
+                old = () if replace else self._content.get(buffer, ())
+                self._content[buffer] = _union(old, values)
 
     def _gradients(self) -> dict[str, list[str]]:
         """Map collectives to the parameters whose gradients they carry to the outputs."""
-        found: dict[str, set[str]] = {}
+        found: dict[str, dict[str, tuple[int, ...]]] = {}
         for node in self.nodes.values():
             if node.op != "output" or not any(node.fqns):
                 continue
             values = node.args[0] if node.args and isinstance(node.args[0], tuple) else node.args
             for value, fqn in zip(values, node.fqns, strict=False):
                 if fqn is not None and isinstance(value, Ref):
-                    for name in self._carriers(value.node):
-                        found.setdefault(name, set()).add(fqn)
-        return {name: sorted(fqns) for name, fqns in found.items()}
+                    for name, place in self._carriers(value.node).items():
+                        found.setdefault(name, {}).setdefault(fqn, place)
+        return {
+            name: sorted(places, key=lambda fqn: (places[fqn], fqn))
+            for name, places in found.items()
+        }
 
-    def _carriers(self, name: str) -> set[str]:
-        todo, done, found = [name], set(), set()
+    def _carriers(self, name: str) -> dict[str, tuple[int, ...]]:
+        """Return the collectives that a value comes from, and its place in the result of each."""
+        todo: list[tuple[str, tuple[int, ...]]] = [(name, ())]
+        done, found = set(), {}
         while todo:
-            node = self.nodes.get(todo.pop())
-            if node is None or node.name in done:
+            current, place = todo.pop()
+            node = self.nodes.get(current)
+            if node is None or current in done:
                 continue
-            done.add(node.name)
+            done.add(current)
             base = base_name(node.target)
             if find_operation(node) is not None:
-                found.add(node.name)
+                found[current] = place
+            elif base == GETITEM:
+                todo += [(one, (*self._index(node), *place)) for one in node.inputs()]
             elif base in _MOVES or base in _SCALES or is_view(node) or is_wait(node):
-                todo += list(node.inputs())
+                todo += [(one, place) for one in node.inputs()]
         return found
 
+    def _index(self, node: FxNode) -> tuple[int, ...]:
+        """Return which part of a split or of a coalesced collective an element is."""
+        source = self.nodes.get(next(node.inputs(), ""))
+        known = source is not None and (
+            base_name(source.target) in _PARTS or find_operation(source) is not None
+        )
+        index = node.args[1] if known and len(node.args) > 1 else None
+        return (index,) if isinstance(index, int) else ()
 
-def label_of(draft: Draft, provenance: Provenance) -> str | None:
-    """Return the label of a collective, None for point-to-point and for barriers.
+
+def _union(*values: Names) -> Names:
+    """Join names in order, each once."""
+    return tuple(dict.fromkeys(name for names in values for name in names))
+
+
+def label_of(draft: Draft, provenance: Provenance) -> tuple[str | None, str | None]:
+    """Return the label of a collective, None for point-to-point and for barriers; and its kind.
 
     In order of preference: the gradient it carries, the parameter it moves, the nodes that produced
-    its input.
+    its input. Labels of the same pieces in another order are of one kind: members that agree on the
+    pieces of a buffer, and not on the order, mix them up.
     """
     talk = draft.communication
-    if talk is None or not talk.inputs or talk.fields["op"] in ("isend", "irecv", "batch"):
-        return None
-    if talk.fields["op"] in ("send", "recv", "barrier"):
-        return None
-    gradients = provenance.gradients.get(talk.node)
-    if gradients:
-        return _joined([f"{fqn}.grad" for fqn in gradients])
-    return _joined(provenance.parameters(talk.node) or sorted(provenance.sent.get(talk.node, ())))
+    if talk is None or not talk.inputs or talk.fields["op"] in _PAIRWISE:
+        return None, None
+    names = [f"{fqn}.grad" for fqn in provenance.gradients.get(talk.node, ())]
+    names = names or provenance.parameters(talk.node)
+    names = names or sorted(provenance.sent.get(talk.node, ()))
+    kind = _joined(sorted(names))
+    return (kind if talk.fields["op"].startswith("all_to_all") else _joined(names)), kind
 
 
 def assign_labels(ranks: Mapping[int, RankDraft], keys: Mapping[int, Mapping[str, object]]) -> int:
@@ -159,7 +189,7 @@ def assign_labels(ranks: Mapping[int, RankDraft], keys: Mapping[int, Mapping[str
         ranks: Drafts by rank.
         keys: For every rank, the identity of each group name of its graphs.
     """
-    proposed: dict[object, dict[int, list[tuple[Draft, str | None]]]] = {}
+    proposed: dict[object, dict[int, list[Proposal]]] = {}
     for rank, program in ranks.items():
         provenance = Provenance(program.nodes)
         for draft in program.drafts:
@@ -167,30 +197,34 @@ def assign_labels(ranks: Mapping[int, RankDraft], keys: Mapping[int, Mapping[str
                 continue
             group = keys[rank][draft.communication.group]
             rows = proposed.setdefault(group, {}).setdefault(rank, [])
-            rows.append((draft, label_of(draft, provenance)))
+            rows.append((draft, *label_of(draft, provenance)))
     return sum(_settle(rows) for rows in proposed.values())
 
 
 _PAIRWISE = frozenset({"isend", "irecv", "send", "recv", "batch", "barrier"})
 
 
-def _settle(members: Mapping[int, list[tuple[Draft, str | None]]]) -> int:
-    """Keep the labels that every member of a group uses equally often; number repetitions."""
-    counts = [Counter(label for _, label in rows) for rows in members.values()]
+Proposal: TypeAlias = "tuple[Draft, str | None, str | None]"
+"""A collective, the label that its rank gives it, and the kind that members must share."""
+
+
+def _settle(members: Mapping[int, list[Proposal]]) -> int:
+    """Keep the labels whose kind every member of a group uses equally often; number repetitions."""
+    counts = [Counter(kind for _, _, kind in rows) for rows in members.values()]
     shared = {
-        label
-        for label in counts[0]
-        if label is not None and all(count[label] == counts[0][label] for count in counts)
+        kind
+        for kind in counts[0]
+        if kind is not None and all(count[kind] == counts[0][kind] for count in counts)
     }
     left = 0
     for rows in members.values():
         seen: Counter[str] = Counter()
-        for draft, label in rows:
-            if label is None or label not in shared:
+        for draft, label, kind in rows:
+            if label is None or kind is None or kind not in shared:
                 left += 1
                 continue
-            seen[label] += 1
-            draft.fields["label"] = label if seen[label] == 1 else f"{label}#{seen[label]}"
+            seen[kind] += 1
+            draft.fields["label"] = label if seen[kind] == 1 else f"{label}#{seen[kind]}"
     return left
 
 

@@ -364,23 +364,53 @@ def test_labels_are_parameters_and_their_gradients():
     assert labels == ["up.weight", None, "up.weight.grad"]
 
 
-def test_a_fused_buffer_is_labeled_by_its_sorted_members():
-    """The label of a bucket names all parameters copied into it."""
+def fused(*order):
+    """Copy two parameters into one buffer in this order, and gather it in place."""
     size = {"shape": [64], "dtype": "float32"}
-    document = alike(
+    return [
         {"name": "b", "op": "placeholder", "fqn": "b.weight", "val": F32},
         {"name": "a", "op": "placeholder", "fqn": "a.weight", "val": F32},
         call("empty", "aten.empty.memory_format", [128], val={"shape": [128], "dtype": "float32"}),
         call("slot", "aten.slice.Tensor", ref("empty"), 0, 0, 64, val=size, view=True),
-        call("cat", "aten.cat.default", [ref("b"), ref("a")], val=size),
+        call("cat", "aten.cat.default", [ref(name) for name in order], val=size),
         call("copy", "aten.copy_.default", ref("slot"), ref("cat"), val=size, mutates=["slot"]),
         {**call("c", C + "all_gather_into_tensor_out.default", ref("copy"), 2, "0"),
          "kwargs": {"out": ref("empty")}},
         call("w", WAIT, ref("c")),
         result("w"),
-    )  # fmt: skip
+    ]  # fmt: skip
+
+
+def reduced_at_once(*order):
+    """Reduce two gradients in one buffer, whose pieces come back in this order."""
+    size = {"shape": [64], "dtype": "float32"}
+    pieces = [call(f"piece_{n}", "_operator.getitem", ref("parts"), n) for n in range(2)]
+    out = {**result("piece_0", "piece_1"), "fqns": list(order)}
+    whole = [X, call("cat", "aten.cat.default", [ref("x"), ref("x")], val=size)]
+    back = call("parts", "aten.split.Tensor", ref("wait_r"), 32, val=[F32, F32], view=True)
+    return [*whole, *reduced("r", "cat"), back, *pieces, out]
+
+
+def test_a_fused_buffer_is_labeled_by_its_members_in_order():
+    """The label of a bucket names all parameters copied into it, as they lie there."""
+    document = alike(*fused("b", "a"))
     issue = next(a for a in actions(document) if a["op"] == "all_gather_into_tensor")
-    assert issue["label"] == "a.weight+b.weight"
+    assert issue["label"] == "b.weight+a.weight"
+    document = alike(*reduced_at_once("b.weight", "a.weight"))
+    issue = next(a for a in actions(document) if a["op"] == "all_reduce")
+    assert issue["label"] == "b.weight.grad+a.weight.grad"
+
+
+@pytest.mark.parametrize(
+    ("make", "names"), [(fused, ("a", "b")), (reduced_at_once, ("a.weight", "b.weight"))]
+)
+def test_members_that_fill_a_buffer_in_different_orders_mix_their_data(make, names):
+    """Sizes agree and the pieces do, and still one rank's first piece meets another's second."""
+    good, bad = dump(make(*names), make(*names)), dump(make(*names), make(*names[::-1]))
+    assert planguard.check(plan_of(good)).safe
+    verdict = planguard.check(plan_of(bad))
+    assert verdict.outcome is planguard.Outcome.MISMATCH
+    assert verdict.errors[0].code == "PG212"
 
 
 def test_swapped_collectives_of_one_shape_are_told_apart():
