@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Action = dict[str, Any]
 Note = tuple[str, str, str]
 ORDER, THREADS = "gradient-order", "host-threads"
+_MESSAGES = ("isend", "irecv", "send", "recv", "batch")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Marks:
     threads: dict[int, int] = field(default_factory=dict)
     _said: dict[int, Place] = field(default_factory=dict)
     _thread: int = 0
-    _place: Place | None = None
+    _place: Place | None = None  # that of the last call: a launch stands where its members do
 
     def take(self, entry: Entry, strings: Mapping[int, Any]) -> bool:
         """Take an entry; True when nobody else needs it."""
@@ -93,11 +94,9 @@ class Marks:
 
     def issued(self, number: int, action: Action) -> None:
         """Take a call by its number in the log."""
-        place = self._said.pop(number, None)
-        if place is not None:
-            self._place = place
-            if "work" in action:  # members of a launch have no fields of their own
-                self._put(action, place)
+        place = self._place = self._said.pop(number, None)
+        if place is not None and "work" in action:  # members of a launch have no fields
+            self._put(action, place)
 
     def _put(self, action: Action, place: Place) -> None:
         self.places[id(action)] = place
@@ -220,7 +219,7 @@ def _named(one: ReadRank) -> Iterator[tuple[Action, str]]:
     seen: Counter[tuple[int, str]] = Counter()
     for action in one.actions:
         which, place = _pass_of(one, action), one.marks.places.get(id(action))
-        if which is None or place is None or action["op"] in ("isend", "irecv", "send", "recv"):
+        if which is None or place is None or action["op"] in _MESSAGES:
             continue
         key = place.item, str(action.get("group"))
         again = f" call {seen[key]}" if seen[key] else ""

@@ -305,6 +305,25 @@ def ready_apart(rank, world):
     send_gradients(model, groups, asynchronous=False)
 
 
+def ready_sends(rank, world):
+    """Hooks of one pass that exchange something in a launch, and a launch of none of them."""
+    peer = 1 - rank
+
+    def swap(_parameter=None):
+        ops = [
+            dist.P2POp(dist.isend, torch.ones(4), peer),
+            dist.P2POp(dist.irecv, torch.ones(4), peer),
+        ]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
+
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(swap)
+    model(torch.ones(2, 4)).sum().backward()
+    swap()
+
+
 def ready_buffers(rank, world):
     """Hooks that send something else than their gradient."""
     send_gradients(towers(bias=True), {}, asynchronous=True, fill=True)

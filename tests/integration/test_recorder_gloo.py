@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -40,7 +41,7 @@ SCENARIOS = {
 OTHERS = ("crossed", "opposite", "killed", "hangs", "skips")
 OPEN = (
     "ready", "ready_chain", "ready_blocking", "ready_overlapped", "ready_buffers",
-    "ready_apart",
+    "ready_apart", "ready_sends",
     "threads", "threads_shared", "decides",
 )  # fmt: skip
 
@@ -189,6 +190,14 @@ def test_a_run_that_finished_is_decided_in_its_other_orders(runs, job, model, ou
         assert {finding.certainty for finding in verdict.errors} == {"some-execution"}
     if model == "gloo":
         assert planguard.check(planguard.load(runs / job, order="recorded")).safe
+
+
+def test_hooks_may_exchange_messages_in_launches(runs):
+    """A launch has no group of its own; one that follows a pass stands outside of it."""
+    plan = planguard.load(runs / "ready_sends")
+    assert [action["op"] for action in json.loads(plan.source)["ranks"]["0"]["actions"]][-1] == (
+        "batch")  # fmt: skip
+    assert not planguard.check(plan).errors
 
 
 def test_the_other_order_of_a_finished_run_hangs_on_real_processes(runs):
