@@ -1,4 +1,4 @@
-"""Megatron-core's bridge between grids: gradients put together wrongly, and a hang (bugs 16, 17).
+"""Megatron-core's bridge between grids: gradients put together wrongly, and a hang (bugs 19, 20).
 
     python benchmarks/bugs/megatron_bridge.py
 

@@ -199,7 +199,8 @@ class Sequences(nn.Module):
         """Take a part of a sequence: length, batch, width."""
         parts = [one(x).view(*x.shape[:2], self.heads, 2) for one in self.projections]
         found = self.attention(*parts, batch_dim_idx=1)
-        return self.last(found.flatten(2))  # type: ignore[no-any-return]
+        # It comes as (batch, length) with the data of (length, batch).
+        return self.last(found.reshape(*x.shape[:2], -1))  # type: ignore[no-any-return]
 
 
 def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
