@@ -106,6 +106,8 @@ def generate(source: Path, setting: Setting, out: str, pipe: Any) -> None:
         try:
             _parallelize(models, setting, out)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is its refusal
+            while (error.__cause__ or error.__context__) is not None:
+                error = error.__cause__ or error.__context__  # type: ignore[assignment]
             said = f"{type(error).__name__}: {str(error)[:160]}"
     pipe.send(said)
     os._exit(0)
