@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import itertools
 import multiprocessing
 import os
+import shutil
 import sys
 import tempfile
 from functools import cache, partial
@@ -84,6 +86,7 @@ def prepared(source: Path) -> tuple[Path, Any]:
     import regenerate  # type: ignore[import-not-found]
 
     folder = Path(tempfile.mkdtemp(prefix="nnscaler-sweep-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # forked children leave by _exit
     regenerate.prepare(source, folder)
     os.environ |= {"TRACE_STRATEGY": "cpu", "NNSCALER_ASYNC_COMM": "0"}
     sys.path.insert(0, str(folder))
