@@ -3,7 +3,8 @@
 Calls that hooks on gradients issue come as autograd makes the gradients ready. Inside one backward
 pass they become an `unordered` block: one item for every hook, `after` those of the operators that
 the data flow puts first. Any other call, and any wait, is a fence, as operator boundaries and
-synchronization are for dl2. Calls of several host threads become `threads`.
+synchronization are for dl2; on which side of it a hook stands is the order of the run, and a ledger
+entry says so. Calls of several host threads become `threads`.
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ def _program(one: ReadRank, labels: dict[int, str]) -> tuple[list[Action], list[
             continue
         moved += len(actions)
         fills = fills or any(one.marks.places[id(chain[0])].label is None for chain in chains)
-        found.append(_block(one, which, chains, labels))
+        name = f"p{which.first}r{apart[which.first]}"
+        found.append(_block(one, name, which, chains, labels))
     notes = _apart(rank, apart)
     if not moved:
         return found, notes
@@ -167,23 +169,23 @@ def _chains(one: ReadRank, actions: list[Action]) -> list[list[Action]]:
 
 
 def _block(
-    one: ReadRank, which: Pass, chains: list[list[Action]], labels: dict[int, str]
+    one: ReadRank, name: str, which: Pass, chains: list[list[Action]], labels: dict[int, str]
 ) -> Action:
     operators = [one.marks.places[id(chain[0])].operator for chain in chains]
     kept = set(which.edges) if all(one.marks.places[id(c[0])].label for c in chains) else set()
     body: list[Any] = []
     last: dict[str, list[str]] = {}
     for place, operator in enumerate(operators):
-        last.setdefault(operator, []).append(f"p{which.first}c{place}")
+        last.setdefault(operator, []).append(f"{name}c{place}")
     for place, (chain, operator) in enumerate(zip(chains, operators, strict=True)):
         before = [other for other in last if (other, operator) in kept]
         # What comes before something that comes before needs no edge of its own.
         near = [a for a in before if not any((a, b) in kept for b in before)]
         items = [{**action, **_label(labels, action)} for action in chain]
-        after = [name for other in near for name in last[other]]
+        after = [earlier for other in near for earlier in last[other]]
         if after:
             items[0]["after"] = after
-        items[-1]["id"] = f"p{which.first}c{place}"
+        items[-1]["id"] = f"{name}c{place}"
         body.append(items if len(items) > 1 else items[0])
     return {"op": "unordered", "body": body}
 

@@ -305,6 +305,24 @@ def ready_apart(rank, world):
     send_gradients(model, groups, asynchronous=False)
 
 
+def ready_twice(rank, world):
+    """Two hooks, a call of an operator's backward, and two more hooks, in one pass."""
+
+    class Sent(torch.autograd.Function):
+        @staticmethod
+        def forward(_, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(_, gradient):
+            dist.all_reduce(gradient)
+            return gradient
+
+    first, last = nn.Linear(4, 4), nn.Linear(4, 4)
+    first.register_forward_hook(lambda _module, _inputs, output: Sent.apply(output))
+    send_gradients(nn.Sequential(first, last), {}, asynchronous=True)
+
+
 def ready_sends(rank, world):
     """Hooks of one pass that exchange something in a launch, and a launch of none of them."""
     peer = 1 - rank

@@ -41,7 +41,7 @@ SCENARIOS = {
 OTHERS = ("crossed", "opposite", "killed", "hangs", "skips")
 OPEN = (
     "ready", "ready_chain", "ready_blocking", "ready_overlapped", "ready_buffers",
-    "ready_apart", "ready_sends",
+    "ready_apart", "ready_sends", "ready_twice",
     "threads", "threads_shared", "decides",
 )  # fmt: skip
 
@@ -177,6 +177,7 @@ def test_hooks_on_gradients_are_open_and_the_data_flow_orders_operators(runs):
         ("ready_overlapped", "nccl", Outcome.POTENTIAL_DEADLOCK, "PG004"),
         ("ready_buffers", "gloo", Outcome.UNKNOWN, None),
         ("ready_apart", "gloo", Outcome.UNKNOWN, None),
+        ("ready_twice", "gloo", Outcome.MISMATCH, "PG102"),
     ],
 )
 def test_a_run_that_finished_is_decided_in_its_other_orders(runs, job, model, outcome, code):
