@@ -11,11 +11,17 @@ from .options import read_options
 from .reading import SCHEMA, read_composition
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
     from planguard.plan.program import ProgramBuilder
 
-    from .model import Composition, Steps
+    from .model import Composition, Steps, Transfer
+
+    Parts: TypeAlias = dict[int, dict[int, list[Transfer]]]
+    """Rank to step to its messages."""
 
 
 class HicclAdapter:
@@ -50,23 +56,30 @@ class HicclAdapter:
         plan = builder(
             len(everyone), name=settings.name or name, model=settings.model, producer="hiccl"
         )
-        known: dict[Composition, Steps] = {}
+        known: dict[Composition, Parts] = {}
         for rank, composition in enumerate(everyone):
-            steps = known.setdefault(composition, [])
-            if not steps:
-                steps += factor(composition)
-            _write(plan.program(rank), steps, rank, file)
+            if composition not in known:
+                known[composition] = _of_ranks(factor(composition))
+            _write(plan.program(rank), known[composition].get(rank, {}), rank, file)
         if len(known) > 1:
             message = f"ranks believe in {len(known)} different collectives, as 'ranks' says"
             plan.approximate("ranks-differ", message, scope="plan")
         return plan.build()
 
 
-def _write(program: ProgramBuilder, steps: Steps, rank: int, file: str) -> None:
+def _of_ranks(steps: Steps) -> Parts:
+    found: Parts = {}
     for number, step in enumerate(steps):
-        own = [one for one in step if rank in (one.src, one.dst)]
-        if not own:
-            continue
+        for one in step:
+            for rank in {one.src, one.dst}:
+                found.setdefault(rank, {}).setdefault(number, []).append(one)
+    return found
+
+
+def _write(
+    program: ProgramBuilder, steps: Mapping[int, list[Transfer]], rank: int, file: str
+) -> None:
+    for number, own in steps.items():
         with program.batch(src=(file, number, f"step {number}")):
             for one in own:
                 op, peer = ("isend", one.dst) if one.src == rank else ("irecv", one.src)

@@ -50,6 +50,12 @@ class Composition:
             count *= level
         return count
 
+    @property
+    def messages(self) -> int:
+        """At least the number of messages that it is made of."""
+        each = sum(len(one.others) + 1 for stage in self.stages for one in stage)
+        return each * self.stripe * self.pipeline
+
 
 @dataclass(frozen=True)
 class Transfer:

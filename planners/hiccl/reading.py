@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "planguard.hiccl/1"
 MAX_RANKS = 1 << 14
-MAX_TRANSFERS = 1 << 22
+MAX_LEVELS = 32
+MAX_TRANSFERS = 1 << 19
+_TOO_MANY = f"more than {MAX_TRANSFERS:,} messages"
 _OWN = ("levels", "collective", "compose", "bytes", "root", "stripe", "ring", "pipeline")
 COLLECTIVES = (
     "broadcast", "reduce", "scatter", "gather", "all_gather", "reduce_scatter", "all_reduce",
@@ -39,13 +41,16 @@ def read_composition(obj: object) -> tuple[str, str, list[Composition]]:
         top.fail(f"expected the schema {SCHEMA!r}")
     own = {name: at for name, at in found.items() if name in _OWN}
     common = _composition(top, own)
-    everyone = [common] * common.ranks
+    everyone, messages = [common] * common.ranks, common.messages
     for selector, at in found["ranks"].items() if "ranks" in found else ():
         if not (selector.isascii() and selector.isdigit() and int(selector) < common.ranks):
             at.fail(f"{selector!r} is no rank", hint=f"ranks are 0 to {common.ranks - 1}")
         other = _composition(at, own | at.fields(*_OWN))
         if other.ranks != common.ranks:
             at.fail("the levels of this rank make another number of ranks")
+        messages += other.messages
+        if messages > MAX_TRANSFERS:
+            at.fail(_TOO_MANY, hint="let fewer ranks differ, or describe a smaller one")
         everyone[int(selector)] = other
     name = found["name"].text(200) if "name" in found else "hierarchical collective"
     return top.file or "collective.json", name, everyone
@@ -67,9 +72,11 @@ def _composition(at: At, found: dict[str, At]) -> Composition:
     if "levels" not in found:
         at.fail("'levels' is missing", hint="for example [2, 8]: 2 nodes of 8 GPUs")
     levels = tuple(level.integer(1, MAX_RANKS) for level in found["levels"].each())
-    ranks = Composition(levels, ()).ranks
-    if not levels or ranks > MAX_RANKS:
-        found["levels"].fail(f"expected levels that make at most {MAX_RANKS} ranks")
+    ranks = Composition(levels[:MAX_LEVELS], ()).ranks
+    if not 0 < len(levels) <= MAX_LEVELS or ranks > MAX_RANKS:
+        found["levels"].fail(
+            f"expected levels, at most {MAX_LEVELS}, that make at most {MAX_RANKS} ranks"
+        )
     if ("collective" in found) == ("compose" in found):
         at.fail("give either 'collective' or 'compose'")
     stages = (
@@ -84,9 +91,8 @@ def _composition(at: At, found: dict[str, At]) -> Composition:
         ring=found["ring"].flag() if "ring" in found else False,
         pipeline=found["pipeline"].integer(1, 1 << 10) if "pipeline" in found else 1,
     )
-    work = sum(len(one.others) + 1 for stage in stages for one in stage)
-    if work * composition.stripe * composition.pipeline > MAX_TRANSFERS:
-        at.fail(f"more than {MAX_TRANSFERS} messages", hint="describe a smaller one")
+    if composition.messages > MAX_TRANSFERS:
+        at.fail(_TOO_MANY, hint="describe a smaller one")
     return composition
 
 
@@ -128,6 +134,8 @@ def _collective(at: At, found: dict[str, At], ranks: int) -> tuple[tuple[Primiti
     size = found["bytes"].integer(1)
     if name not in {"broadcast", "reduce"} and size < ranks:
         found["bytes"].fail(f"fewer bytes than ranks ({ranks})")
+    if name not in _ROOTED and ranks * ranks > MAX_TRANSFERS:  # before they are made
+        at.fail(_TOO_MANY, hint="describe a smaller one")
     return compose(name, root, size, ranks, found["collective"].path)
 
 
@@ -149,20 +157,24 @@ def compose(
     def others(rank: int) -> tuple[int, ...]:
         return everyone[:rank] + everyone[rank + 1 :]
 
-    gather = tuple(Primitive("multicast", one, others(one), part, place) for one in everyone)
-    scatter = tuple(Primitive("reduction", one, others(one), part, place) for one in everyone)
-    pieces = [one for one in everyone if one != root]
-    stages = {
-        "broadcast": (Primitive("multicast", root, others(root), size, place),),
-        "reduce": (Primitive("reduction", root, others(root), size, place),),
-        "scatter": tuple(Primitive("multicast", root, (one,), part, place) for one in pieces),
-        "gather": tuple(Primitive("multicast", one, (root,), part, place) for one in pieces),
-        "all_gather": gather,
-        "reduce_scatter": scatter,
-        "all_to_all": tuple(
-            Primitive("multicast", one, (other,), part, place)
-            for one in everyone
-            for other in others(one)
-        ),
-    }
-    return (scatter, gather) if name == "all_reduce" else (stages[name],)
+    def multicast(src: int, dst: tuple[int, ...], bytes_: int = part) -> Primitive:
+        return Primitive("multicast", src, dst, bytes_, place)
+
+    def reduction(dst: int, bytes_: int = part) -> Primitive:
+        return Primitive("reduction", dst, others(dst), bytes_, place)
+
+    if name == "all_reduce":
+        return tuple(map(reduction, everyone)), tuple(multicast(o, others(o)) for o in everyone)
+    if name == "broadcast":
+        return ((multicast(root, others(root), size),),)
+    if name == "reduce":
+        return ((reduction(root, size),),)
+    if name == "scatter":
+        return (tuple(multicast(root, (one,)) for one in others(root)),)
+    if name == "gather":
+        return (tuple(multicast(one, (root,)) for one in others(root)),)
+    if name == "all_gather":
+        return (tuple(multicast(one, others(one)) for one in everyone),)
+    if name == "reduce_scatter":
+        return (tuple(map(reduction, everyone)),)
+    return (tuple(multicast(one, (other,)) for one in everyone for other in others(one)),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -193,13 +194,31 @@ def test_a_rank_that_differs_is_judged_as_the_enumerator_judges_it(mistake):
             {"levels": [2], "collective": "broadcast", "bytes": 1, "ranks": {"1": {"levels": [3]}}},
             "another number of ranks",
         ),
+        ({"levels": [1] * 2000, "collective": "broadcast", "bytes": 1}, "expected levels"),
+        ({"levels": [128, 128], "collective": "all_gather", "bytes": 1 << 20}, "524,288 messages"),
+        (
+            {"levels": [4, 9, 4, 4], "collective": "all_reduce", "bytes": 1 << 20, "stripe": 4},
+            "more than 524,288 messages",
+        ),
+        (
+            {
+                "levels": [8, 8],
+                "collective": "all_gather",
+                "bytes": 64,
+                "stripe": 8,
+                "ranks": {str(rank): {"bytes": 128 + rank} for rank in range(64)},
+            },
+            "more than 524,288 messages",
+        ),
     ],
 )
 def test_a_malformed_description_is_refused_with_its_path(fields, where):
     """Every defect is a PlanError with its JSON path."""
+    begin = time.process_time()
     with pytest.raises(PlanError, match=where) as caught:
         planguard.load(described(**fields), planner="hiccl")
     assert caught.value.path.startswith("$")
+    assert time.process_time() - begin < 10
 
 
 def test_a_misspelt_option_is_refused():
