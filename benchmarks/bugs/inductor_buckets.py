@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import tempfile
 import time
 import warnings
 from datetime import timedelta
@@ -23,8 +22,8 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
-import torch.multiprocessing as mp
 from functorch.compile import make_boxed_func
+from heard import hear
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import detect_fake_mode
 from torch._inductor import config
@@ -50,7 +49,7 @@ def step(first: Any, second: Any) -> Any:
     return one + funcol.all_gather_tensor(second, 0, group)
 
 
-def be_rank(rank: int, store: str, settings: dict[str, Any], said: Any) -> None:
+def be_rank(rank: int, settings: dict[str, Any], store: str, said: Any) -> None:
     """Compile and run the step; say the order of its calls, and how it ended."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -88,23 +87,7 @@ def be_rank(rank: int, store: str, settings: dict[str, Any], said: Any) -> None:
 
 def play(settings: dict[str, Any]) -> None:
     """Run the job once and print what the ranks said."""
-    context = mp.get_context("fork")
-    said: Any = context.Queue()
-    seen: dict[int, list[str]] = {rank: [] for rank in range(WORLD)}
-    with tempfile.TemporaryDirectory() as folder:
-        given = (f"{folder}/store", settings, said)
-        ranks = [context.Process(target=be_rank, args=(r, *given)) for r in range(WORLD)]
-        for one in ranks:
-            one.start()
-        end = time.monotonic() + 10 * PATIENCE
-        while any(one.is_alive() for one in ranks) and time.monotonic() < end:
-            while not said.empty():
-                rank, text = said.get()
-                seen[rank].append(text)
-            time.sleep(0.05)
-        for one in ranks:
-            one.kill()
-            one.join()
+    seen = hear(be_rank, WORLD, 10 * PATIENCE, settings)
     print(f"torch {torch.__version__}, {', '.join(settings) or 'no buckets'}")
     for rank, lines in seen.items():
         print(f"  rank {rank}: {'; '.join(lines)}", flush=True)

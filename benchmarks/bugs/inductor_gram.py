@@ -15,7 +15,6 @@ import argparse
 import contextlib
 import logging
 import os
-import tempfile
 import time
 import warnings
 from datetime import timedelta
@@ -24,8 +23,8 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from functorch.compile import make_boxed_func
+from heard import hear
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import detect_fake_mode
 from torch._inductor import config
@@ -75,7 +74,7 @@ def watched(calls: Callable[[Any], None]) -> Iterator[Any]:
         yield aot_autograd(fw_compiler=compiler, decompositions=select_decomp_table())
 
 
-def be_rank(rank: int, rows: int, store: str, how: dict[str, bool], said: Any) -> None:
+def be_rank(rank: int, rows: int, how: dict[str, bool], store: str, said: Any) -> None:
     """Compile the function, say what its graph calls, run it, compare with eager."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -108,24 +107,7 @@ def be_rank(rank: int, rows: int, store: str, how: dict[str, bool], said: Any) -
 
 def play(rows: int, *, decompose: bool, whole: bool) -> None:
     """Run the job once and print what every rank said."""
-    context = mp.get_context("fork")
-    said: Any = context.Queue()
-    seen: dict[int, list[str]] = {rank: [] for rank in range(WORLD)}
-    with tempfile.TemporaryDirectory() as folder:
-        how = {"decompose": decompose, "whole": whole}
-        given = (rows, f"{folder}/store", how, said)
-        ranks = [context.Process(target=be_rank, args=(r, *given)) for r in range(WORLD)]
-        for one in ranks:
-            one.start()
-        end = time.monotonic() + 10 * PATIENCE
-        while any(one.is_alive() for one in ranks) and time.monotonic() < end:
-            while not said.empty():
-                rank, text = said.get()
-                seen[rank].append(text)
-            time.sleep(0.05)
-        for one in ranks:
-            one.kill()
-            one.join()
+    seen = hear(be_rank, WORLD, 10 * PATIENCE, rows, {"decompose": decompose, "whole": whole})
     print(f"torch {torch.__version__}, {rows} rows, decompositions {'on' if decompose else 'off'}")
     for rank, lines in seen.items():
         print(f"  rank {rank}: {'; '.join(lines)}", flush=True)

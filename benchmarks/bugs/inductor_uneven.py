@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import tempfile
 import time
 import warnings
 from datetime import timedelta
@@ -22,8 +21,8 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from functorch.compile import make_boxed_func
+from heard import hear
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import detect_fake_mode
@@ -57,7 +56,7 @@ class Layer(nn.Module):
         return (x[:, : self.rows] @ whole.to_local(grad_placements=[Partial("avg")])).relu()
 
 
-def be_rank(rank: int, rows: int, store: str, bucket: bool, said: Any) -> None:  # noqa: FBT001
+def be_rank(rank: int, rows: int, bucket: bool, store: str, said: Any) -> None:  # noqa: FBT001
     """Take one step in eager mode and one compiled; say the calls and how it ended."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -118,23 +117,7 @@ def shown(node: Any) -> str:
 
 def play(rows: int, *, bucket: bool) -> None:
     """Run the job once and print what the ranks said."""
-    context = mp.get_context("fork")
-    said: Any = context.Queue()
-    seen: dict[int, list[str]] = {rank: [] for rank in range(WORLD)}
-    with tempfile.TemporaryDirectory() as folder:
-        given = (rows, f"{folder}/store", bucket, said)
-        ranks = [context.Process(target=be_rank, args=(r, *given)) for r in range(WORLD)]
-        for one in ranks:
-            one.start()
-        end = time.monotonic() + 10 * PATIENCE
-        while any(one.is_alive() for one in ranks) and time.monotonic() < end:
-            while not said.empty():
-                rank, text = said.get()
-                seen[rank].append(text)
-            time.sleep(0.05)
-        for one in ranks:
-            one.kill()
-            one.join()
+    seen = hear(be_rank, WORLD, 10 * PATIENCE, rows, bucket)
     print(f"torch {torch.__version__}, {rows} rows, collective_bucketing {bucket}")
     for rank, lines in seen.items():
         print(f"  rank {rank}: {'; '.join(lines) or 'died'}", flush=True)

@@ -286,10 +286,8 @@ def ready_overlapped(rank, world):
     send_gradients(towers(bias=False), groups, asynchronous=True)
 
 
-def ready_apart(rank, world):
-    """``ready_blocking``, and the left tower sends something of its own in its backward."""
-    groups = {"left": dist.new_group([0, 1]), "right": dist.new_group([0, 1])}
-    model = towers(bias=False)
+def sent(value):
+    """Apply an operator that sends its gradient in its backward, which is no hook."""
 
     class Sent(torch.autograd.Function):
         @staticmethod
@@ -301,25 +299,21 @@ def ready_apart(rank, world):
             dist.all_reduce(gradient)
             return gradient
 
-    model.left.register_forward_hook(lambda _module, _inputs, output: Sent.apply(output))
+    return Sent.apply(value)
+
+
+def ready_apart(rank, world):
+    """``ready_blocking``, and the left tower sends something of its own in its backward."""
+    groups = {"left": dist.new_group([0, 1]), "right": dist.new_group([0, 1])}
+    model = towers(bias=False)
+    model.left.register_forward_hook(lambda _module, _inputs, output: sent(output))
     send_gradients(model, groups, asynchronous=False)
 
 
 def ready_twice(rank, world):
     """Two hooks, a call of an operator's backward, and two more hooks, in one pass."""
-
-    class Sent(torch.autograd.Function):
-        @staticmethod
-        def forward(_, x):
-            return x.clone()
-
-        @staticmethod
-        def backward(_, gradient):
-            dist.all_reduce(gradient)
-            return gradient
-
     first, last = nn.Linear(4, 4), nn.Linear(4, 4)
-    first.register_forward_hook(lambda _module, _inputs, output: Sent.apply(output))
+    first.register_forward_hook(lambda _module, _inputs, output: sent(output))
     send_gradients(nn.Sequential(first, last), {}, asynchronous=True)
 
 

@@ -1,0 +1,48 @@
+"""Ranks that may hang: forked, heard for a while, and ended."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch.multiprocessing as mp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def hear(
+    be_rank: Callable[..., None], world: int, seconds: float, *given: object
+) -> dict[int, list[str]]:
+    """Run ``be_rank(rank, *given, store, said)`` in a process per rank; return what each said.
+
+    Args:
+        be_rank: Puts ``(rank, text)`` into the queue ``said``; ``store`` is a file to meet at.
+        world: Number of ranks.
+        seconds: All are killed then.
+        given: What every rank is told.
+    """
+    context = mp.get_context("fork")
+    said: Any = context.Queue()
+    seen: dict[int, list[str]] = {rank: [] for rank in range(world)}
+
+    def listen() -> None:
+        while not said.empty():
+            rank, text = said.get()
+            seen[rank].append(text)
+
+    with tempfile.TemporaryDirectory() as folder:
+        told = (*given, f"{folder}/store", said)
+        ranks = [context.Process(target=be_rank, args=(rank, *told)) for rank in range(world)]
+        for one in ranks:
+            one.start()
+        end = time.monotonic() + seconds
+        while any(one.is_alive() for one in ranks) and time.monotonic() < end:
+            listen()
+            time.sleep(0.05)
+        listen()
+        for one in ranks:
+            one.kill()
+            one.join()
+    return seen
