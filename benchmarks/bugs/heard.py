@@ -6,6 +6,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
+import torch
 import torch.multiprocessing as mp
 
 if TYPE_CHECKING:
@@ -13,16 +14,18 @@ if TYPE_CHECKING:
 
 
 def hear(
-    be_rank: Callable[..., None], world: int, seconds: float, *given: object
-) -> dict[int, list[str]]:
-    """Run ``be_rank(rank, *given, store, said)`` in a process per rank; return what each said.
+    title: str, be_rank: Callable[..., None], world: int, seconds: float, *given: object
+) -> None:
+    """Run ``be_rank(rank, *given, store, said)`` in a process per rank; print what each said.
 
     Args:
+        title: What is run, for the line before.
         be_rank: Puts ``(rank, text)`` into the queue ``said``; ``store`` is a file to meet at.
         world: Number of ranks.
         seconds: All are killed then.
         given: What every rank is told.
     """
+    torch.set_num_threads(1)  # a forked rank must not enter the parent's pool of threads
     context = mp.get_context("fork")
     said: Any = context.Queue()
     seen: dict[int, list[str]] = {rank: [] for rank in range(world)}
@@ -45,4 +48,6 @@ def hear(
         for one in ranks:
             one.kill()
             one.join()
-    return seen
+    print(f"torch {torch.__version__}, {title}")
+    for rank, lines in seen.items():
+        print(f"  rank {rank}: {'; '.join(lines) or 'died'}", flush=True)

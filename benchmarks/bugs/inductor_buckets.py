@@ -87,10 +87,8 @@ def be_rank(rank: int, settings: dict[str, Any], store: str, said: Any) -> None:
 
 def play(settings: dict[str, Any]) -> None:
     """Run the job once and print what the ranks said."""
-    seen = hear(be_rank, WORLD, 10 * PATIENCE, settings)
-    print(f"torch {torch.__version__}, {', '.join(settings) or 'no buckets'}")
-    for rank, lines in seen.items():
-        print(f"  rank {rank}: {'; '.join(lines)}", flush=True)
+    title = ", ".join(settings) or "no buckets"
+    hear(title, be_rank, WORLD, 10 * PATIENCE, settings)
 
 
 def main() -> None:
@@ -100,7 +98,6 @@ def main() -> None:
     )
     parser.add_argument("--overlap", action="store_true", help="try overlap scheduling as well")
     given = parser.parse_args()
-    torch.set_num_threads(1)  # a forked rank must not enter the parent's pool of threads
     logging.disable(logging.INFO)
     lazy_init()
     for settings in [{}, {"bucket_all_gathers_fx": "all"}, *([OVERLAP] if given.overlap else [])]:

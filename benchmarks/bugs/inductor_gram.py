@@ -107,10 +107,9 @@ def be_rank(rank: int, rows: int, how: dict[str, bool], store: str, said: Any) -
 
 def play(rows: int, *, decompose: bool, whole: bool) -> None:
     """Run the job once and print what every rank said."""
-    seen = hear(be_rank, WORLD, 10 * PATIENCE, rows, {"decompose": decompose, "whole": whole})
-    print(f"torch {torch.__version__}, {rows} rows, decompositions {'on' if decompose else 'off'}")
-    for rank, lines in seen.items():
-        print(f"  rank {rank}: {'; '.join(lines)}", flush=True)
+    title = f"{rows} rows, decompositions {'on' if decompose else 'off'}"
+    how = {"decompose": decompose, "whole": whole}
+    hear(title, be_rank, WORLD, 10 * PATIENCE, rows, how)
 
 
 def main() -> None:
@@ -122,7 +121,6 @@ def main() -> None:
     parser.add_argument("--off", action="store_true", help="without the option")
     parser.add_argument("--inductor", action="store_true", help="with code generation (minutes)")
     given = parser.parse_args()
-    torch.set_num_threads(1)  # a forked rank must not enter the parent's pool of threads
     logging.disable(logging.INFO)
     lazy_init()
     for rows in given.rows:

@@ -117,10 +117,8 @@ def shown(node: Any) -> str:
 
 def play(rows: int, *, bucket: bool) -> None:
     """Run the job once and print what the ranks said."""
-    seen = hear(be_rank, WORLD, 10 * PATIENCE, rows, bucket)
-    print(f"torch {torch.__version__}, {rows} rows, collective_bucketing {bucket}")
-    for rank, lines in seen.items():
-        print(f"  rank {rank}: {'; '.join(lines) or 'died'}", flush=True)
+    title = f"{rows} rows, collective_bucketing {bucket}"
+    hear(title, be_rank, WORLD, 10 * PATIENCE, rows, bucket)
 
 
 def main() -> None:
@@ -130,7 +128,6 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, nargs="+", default=[16, 9])
     given = parser.parse_args()
-    torch.set_num_threads(1)  # a forked rank must not enter the parent's pool of threads
     logging.disable(logging.INFO)
     lazy_init()
     for rows in given.rows:

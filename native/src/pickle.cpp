@@ -2,7 +2,6 @@
 // few bytes long and takes forever to hash; integers can be chosen to collide. Text does neither.
 #include "planguard/pickle.h"
 
-#include <string>
 #include <unordered_map>
 #include <vector>
 
