@@ -55,8 +55,11 @@ class Execution:
         return found
 
     @cached_property
-    def calls_found(self) -> dict[tuple[int, int], tuple[array[int], Iterator[int]]]:
-        """Calls by rank and communicator: those looked up so far, and the rest."""
+    def entries_found(self) -> dict[tuple[int, int, str], tuple[array[int], Iterator[int]]]:
+        """Entries by rank, by communicator or class of channels, and by their part in a match.
+
+        Those looked up so far, and the rest.
+        """
         return {}
 
     @property

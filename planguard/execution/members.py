@@ -111,13 +111,21 @@ def members_of(execution: Execution, match: Match) -> tuple[Member, ...]:
 def round_entry(execution: Execution, rank: int, round_: Match) -> int | None:
     """Return the entry with which ``rank`` takes part in a round, or None."""
     comm = bisect_right(execution.lanes.comm_base, round_.number) - 1
-    # Looked up once and kept: an all_to_all with uneven sizes asks for every one of its rounds.
-    found, rest = execution.calls_found.setdefault(
-        (rank, comm), (array("I"), _calls(execution, rank, comm))
-    )
-    missing = max(0, round_.position + 1 - len(found))
-    found.extend(islice(rest, missing))
-    return found[round_.position] if round_.position < len(found) else None
+    rest = _calls(execution, rank, comm)
+    return _nth(execution, (rank, comm, "call"), round_.position, rest)
+
+
+def _nth(
+    execution: Execution, key: tuple[int, int, str], place: int, entries: Iterator[int]
+) -> int | None:
+    """Return one of a sequence of entries, or None behind its end.
+
+    What was looked up on the way is kept: an all_to_all with uneven sizes asks for every one of its
+    rounds, and a channel for every one of its messages.
+    """
+    found, rest = execution.entries_found.setdefault(key, (array("I"), entries))
+    found.extend(islice(rest, max(0, place + 1 - len(found))))
+    return found[place] if place < len(found) else None
 
 
 def _calls(execution: Execution, rank: int, comm: int) -> Iterator[int]:
@@ -145,25 +153,28 @@ def _creation(execution: Execution, rank: int, comm: int) -> set[int]:
 
 
 def _pair_entry(execution: Execution, match: Match, rank: int, *, send: bool) -> int | None:
+    cls = bisect_right(execution.lanes.class_base, match.number) - 1
+    rest = _messages(execution, match, rank, send=send)
+    return _nth(execution, (rank, cls, "send" if send else "recv"), match.position, rest)
+
+
+def _messages(execution: Execution, match: Match, rank: int, *, send: bool) -> Iterator[int]:
+    """Entries with which ``rank`` takes part in the pairs of a class, in issue order."""
     columns, lanes = execution.columns, execution.lanes
     cls = bisect_right(lanes.class_base, match.number) - 1
     copies = len(lanes.class_base) // max(1, len(lanes.class_chan))
     batched = None if copies < 2 else cls >= len(lanes.class_chan)
     channels = _channels(execution, match)
     start, end = columns.rank_off[rank], columns.rank_off[rank + 1]
-    seen = 0
+    op, arg = columns.op, columns.arg
     for at in range(start, end):
-        kind = columns.op[at] & KIND_MASK
+        kind = op[at] & KIND_MASK
         if (kind not in SENDS) if send else (kind != Kind.RECV):
             continue
-        if columns.arg[at] not in channels:
+        if arg[at] not in channels:
             continue
-        if batched is not None and bool(columns.op[at] & MEMBER) is not batched:
-            continue
-        if seen == match.position:
-            return int(at - start)
-        seen += 1
-    return None
+        if batched is None or bool(op[at] & MEMBER) is batched:
+            yield at - start
 
 
 def _channels(execution: Execution, match: Match) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oracle.host import position
-from oracle.models import INFINITE
+from oracle.models import INFINITE, Queue
 from oracle.program import ANY
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Blame:
             return self._block(*divmod(node[1], STEPS))
         operation = self.system.lowered.operations[node[1]]
         if not self.system.is_started(self.state, operation):
-            return self._before_start(operation)
+            return self._before_start(operation) | self._nobody_to_meet(operation)
         if operation.is_collective:
             return {
                 self._member(operation, rank)
@@ -167,6 +167,24 @@ class Blame:
                 for other in self.system.lowered.launches[launch]:
                     waits |= self._operations(other.bit)
         return waits
+
+    def _nobody_to_meet(self, operation: Operation) -> set[Node]:
+        """Give an orphan if a call in a queue of its communicator lacks a member for good.
+
+        It stands there whatever became of those before it, unless their mismatch threw it out of
+        step. Where queues are shared, what is in front of it is all that can be said.
+        """
+        system, view = self.system, self.system.view(self.state, operation.rank)
+        key = view.keys.get(operation.id)
+        if system.model.queue is not Queue.COMMUNICATOR or key is None or self._is_late(key):
+            return set()
+        if not operation.is_collective or system.needs.needs_nobody(operation):
+            return set()
+        return {
+            ORPHAN
+            for rank in view.members[operation.id]
+            if ("collective", key) not in self._to_come(rank).by_key
+        }
 
     def _member(self, operation: Operation, rank: int) -> Node:
         other = self.system.in_round(self.state, operation, rank)

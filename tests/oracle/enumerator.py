@@ -57,6 +57,8 @@ class Ending:
         mismatches: what disagreed, per match.
         matched: something was matched at all, or there are only groups of one rank.
         unjudged: some match is of actions whose identity the plan does not give.
+        lenient: no message was left that might have been buffered.
+        jammed: something is stuck even with mismatched matches complete.
     """
 
     choice: Choice
@@ -65,6 +67,8 @@ class Ending:
     mismatches: tuple[str, ...]
     matched: bool
     unjudged: bool = False
+    lenient: bool = True
+    jammed: bool = False
 
 
 @dataclass(frozen=True)
@@ -292,13 +296,16 @@ class Oracle:
         alone = all(len(system.members(state, one)) == 1 for one in _issued(system, state))
         matched = any(len(match) > 1 for match in matches) or (bool(matches) and alone)
         unjudged = any(is_unjudged(match) for match in matches)
-        return Ending(choice, stuck, bool(stuck), what, matched, unjudged)
+        lenient = not system.enabled(state)
+        return Ending(choice, stuck, bool(stuck), what, matched, unjudged, lenient, bool(stuck))
 
     @staticmethod
     def _attributed(system: System, state: State, choice: Choice, stuck: dict[int, int]) -> Ending:
         found = _mismatches(system, state)
         own = Blame(system, state, set(found)).has_own_cause()
-        return Ending(choice, stuck, own, tuple(sorted(found.values())), matched=True)
+        what, jammed = tuple(sorted(found.values())), bool(stuck_actions(system, state))
+        lenient = not system.enabled(state)
+        return Ending(choice, stuck, own, what, matched=True, lenient=lenient, jammed=jammed)
 
 
 def combine(endings: list[Ending], states: int) -> OracleVerdict:
@@ -307,8 +314,9 @@ def combine(endings: list[Ending], states: int) -> OracleVerdict:
     # What is stuck with the most slack is stuck always; with less, something else may be in
     # front of it and take the blame.
     slack = max((ending.choice.residency, ending.choice.buffer) for ending in endings)
-    lenient = [e for e in endings if (e.choice.residency, e.choice.buffer) == slack]
-    if all(ending.own_cause for ending in lenient):
+    lenient = [e for e in endings if (e.choice.residency, e.choice.buffer) == slack and e.lenient]
+    # Where runs race, more slack is no more luck: those with less have to be stuck, too.
+    if all(e.own_cause for e in lenient) and all(e.jammed for e in endings):
         outcome = "DEADLOCK"
     elif any(ending.mismatches for ending in endings):
         outcome = "MISMATCH"

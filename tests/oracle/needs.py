@@ -40,7 +40,7 @@ class Needs:
 
     def missing(self, state: State, operation: Operation) -> list[int]:
         """List the ranks that a started collective still waits for."""
-        if self._needs_nobody(operation):
+        if self.needs_nobody(operation):
             return []
         members = self.system.members(state, operation)
         action = operation.action
@@ -59,7 +59,8 @@ class Needs:
 
     # -- collectives ----------------------------------------------------------------------------
 
-    def _needs_nobody(self, operation: Operation) -> bool:
+    def needs_nobody(self, operation: Operation) -> bool:
+        """Tell whether a collective has no data and, under the model, ends without the others."""
         action = operation.action
         sizes = [part.size.bytes for part in action.parts] or [action.size.bytes]
         return action.kind in self.model.empty_alone and not any(size != 0 for size in sizes)
