@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--source", type=Path, help="checkout of the planner, where it needs one")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and options")
     parser.add_argument("--rows", type=Path, help="write every row as a line of JSON")
+    parser.add_argument("--only", nargs="+", metavar="OPTIONS", help="settings with these options")
     parser.add_argument("--sample", type=int, default=0, help="so many settings, drawn with seed 0")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     given = parser.parse_args()
@@ -46,7 +47,8 @@ def main() -> int:
             parser.error(f"{given.planner} needs --source")
         options["source"] = given.source.resolve()
     start, rows = time.perf_counter(), []
-    cases = list(planner.cases(**options))
+    cases = [case for case in planner.cases(**options)
+             if not given.only or case.options in given.only]  # fmt: skip
     drawn = random.Random(0).sample(cases, given.sample) if given.sample else cases
     for case in drawn:
         if time.perf_counter() - start > given.seconds:

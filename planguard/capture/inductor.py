@@ -11,9 +11,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from planguard.capture.pass_rules import compare
+from planguard.capture import asked
+from planguard.capture.pass_rules import Violation, compare
 from planguard.capture.planner import fx_planner
-from planguard.capture.scheduler import scheduler_side
+from planguard.capture.scheduler import kernels_of, scheduler_side
 from planguard.capture.validate_pass import PassVerdict, validate_pass
 from planguard.errors import PlanGuardError, UsageError
 
@@ -53,8 +54,9 @@ def inductor_guard(
     groups: Mapping[str, Any] | None = None,
     world_size: int | None = None,
     mesh: Mapping[str, int] | Sequence[tuple[str, int]] | None = None,
-    others: Literal["same", "before"] = "same",
+    others: Literal["same", "before", "ask"] = "same",
     model: str | None = None,
+    patience: float = asked.SECONDS,
 ) -> Iterator[GuardReport]:
     """Check the passes of everything ``torch.compile`` compiles in the block.
 
@@ -65,36 +67,50 @@ def inductor_guard(
         groups: Group table; by default that of this process.
         world_size: Number of ranks; by default the largest group.
         mesh: Device mesh, to derive the groups of the other ranks.
-        others: See ``validate_pass``.
+        others: See ``validate_pass``. With ``ask`` the ranks compare the orders that they are
+            about to make code from, by the store of their process group; every rank has to be in
+            such a block. A difference is raised at once, since the code would hang.
         model: Execution model of the check.
+        patience: Seconds to wait for another rank's order.
 
     Yields:
         The report, filled while the block runs.
 
     Raises:
         PlanGuardError: If a pass broke communication and ``on_violation`` is ``raise``.
+        UsageError: If an option is none of these, or there is nobody to ask.
     """
     if on_violation not in ("raise", "record"):
         raise UsageError(f"on_violation is {on_violation!r}", hint='"raise" or "record"')
+    if others not in ("same", "before", "ask"):
+        raise UsageError(f"others is {others!r}", hint='"same", "before" or "ask"')
+    if others == "ask":
+        asked.needs_ranks()
     options = {
         "groups": groups,
         "world_size": world_size,
         "mesh": mesh,
-        "others": others,
+        "others": "same" if others == "ask" else others,
         "model": model,
     }
     guard = _Guard(GuardReport(), options)
+    if others == "ask":
+        guard.patience, guard.at_once = patience, on_violation == "raise"
     with ExitStack() as stack:
         stack.enter_context(_no_caches())
         stack.enter_context(guard.graph_passes())
         stack.enter_context(guard.scheduler_passes())
         yield guard.report
     if guard.report.broken and on_violation == "raise":
-        text = "\n".join(str(verdict) for verdict in guard.report.broken)
-        raise PlanGuardError(
-            f"a compiler pass broke communication:\n{text}",
-            hint="turn the pass off, or compile with on_violation='record' to look at the report",
-        )
+        raise _broke(guard.report.broken)
+
+
+def _broke(broken: Sequence[PassVerdict]) -> PlanGuardError:
+    text = "\n".join(str(verdict) for verdict in broken)
+    return PlanGuardError(
+        f"a compiler pass broke communication:\n{text}",
+        hint="turn the pass off, or compile with on_violation='record' to look at the report",
+    )
 
 
 @contextmanager
@@ -113,6 +129,8 @@ class _Guard:
     def __init__(self, report: GuardReport, options: dict[str, Any]) -> None:
         self.report = report
         self.options = options
+        self.patience: float | None = None
+        self.at_once = False
 
     @contextmanager
     def graph_passes(self) -> Iterator[None]:
@@ -181,6 +199,8 @@ class _Guard:
         def codegen(scheduler: Any) -> Any:
             if latest and latest[0] is not None:
                 self._compare_schedules(latest.pop(), scheduler.nodes)
+                if self.patience is not None:
+                    self._ask(scheduler.nodes, self.patience)
             return original(scheduler)
 
         Scheduler.codegen = codegen
@@ -210,14 +230,36 @@ class _Guard:
         except Exception as error:  # noqa: BLE001 - see the class
             self._skip("scheduler", error)
             return
-        notes = tuple(
-            f"{node} changed its place among the collectives of {group}; every rank is taken to do "
-            "the same"
+        moved = {
+            node: f"{node} changed its place among the collectives of {group}"
             for group, node in found.reordered.items()
-        )
+        }
+        violations, notes = list(found.violations), []
+        if self.options["others"] == "before":
+            violations += [Violation("order", text, None, node) for node, text in moved.items()]
+        elif self.patience is None:
+            notes = [f"{text}; every rank is taken to do the same" for text in moved.values()]
         self.report.passes.append(
-            PassVerdict("scheduler", tuple(found.violations), None, None, {}, {}, notes)
+            PassVerdict("scheduler", tuple(violations), None, None, {}, {}, tuple(notes))
         )
+
+    def _ask(self, nodes: list[Any], patience: float) -> None:
+        """Compare the order that code is made from with that of the other ranks."""
+        name = "scheduler, all ranks"
+        try:
+            order = asked.order_of(scheduler_side(nodes).talks, kernels_of(nodes))
+            violations, silent = asked.ask(order, patience)
+        except Exception as error:  # noqa: BLE001 - see the class
+            self._skip(name, error)
+            return
+        if silent:
+            late = f"ranks {silent} compiled no such graph in {patience:g} s"
+            self.report.skipped.append((name, late))
+        if violations:
+            verdict = PassVerdict(name, tuple(violations), None, None, {}, {})
+            self.report.passes.append(verdict)
+            if self.at_once:
+                raise _broke([verdict])
 
     def _skip(self, name: str, error: Exception) -> None:
         self.report.skipped.append((name, f"{type(error).__name__}: {error}"))

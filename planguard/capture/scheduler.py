@@ -28,6 +28,11 @@ def scheduler_side(nodes: Sequence[Any]) -> Side:
     return Side(talks, _flow(leaves, {talk.node for talk in talks}, planner))
 
 
+def kernels_of(nodes: Sequence[Any]) -> dict[str, Any]:
+    """Return the kernel of every node of a scheduler, by name; fused ones are opened."""
+    return {str(leaf.get_name()): getattr(leaf, "node", None) for leaf in _leaves(nodes)}
+
+
 def _leaves(nodes: Sequence[Any]) -> Iterator[Any]:
     for node in nodes:
         inner = getattr(node, "snodes", None)
@@ -81,6 +86,8 @@ def _flow(leaves: Sequence[Any], talking: set[str], planner: Any) -> Any:
     for leaf in leaves:
         name = str(leaf.get_name())
         for read in leaf.read_writes.reads:
+            if getattr(read, "is_fake", False):  # keeps an order; no data flows
+                continue
             producer = maker.get(str(read.name))
             if producer in matters and place[producer] > place[name]:
                 hazards.append(hazards_module.Hazard(name, producer))
