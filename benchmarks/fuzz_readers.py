@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuzz_ledger import FORMATS, LEDGER, RESULTS, line, runs, total
 from fuzz_seeds import seeds_of
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "planners" / "samples"
 DUMPS = ROOT / "tests" / "corpus" / "dumps"
-RESULTS = Path(__file__).parent / "results" / "fuzz"
-LEDGER = RESULTS / "runs.jsonl"
 LARGEST = 60_000
 """Bytes of a seed: larger samples make every run slow and find nothing more."""
 SECONDS_AN_INPUT = 10
@@ -326,6 +325,7 @@ def main() -> None:
     if args.check_limits:
         noticed = [report(name, 60) for name in planted()]
         sys.exit(int(not all(noticed)))
+    assert sorted(known) == sorted(name for names in FORMATS.values() for name in names)
     unknown = set(args.readers) - set(known)
     if unknown:
         parser.error(f"no reader {min(unknown)}; --list names them")
@@ -365,32 +365,6 @@ def report(name: str, seconds: int) -> bool:
     if row["found"]:
         print("\n".join(said.splitlines()[-40:]))
     return bool(row["found"])
-
-
-def line(row: dict[str, Any]) -> str:
-    """Return the line about one run, or about all of one reader."""
-    return (
-        f"{row['reader']:16} {row['seconds']:>6} s {row['inputs']:>10,} inputs "
-        f"{row['branches']:>6} branches {row['MiB']:>5} MiB {row['slowest']:>3} s  "
-        + ("FOUND SOMETHING" if row["found"] else "nothing found")
-    )
-
-
-def runs() -> list[dict[str, Any]]:
-    """Return what every run so far gave, oldest first."""
-    return [json.loads(row) for row in LEDGER.read_text().splitlines()] if LEDGER.exists() else []
-
-
-def total(rows: list[dict[str, Any]]) -> str:
-    """Return a line for each reader: sums, largest values, and what its last run found."""
-    lines = []
-    for name in readers():
-        mine = [row for row in rows if row["reader"] == name]
-        if mine:
-            sums = {key: sum(row[key] for row in mine) for key in ("seconds", "inputs")}
-            most = {key: max(row[key] for row in mine) for key in ("branches", "MiB", "slowest")}
-            lines.append(line({"reader": name, **sums, **most, "found": mine[-1]["found"]}))
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

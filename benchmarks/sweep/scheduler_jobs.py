@@ -9,6 +9,7 @@ results are kept between jobs, which needs a folder for itself (``TORCHINDUCTOR_
 from __future__ import annotations
 
 import functools
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ from torch.utils.checkpoint import checkpoint
 
 from sweep import inductor_models as models
 
+PATIENCE = timedelta(seconds=45)
+"""How long a call may take: ranks do not compile equally fast."""
 RECOMMENDED = ["reorder_communication_preserving_peak_memory", "sink_waits_iterative",
                "reorder_communication_preserving_peak_memory"]  # fmt: skip
 ALIGNED = "runtime_estimations_align_across_all_distributed_ranks"
@@ -92,6 +95,8 @@ def run(rank: int, _world: int, name: str, passes: list[str], options: dict[str,
 
     dims, make = MODELS[name]
     mesh = init_device_mesh("cpu", tuple(dims.values()), mesh_dim_names=tuple(dims))
+    for group in [None, *mesh.get_all_groups()]:
+        dist.distributed_c10d._set_pg_timeout(PATIENCE, group)  # noqa: SLF001
     torch.manual_seed(rank if name.startswith("recomputed") else 0)
     model, x = make(mesh), batch(name)
     wanted = step(model, model, x)
