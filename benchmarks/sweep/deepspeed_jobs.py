@@ -193,21 +193,20 @@ class Sequences(nn.Module):
         self.heads = heads
         self.projections = nn.ModuleList(nn.Linear(WIDTH, 2 * heads) for _ in range(3))
         self.last = nn.Linear(2 * heads, WIDTH)
-        self.attention = DistributedAttention(_attend, group, sp_stream=stream)
+        self.attention = DistributedAttention(_attend, group, 2, 1, sp_stream=stream)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Take a part of a sequence: length, batch, width."""
+        """Take a part of a sequence: batch, length, width."""
         parts = [one(x).view(*x.shape[:2], self.heads, 2) for one in self.projections]
-        found = self.attention(*parts, batch_dim_idx=1)
-        # It comes as (batch, length) with the data of (length, batch).
+        found = self.attention(*parts, batch_dim_idx=0)
         return self.last(found.reshape(*x.shape[:2], -1))  # type: ignore[no-any-return]
 
 
 def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """Attend; length, batch, heads, width of a head."""
-    query, key, value = (one.permute(1, 2, 0, 3) for one in (query, key, value))
+    """Attend; batch, length, heads, width of a head."""
+    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
     found = nn.functional.scaled_dot_product_attention(query, key, value)
-    return found.permute(2, 0, 1, 3).contiguous()
+    return found.transpose(1, 2).contiguous()
 
 
 def sequences(rank: int, world: int, given: Options) -> None:
@@ -226,16 +225,20 @@ def sequences(rank: int, world: int, given: Options) -> None:
     )[0]  # fmt: skip
     source = torch.Generator().manual_seed(rank)
     for _ in range(3):
-        inputs = torch.randn(4, 2, WIDTH, generator=source)
+        inputs = torch.randn(2, 4, WIDTH, generator=source)
         engine.backward(engine(inputs).square().mean())
         engine.step()
 
 
 def _stream() -> Any:
     """Return a stand-in for the stream that overlaps communication; there is none on a CPU."""
+    from deepspeed.accelerator import get_accelerator  # type: ignore[import-not-found]
+
     from sweep.no_cuda import Stream
 
-    return Stream()
+    stream, accelerator = Stream(), get_accelerator()
+    accelerator.current_stream = accelerator.default_stream = lambda *_: stream
+    return stream
 
 
 def loader(rank: int, world: int, given: Options) -> None:
