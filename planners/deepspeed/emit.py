@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from ..common.module import plan_size
 from .stage import StageSteps
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
     from planguard.plan.program import ProgramBuilder
@@ -21,6 +24,7 @@ class Grid:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._groups: dict[str, tuple[int, ...]] = {}
 
     def rank(self, stage: int, data: int, model: int) -> int:
         """Return the global rank at a coordinate."""
@@ -28,22 +32,35 @@ class Grid:
 
     def members(self, kind: str, stage: int, data: int, model: int) -> tuple[str, tuple[int, ...]]:
         """Return name and ranks of the group of a kind that holds a coordinate."""
+        name = self._name(kind, stage, data, model)
+        if name not in self._groups:  # once: every member asks, and there may be many
+            at: list[tuple[int, ...]] = [(stage,), (data,), (model,)]
+            for axis, values in self._spread(kind):
+                at[axis] = tuple(values)
+            self._groups[name] = tuple(self.rank(*one) for one in itertools.product(*at))
+        return name, self._groups[name]
+
+    def _name(self, kind: str, stage: int, data: int, model: int) -> str:
+        if kind == "data":
+            return f"data p{stage} m{model}"
+        if kind == "model":
+            return f"model p{stage} d{data}"
+        if kind == "slice":
+            return f"slice d{data}"
+        return f"{kind} d{data} m{model}"
+
+    def _spread(self, kind: str) -> list[tuple[int, Iterable[int]]]:
+        """Return the axes along which a group of a kind lies, and where."""
         job = self._job
         if kind == "data":
-            ranks = [self.rank(stage, d, model) for d in range(job.data)]
-            return f"data p{stage} m{model}", tuple(ranks)
+            return [(1, range(job.data))]
         if kind == "model":
-            return f"model p{stage} d{data}", tuple(
-                self.rank(stage, data, m) for m in range(job.model)
-            )
+            return [(2, range(job.model))]
         if kind == "slice":
-            return f"slice d{data}", tuple(
-                self.rank(s, data, m) for s in range(job.stages) for m in range(job.model)
-            )
-        stages: Any = range(job.stages)
+            return [(0, range(job.stages)), (2, range(job.model))]
         if kind.startswith("tied:"):
-            stages = next(t.stages for t in job.tied if kind == f"tied:{t.key}")
-        return f"{kind} d{data} m{model}", tuple(self.rank(s, data, model) for s in stages)
+            return [(0, next(tied.stages for tied in job.tied if kind == f"tied:{tied.key}"))]
+        return [(0, range(job.stages))]
 
 
 def emit(job: Job, name: str | None, model: str | None, builder: type[PlanBuilder]) -> Plan:

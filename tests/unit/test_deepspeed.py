@@ -377,3 +377,19 @@ def test_impossible_options_are_refused(options):
     """An option that does not exist, or a value that is not possible, is a UsageError."""
     with pytest.raises(UsageError):
         planguard.load(path_of("pp2-train"), **options)
+
+
+@pytest.mark.parametrize("axis", ["data_parallel", "model_parallel"])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_groups_are_made_once_however_many_ranks_ask(name, axis, monkeypatch):
+    """Four times the ranks take four times the ranks looked up, not sixteen times."""
+    from planguard.planners.deepspeed.emit import Grid
+
+    found, asked = [], Grid.rank
+    counted = []
+    monkeypatch.setattr(Grid, "rank", lambda *at: counted.append(1) or asked(*at))
+    for size in (16, 64):
+        counted.clear()
+        planguard.load(path_of(name), planner="deepspeed", **{axis: size})
+        found.append(len(counted))
+    assert found[1] <= 4 * found[0]
