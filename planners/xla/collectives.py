@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .groups import Participants
-from .steps import Collective, Exchange, Message, Origin, Part
+from .steps import Collective, Exchange, Message, Origin, Part, Ranks
 from .text import Unbalanced, split, unquoted
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ class Translator:
         self.program = program
         self.ranks = ranks
         self._participants = Participants(module)
+        self._known: dict[int, Ranks] = {}
+        self._reaches: dict[tuple[bool, int], Ranks] = {}
 
     def origin(self, instruction: Instruction, prefix: str, rounds: str) -> Origin:
         """Return where a step comes from."""
@@ -155,18 +157,23 @@ class Translator:
         if spelling.startswith("mesh") and "device_ids" in instruction.attrs:
             spelling += f", device_ids={instruction.attrs['device_ids']}"
         groups = self._participants.groups(instruction, spelling, flat_ids=kind in _FLAT_IDS)
-        group = next(members for members in groups if device in members)
+        group = groups[device]
         reduce_op = self._reduction(instruction, shapes) if "reduce" in kind else None
         step = Collective(
             op=_OPS[kind],
             origin=origin,
-            group=tuple(self.ranks[member] for member in group),
+            group=self._ranks_of(group),
             parts=self._parts(kind, instruction, shapes, len(group)),
             reduce_op=reduce_op,
             root=self.ranks[group[0]] if kind == "collective-broadcast" else None,
         )
         alike = kind in {"all-reduce", "all-gather", "collective-broadcast"}
         return step, alike and len(group) == self.module.devices
+
+    def _ranks_of(self, group: tuple[int, ...]) -> Ranks:
+        if id(group) not in self._known:  # the participants keep the group, and so its identity
+            self._known[id(group)] = Ranks(self.ranks[member] for member in group)
+        return self._known[id(group)]
 
     def _parts(
         self, kind: str, instruction: Instruction, shapes: Sequence[Shape], members: int
@@ -209,10 +216,8 @@ class Translator:
         self, instruction: Instruction, device: int, origin: Origin, shapes: Sequence[Shape]
     ) -> Exchange:
         """Return a collective permute as one device sees it."""
-        pairs = self._participants.pairs(
-            instruction, instruction.attrs.get("source_target_pairs", "{}")
-        )
-        domain, target, source = self._ends(instruction, pairs, device)
+        spelling = instruction.attrs.get("source_target_pairs", "{}")
+        domain, target, source = self._ends(instruction, spelling, device)
         moved = shapes[:1] if "slice_sizes" in instruction.attrs else shapes
         leaves = [leaf for shape in moved for leaf in shape.leaves()]
         sizes = [leaf.bytes() for leaf in leaves]
@@ -222,22 +227,28 @@ class Translator:
         return Exchange(origin, domain, part, target, source)
 
     def _ends(
-        self, instruction: Instruction, pairs: Sequence[tuple[int, int]], device: int
-    ) -> tuple[tuple[int, ...], int | None, int | None]:
+        self, instruction: Instruction, spelling: str, device: int
+    ) -> tuple[Ranks, int | None, int | None]:
         """Return the ranks that one permute can reach, the target and the source of a device."""
-        module = self.module
-        replica, partition = divmod(device, module.partitions)
-        if "channel_id" in instruction.attrs:
-            reach = [replica * module.partitions + p for p in range(module.partitions)]
-        else:
-            reach = [r * module.partitions + partition for r in range(module.replicas)]
-        target = next((t for s, t in pairs if s == device), None)
-        source = next((s for s, t in pairs if t == device), None)
+        ends = self._participants.ends(instruction, spelling)
+        target, source = ends.targets.get(device), ends.sources.get(device)
         return (
-            tuple(self.ranks[member] for member in reach),
+            self._reach("channel_id" in instruction.attrs, device),
             None if target is None else self.ranks[target],
             None if source is None else self.ranks[source],
         )
+
+    def _reach(self, channel: bool, device: int) -> Ranks:  # noqa: FBT001
+        module = self.module
+        replica, partition = divmod(device, module.partitions)
+        key = channel, replica if channel else partition
+        if key not in self._reaches:
+            if channel:
+                reach = [replica * module.partitions + p for p in range(module.partitions)]
+            else:
+                reach = [r * module.partitions + partition for r in range(module.replicas)]
+            self._reaches[key] = Ranks(self.ranks[member] for member in reach)
+        return self._reaches[key]
 
     def message(
         self, instruction: Instruction, device: int, origin: Origin, shapes: Sequence[Shape]
@@ -256,8 +267,7 @@ class Translator:
                 hint=f"frontend_attributes should have {_PAIRS}",
             )
         sends = instruction.opcode == "send"
-        pairs = self._participants.pairs(instruction, spelling)
-        domain, target, source = self._ends(instruction, pairs, device)
+        domain, target, source = self._ends(instruction, spelling, device)
         peer = target if sends else source
         if peer is None:
             return None

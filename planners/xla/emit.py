@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .labels import Key, Labels, Sending, key_of, leaves
@@ -125,8 +126,9 @@ def _permute_doubts(rows: Mapping[int, Sequence[Step]]) -> list[Doubt]:
     for rank, row in rows.items():
         for step in leaves(row):
             if isinstance(step, Exchange):
-                per_rank = counts.setdefault(step.domain, dict.fromkeys(step.domain, 0))
-                per_rank[rank] += 1
+                if step.domain not in counts:
+                    counts[step.domain] = dict.fromkeys(step.domain, 0)
+                counts[step.domain][rank] += 1
     uneven = [domain for domain, ranks in counts.items() if len(set(ranks.values())) > 1]
     message = "not every device of a collective permute runs it; a backend may wait for all of them"
     return [Doubt("permute-rendezvous", message)] if uneven else []
@@ -155,8 +157,15 @@ class Names:
 
     def of_rank(self, rank: int) -> list[str]:
         """Return the groups of a rank, larger ones first."""
-        own = [(key, name) for key, name in self._names.items() if rank in key[1]]
-        return [name for _, name in sorted(own, key=lambda item: (-len(item[0][1]), item[0]))]
+        return self._of_ranks.get(rank, [])
+
+    @cached_property
+    def _of_ranks(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for key in sorted(self._names, key=lambda key: (-len(key[1]), key)):
+            for rank in key[1]:
+                found.setdefault(rank, []).append(self._names[key])
+        return found
 
 
 def group_name(key: Key) -> str:

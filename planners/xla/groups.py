@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .text import Unbalanced, split
 
@@ -156,6 +156,13 @@ def _grouped(dims: list[int], pieces: list[tuple[int, int, int]], devices: list[
     return tuple(tuple(device for _, device in sorted(group)) for group in groups.values())
 
 
+class Ends(NamedTuple):
+    """Who sends to whom: the target of every source, and the source of every target."""
+
+    targets: dict[int, int]
+    sources: dict[int, int]
+
+
 class Participants:
     """Which logical devices take part in an instruction, as XLA decides it.
 
@@ -164,10 +171,13 @@ class Participants:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._cache: dict[tuple[str, bool, str | None], Groups] = {}
+        self._cache: dict[tuple[str, bool, str | None], dict[int, tuple[int, ...]]] = {}
+        self._pairs: dict[tuple[str, bool], Ends] = {}
 
-    def groups(self, instruction: Instruction, spelling: str, *, flat_ids: bool) -> Groups:
-        """Return the groups of devices of a collective.
+    def groups(
+        self, instruction: Instruction, spelling: str, *, flat_ids: bool
+    ) -> dict[int, tuple[int, ...]]:
+        """Return the group of every device in a collective; members share one tuple.
 
         Args:
             instruction: The collective.
@@ -181,7 +191,8 @@ class Participants:
         flag = instruction.attrs.get("use_global_device_ids", "false") if flat_ids else None
         key = spelling, channel, flag
         if key not in self._cache:
-            self._cache[key] = self._resolve(instruction, spelling, channel=channel, flag=flag)
+            groups = self._resolve(instruction, spelling, channel=channel, flag=flag)
+            self._cache[key] = {device: group for group in groups for device in group}
         return self._cache[key]
 
     def _resolve(
@@ -228,14 +239,16 @@ class Participants:
             )
         return groups
 
-    def pairs(self, instruction: Instruction, spelling: str) -> tuple[tuple[int, int], ...]:
-        """Return the pairs of devices of a permute, of a send or of a receive.
+    def ends(self, instruction: Instruction, spelling: str) -> Ends:
+        """Return who sends to whom in a permute, a send or a receive.
 
         Raises:
             PlanError: The pairs name ids outside the module, or one twice on a side.
         """
         module = self._module
         channel = "channel_id" in instruction.attrs
+        if (spelling, channel) in self._pairs:
+            return self._pairs[spelling, channel]
         ids = module.partitions if channel else module.replicas
         try:
             pairs = read_pairs(spelling)
@@ -244,9 +257,13 @@ class Participants:
         self._check_pairs(instruction, pairs, ids)
         if channel:
             others = range(module.replicas)
-            return tuple((self.device(r, s), self.device(r, t)) for r in others for s, t in pairs)
-        others = range(module.partitions)
-        return tuple((self.device(s, p), self.device(t, p)) for p in others for s, t in pairs)
+            found = [(self.device(r, s), self.device(r, t)) for r in others for s, t in pairs]
+        else:
+            others = range(module.partitions)
+            found = [(self.device(s, p), self.device(t, p)) for p in others for s, t in pairs]
+        ends = Ends(dict(found), {target: source for source, target in found})
+        self._pairs[spelling, channel] = ends
+        return ends
 
     def _check_pairs(
         self, instruction: Instruction, pairs: tuple[tuple[int, int], ...], ids: int

@@ -46,6 +46,17 @@ class Part:
     dtype: str | None
 
 
+class Ranks(tuple[int, ...]):  # noqa: SLOT001 - a tuple cannot have slots
+    """Ranks in the order of their group, hashed once: every step of every member holds them."""
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
+
+
 @dataclass(frozen=True)
 class Collective:
     """A collective of the group of this device; ``handle`` is set if it is asynchronous."""
