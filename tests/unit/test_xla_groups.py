@@ -122,26 +122,26 @@ def test_pairs_are_pairs():
         read_pairs("{{0,1,2}}")
 
 
-def test_what_all_devices_share_is_read_once(monkeypatch):
-    """Pairs and groups of 64 devices are read once, not by every device: reading is linear."""
+@pytest.mark.parametrize("devices", [8, 64])
+def test_what_all_devices_share_is_read_once(devices, monkeypatch):
+    """Pairs and groups are read as often for 64 devices as for 8: reading is linear."""
     from planguard.planners.xla import groups
 
-    pairs = ",".join(f"{{{one},{(one + 1) % 64}}}" for one in range(64))
-    text = PROGRAM.format(attributes="replica_groups={}, channel_id=1", replicas=1, partitions=64)
+    pairs = ",".join(f"{{{one},{(one + 1) % devices}}}" for one in range(devices))
+    given = {"replicas": 1, "partitions": devices, "attributes": "replica_groups={}, channel_id=1"}
     permute = f"%cp = f32[4] collective-permute(%p), channel_id=2, source_target_pairs={{{pairs}}}"
-    counts = {}
-    for name in ("read_pairs", "read_groups"):
+    text = PROGRAM.format(**given).replace("  ROOT %ar", f"  {permute}\n  ROOT %ar")
+    counts = {"read_pairs": 0, "read_groups": 0}
+    for name in counts:
         own = getattr(groups, name)
 
         def counted(spelling, own=own, name=name):
-            counts[name] = counts.get(name, 0) + 1
+            counts[name] += 1
             return own(spelling)
 
         monkeypatch.setattr(groups, name, counted)
-    plan = planguard.load(
-        text.replace("  ROOT %ar", f"  {permute}\n  ROOT %ar").encode(), planner="xla"
-    )
-    assert plan.world_size == 64
-    assert counts == {"read_pairs": 1, "read_groups": 1}
+    plan = planguard.load(text.encode(), planner="xla")
+    assert plan.world_size == devices
+    assert counts == {"read_pairs": 1, "read_groups": 2}  # the groups for sizes, too
     first = json.loads(plan.source)["ranks"]["5"]["actions"][0]
     assert [op["peer"] for op in first["ops"]] == [6, 4]
