@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,7 @@ def _chunk(composition: Composition, primitive: Primitive, size: int, label: str
     steps = _multicast(composition, primitive, size, label)
     if primitive.kind == "multicast":
         return steps
-    back = [[replace(one, src=one.dst, dst=one.src) for one in step] for step in reversed(steps)]
+    back = [[one.turned() for one in step] for step in reversed(steps)]
     while back and not back[0]:
         del back[0]
     return back
@@ -87,11 +86,12 @@ def _level(
         twin = group * width + root % width
         heads[group] = twin if twin in groups[group] else min(groups[group])
     pairs = [(order[at if ring else 0], group) for at, group in enumerate(order[1:])]
-    across = [replace(sample, src=heads[one], dst=heads[other]) for one, other in pairs]
+    across = [sample.between(heads[one], heads[other]) for one, other in pairs]
     steps = [[one] for one in across] if ring else [across] if across else []
     inside = [
-        _level(levels, heads[g], groups[g] - {heads[g]}, sample, depth + 1, ring=False)
+        _level(levels, heads[g], rest, sample, depth + 1, ring=False)
         for g in order
+        if (rest := groups[g] - {heads[g]})
     ]
     return steps + _together(inside)
 

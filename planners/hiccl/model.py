@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,22 @@ class Composition:
         return each * self.stripe * self.pipeline
 
 
-@dataclass(frozen=True)
-class Transfer:
-    """A message between two ranks."""
+class Transfer(NamedTuple):
+    """A message between two ranks; a description of a line may ask for a million of them."""
 
     src: int
     dst: int
     bytes: int
     label: str
     place: str
+
+    def between(self, src: int, dst: int) -> Transfer:
+        """Return the same message between two other ranks."""
+        return Transfer(src, dst, self.bytes, self.label, self.place)
+
+    def turned(self) -> Transfer:
+        """Return the same message the other way round."""
+        return self.between(self.dst, self.src)
 
 
 Steps = list[list[Transfer]]
