@@ -4,7 +4,8 @@ Every rank compiles for itself. A pass that decides by what only its rank knows 
 batch, its peak of memory, a measured time) may order collectives in another way there, and nothing
 says so: the job hangs, or goes on with another layer's data. Before code is made, every rank puts
 the order of its graph into the store that the ranks met at, and reads that of the others. A store
-is no collective, so ranks that compile different numbers of graphs do not hang in it.
+is no collective, so ranks that compile different numbers of graphs do not hang in it. The n-th
+graph with communication is compared with the n-th of the other ranks.
 """
 
 from __future__ import annotations
