@@ -35,7 +35,7 @@ from planguard.plan.flatten import flatten  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "mutants.jsonl"
 SAMPLES = ROOT / "planners" / "samples"
-NOT_SAMPLES = {"objects", "recorded", "stalled.json", "timeline.json", "__pycache__"}
+NOT_SAMPLES = {"found", "objects", "recorded", "stalled.json", "timeline.json", "__pycache__"}
 MODELS = ("nccl", "gloo", "nccl-lazy", "mpi-sync", "mpi-eager")
 LARGEST = 340
 """Actions of the largest sample taken: the enumerator goes one state at a time."""

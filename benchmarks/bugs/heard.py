@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,25 @@ import torch
 import torch.multiprocessing as mp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def last_words(rank: int, said: Any) -> Iterator[None]:
+    """Say what the block raises if it is a communication's error, then end this process.
+
+    Args:
+        rank: The rank that speaks.
+        said: The queue that the parent listens to.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        said.put((rank, f"RuntimeError: {str(error).rpartition(']')[2].strip()[:90]}"))
+    while said.qsize():  # the queue is empty once the parent has read it
+        time.sleep(0.01)
+    time.sleep(1)
+    os._exit(0)
 
 
 def hear(

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
-import time
 import warnings
 from datetime import timedelta
 from typing import Any
@@ -23,7 +21,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 from functorch.compile import make_boxed_func
-from heard import hear
+from heard import hear, last_words
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import detect_fake_mode
 from torch._inductor import config
@@ -74,15 +72,9 @@ def be_rank(rank: int, settings: dict[str, Any], store: str, said: Any) -> None:
     with torch.no_grad():
         compiled = torch.compile(step, backend=aot_autograd(fw_compiler=compiler))
         first, second = torch.full((4, 8), rank + 1.0), torch.zeros(4, 8)
-        try:
+        with last_words(rank, said):
             compiled(first, second)
             said.put((rank, "ended"))
-        except RuntimeError as error:
-            said.put((rank, f"RuntimeError: {str(error).rpartition(']')[2].strip()[:90]}"))
-    while said.qsize():  # the queue is empty once the parent has read it
-        time.sleep(0.01)
-    time.sleep(1)
-    os._exit(0)
 
 
 def play(settings: dict[str, Any]) -> None:

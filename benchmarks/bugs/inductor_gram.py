@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import os
-import time
 import warnings
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -24,7 +22,7 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 from functorch.compile import make_boxed_func
-from heard import hear
+from heard import hear, last_words
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import detect_fake_mode
 from torch._inductor import config
@@ -94,15 +92,9 @@ def be_rank(rank: int, rows: int, how: dict[str, bool], store: str, said: Any) -
                 "fx_graph_cache": False}  # fmt: skip
     with config.patch(settings), watched(calls) as backend, torch.no_grad():
         compiled = torch.compile(orthogonalize, backend="inductor" if how["whole"] else backend)
-        try:
+        with last_words(rank, said):
             same = torch.allclose(compiled(shard), wanted, atol=1e-4)
             said.put((rank, f"ended, {'as in eager mode' if same else 'OTHER NUMBERS'}"))
-        except RuntimeError as error:
-            said.put((rank, f"RuntimeError: {str(error).rpartition(']')[2].strip()[:90]}"))
-    while said.qsize():  # the queue is empty once the parent has read it
-        time.sleep(0.01)
-    time.sleep(1)
-    os._exit(0)
 
 
 def play(rows: int, *, decompose: bool, whole: bool) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import time
 import warnings
 from datetime import timedelta
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
-from heard import hear
+from heard import hear, last_words
 from torch import nn
 from torch._inductor import comms, config, config_comms
 from torch.utils.checkpoint import checkpoint
@@ -90,17 +89,11 @@ def be_rank(rank: int, rows: tuple[int, ...], safe: bool, store: str, said: Any)
     options = {"reorder_for_compute_comm_overlap": True, "compile_threads": 1,
                "reorder_for_compute_comm_overlap_passes": PASSES}  # fmt: skip
     given = {ALIGNED: True} | dict.fromkeys(UNSAFE if safe else (), False)
-    try:
+    with last_words(rank, said):
         with config.patch(options), config_comms.patch(given):
             got = gradients(torch.compile(model, fullgraph=True))
         wrong = [n for n in range(LAYERS) if not torch.allclose(got[n], wanted[n], atol=1e-4)]
         said.put((rank, f"ended, {f'WRONG gradients of layers {wrong}' if wrong else 'right'}"))
-    except RuntimeError as error:
-        said.put((rank, f"RuntimeError: {str(error).rpartition(']')[2].strip()[:90]}"))
-    while said.qsize():  # the queue is empty once the parent has read it
-        time.sleep(0.01)
-    time.sleep(1)
-    os._exit(0)
 
 
 def main() -> None:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
-import time
 import warnings
 from datetime import timedelta
 from typing import Any
@@ -22,7 +20,7 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 from functorch.compile import make_boxed_func
-from heard import hear
+from heard import hear, last_words
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import detect_fake_mode
@@ -90,16 +88,10 @@ def be_rank(rank: int, rows: int, bucket: bool, store: str, said: Any) -> None: 
     wanted = gradients(model)
     backend = aot_autograd(fw_compiler=compiler, bw_compiler=compiler,
                            decompositions=select_decomp_table())  # fmt: skip
-    try:
+    with last_words(rank, said):
         got = gradients(torch.compile(model, backend=backend))
         wrong = [n for n in range(LAYERS) if not torch.allclose(got[n], wanted[n], atol=1e-4)]
         said.put((rank, f"ended, {f'WRONG gradients of layers {wrong}' if wrong else 'right'}"))
-    except RuntimeError as error:
-        said.put((rank, f"RuntimeError: {str(error).rpartition(']')[2].strip()[:90]}"))
-    while said.qsize():  # the queue is empty once the parent has read it
-        time.sleep(0.01)
-    time.sleep(1)
-    os._exit(0)
 
 
 def shown(node: Any) -> str:

@@ -60,9 +60,14 @@ def disagreements(orders: Mapping[int, Order], rank: int) -> Iterator[Violation]
     Yields:
         The first difference on every group, as a violation of kind ``order``.
     """
-    for ranks, mine in orders[rank].items():
-        for other in map(int, ranks.split(",")):
-            theirs = orders.get(other, {}).get(ranks, []) if other in orders else mine
+    groups = dict.fromkeys(group for order in orders.values() for group in order)
+    for ranks in groups:
+        members = [int(one) for one in ranks.split(",")]
+        if rank not in members:
+            continue
+        mine = orders[rank].get(ranks, [])
+        for other in (member for member in members if member in orders):
+            theirs = orders[other].get(ranks, [])
             found = next(
                 (
                     (place, own, its)
@@ -109,7 +114,9 @@ def ask(order: Order, seconds: float = SECONDS) -> tuple[list[Violation], list[i
 
 
 def order_of(talks: Sequence[Any], kernels: Mapping[str, Any]) -> Order:
-    """Return the calls of a graph by the ranks of their group.
+    """Return the collectives of a graph by the ranks of their group.
+
+    Sends and receives differ between ranks, and what is unknown has no group: neither is compared.
 
     Args:
         talks: Communications in order, as ``scheduler_side`` gives them.
@@ -119,7 +126,7 @@ def order_of(talks: Sequence[Any], kernels: Mapping[str, Any]) -> Order:
 
     found: Order = {}
     for talk in talks:
-        if talk.op == "unknown":
+        if not talk.is_collective:
             continue
         group = dist.distributed_c10d._resolve_process_group(talk.group[1])  # noqa: SLF001
         ranks = ",".join(map(str, dist.get_process_group_ranks(group)))

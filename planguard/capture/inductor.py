@@ -247,11 +247,14 @@ class _Guard:
         """Compare the order that code is made from with that of the other ranks."""
         name = "scheduler, all ranks"
         try:
-            order = asked.order_of(scheduler_side(nodes).talks, kernels_of(nodes))
-            violations, silent = asked.ask(order, patience)
+            talks = scheduler_side(nodes).talks
+            violations, silent = asked.ask(asked.order_of(talks, kernels_of(nodes)), patience)
         except Exception as error:  # noqa: BLE001 - see the class
             self._skip(name, error)
             return
+        left = [talk.node for talk in talks if not talk.is_collective]
+        if left:
+            self.report.skipped.append((name, f"messages or unknown calls: {', '.join(left)}"))
         if silent:
             late = f"ranks {silent} compiled no such graph in {patience:g} s"
             self.report.skipped.append((name, late))

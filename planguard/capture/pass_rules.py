@@ -63,6 +63,11 @@ class Talk:
         return (self.op, self.group, self.signature[0])
 
     @property
+    def is_collective(self) -> bool:
+        """Whether all members of its group make the same call."""
+        return self.op not in _PAIRWISE and self.op != "unknown"
+
+    @property
     def ordered(self) -> bool:
         """Whether nothing may move across it: it has an effect that the graph does not show."""
         return self.op in _PAIRWISE or self.op in ("barrier", "unknown")

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from planguard.capture import inductor_guard
+from planguard.capture import asked, inductor_guard
 from planguard.capture.asked import Call, disagreements
+from planguard.capture.pass_rules import Talk
 from planguard.errors import UsageError
 
 GATHERS = [Call("all_gather_into_tensor", f"all_gather_into_tensor_{n}", "64") for n in range(3)]
@@ -41,6 +44,22 @@ def test_a_missing_call_and_another_size_are_said():
         "bucket of 128 elements on rank 1"
         in messages({0: {"0,1": bucket[:1]}, 1: {"0,1": bucket[1:]}}, 0)[0]
     )
+
+
+def test_a_group_that_only_another_rank_calls_on_is_a_difference():
+    """A rank that makes no call on a group learns that another member does."""
+    orders = {0: {"0,1,2": GATHERS}, 1: {"0,1,2": GATHERS, "0,1": GATHERS[:1]}}
+    assert messages(orders, 0)[0].startswith("call 0 on the group of ranks [0,1] is missing here")
+    assert messages({0: {"0,2": GATHERS}, 1: {"1,2": GATHERS}}, 0) == []
+
+
+def test_messages_and_unknown_calls_are_no_collectives():
+    """A send meets a receive, so ranks rightly differ there; what is unknown has no group."""
+    talk = Talk("n", "isend", ((), "0"), ((),), None, (), None)
+    assert not talk.is_collective
+    assert not replace(talk, op="unknown").is_collective
+    assert replace(talk, op="all_reduce").is_collective
+    assert asked.order_of([talk, replace(talk, op="unknown")], {}) == {}
 
 
 def test_who_did_not_answer_is_not_compared():
