@@ -104,6 +104,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("dryrun", "planguard.cli.dryrun", "record a job and decide what it did"),
     CommandEntry("report", "planguard.cli.report", "pictures of a plan"),
     CommandEntry("replay", "planguard.cli.replay", "run a witness on real processes"),
+    CommandEntry("complete", "planguard.cli.complete", "completions for bash, zsh and fish"),
     CommandEntry("doctor", "planguard.cli.doctor", "what is installed, what is missing"),
 )
 
@@ -191,7 +192,15 @@ def _dispatch(arguments: list[str]) -> int:
     return commands[args.command].run(args)
 
 
-def _parser(chosen: str | None) -> tuple[Parser, dict[str, Parser], dict[str, Command]]:
+def whole_parser() -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser with the arguments of every command, and those of the commands."""
+    parser, verbs, _ = _parser(None, is_whole=True)
+    return parser, verbs
+
+
+def _parser(
+    chosen: str | None, *, is_whole: bool = False
+) -> tuple[Parser, dict[str, Parser], dict[str, Command]]:
     """Build the parsers; only the chosen command is imported and declares its arguments."""
     parser = Parser(
         prog="planguard",
@@ -210,7 +219,7 @@ def _parser(chosen: str | None) -> tuple[Parser, dict[str, Parser], dict[str, Co
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        if entry.name == chosen:
+        if is_whole or entry.name == chosen:
             commands[entry.name] = command = entry.load()
             sub.description = command.help
             command.add_arguments(sub)

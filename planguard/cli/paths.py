@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import glob
+import sys
 from pathlib import Path
 
-from planguard.errors import PlanError
+from planguard.errors import PlanError, UsageError
 from planguard.files import STDOUT
-
-PLAN_SUFFIXES = (".plan.json", ".plan.json.gz")
-"""How the plan files of a folder end; anything else in it may be of another program."""
+from planguard.words import plural
 
 
 def expanded(paths: list[str], planner: str | None = None) -> list[str]:
     """Return the plans that paths, folders and patterns stand for.
 
-    A folder that an adapter reads is one plan; of any other the plan files below it are taken. What
+    A folder stands for what ``planguard screen`` recognizes in it, but for lines of JSONL. What
     stands for nothing is left as it is, so that its reader says what is wrong with it.
 
     Args:
@@ -38,12 +37,18 @@ def _plans(path: str, planner: str | None) -> list[str]:
     folder = Path(path)
     if planner is not None or path == STDOUT or not folder.is_dir():
         return [path]
-    from planguard import registry
+    from planguard.screen.found import LINE_SUFFIXES, find
 
-    if registry.recognize(path) is not None:
+    try:
+        found = find(path)
+    except UsageError:
         return [path]
-    below = (one for one in folder.rglob("*") if one.name.endswith(PLAN_SUFFIXES))
-    return sorted(str(one) for one in below if not one.is_dir()) or [path]
+    plans = [one for one in found.trials if not one.endswith(LINE_SUFFIXES)]
+    left = len(found.skipped) + len(found.trials) - len(plans)
+    if left:
+        told = f"{plural(left, 'other file')} of it {'is' if left == 1 else 'are'} no plan"
+        print(f"{path}: {plural(len(plans), 'plan')}; {told}", file=sys.stderr)
+    return plans or [path]
 
 
 def unreadable(error: OSError, path: str) -> PlanError:

@@ -48,7 +48,7 @@ def find(given: str, planner: str | None = None) -> Found:
     """
     path = Path(given)
     if path.is_dir():
-        if is_recognized(given) and not _is_below(path):
+        if _is_whole(path):
             return Found([given])
         return _sorted_out(given, *_walked(path), planner)
     if path.exists() or path.is_symlink():
@@ -75,9 +75,18 @@ def find(given: str, planner: str | None = None) -> Found:
     return Found(sorted({*chosen.trials, *below.trials}), sorted(chosen.skipped + below.skipped))
 
 
-def _is_below(path: Path) -> bool:
-    """Whether plan files lie right in a folder: they are trials even where a planner's lie too."""
-    return any(one.name.endswith(PLAN_SUFFIXES) for one in path.iterdir())
+def _is_whole(path: Path) -> bool:
+    """Whether a folder is one trial: an adapter reads it, and nothing in it is a trial by itself.
+
+    Some adapters look for their files in the folders below, too: one such folder must not hide all
+    the others beside it.
+    """
+    if not is_recognized(str(path)):
+        return False
+    inside = list(path.iterdir())
+    if any(one.name.endswith(PLAN_SUFFIXES) for one in inside):
+        return False
+    return not any(one.is_dir() and is_recognized(str(one)) for one in inside)
 
 
 def _is_params(name: str) -> bool:
@@ -97,8 +106,7 @@ def _walked(top: Path) -> tuple[list[str], list[str]]:
         seen.add((state.st_dev, state.st_ino))
         skipped += [str(Path(here, name)) for name in (*folders, *files) if name[:1] == "."]
         visible = [name for name in folders if name[:1] != "."]
-        whole = [name for name in visible if is_recognized(str(Path(here, name)))]
-        whole = [name for name in whole if not _is_below(Path(here, name))]
+        whole = [name for name in visible if _is_whole(Path(here, name))]
         found += [str(Path(here, name)) for name in whole]
         folders[:] = [name for name in visible if name not in whole]
         found += [

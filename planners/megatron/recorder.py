@@ -263,10 +263,7 @@ def record(
     head = {"schema": SCHEMA, "megatron": megatron.core.__version__, **settings, "groups": groups}
     lines = [",\n".join(f"  {json.dumps(event)}" for event in events) for events in ranks]
     text = json.dumps(head)[:-1] + ',\n "ranks": [\n [' + "],\n [".join(lines) + "]\n]}\n"
-    # Aside first: what is there is a whole file or the one before. This file stands alone.
-    beside = Path(f"{path}.tmp")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def _rank(

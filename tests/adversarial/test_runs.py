@@ -39,8 +39,8 @@ SAMPLES = [
 """One input of every format that is text."""
 PIECES = [
     b"/*", b'"\\', b'\\"', b"{}", b"[[", b"<!--", b"<!-- -->", b"<?xml ?>", b"()", b"//", b"%a",
-    b"x=", b"= ", b", ", b'"a"', b"\n ", b"\r\n", b"1x", b"tensor<", b"dense<", b'a="b" ', b'"":', b"->",
-    b"\n#", b"\n//", b"0,", b"module ", b'"schema" ', b"1F0,", b"#loc ",
+    b"x=", b"= ", b", ", b'"a"', b"\n ", b"\r\n", b"1x", b"tensor<", b"dense<", b'a="b" ',
+    b'"":', b"->", b"\n#", b"\n//", b"0,", b"module ", b'"schema" ', b"1F0,", b"#loc ",
 ]  # fmt: skip
 SECONDS = 20
 """What one input may take, on a busy machine; a quadratic reader takes minutes."""

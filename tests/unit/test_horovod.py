@@ -98,7 +98,7 @@ def test_a_tensor_that_one_rank_never_submits_stalls_all(model: str) -> None:
     [
         {2: {"missing": ["3.bias"]}},
         {0: {"missing": ["0.weight"]}, 1: {"missing": ["3.bias"]}},
-        {1: {"steps": 0}},
+        {1: {"steps": 2}},
     ],
     ids=str,
 )
