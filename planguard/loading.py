@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
-from planguard.files import is_special, refuse_special
+from planguard.files import is_special, refuse_special, unrecorded
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -65,14 +65,15 @@ def is_recognized(path: str) -> bool:
 
     if is_special(path):
         return False
-    if Path(path).is_file() and _is_plan_file(path):
-        head = _unzipped(_head(Path(path)))
-        if any(f'"{field}"'.encode() in head for field in PLAN_FIELDS):
+    with unrecorded():
+        if Path(path).is_file() and _is_plan_file(path):
+            head = _unzipped(_head(Path(path)))
+            if any(f'"{field}"'.encode() in head for field in PLAN_FIELDS):
+                return True
+        try:
+            return registry.recognize(path) is not None
+        except UsageError:  # more than one does: whoever reads it says so
             return True
-    try:
-        return registry.recognize(path) is not None
-    except UsageError:  # more than one does: whoever reads it says so
-        return True
 
 
 def _adapter_of(obj: Any) -> PlannerAdapter | None:

@@ -176,6 +176,8 @@ def _screen(args: argparse.Namespace) -> int:
     started = time.monotonic()
     meter = _Meter(is_quiet=args.quiet)
     trials = Trials(list(args.paths), args.planner)
+    if not trials.total:
+        raise UsageError("no trial in what was named", hint="planguard screen FOLDER")
     files = _claimed(args, trials.files)
     screening = screen(
         trials,

@@ -28,6 +28,7 @@ from planguard.files.inputs import (
     kind_of,
     record_reads,
     refuse_special,
+    unrecorded,
     was_read,
 )
 
@@ -47,6 +48,7 @@ __all__ = [
     "record_reads",
     "refuse_special",
     "target",
+    "unrecorded",
     "write",
     "write_packed",
 ]

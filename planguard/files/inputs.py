@@ -85,13 +85,26 @@ def record_reads() -> Iterator[None]:
         _read = before
 
 
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    """Look at a file without making it an input: only to see whether it is one."""
+    global _read  # noqa: PLW0603  as above
+    before, _read = _read, None
+    try:
+        yield
+    finally:
+        _read = before
+
+
 def _note(event: str, args: tuple[object, ...]) -> None:
     if event != "open" or _read is None or not isinstance(args[0], (str, bytes)):
         return
     mode, flags = args[1], args[2]
     reads = isinstance(flags, int) and (flags & os.O_ACCMODE) != os.O_WRONLY
     if reads and (mode is None or "r" in str(mode) or "+" in str(mode)):
-        _read.add(str(Path(os.fsdecode(args[0])).absolute()))
+        # What is raised here would be raised by open(): a working directory may be gone.
+        with contextlib.suppress(OSError, ValueError):
+            _read.add(str(Path(os.fsdecode(args[0])).absolute()))
 
 
 def was_read(real: Path) -> bool:

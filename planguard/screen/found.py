@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from planguard.errors import UsageError, shorten
-from planguard.files import is_special
+from planguard.files import is_special, unrecorded
 from planguard.loading import HEAD, PLAN_FIELDS, is_recognized
 
 PLAN_SUFFIXES = (".plan.json", ".plan.json.gz")
@@ -83,7 +83,10 @@ def _is_whole(path: Path) -> bool:
     """
     if not is_recognized(str(path)):
         return False
-    inside = list(path.iterdir())
+    try:
+        inside = list(path.iterdir())
+    except OSError:  # told where it is walked
+        return False
     if any(one.name.endswith(PLAN_SUFFIXES) for one in inside):
         return False
     return not any(one.is_dir() and is_recognized(str(one)) for one in inside)
@@ -98,9 +101,14 @@ def _walked(top: Path) -> tuple[list[str], list[str]]:
     found: list[str] = []
     skipped: list[str] = []
     seen = set()
-    for here, folders, files in os.walk(top, followlinks=True):
+
+    def unreadable(error: OSError) -> None:
+        skipped.append(str(error.filename))
+
+    for here, folders, files in os.walk(top, followlinks=True, onerror=unreadable):
         state = Path(here).stat()
-        if (state.st_dev, state.st_ino) in seen:  # a link to a folder above
+        if (state.st_dev, state.st_ino) in seen:  # another name of a folder, perhaps one above
+            skipped.append(here)
             folders.clear()
             continue
         seen.add((state.st_dev, state.st_ino))
@@ -108,7 +116,7 @@ def _walked(top: Path) -> tuple[list[str], list[str]]:
         visible = [name for name in folders if name[:1] != "."]
         whole = [name for name in visible if _is_whole(Path(here, name))]
         found += [str(Path(here, name)) for name in whole]
-        folders[:] = [name for name in visible if name not in whole]
+        folders[:] = sorted(name for name in visible if name not in whole)
         found += [
             str(Path(here, name)) for name in files if name[:1] != "." and not _is_params(name)
         ]
@@ -153,7 +161,7 @@ def _is_trial(path: str) -> bool:
 def _has_plans(path: str) -> bool:
     """Whether the beginning of a file of lines speaks of plans; logs are lines of JSON as well."""
     try:
-        with Path(path).open("rb") as file:
+        with unrecorded(), Path(path).open("rb") as file:
             head = file.read(HEAD)
     except OSError:
         return True  # the reader says what is wrong with it

@@ -93,4 +93,5 @@ def _laid_out(top: Path, task: Task) -> Path:
 
 def _below(home: Path, task: Task) -> Path:
     """Return the folder that stands for the root, seen from the one for the caller's folder."""
-    return home.parents[len(Path(task.folder).parts) - 2] if len(home.parts) > 1 else home
+    depth = len(Path(task.folder).parts) - 1
+    return home.parents[depth - 1] if depth else home

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from planguard.cli import COMMANDS, main
 from planguard.cli.paths import expanded
+from planguard.options import CheckOptions
+from planguard.screen.checking import answer
+from planguard.screen.found import find
+from planguard.screen.tasks import Limits, Task
+from planguard.screen.travel import packed
 
 ROOT = Path(__file__).resolve().parents[2]
 SAFE = {
@@ -87,6 +94,46 @@ def test_a_mixed_folder_is_screened_whole(capsys) -> None:
     assert "in 3 files: trials/.git, trials/plans/notes.txt" in said.err
     assert main(["screen", "trials/t[12]/*", "-q", "--executor", "inline"]) == 0
     assert "SAFE                       2" in capsys.readouterr().out
+
+
+def test_an_output_inside_a_screened_folder_is_no_input(capsys) -> None:
+    """A file that was looked at and passed over may be written again with --force."""
+    words = ["screen", "runs", "-q", "--executor", "inline", "--export", "runs/rows.csv"]
+    for _ in range(2):
+        assert main([*words, "--force"]) == 0, capsys.readouterr()
+    assert main(["check", "-q", "runs", "-o", "sarif=runs/notes.txt", "--force"]) == 0
+    assert main(["screen", "runs/a.plan.json", "runs/params.json", "-q"]) == 2
+
+
+def test_what_cannot_be_looked_into_is_listed() -> None:
+    """A second name of a folder and a link in a circle are passed over with a word, once each."""
+    Path("runs/again").symlink_to("deep")
+    Path("runs/deep/up").symlink_to("..")
+    found = find("runs")
+    assert len(found.trials) == 2
+    left = {Path(path).name for path in found.skipped}
+    assert {"notes.txt", "other.json"} < left
+    assert left & {"again", "deep"}
+    assert "up" in left
+
+
+@pytest.mark.parametrize("given", ["runs/a.plan.json", "../here/runs/a.plan.json", "absolute"])
+def test_bytes_that_travelled_are_read_where_the_file_is_not(given: str, folder: Path) -> None:
+    """A task that was packed is read, under the name that was given, when the file is gone."""
+    here = folder / "here"
+    here.mkdir()
+    shutil.move("runs", here / "runs")
+    os.chdir(here)
+    given = str(here / "runs/a.plan.json") if given == "absolute" else given
+    options = asdict(CheckOptions())
+    task = Task(0, given, b"", "", options, sign=False, decide=True, limits=Limits())
+    sent = packed(task)
+    os.chdir(folder)
+    assert answer(sent).outcome == "SAFE"
+    shutil.rmtree(here)
+    assert answer(sent).outcome == "SAFE"
+    assert answer(task).end == "refused"
+    assert Path.cwd() == folder
 
 
 def test_a_folder_without_any_trial_is_an_error(capsys) -> None:
