@@ -68,6 +68,7 @@ class Code:
         evidence: Keys of ``EVIDENCE`` that such a finding can rest on.
         outcome: Key of ``OUTCOME_RULES``.
         door: True if a plan file that shows the defect is refused with ``PlanError``.
+        reserved: True if nothing reports it: the number and the name are kept for a later check.
         summary: One line, without the code.
     """
 
@@ -78,6 +79,7 @@ class Code:
     evidence: tuple[str, ...]
     outcome: str
     door: bool
+    reserved: bool
     summary: str
 
     @property
@@ -98,10 +100,11 @@ class Code:
         return (
             f"{self.severity} | {certainty} | evidence {'/'.join(self.evidence)} | "
             f"outcome: {OUTCOME_RULES[self.outcome]}{door}"
+            f"{'; reserved: nothing reports it yet' if self.reserved else ''}"
         )
 
 
-# number name severity certainty evidence outcome ["door"], and the summary on the line below.
+# number name severity certainty evidence outcome ["door"] ["reserved"], and the summary below.
 _TABLE = """
 PG001 p2p-deadlock error A P stuck
     cycle of sends and receives only: head-to-head sends, receive-receive, a ring
@@ -137,7 +140,7 @@ PG103 out-of-round-fusion error S P witness
     a fused buffer can flush with different members or order on two ranks
 PG104 fusion-layout-divergence error A,S P,T witness
     bucket composition or cap differs between ranks
-PG105 buffer-exhaustion error S P witness
+PG105 buffer-exhaustion error S P witness reserved
     buffers in flight can exceed the limit and turn asynchronous into blocking
 PG106 wildcard-race error S P witness
     an any-source receive can match the wrong send
@@ -177,7 +180,7 @@ PG213 semantic-pair-mismatch error A P mismatch
     send and receive match by position but carry different tensors
 PG214 sync-async-mix warning A P unchanged
     one member synchronous, another asynchronous
-PG215 device-or-backend-mismatch error A P mismatch
+PG215 device-or-backend-mismatch error A P mismatch reserved
     members of one round use different device kinds or backends
 PG301 missing-wait warning A P unchanged
     no wait on a work handle
@@ -207,7 +210,7 @@ PG403 peer-not-in-group error A P membership door
     peer exists but is not in the group
 PG404 root-not-in-group error A P membership door
     root of broadcast, reduce, gather or scatter is outside the group
-PG405 membership-disagreement error A P membership
+PG405 membership-disagreement error A P membership reserved
     ranks see different member lists or orders of one group
 PG406 group-creation-order error A P membership
     ranks create groups in different orders
@@ -217,7 +220,7 @@ PG408 use-before-create error A P membership door
     a group is used before the rank created it
 PG409 duplicate-or-empty-group error A P membership door
     a group without ranks, or that lists a rank twice
-PG410 global-vs-group-rank-confusion warning H P unchanged
+PG410 global-vs-group-rank-confusion warning H P unchanged reserved
     a value is valid as a global rank and wrong as a group rank, or the other way round
 PG411 mesh-inconsistent error A P membership door
     the device mesh does not tile the world
@@ -229,11 +232,11 @@ PG502 no-progress warning H T,G unchanged
     average time in the last call above the threshold
 PG503 plan-trace-divergence error A T unchanged
     first action per rank that differs between plan and trace
-PG504 nondeterministic-trace warning S T unchanged
+PG504 nondeterministic-trace warning S T unchanged reserved
     two dry runs of one program differ
 PG505 stub-affects-communication warning S T unknown
     mock tensors changed the control flow; the capture is not trusted
-PG506 rank-crashed error A T,G unchanged
+PG506 rank-crashed error A T,G unchanged reserved
     a process ended with an error
 PG507 version-skew warning A T,G unchanged
     library or schema versions differ between ranks
@@ -314,7 +317,7 @@ def _parse(table: str) -> dict[str, Code]:
     lines = table.strip().splitlines()
     codes = {}
     for row, summary in zip(lines[::2], lines[1::2], strict=True):
-        number, name, severity, certainty, evidence, outcome, *door = row.split()
+        number, name, severity, certainty, evidence, outcome, *marks = row.split()
         codes[number] = Code(
             number=number,
             name=name,
@@ -322,7 +325,8 @@ def _parse(table: str) -> dict[str, Code]:
             certainty=tuple(certainty.split(",")),
             evidence=tuple(evidence.split(",")),
             outcome=outcome,
-            door=bool(door),
+            door="door" in marks,
+            reserved="reserved" in marks,
             summary=summary.strip(),
         )
     return codes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.catalog import CATALOG, SEVERITIES, find, lookup
 from planguard.errors import UsageError, shorten
+from planguard.files import refuse_special
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def _table(file: Path) -> dict[str, Any] | None:
     """
     import tomllib
 
+    refuse_special(file)
     try:
         whole = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
+from planguard.files import is_special, refuse_special, unrecorded
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -38,6 +39,8 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
 
     if isinstance(obj, Plan):
         return obj
+    if isinstance(obj, (str, Path)):
+        refuse_special(obj)
     if planner is not None:
         return registry.find(planner).adapt(obj, PlanBuilder, **options)
     adapter = _adapter_of(obj)
@@ -51,6 +54,26 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
             hint="leave it out, or name the adapter",
         )
     return read(obj)
+
+
+def is_recognized(path: str) -> bool:
+    """Whether a file or folder is a plan or what a planner wrote, as far as its head tells.
+
+    A pipe or a device is neither, and is not opened.
+    """
+    from planguard import registry
+
+    if is_special(path):
+        return False
+    with unrecorded():
+        if Path(path).is_file() and _is_plan_file(path):
+            head = _unzipped(_head(Path(path)))
+            if any(f'"{field}"'.encode() in head for field in PLAN_FIELDS):
+                return True
+        try:
+            return registry.recognize(path) is not None
+        except UsageError:  # more than one does: whoever reads it says so
+            return True
 
 
 def _adapter_of(obj: Any) -> PlannerAdapter | None:

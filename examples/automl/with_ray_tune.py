@@ -31,7 +31,7 @@ def trainable(config):
 def main():
     """Run every combination and say what was blocked, and why."""
     # On a cluster: resources={"gpu": 8}. Blocked trials never ask for them.
-    behind = screened(trainable, to_plan, resources={"cpu": 1}, blocked={"error": float("inf")})
+    behind = screened(trainable, to_plan, metric="error", resources={"cpu": 1})
     space = {
         "batch": tune.grid_search([10, 16]),
         "drop_last": tune.grid_search([True, False]),
@@ -47,7 +47,9 @@ def main():
     )
     with tempfile.TemporaryDirectory() as folder:
         run = tune.RunConfig(storage_path=folder, verbose=0)
-        results = tune.Tuner(behind, param_space=space, run_config=run).fit()
+        compared = tune.TuneConfig(metric="error", mode="min")
+        tuner = tune.Tuner(behind, param_space=space, run_config=run, tune_config=compared)
+        results = tuner.fit()
     codes = Counter(result.metrics.get(CODE, "") for result in results)
     print(f"{codes['']} trials trained, {len(results) - codes['']} blocked: {dict(codes)}")
     best = results.get_best_result(metric="error", mode="min")

@@ -8,6 +8,8 @@ format (ADR 0005). A command's module is imported only when the command is calle
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import os
 import sys
 from dataclasses import dataclass
@@ -35,6 +37,7 @@ EXIT_INTERNAL = 4
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 """What a shell reports for a program that SIGPIPE ended: ``planguard check ... | head``."""
+_STDOUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 _EPILOG = """\
 examples:
@@ -101,6 +104,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("dryrun", "planguard.cli.dryrun", "record a job and decide what it did"),
     CommandEntry("report", "planguard.cli.report", "pictures of a plan"),
     CommandEntry("replay", "planguard.cli.replay", "run a witness on real processes"),
+    CommandEntry("complete", "planguard.cli.complete", "completions for bash, zsh and fish"),
     CommandEntry("doctor", "planguard.cli.doctor", "what is installed, what is missing"),
 )
 
@@ -111,23 +115,69 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: Arguments without the program name; None takes them from ``sys.argv``.
     """
+    from planguard.files import record_reads
+
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_streams()
     try:
-        code = _dispatch(arguments)
+        with record_reads():
+            code = _answer(arguments)
+        # What was printed counts where it has arrived: a full disk is known here at the latest.
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone. Point stdout at nothing, or the interpreter's own flush at exit
-        # would print a second error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_stdout()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        _tell("interrupted")
         return EXIT_INTERRUPTED
-    except SystemExit as stop:  # argparse: --help, --version, a usage error
-        return stop.code if isinstance(stop.code, int) else EXIT_INPUT
-    except Exception as error:  # noqa: BLE001 - the one place that maps exceptions to exit codes
+    except OSError as error:
         return _report(error, arguments)
     return code
+
+
+def _answer(arguments: list[str]) -> int:
+    """Run the command and map what it raises to an exit code."""
+    try:
+        return _dispatch(arguments)
+    except SystemExit as stop:  # argparse: --help, --version, a usage error
+        return stop.code if isinstance(stop.code, int) else EXIT_INPUT
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the one place that maps exceptions to exit codes
+        return _report(error, arguments)
+
+
+def _open_streams() -> None:
+    """Give a closed standard stream a place, so that no other file gets its number.
+
+    Writing to a closed standard output fails as it should; a closed standard error loses messages,
+    which must not go to standard output instead (``print(file=None)`` writes there).
+    """
+    if sys.stdout is None or sys.stderr is None or sys.stdin is None:
+        for number in range(3):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def _drop_stdout() -> None:
+    """Point stdout at nothing, or the interpreter's own flush at exit would fail once more."""
+    with contextlib.suppress(OSError, ValueError):
+        if sys.stdout.fileno() == 1:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.close(null)
+
+
+def _tell(text: str) -> None:
+    """Print a last line on stderr, wherever that leads."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr)
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -142,7 +192,15 @@ def _dispatch(arguments: list[str]) -> int:
     return commands[args.command].run(args)
 
 
-def _parser(chosen: str | None) -> tuple[Parser, dict[str, Parser], dict[str, Command]]:
+def whole_parser() -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser with the arguments of every command, and those of the commands."""
+    parser, verbs, _ = _parser(None, is_whole=True)
+    return parser, verbs
+
+
+def _parser(
+    chosen: str | None, *, is_whole: bool = False
+) -> tuple[Parser, dict[str, Parser], dict[str, Command]]:
     """Build the parsers; only the chosen command is imported and declares its arguments."""
     parser = Parser(
         prog="planguard",
@@ -161,7 +219,7 @@ def _parser(chosen: str | None) -> tuple[Parser, dict[str, Parser], dict[str, Co
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        if entry.name == chosen:
+        if is_whole or entry.name == chosen:
             commands[entry.name] = command = entry.load()
             sub.description = command.help
             command.add_arguments(sub)
@@ -187,15 +245,29 @@ def _report(error: Exception, arguments: list[str]) -> int:
         code = EXIT_FINDINGS
     elif isinstance(error, (PlanError, UsageError, ReplayError)):
         code = EXIT_INPUT
-    elif isinstance(error, OSError) and error.filename is not None:
-        reason = error.strerror or type(error).__name__
-        print(f"error: {shorten(str(error.filename))}: {reason}", file=sys.stderr)
+    elif isinstance(error, OSError):
+        _tell(f"error: {_of_the_machine(error)}")
+        return EXIT_INPUT
+    elif isinstance(error, MemoryError):
+        _tell("error: there is not enough memory on this machine; nothing more was decided")
         return EXIT_INPUT
     else:
-        _report_internal(error, arguments)
+        with contextlib.suppress(OSError, ValueError):
+            _report_internal(error, arguments)
         return EXIT_INTERNAL
-    print(f"error: {error}", file=sys.stderr)
+    _tell(f"error: {error}")
     return code
+
+
+def _of_the_machine(error: OSError) -> str:
+    """Say which file, stream or limit of the machine failed, and how."""
+    reason = error.strerror or type(error).__name__
+    if error.filename is not None:
+        return f"{shorten(str(error.filename), 200)}: {reason}"
+    if error.errno in _STDOUT_ERRORS:  # every file that is written names itself
+        _drop_stdout()
+        return f"standard output: {reason}; the result is not whole"
+    return f"the system refused: {reason}"
 
 
 def _report_internal(error: Exception, arguments: list[str]) -> None:

@@ -10,16 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.cli.outputs import outputs_of
+from planguard.cli.outputs import outputs_of, targets_of
 from planguard.config import Settings, load_settings, seconds
 from planguard.errors import PlanError, UsageError
+from planguard.files import refuse_special
 from planguard.options import MODEL_NAMES
-from planguard.report import FORMATS, ReportOptions, Result, make_reporter
+from planguard.report import FORMATS, ReportOptions, Result
 from planguard.report.policy import apply_policy, passes
 from planguard.report.terminal import COLORS, style_for
 
 if TYPE_CHECKING:
     from planguard.audit.answer import AuditOptions
+    from planguard.cli.outputs import Outputs
 
 _EPILOG = """\
 examples:
@@ -60,17 +62,17 @@ class Audit:
         add("--interval", type=_seconds, default=10.0, metavar="SECONDS", help="of --watch")
         add("--rounds", type=int, metavar="N", help="stop --watch after N looks")
         output = parser.add_argument_group("output")
-        output.add_argument("--format", choices=FORMATS, default="text", help="what to print")
+        output.add_argument("--format", choices=FORMATS, help="what to print; text by default")
         output.add_argument(
             "-o",
             "--output",
             action="append",
             default=[],
             metavar="FORMAT=FILE",
-            help="write as well",
+            help="write as well (- prints)",
         )
         output.add_argument("--force", action="store_true", help="overwrite existing files")
-        output.add_argument("--quiet", action="store_true", help="print only the verdict line")
+        output.add_argument("-q", "--quiet", action="store_true", help="only the verdict line")
         output.add_argument("--color", choices=COLORS, default="auto", help="when to use color")
         output.add_argument("--reproducible", action="store_true", help="leave times out")
         gate = parser.add_argument_group("gate")
@@ -84,11 +86,16 @@ class Audit:
             UsageError: Nothing to read, or an option that cannot be.
             PlanError: The intended plan cannot be read.
         """
-        if args.watch is not None:
-            return _watch(args)
-        if not args.paths:
+        if args.watch is None and not args.paths:
             raise UsageError("no recording given", hint="planguard audit DIRECTORY")
-        return _report(args, [_audit(args, [*args.paths, *args.stacks])])
+        # Settled before anything is read; a folder is read whole, so nothing in it is written over.
+        targets = targets_of(args, [*args.paths, *args.stacks, args.plan, args.watch])
+        outputs = outputs_of(args, targets)
+        for path in (*args.paths, *args.stacks):
+            refuse_special(path)
+        if args.watch is not None:
+            return _watch(args, outputs)
+        return _report(args, outputs, [_audit(args, [*args.paths, *args.stacks])])
 
 
 def _seconds(text: str) -> float:
@@ -129,7 +136,7 @@ def _audit(args: argparse.Namespace, paths: list[str]) -> Result:
     return Result(name, None, verdict, seconds=time.perf_counter() - started)
 
 
-def _report(args: argparse.Namespace, results: list[Result]) -> int:
+def _report(args: argparse.Namespace, chosen: Outputs, results: list[Result]) -> int:
     settings = load_settings({}, start=None)
     style = style_for(sys.stdout, args.color)
     options = ReportOptions(
@@ -140,8 +147,8 @@ def _report(args: argparse.Namespace, results: list[Result]) -> int:
         allow_unknown=args.allow_unknown,
     )
     with ExitStack() as stack:
-        outputs = [stack.enter_context(output) for output in outputs_of(args, options)]
-        reporters = [make_reporter(args.format, sys.stdout, options)]
+        outputs = [stack.enter_context(output) for output in chosen.open(options)]
+        reporters = [chosen.printer(options)]
         reporters += [output.reporter for output in outputs]
         for reporter in reporters:
             for result in results:
@@ -162,7 +169,7 @@ def _code(args: argparse.Namespace, result: Result) -> int:
     return 0
 
 
-def _watch(args: argparse.Namespace) -> int:
+def _watch(args: argparse.Namespace, outputs: Outputs) -> int:
     from planguard.audit.watch import watch
 
     if not Path(args.watch).is_dir():
@@ -177,7 +184,8 @@ def _watch(args: argparse.Namespace) -> int:
         if look.result is None:
             print(look.message, file=sys.stderr)
             continue
-        code = _report(args, [replace(look.result)])
+        code = _report(args, outputs, [replace(look.result)])
+        outputs = outputs.again()  # a later look replaces what an earlier one wrote
         if look.is_final:
             break
     return code

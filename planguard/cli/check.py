@@ -6,16 +6,22 @@ import argparse
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from planguard.cli import fix
 from planguard.cli.adapters import adapter_options, add_adapter_arguments
 from planguard.cli.certificates import certificate_writers
 from planguard.cli.job import Job
-from planguard.cli.outputs import outputs_of
+from planguard.cli.outputs import outputs_of, targets_of
+from planguard.cli.paths import expanded
 from planguard.config import Settings, load_settings, mebibytes, seconds
 from planguard.errors import UsageError
-from planguard.report import FORMATS, make_reporter
+from planguard.report import FORMATS
 from planguard.report.terminal import COLORS
+
+if TYPE_CHECKING:
+    from planguard.files import Targets
+    from planguard.report import Reporter
 
 _EPILOG = """\
 examples:
@@ -41,7 +47,7 @@ class Check:
         """Declare the arguments."""
         parser.epilog = _EPILOG
         add = parser.add_argument
-        add("paths", nargs="*", metavar="PATH", help="plan, planner output, or - (standard input)")
+        add("paths", nargs="*", metavar="PATH", help="plan, folder, planner output, pattern, or -")
         add_adapter_arguments(parser, "PATH")
         add("--model", metavar="NAME", help="execution model, or all")
         add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
@@ -66,13 +72,14 @@ class Check:
             return 0
         if not args.paths:
             raise UsageError("no plan given", hint="planguard check PLAN.json")
-        _settle(args)
-        job = Job.of(args, settings)
+        targets = _settle(args)
+        chosen = outputs_of(args, targets)
+        writers: list[Reporter] = [*certificate_writers(args, targets)]
+        job = Job.of(args, settings, targets)
         with ExitStack() as stack:
-            outputs = [stack.enter_context(output) for output in outputs_of(args, job.options)]
-            reporter = make_reporter(args.format, sys.stdout, job.options)
-            writers = [output.reporter for output in outputs]
-            results = job.run(args.paths, [reporter, *writers, *certificate_writers(args)])
+            outputs = [stack.enter_context(output) for output in chosen.open(job.options)]
+            reporters = [chosen.printer(job.options), *(output.reporter for output in outputs)]
+            results = job.run(args.paths, [*reporters, *writers])
         for output in outputs:
             print(output.announcement, file=sys.stderr)
         return job.finish(results)
@@ -85,17 +92,17 @@ def _add_solver(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--format", choices=FORMATS, default="text", help="what to print")
+    group.add_argument("--format", choices=FORMATS, help="what to print; text by default")
     group.add_argument(
         "-o",
         "--output",
         action="append",
         default=[],
         metavar="FORMAT=FILE",
-        help="write FILE as well; may be repeated",
+        help="write FILE as well (- prints); may be repeated",
     )
     group.add_argument("--force", action="store_true", help="overwrite existing files")
-    group.add_argument("--quiet", action="store_true", help="print only the verdict line")
+    group.add_argument("-q", "--quiet", action="store_true", help="print only the verdict line")
     group.add_argument("--color", choices=COLORS, default="auto", help="when to use color")
     group.add_argument("--reproducible", action="store_true", help="leave times out of the results")
 
@@ -143,13 +150,14 @@ def _settings(args: argparse.Namespace) -> Settings:
     return load_settings(given, file=args.config, start=start)
 
 
-def _settle(args: argparse.Namespace) -> None:
-    """Refuse what cannot be before anything is read."""
+def _settle(args: argparse.Namespace) -> Targets:
+    """Refuse what cannot be before anything is read; return what guards the outputs."""
     from planguard import registry
 
     if args.planner is not None:
         registry.find(args.planner)
     adapter_options(args)
-    if args.write_baseline is not None and args.write_baseline.exists() and not args.force:
-        raise UsageError(f"{args.write_baseline} exists", hint="--force overwrites it")
-    fix.settle(args)
+    args.paths = expanded(args.paths, args.planner)
+    targets = targets_of(args, [*args.paths, args.config, args.baseline])
+    fix.settle(args, targets)
+    return targets

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.cli.adapters import add_adapter_arguments, load_plan
-from planguard.errors import UsageError
+from planguard.cli.outputs import targets_of
+from planguard.files import STDOUT, write_packed
 from planguard.words import plural
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Convert:
             "-o",
             "--output",
             metavar="OUT",
-            help="file to write, compressed if it ends in .gz; standard output if left out",
+            help="file to write, compressed if it ends in .gz; standard output if left out or -",
         )
         parser.add_argument(
             "--flat",
@@ -53,18 +52,19 @@ class Convert:
         """Convert one plan.
 
         Raises:
-            UsageError: OUT exists, or cannot be written.
+            UsageError: OUT must not be written: it exists, or is IN.
+            OSError: OUT cannot be written.
             PlanError: IN cannot be read as a plan, or is too large for the flat form.
         """
         # Looked at first: converting may take long.
-        if args.output is not None and os.path.lexists(args.output) and not args.force:
-            raise _exists(args.output)
+        targets = targets_of(args, [args.input])
+        output = None if args.output in (None, STDOUT) else targets.claim(args.output, "-o")
         plan = load_plan(args.input, args)
-        if args.output is None:
+        if output is None:
             for piece in _text(plan, flat=args.flat):
                 sys.stdout.buffer.write(piece)
             return 0
-        _write(Path(args.output), _text(plan, flat=args.flat), force=args.force)
+        write_packed(output, _text(plan, flat=args.flat))
         size = f"{plural(plan.world_size, 'rank')}, {plural(plan.actions, 'action')}"
         print(
             f"wrote {args.output} ({size}); check it: planguard check {args.output}",
@@ -83,31 +83,3 @@ def _text(plan: Plan, *, flat: bool) -> Iterator[bytes]:
         from planguard.plan.format import write
 
         yield write(plan)
-
-
-def _write(path: Path, pieces: Iterator[bytes], *, force: bool) -> None:
-    """Write a file whole or not at all: a half plan must never be checked by accident."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as stream:
-            if path.suffix == ".gz":
-                import gzip
-
-                # No time stamp: equal plans give equal files.
-                with gzip.GzipFile("", "wb", 6, stream, mtime=0) as packed:
-                    packed.writelines(pieces)
-            else:
-                stream.writelines(pieces)
-        if not force:
-            path.touch(exist_ok=False)  # fails if the file has appeared meanwhile
-        part.replace(path)
-    except FileExistsError:
-        raise _exists(str(path)) from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="choose another -o") from None
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _exists(path: str) -> UsageError:
-    return UsageError(f"{path} exists and was left as it is", hint="--force overwrites it")

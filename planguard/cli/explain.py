@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.catalog import CATALOG, find, lookup
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.explain.codes import code_json, list_text, page
+from planguard.files import refuse_special
 
 if TYPE_CHECKING:
     import argparse
@@ -71,11 +72,12 @@ def _dump(value: object) -> str:
 
 
 def _is_file(what: str) -> bool:
-    return what.endswith((".json", ".jsonl")) or Path(what).is_file()
+    return what.endswith((".json", ".jsonl")) or Path(what).exists()
 
 
 def _read_documents(path: str) -> list[dict[str, Any]]:
     """Read one result, an array of results, or one result per line."""
+    refuse_special(path)
     text = Path(path).read_text(encoding="utf-8", errors="replace")
     try:
         if path.endswith(".jsonl"):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import os
 import shlex
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.errors import UsageError, shorten
+from planguard.errors import UsageError
+from planguard.files import STDOUT, write_packed
 
 if TYPE_CHECKING:
     import argparse
 
+    from planguard.files import Targets
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
@@ -34,7 +34,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def settle(args: argparse.Namespace) -> None:
+def settle(args: argparse.Namespace, targets: Targets) -> None:
     """Refuse outputs that cannot be before anything is read.
 
     Raises:
@@ -48,10 +48,8 @@ def settle(args: argparse.Namespace) -> None:
         raise UsageError("--for-all searches no repairs", hint=hint)
     if not args.fix:
         return
-    for path in args.paths:
-        target = target_of(args, path)
-        if target.exists() and not args.force:
-            raise UsageError(f"{shorten(str(target))} exists", hint="--force overwrites it")
+    # Claimed now, so that nothing is searched for a file that cannot be written.
+    args.fixed = {path: targets.claim(target_of(args, path), "--fix") for path in args.paths}
 
 
 def target_of(args: argparse.Namespace, path: str) -> Path:
@@ -59,19 +57,16 @@ def target_of(args: argparse.Namespace, path: str) -> Path:
     for given in args.output:
         if given.startswith("plan="):
             return Path(given.removeprefix("plan="))
+    if path == STDOUT:
+        raise UsageError("--fix: standard input has no name", hint="-o plan=FILE names the file")
     file = Path(path)
     suffix = next((end for end in SUFFIXES if file.name.endswith(end)), "")
     stem = file.name.removesuffix(suffix) if suffix else file.stem
     return file.with_name(f"{stem}.fixed{suffix or '.plan.json'}")
 
 
-def repaired(
-    args: argparse.Namespace, path: str, plan: Plan, verdict: Verdict, options: CheckOptions
-) -> tuple[Verdict, str]:
-    """Return the verdict with its repair, and what to say at the end.
-
-    With ``--fix`` the changed plan is written.
-    """
+def repaired(plan: Plan, verdict: Verdict, options: CheckOptions) -> tuple[Verdict, bytes | None]:
+    """Return the verdict with its repair, and the text of the changed plan if there is one."""
     from planguard.repair import fix
 
     said = time.monotonic()
@@ -83,22 +78,19 @@ def repaired(
             print(f"repair: {tried:,} changed plans decided", file=sys.stderr)
 
     fixed = fix(plan, verdict, options, progress)
-    if fixed.text is None:
-        return fixed.verdict, ""
+    return fixed.verdict, fixed.text
+
+
+def announce(args: argparse.Namespace, path: str, text: bytes) -> str:
+    """Write the changed plan, with ``--fix``, and return what to say.
+
+    Raises:
+        OSError: It cannot be written.
+    """
     if not args.fix:
         command = f"planguard check --fix {shlex.quote(path)}"
-        return fixed.verdict, f"write the repaired plan with: {command}"
-    target = target_of(args, path)
-    _write(target, fixed.text)
-    command = f"planguard check {shlex.quote(str(target))}"
-    return fixed.verdict, f"wrote {target} (the repaired plan); check it with: {command}"
-
-
-def _write(target: Path, text: bytes) -> None:
-    """Put a file in place when it is complete."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        draft.write_bytes(gzip.compress(text, mtime=0) if target.suffix == ".gz" else text)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+        return f"write the repaired plan with: {command}"
+    target = args.fixed[path]
+    write_packed(target, [text])
+    command = f"planguard check {shlex.quote(str(target.path))}"
+    return f"wrote {target.path} (the repaired plan); check it with: {command}"

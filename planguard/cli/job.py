@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from planguard.cli.adapters import load_plan
-from planguard.cli.fix import repaired
+from planguard.cli.fix import announce, repaired
+from planguard.cli.paths import unreadable
 from planguard.errors import PlanError, UsageError, shorten
+from planguard.files import write
 from planguard.options import CheckOptions
 from planguard.report import ReportOptions, Result
 from planguard.report.baseline import Baseline, read_baseline
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planguard.config import Settings
+    from planguard.files import Target, Targets
     from planguard.plan.plan import Plan
     from planguard.report import Reporter
 
@@ -41,7 +44,8 @@ class Job:
         options: How results are written.
         baseline: Findings accepted earlier, or None.
         limit: Findings explained per plan.
-        announcements: What to say when all plans are checked.
+        accept: Where the findings are written as a baseline, or None.
+        repairs: Changed plans by path, which are written when all plans are checked.
     """
 
     args: argparse.Namespace
@@ -49,15 +53,18 @@ class Job:
     options: ReportOptions
     baseline: Baseline | None
     limit: int
-    announcements: list[str] = field(default_factory=list)
+    accept: Target | None = None
+    repairs: dict[str, bytes] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, args: argparse.Namespace, settings: Settings) -> Job:
+    def of(cls, args: argparse.Namespace, settings: Settings, targets: Targets) -> Job:
         """Read the baseline and settle how results are written.
 
         Raises:
-            UsageError: The baseline is not one.
+            UsageError: The baseline is not one, or cannot be written.
         """
+        accept = args.write_baseline
+        accept = None if accept is None else targets.claim(accept, "--write-baseline")
         baseline = None if args.baseline is None else read_baseline(args.baseline)
         options = ReportOptions(
             many=len(args.paths) > 1,
@@ -69,7 +76,7 @@ class Job:
         )
         sees_all = baseline is not None or args.write_baseline is not None
         limit = EVERY_FINDING if sees_all else CheckOptions().explain_limit
-        return cls(args, settings, options, baseline, limit)
+        return cls(args, settings, options, baseline, limit, accept)
 
     def run(self, paths: list[str], reporters: Sequence[Reporter]) -> list[Result]:
         """Check every path; each reporter gets every result as it is decided."""
@@ -97,10 +104,7 @@ class Job:
         except UsageError as error:  # no adapter takes it
             result = Result(path, error=PlanError(error.message, file=path, hint=error.hint))
         except OSError as error:
-            reason = error.strerror or type(error).__name__
-            hint = "is the path right?"
-            refused = PlanError(f"cannot be read: {reason}", file=path, hint=hint)
-            result = Result(path, error=refused)
+            result = Result(path, error=unreadable(error, path))
         except Exception as error:  # noqa: BLE001  told to every reporter, then raised again
             result = Result(path, crash=error)
         return replace(result, seconds=time.perf_counter() - started)
@@ -125,8 +129,9 @@ class Job:
         else:
             verdict = api.check(plan, options=options, rules=rules)
         if self.args.repair or self.args.fix:
-            verdict, announcement = repaired(self.args, path, plan, verdict, options)
-            self.announcements.extend([announcement] if announcement else [])
+            verdict, text = repaired(plan, verdict, options)
+            if text is not None:
+                self.repairs[path] = text
         explained = [f for f in verdict.findings if not f.code.startswith("PG6")]
         is_complete = len(explained) < self.limit
         if verdict.plan.file is None:
@@ -139,15 +144,16 @@ class Job:
 
         Raises:
             Exception: What went wrong inside PlanGuard while the first such plan was checked.
+            OSError: A file cannot be written.
         """
         for result in results:
             if result.crash is not None:
                 print(f"while checking {shorten(result.path, 200)}:", file=sys.stderr)
                 raise result.crash
-        for announcement in self.announcements:
-            print(announcement, file=sys.stderr)
-        if self.args.write_baseline is not None:
-            self._write_baseline(results)
+        for path, text in self.repairs.items():
+            print(announce(self.args, path, text), file=sys.stderr)
+        if self.accept is not None:
+            self._write_baseline(self.accept, results)
         covered = sum(1 for r in results if r.verdict is not None and r.verdict.unknown)
         if self.args.allow_unknown and covered:
             plans = plural(covered, "undecided plan")
@@ -160,19 +166,21 @@ class Job:
         if verdict is None:
             return 2
         if not passes(verdict, self.settings, is_complete=result.is_complete):
-            return 0 if self.args.exit_zero else 1
+            # What a new baseline has accepted is no failure of this run.
+            accepted = self.accept is not None and result.is_complete
+            return 0 if self.args.exit_zero or accepted else 1
         if verdict.unknown:
             return 0 if self.args.allow_unknown else 3
         return 0
 
-    def _write_baseline(self, results: list[Result]) -> None:
-        baseline = Baseline(self.args.write_baseline)
+    def _write_baseline(self, target: Target, results: list[Result]) -> None:
+        baseline = Baseline(target.path)
         for result in results:
             for finding in () if result.verdict is None else result.verdict.findings:
                 by = None if finding.suppressed is None else finding.suppressed["by"]
                 if by != "config" and not finding.code.startswith("PG9"):
                     baseline.add(result.path, finding)
-        baseline.file.write_text(baseline.text(), encoding="utf-8")
+        write(target, baseline.text())
         accepted = sum(baseline.counts.values())
         print(
             f"wrote {baseline.file} ({plural(accepted, 'finding')} accepted); "

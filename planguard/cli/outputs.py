@@ -1,25 +1,41 @@
-"""Files that a command writes beside its terminal output: never half, never over another."""
+"""Files that a command writes beside its terminal output: never half, never over its inputs."""
 
 from __future__ import annotations
 
-import os
 import shlex
-from dataclasses import replace
-from pathlib import Path
+import sys
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Self
 
 from planguard.errors import UsageError, shorten
 from planguard.explain.lines import Style
+from planguard.files import STDOUT, Draft, Inputs, Target, Targets
 from planguard.report import FORMATS, make_reporter
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
+    from pathlib import Path
     from types import TracebackType
 
     from planguard.report import Reporter, ReportOptions
 
 VIEWERS = {"json": "planguard explain", "jsonl": "planguard explain"}
 """Command that shows a file of a format; ``less`` for all others."""
+PRINTED = "text"
+"""What is printed where neither ``--format`` nor ``-o FORMAT=-`` says otherwise."""
+
+
+def targets_of(args: argparse.Namespace, inputs: Iterable[str | Path | None]) -> Targets:
+    """Return what guards the outputs of a command.
+
+    Args:
+        args: The command line; its adapter options may name files, which are inputs as well.
+        inputs: What else it reads; None and ``-`` are skipped.
+    """
+    named = [value for _, value in getattr(args, "option", ()) if isinstance(value, str)]
+    found = [path for path in (*inputs, *named) if path is not None and path != STDOUT]
+    return Targets(Inputs.of(found), args.force)
 
 
 class Output:
@@ -31,20 +47,15 @@ class Output:
 
     reporter: Reporter
 
-    def __init__(self, name: str, path: Path, options: ReportOptions) -> None:
-        self.format, self.path = name, path
+    def __init__(self, name: str, target: Target, options: ReportOptions) -> None:
+        self.format, self.target = name, target
         self._options = replace(options, quiet=False, style=Style())
-        self._draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        self._file: IO[str] | None = None
+        self._draft = Draft(target)
 
     def __enter__(self) -> Self:
         """Open the draft beside the file."""
-        try:
-            self._file = self._draft.open("w", encoding="utf-8", newline="\n")
-        except OSError as error:
-            reason = f"cannot write {shorten(str(self.path))}: {error.strerror}"
-            raise UsageError(reason, hint="is the folder there, and yours?") from None
-        self.reporter = make_reporter(self.format, self._file, self._options)
+        text: IO[str] = self._draft.__enter__().text()
+        self.reporter = make_reporter(self.format, text, self._options)
         return self
 
     def __exit__(
@@ -54,30 +65,52 @@ class Output:
         trace: TracebackType | None,
     ) -> None:
         """Put the file in place, or remove the draft when something went wrong."""
-        if self._file is not None:
-            self._file.close()
-        if kind is None:
-            self._draft.replace(self.path)
-        else:
-            self._draft.unlink(missing_ok=True)
+        self._draft.__exit__(kind, error, trace)
 
     @property
     def announcement(self) -> str:
         """What was written, and the command that shows it."""
-        viewer = VIEWERS.get(self.format, "less")
-        return (
-            f"wrote {self.path} ({self.format}); see it with: "
-            f"{viewer} {shlex.quote(str(self.path))}"
-        )
+        viewer, path = VIEWERS.get(self.format, "less"), str(self.target.path)
+        return f"wrote {path} ({self.format}); see it with: {viewer} {shlex.quote(path)}"
 
 
-def outputs_of(args: argparse.Namespace, options: ReportOptions) -> list[Output]:
+@dataclass(frozen=True)
+class Outputs:
+    """What a command line asks for.
+
+    Attributes:
+        printed: Format of standard output.
+        files: Format and target of each ``-o FORMAT=FILE``.
+    """
+
+    printed: str
+    files: tuple[tuple[str, Target], ...] = field(default_factory=tuple)
+
+    def open(self, options: ReportOptions) -> list[Output]:
+        """Return the outputs that are files, each a context."""
+        return [Output(name, target, options) for name, target in self.files]
+
+    def again(self) -> Outputs:
+        """Return the same outputs for another round: what this one wrote is replaced."""
+        files = ((name, replace(target, force=True)) for name, target in self.files)
+        return replace(self, files=tuple(files))
+
+    def printer(self, options: ReportOptions) -> Reporter:
+        """Return the reporter on standard output."""
+        return make_reporter(self.printed, sys.stdout, options)
+
+
+def outputs_of(args: argparse.Namespace, targets: Targets) -> Outputs:
     """Return the outputs of a command line.
 
+    ``-o FORMAT=-`` is standard output, where one result can be: it stands for ``--format FORMAT``.
+
     Raises:
-        UsageError: Not ``FORMAT=FILE``, an unknown format, or a file that exists.
+        UsageError: Not ``FORMAT=FILE``, an unknown format, a file that must not be written, or
+            two results for standard output.
     """
-    outputs: list[Output] = []
+    files: list[tuple[str, Target]] = []
+    printed: str | None = args.format
     for given in args.output:
         name, separator, path = given.partition("=")
         if name == "plan" and path:
@@ -86,11 +119,11 @@ def outputs_of(args: argparse.Namespace, options: ReportOptions) -> list[Output]
             raise UsageError(
                 f"-o {shorten(given)}: not FORMAT=FILE", hint="formats: " + ", ".join(FORMATS)
             )
-        if Path(path).is_dir():
-            raise UsageError(f"{shorten(path)} is a folder", hint="name a file in it")
-        if Path(path).exists() and not args.force:
-            raise UsageError(f"{shorten(path)} exists", hint="--force overwrites it")
-        if any(output.path == Path(path) for output in outputs):
-            raise UsageError(f"{shorten(path)} is named twice", hint="one file per format")
-        outputs.append(Output(name, Path(path), options))
-    return outputs
+        if path != STDOUT:
+            files.append((name, targets.claim(path, f"-o {name}")))
+        elif printed in (None, name):
+            printed = name
+        else:
+            hint = "name a file for one of them"
+            raise UsageError(f"-o {name}=-: {printed} is printed already", hint=hint)
+    return Outputs(printed or PRINTED, tuple(files))

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import NoReturn
+import sys
+from typing import Any, NoReturn
 
 _CHOICE = re.compile(r"invalid choice: (?P<given>.*?) \(choose from (?P<known>.*)\)", re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
     """An ``argparse`` parser without the wall of its usage in front of an error."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write help and errors; unlike argparse's own, tell when standard output takes nothing."""
+        if message:
+            (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and a hint, and exit with 2."""

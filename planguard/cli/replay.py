@@ -10,13 +10,16 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from planguard.cli.outputs import targets_of
 from planguard.errors import ReplayError, UsageError, shorten
+from planguard.files import write
 from planguard.options import MODEL_NAMES
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from planguard.files import Target
     from planguard.plan.plan import Plan
     from planguard.reordering.settled import Record
     from planguard.replay import Playable, ReplayResult
@@ -89,12 +92,15 @@ class Replay:
 
         if not 0.1 <= args.timeout <= 3600:
             raise UsageError(f"--timeout {args.timeout}: choose 0.1 to 3600 seconds")
+        target = None
+        if args.script is not None:
+            target = targets_of(args, [args.plan]).claim(args.script, "--script")
         plan, verdict, record = _judge(args.plan, args.model)
         witness = _witness(args.schedule, verdict, plan)
         way = _way(plan, witness, verdict, record, args.delay_seed)
-        if args.script is not None:
+        if target is not None:
             script = write_script(way.flat, way.witness, places=way.places, backend=args.backend)
-            _write(Path(args.script), script.text, force=args.force)
+            _write(target, script.text)
             return 0
         print(_announce(verdict, witness, args.backend), file=sys.stderr)
         with _sigterm_exits():
@@ -204,10 +210,9 @@ def _announce(verdict: Verdict, witness: Witness | None, backend: str) -> str:
     return f"{outcome}; replaying {what} on {backend}"
 
 
-def _write(path: Path, text: str, *, force: bool) -> None:
-    if path.exists() and not force:
-        raise UsageError(f"{path} exists", hint="choose another name, or add --force")
-    path.write_text(text, encoding="utf-8")
+def _write(target: Target, text: str) -> None:
+    write(target, text)
+    path = target.path
     print(f"wrote {path}; run it with: {Path(sys.executable).name} {path} --timeout 10")
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.cli.adapters import add_adapter_arguments
+from planguard.cli.outputs import targets_of
 from planguard.errors import UsageError
+from planguard.files import STDOUT, refuse_special, write
 from planguard.options import MODEL_NAMES
 from planguard.simulate.edges import ALGORITHMS
 
@@ -77,23 +79,32 @@ class Report:
         """
         from planguard.cli.report_inputs import is_store, subject
 
+        refuse_special(args.input)
+        if args.output is not None and str(args.output) == STDOUT:
+            args.output = None
         chosen = _format(args)
         _settle(args, chosen)
-        if args.output is not None and args.output.exists() and not args.force:
-            raise UsageError(f"{args.output} exists", hint="--force overwrites it")
+        output = None
+        if args.output is not None:
+            output = targets_of(args, _read(args.input)).claim(args.output, "-o")
         if chosen in BINARY and args.output is None and sys.stdout.isatty():
             raise UsageError(f"{chosen} is binary", hint="name a file with -o")
         if is_store(args.input):
             data = _store(args, chosen)
         else:
             data = render(subject(args.input, args), chosen, args)
-        if args.output is None:
+        if output is None:
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
         else:
-            args.output.write_bytes(data)
+            write(output, data)
             print(f"wrote {args.output} ({len(data):,} bytes)", file=sys.stderr)
         return 0
+
+
+def _read(given: str) -> list[str]:
+    """Return the input and, of a store, what SQLite keeps beside it."""
+    return [given, f"{given}-wal", f"{given}-shm"]
 
 
 def _settle(args: argparse.Namespace, chosen: str) -> None:

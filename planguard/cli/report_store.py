@@ -73,7 +73,7 @@ def _trial(
 
 def _link(row: Row, folder: Path | None) -> str:
     """Return where the plan file of a trial is, as seen from the page; "" for other trials."""
-    from planguard.screen.trials import PLAN_SUFFIXES
+    from planguard.screen.found import PLAN_SUFFIXES
 
     path = Path(row.name)
     if folder is None or not row.name.endswith(PLAN_SUFFIXES) or not path.is_file():
@@ -111,7 +111,8 @@ def _content(row: Row) -> bytes | None:
     """Return the plan file of a trial, if it is there and is the one that was screened."""
     import hashlib
 
-    from planguard.screen.trials import LINE_SUFFIXES, PLAN_SUFFIXES, Trials
+    from planguard.screen.found import LINE_SUFFIXES, PLAN_SUFFIXES
+    from planguard.screen.trials import Trials
 
     path, _, line = row.name.rpartition(":")
     if row.name.endswith(PLAN_SUFFIXES) and Path(row.name).is_file():

@@ -7,15 +7,21 @@ import json
 import sys
 import time
 from collections import deque
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planguard.cli.outputs import targets_of
 from planguard.config import seconds
 from planguard.errors import UsageError, shorten
+from planguard.files import write
 from planguard.options import MODEL_NAMES
 from planguard.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.files import Target
     from planguard.screen.screening import Progress
     from planguard.screen.store import Store
     from planguard.screen.summary import Summary
@@ -31,6 +37,8 @@ examples:
 exit codes:
   0 all safe   1 findings   2 usage, or an input that is no plan   3 undecided   4 internal error
 """
+LISTED = 20
+"""Names of files that were no trials, before the rest is a number."""
 PROGRESS_EVERY = 10.0
 """Seconds between two lines of progress where stderr is no terminal."""
 
@@ -94,7 +102,7 @@ def _add_store(group: argparse._ArgumentGroup) -> None:
     add("--blocked", metavar="FILE", help="write the names of the unsafe trials")
     add("--format", choices=("text", "json"), default="text", help="what to print")
     add("--force", action="store_true", help="overwrite existing files")
-    add("--quiet", action="store_true", help="no progress")
+    add("-q", "--quiet", action="store_true", help="no progress")
 
 
 def _seconds(text: str) -> float:
@@ -113,37 +121,66 @@ def _settle(args: argparse.Namespace) -> None:
         registry.find(args.planner)
     for path in args.export:
         check_target(path)
-    for path in [*args.export, *([args.blocked] if args.blocked else [])]:
-        if Path(path).exists() and not args.force:
-            raise UsageError(f"{shorten(path)} exists", hint="--force overwrites it")
     if not args.paths or args.query is not None:
         if args.store is None:
             raise UsageError("no plan given", hint="planguard screen FOLDER")
         if not Path(args.store).is_file():
             raise UsageError(f"{shorten(args.store)}: no such store", hint="is the path right?")
-    elif args.store is not None and Path(args.store).exists():
-        if args.force and not (args.resume or args.only):
-            for suffix in ("", "-wal", "-shm"):
-                Path(args.store + suffix).unlink(missing_ok=True)
-        elif not (args.resume or args.only):
-            raise UsageError(
-                f"{shorten(args.store)} exists",
-                hint="--resume goes on with it, --force starts anew",
-            )
+    elif args.store is not None and Path(args.store).exists() and not _goes_on(args):
+        hint = "--resume goes on with it, --force starts anew"
+        raise UsageError(f"{shorten(args.store)} exists", hint=hint)
     if args.only is not None and args.store is None:
         raise UsageError("--only needs a store", hint="--store FILE")
     if args.timeout < 0 or args.memory < 0:
         raise UsageError("a limit is negative", hint="0 means no limit")
 
 
+def _goes_on(args: argparse.Namespace) -> bool:
+    return bool(args.force or args.resume or args.only)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What a screening writes beside its store.
+
+    Attributes:
+        exports: Target and how it was given.
+        blocked: Of the names of unsafe trials, or None.
+    """
+
+    exports: tuple[tuple[Target, str], ...]
+    blocked: Target | None
+
+
+def _claimed(args: argparse.Namespace, inputs: Sequence[str]) -> _Files:
+    """Settle what is written, before any work.
+
+    Raises:
+        UsageError: A file must not be written: it exists, is an input, or is named twice.
+    """
+    targets = targets_of(args, inputs)
+    if args.store is not None:
+        # A store that exists is gone on with, or emptied: never another kind of file.
+        is_there = Path(args.store).exists()
+        replace(targets, force=targets.force or is_there).claim(args.store, "--store")
+    exports = tuple((targets.claim(path, "--export"), path) for path in args.export)
+    blocked = None if args.blocked is None else targets.claim(args.blocked, "--blocked")
+    return _Files(exports, blocked)
+
+
 def _screen(args: argparse.Namespace) -> int:
     from planguard.screen import screen
     from planguard.screen.tasks import Limits
+    from planguard.screen.trials import Trials
 
     started = time.monotonic()
     meter = _Meter(is_quiet=args.quiet)
+    trials = Trials(list(args.paths), args.planner)
+    if not trials.total:
+        raise UsageError("no trial in what was named", hint="planguard screen FOLDER")
+    files = _claimed(args, trials.files)
     screening = screen(
-        list(args.paths),
+        trials,
         jobs=args.jobs,
         executor=args.executor,
         store=args.store,
@@ -153,6 +190,7 @@ def _screen(args: argparse.Namespace) -> int:
         limits=Limits(args.timeout, args.memory),
         cache=not args.no_cache,
         only=args.only,
+        fresh=args.force and not (args.resume or args.only),
         progress=meter,
     )
     rows = screening.rows()
@@ -167,16 +205,17 @@ def _screen(args: argparse.Namespace) -> int:
         screening.store.close()
         raise
     meter.close()
-    return _finish(args, screening.store, time.monotonic() - started)
+    return _finish(args, screening.store, files, time.monotonic() - started, trials.skipped)
 
 
 def _read(args: argparse.Namespace) -> int:
     """Print what a store says, screening nothing."""
     from planguard.screen.store import Store
 
+    files = _claimed(args, [])
     store = Store(args.store)
     store.resume()
-    return _finish(args, store, None)
+    return _finish(args, store, files, None)
 
 
 def _query(args: argparse.Namespace) -> int:
@@ -200,22 +239,30 @@ def _cell(value: object) -> str:
     return "" if value is None else shorten(str(value), 60)
 
 
-def _finish(args: argparse.Namespace, store: Store, took: float | None) -> int:
+def _finish(
+    args: argparse.Namespace,
+    store: Store,
+    files: _Files,
+    took: float | None,
+    skipped: Sequence[str] = (),
+) -> int:
     """Print the summary, write the files, and return the exit code."""
     from planguard.screen.export import export
     from planguard.screen.summary import lines_of, summarize, to_json
 
     summary = summarize(store)
     if args.format == "json":
-        print(json.dumps(to_json(summary), indent=2))
+        print(json.dumps({**to_json(summary), "skipped": list(skipped)}, indent=2))
     else:
         print("\n".join(lines_of(summary)))
-    for path in args.export:
-        print(f"wrote {path} ({plural(export(store.rows(), path), 'row')})", file=sys.stderr)
-    if args.blocked:
+    for target, path in files.exports:
+        print(f"wrote {path} ({plural(export(store.rows(), target), 'row')})", file=sys.stderr)
+    if files.blocked is not None:
         names = [row.name for row in store.rows() if row.is_unsafe]
-        Path(args.blocked).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+        write(files.blocked, "".join(f"{name}\n" for name in names))
         print(f"wrote {args.blocked} ({plural(len(names), 'name')})", file=sys.stderr)
+    if skipped:
+        print(_passed_over(skipped), file=sys.stderr)
     if took is not None:
         kept = f", kept in {args.store}" if args.store else ""
         print(f"screened {plural(summary.total, 'trial')} in {took:.1f} s{kept}", file=sys.stderr)
@@ -223,6 +270,14 @@ def _finish(args: argparse.Namespace, store: Store, took: float | None) -> int:
         print("undecided: --only unknown takes them up, --budget 10s", file=sys.stderr)
     store.close()
     return _code(args, summary)
+
+
+def _passed_over(skipped: Sequence[str]) -> str:
+    """Say what was looked at and is no trial: how many, and their names."""
+    shown = ", ".join(shorten(path, 100) for path in skipped[:LISTED])
+    more = len(skipped) - LISTED
+    rest = f" and {more:,} more (--format json lists all)" if more > 0 else ""
+    return f"not screened, no plan is recognized in {plural(len(skipped), 'file')}: {shown}{rest}"
 
 
 def _code(args: argparse.Namespace, summary: Summary) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
+from planguard.files import write
 
 if TYPE_CHECKING:
     import argparse
@@ -75,7 +76,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     plan = play.plan(name=Path(job.script).name, model=args.model)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "captured.plan.json"
-    file.write_bytes(plan.source)
+    write(file, plan.source)
     print(f"covered: {play.coverage}", file=sys.stderr)
     if play.computed:
         print(f"computed: {play.computed}", file=sys.stderr)

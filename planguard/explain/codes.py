@@ -123,17 +123,23 @@ def code_json(code: Code) -> dict[str, object]:
         "severity": code.severity,
         "certainty": [CERTAINTY[mark] for mark in code.certainty],
         "evidence": list(code.evidence),
+        "reserved": code.reserved,
         "summary": code.summary,
     }
 
 
 def list_text() -> str:
-    """Return all codes, one per line: number, name, severity, summary."""
+    """Return all codes, one per line: number, name, severity or `reserved`, summary."""
     width = max(len(code.name) for code in CATALOG.values())
     return "".join(
-        f"{code.number}  {code.name:{width}}  {code.severity:7}  {code.summary}\n"
+        f"{code.number}  {code.name:{width}}  {_standing(code):8}  {code.summary}\n"
         for code in CATALOG.values()
     )
+
+
+def _standing(code: Code) -> str:
+    """Return the severity of a code, or that nothing reports it."""
+    return "reserved" if code.reserved else code.severity
 
 
 def _read(number: str) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from planguard.errors import UsageError
+from planguard.files import write
 from planguard.live.analysis import find_stuck
 from planguard.live.hooks import Hooks
 from planguard.live.report import LiveReport, no_progress, report_of
@@ -157,10 +158,13 @@ class LiveGuard:
         if found is None:
             return False
         self.result = report_of(found, second, self.timeout)
-        if self.file is not None:
-            self.file.write_text(self.result.text(), encoding="utf-8")
-            self.file.with_suffix(".json").write_text(self.result.json(), encoding="utf-8")
         _say(self.result.text())
+        if self.file is not None:
+            try:
+                write(self.file, self.result.text())
+                write(self.file.with_suffix(".json"), self.result.json())
+            except (OSError, UsageError) as error:  # a full disk must not keep the job hanging
+                _say(f"planguard: the report was not written: {error}\n")
         self._store.set("exit-at", str(time.time() + 1.0))
         self._store.set("verdict", self.result.json())
         return self._end()

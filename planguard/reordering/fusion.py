@@ -24,6 +24,7 @@ from planguard.reordering.fusion_findings import (
     describe,
     moved,
     never_flushed,
+    never_submitted,
     out_of_round,
     settled_layouts,
     unflushed,
@@ -149,7 +150,7 @@ class _Decision:
         verdict = moved(self.plan, usual.ordered, fixed)
         verdict = with_flushes(verdict, usual.flushes)
         verdict = settled_layouts(verdict, self.buffers)
-        verdict = never_flushed(verdict, usual.stuck)
+        verdict = never_flushed(verdict, usual.stuck, never_submitted(self.ranks, self.members))
         verdict = unflushed(self.plan, verdict, usual.unflushed)
         proved = (*verdict.proved, "fusion-order") if verdict.safe else verdict.proved
         return apply_ledger(replace(self._assuming(verdict), proved=proved))
@@ -223,7 +224,7 @@ class _Decision:
         policy, cap = largest_safe(held.buffer, same)
         verdict = moved(self.plan, merged.ordered, shown)
         verdict = with_flushes(verdict, merged.flushes)
-        verdict = never_flushed(verdict, merged.stuck)
+        verdict = never_flushed(verdict, merged.stuck, never_submitted(self.ranks, self.members))
         verdict = out_of_round(verdict, held.buffer, rank, notes, policy)
         condition = (SafeIff("fusion-order", bytes=cap, buffers=(name,)),) if fixed.safe else ()
         evidence = replace(verdict.evidence, schedules=schedules)

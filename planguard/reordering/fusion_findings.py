@@ -12,7 +12,7 @@ from planguard.reordering.settled import annotated
 from planguard.reordering.translate import back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from planguard.plan.plan import Plan
     from planguard.reordering.blocks import Leaf
@@ -88,8 +88,40 @@ def _bucket(label: str) -> str:
     return "{" + ", ".join(names[:_SHOWN]) + more + "}"
 
 
-def never_flushed(verdict: Verdict, stuck: Sequence[tuple[int, int]]) -> Verdict:
-    """Say of a rank that is stuck what it waits for: a member that never leaves its buffer."""
+def never_submitted(ranks: Sequence[FusedRank], members: Mapping[str, Sequence[int]]) -> list[str]:
+    """Say which ranks never submit which labeled members that another rank of the group submits."""
+    said: dict[int, dict[str, None]] = {}
+    for group, mine in members.items():
+        own = {
+            rank: dict.fromkeys(
+                str(held.ready.leaves[at].fields["label"])
+                for held in ranks[rank].held
+                if held.buffer.group == group
+                for at in range(len(held.elements))
+                if "label" in held.ready.leaves[at].fields
+            )
+            for rank in mine
+        }
+        every = [label for labels in own.values() for label in labels]
+        for rank, labels in own.items():
+            lacks = dict.fromkeys(label for label in every if label not in labels)
+            if lacks:
+                said.setdefault(rank, {}).update(lacks)
+    return [
+        f"rank {rank} never submits {', '.join([*lacks][:_SHOWN])}"
+        + (f" and {len(lacks) - _SHOWN} more" if len(lacks) > _SHOWN else "")
+        for rank, lacks in sorted(said.items())
+    ][:_SHOWN]
+
+
+def never_flushed(
+    verdict: Verdict, stuck: Sequence[tuple[int, int]], missing: Sequence[str]
+) -> Verdict:
+    """Say of a rank that is stuck what it waits for: a member that never leaves its buffer.
+
+    In the played execution the wait is a receive in a group of its own from a partner that was
+    picked at will. Neither is of the plan, so no word of them is left.
+    """
     waits = set(stuck)
 
     def named(finding: Finding) -> Finding:
@@ -102,6 +134,10 @@ def never_flushed(verdict: Verdict, stuck: Sequence[tuple[int, int]]) -> Verdict
                 f"rank {at.rank} waits for a member of a fused buffer that is never flushed: not"
                 " all that leaves with it, or before it, is ready on every rank"
             ),
+            ranks=(at.rank,),
+            related_actions=(),
+            cycle=tuple(replace(edge, why="wait-handle") for edge in finding.cycle),
+            notes=tuple(missing),
             help="wait only after all members are ready, and submit the same ones on every rank",
         )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.catalog import CATALOG
 from planguard.errors import UsageError, shorten
+from planguard.files import refuse_special
 from planguard.result import fingerprint
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def read_baseline(file: Path) -> Baseline:
         UsageError: It is not one.
         OSError: It cannot be read.
     """
+    refuse_special(file)
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA:

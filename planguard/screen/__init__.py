@@ -31,6 +31,7 @@ def screen(  # noqa: PLR0913  one keyword per setting
     limits: Limits | None = None,
     cache: bool = True,
     only: str | None = None,
+    fresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Screening:
     """Screen plans; iterate over the result for ``(name, verdict)`` in input order.
@@ -52,6 +53,7 @@ def screen(  # noqa: PLR0913  one keyword per setting
         limits: Time and memory of one plan.
         cache: False decides every plan by itself.
         only: ``"unknown"`` takes up rows of the store that are UNKNOWN.
+        fresh: Empty a store that exists; what is no store is never written over.
         progress: Called after every window of plans.
 
     Raises:
@@ -79,9 +81,10 @@ def screen(  # noqa: PLR0913  one keyword per setting
         cache,
         None if only is None else frozenset({"UNKNOWN"}),
     )
-    trials = Trials(plans, planner)
-    kept = Store(":memory:" if store is None else os.fspath(store))
-    return Screening(trials, make_executor(executor, jobs), kept, settings, progress)
+    trials = plans if isinstance(plans, Trials) else Trials(plans, planner)
+    workers = make_executor(executor, jobs)
+    kept = Store(":memory:" if store is None else os.fspath(store), fresh=fresh)
+    return Screening(trials, workers, kept, settings, progress)
 
 
 class _CallableModule(ModuleType):

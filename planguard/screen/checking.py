@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.screen.tasks import CRASHED, Answer, Task, lost, options_of
+from planguard.screen.travel import at_home, readable
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -47,7 +48,8 @@ def _answer(task: Task) -> Answer:
     from planguard.loading import load
 
     options = options_of(task)
-    plan = load(task.path or task.data, planner=task.planner or None)
+    with at_home(task):
+        plan = load(readable(task) or task.data, planner=task.planner or None)
     skeleton = skeleton_of(plan, options) if task.sign else ""
     said = Answer(task.id, skeleton=skeleton, ranks=plan.world_size, actions=plan.actions)
     if not task.decide:

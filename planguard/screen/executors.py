@@ -18,6 +18,7 @@ from planguard.screen.box import Boxes
 from planguard.screen.checking import answer
 from planguard.screen.remote import run_chunk
 from planguard.screen.tasks import Answer, Task, decode_answers, encode, lost
+from planguard.screen.travel import packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -136,7 +137,9 @@ class Futures:
             while waiting and self._rest is None:
                 chunk = waiting.pop()
                 try:
-                    running[self._submit(run_chunk, encode(list(chunk)))] = chunk
+                    running[self._submit(run_chunk, encode([packed(task) for task in chunk]))] = (
+                        chunk
+                    )
                 except (BrokenExecutor, RuntimeError):
                     waiting.append(chunk)
                     self._rest = Processes(self._jobs)

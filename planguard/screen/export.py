@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from planguard.errors import UsageError, shorten
+from planguard.files import Draft, Target, target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,21 +29,25 @@ def check_target(path: str) -> None:
         _arrow()
 
 
-def export(rows: Iterable[Row], path: str) -> int:
+def export(rows: Iterable[Row], path: str | Target) -> int:
     """Write rows to a file of the kind its suffix names, and return how many.
 
     Raises:
-        UsageError: As ``check_target``.
+        UsageError: As ``check_target`` and ``planguard.files.target``.
+        OSError: The file cannot be written; what was there is unchanged.
     """
-    check_target(path)
+    goal = path if isinstance(path, Target) else target(path)
+    name = str(goal.path)
+    check_target(name)
     records = [_record(row) for row in rows]
-    if path.endswith(".csv"):
-        _write_csv(records, path)
-    elif path.endswith(".jsonl"):
-        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(json.dumps(record, sort_keys=True) + "\n" for record in records)
-    else:
-        _write_parquet(records, path)
+    with Draft(goal) as draft:
+        if name.endswith(".csv"):
+            _write_csv(records, draft.text())
+        elif name.endswith(".jsonl"):
+            lines = (json.dumps(record, sort_keys=True) + "\n" for record in records)
+            draft.text().writelines(lines)
+        else:
+            _write_parquet(records, draft.binary)
     return len(records)
 
 
@@ -69,13 +73,12 @@ def _flat(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {**bare, "codes": " ".join(record["codes"]), **params}
 
 
-def _write_csv(records: list[dict[str, Any]], path: str) -> None:
+def _write_csv(records: list[dict[str, Any]], file: IO[str]) -> None:
     names = sorted({f"param.{name}" for record in records for name in record["params"]})
     own = ["name", "outcome", "code", "codes", "skeleton", "reason", "ended", "input_sha"]
-    with Path(path).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [*own, *names], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(map(_harmless, _flat(records)))
+    writer = csv.DictWriter(file, [*own, *names], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(map(_harmless, _flat(records)))
 
 
 def _harmless(record: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +89,7 @@ def _harmless(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write_parquet(records: list[dict[str, Any]], path: str) -> None:
+def _write_parquet(records: list[dict[str, Any]], file: IO[bytes]) -> None:
     arrow, parquet = _arrow()
     lines = [
         {**record, "params": json.dumps(record["params"], sort_keys=True)} for record in records
@@ -97,7 +100,7 @@ def _write_parquet(records: list[dict[str, Any]], path: str) -> None:
         for name in ("name", "outcome", "code", "codes", "skeleton", "reason", "ended", "params")
     ]
     schema = arrow.schema([*fields, ("input_sha", text)])
-    parquet.write_table(arrow.Table.from_pylist(lines, schema=schema), path, compression="zstd")
+    parquet.write_table(arrow.Table.from_pylist(lines, schema=schema), file, compression="zstd")
 
 
 def _arrow() -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ from planguard.errors import UsageError
 from planguard.screen.gate import Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 CODE = "planguard.code"
 OUTCOME = "planguard.outcome"
@@ -16,17 +16,23 @@ MESSAGE = "planguard.message"
 
 
 def screened(
-    objective: Callable[[Any], Any], to_plan: Callable[[Any], Any], **options: Any
+    objective: Callable[[Any], Any],
+    to_plan: Callable[[Any], Any],
+    *,
+    params: Callable[[Any], Mapping[str, Any]] | None = None,
+    **options: Any,
 ) -> Callable[[Any], Any]:
     """Return an objective that checks the plan of a trial before it trains.
 
     A trial that may not run raises ``TrialPruned``; its user attributes ``planguard.outcome``,
-    ``planguard.code`` and ``planguard.message`` say why. ``to_plan`` suggests the parameters the
-    plan depends on; the objective gets the same values when it suggests them again.
+    ``planguard.code`` and ``planguard.message`` say why.
 
     Args:
-        objective: The objective, called with the trial.
-        to_plan: Makes a plan from the trial.
+        objective: The objective, called with the trial; with ``params``, with what that returns.
+        to_plan: Makes a plan from the same. From a trial it suggests the parameters that the plan
+            depends on, and the objective gets the same values when it suggests them again.
+        params: Suggests the parameters of a trial and returns them by name, so that ``objective``
+            and ``to_plan`` are functions of parameters that know nothing of Optuna.
         options: Keywords of ``planguard.screen.gate.Gate``.
 
     Raises:
@@ -40,13 +46,14 @@ def screened(
     gate = Gate(to_plan, **options)
 
     def behind(trial: Any) -> Any:
-        decision = gate(trial)
+        given = trial if params is None else dict(params(trial))
+        decision = gate(given)
         trial.set_user_attr(OUTCOME, decision.outcome)
         if decision.code:
             trial.set_user_attr(CODE, decision.code)
             trial.set_user_attr(MESSAGE, decision.message)
         if not decision.runs:
             raise TrialPruned(f"{decision.code}: {decision.message}")
-        return objective(trial)
+        return objective(given)
 
     return behind

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+OUTCOMES = ("SAFE", "DEADLOCK", "MISMATCH", "POTENTIAL_DEADLOCK", "UNKNOWN")
+
+
 @dataclass(frozen=True)
 class Row:
     """One trial and its answer.

@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError, shorten
+from planguard.files import is_special
 from planguard.screen.checking import rules_of
-from planguard.screen.rows import Row, Skeleton
+from planguard.screen.rows import OUTCOMES, Row, Skeleton
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,6 +39,7 @@ CREATE TABLE skeletons (
     ranks INTEGER, actions INTEGER, ended TEXT, PRIMARY KEY (question, digest)
 ) WITHOUT ROWID;
 """
+_NAMES = ("questions", "trials", "skeletons")
 _ROW = "name, outcome, code, codes, skeleton, reason, ended, params, input_sha"
 _SKELETON = "digest, outcome, code, codes, message, first, ranks, actions, ended"
 
@@ -47,16 +49,21 @@ class Store:
 
     Args:
         path: The file; made if it is not there. ``":memory:"`` keeps nothing.
+        fresh: Empty a store that exists, also one of another layout.
 
     Raises:
         UsageError: The file is no store, or one of another layout.
     """
 
-    def __init__(self, path: str | Path = ":memory:") -> None:
+    def __init__(self, path: str | Path = ":memory:", *, fresh: bool = False) -> None:
         self.path = str(path)
         self._question = ""
+        if is_special(self.path):
+            raise UsageError(f"{shorten(self.path)}: not a file", hint="name a file for the store")
         try:
             self._db = sqlite3.connect(self.path, isolation_level=None)
+            if fresh:
+                self._empty()
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -64,12 +71,19 @@ class Store:
                 self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
                 version = SCHEMA
         except sqlite3.Error as error:
-            raise UsageError(f"{shorten(self.path)}: {error}", hint="is it a store?") from None
+            raise _broken(self.path, error) from None
         if version != SCHEMA:
             raise UsageError(
                 f"{shorten(self.path)} is no store of this version of PlanGuard",
                 hint="screen into a new file",
             )
+
+    def _empty(self) -> None:
+        """Make a store as new, in one transaction; anything else has other tables and is kept."""
+        found = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        if {name for (name,) in found} == set(_NAMES):
+            drops = " ".join(f"DROP TABLE {name};" for name in _NAMES)
+            self._db.executescript(f"BEGIN; {drops} PRAGMA user_version = 0; COMMIT;")
 
     def ask(self, options: CheckOptions, planner: str | None = None) -> None:
         """Say which question the rows that follow answer: the same rows are never asked twice.
@@ -81,10 +95,9 @@ class Store:
         rules = asdict(rules_of(options))
         text = json.dumps([rules, planner, __version__], sort_keys=True)
         self._question = hashlib.sha256(text.encode()).hexdigest()[:16]
-        self._db.execute(
-            "INSERT OR IGNORE INTO questions VALUES (?, ?, ?, ?, ?)",
-            (self._question, options.model, json.dumps(rules), planner, __version__),
-        )
+        asked = (self._question, options.model, json.dumps(rules), planner, __version__)
+        with _told(self.path):
+            self._db.execute("INSERT OR IGNORE INTO questions VALUES (?, ?, ?, ?, ?)", asked)
 
     def resume(self) -> None:
         """Take the question that was asked last written into, for reading a store alone.
@@ -92,15 +105,19 @@ class Store:
         Raises:
             UsageError: The store is empty.
         """
-        found = self._db.execute(
-            "SELECT question FROM trials GROUP BY question ORDER BY count(*) DESC, question"
-        ).fetchone()
+        query = "SELECT question FROM trials GROUP BY question ORDER BY count(*) DESC, question"
+        with _told(self.path):
+            found = self._db.execute(query).fetchone()
         if found is None:
             raise UsageError(f"{shorten(self.path)} is empty", hint="planguard screen PLANS")
         self._question = found[0]
 
     def add(self, rows: Iterable[Row], skeletons: Iterable[Skeleton]) -> None:
         """Write rows and skeletons, all or none; a row of the same name is replaced."""
+        with _told(self.path):
+            self._add(rows, skeletons)
+
+    def _add(self, rows: Iterable[Row], skeletons: Iterable[Skeleton]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             self._db.executemany(
@@ -113,33 +130,43 @@ class Store:
                 ((self._question, *_skeleton_values(one)) for one in skeletons),
             )
         except BaseException:
-            self._db.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # a full disk has rolled it back already
+                self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
 
     def finished(self) -> dict[str, tuple[str, str]]:
         """Return input hash and outcome of every row, by name."""
-        found = self._db.execute(
-            "SELECT name, input_sha, outcome FROM trials WHERE question = ?", (self._question,)
-        )
-        return {name: (sha, outcome) for name, sha, outcome in found}
+        query = "SELECT name, input_sha, outcome FROM trials WHERE question = ?"
+        with _told(self.path):
+            found = self._db.execute(query, (self._question,))
+            return {name: (sha, outcome) for name, sha, outcome in found}
 
     def row(self, name: str) -> Row | None:
         """Return the row of a trial."""
         query = f"SELECT {_ROW} FROM trials WHERE question = ? AND name = ?"
-        found = self._db.execute(query, (self._question, name)).fetchone()
-        return None if found is None else _row(found)
+        with _told(self.path):
+            found = self._db.execute(query, (self._question, name)).fetchone()
+            return None if found is None else _row(found)
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows, by name."""
         query = f"SELECT {_ROW} FROM trials WHERE question = ? ORDER BY name"
-        yield from map(_row, self._db.execute(query, (self._question,)))
+        with _told(self.path):
+            found = map(_row, self._db.execute(query, (self._question,)))
+        while True:
+            with _told(self.path):
+                row = next(found, None)
+            if row is None:
+                return
+            yield row
 
     def skeletons(self) -> dict[str, Skeleton]:
         """Return the skeletons by digest."""
         query = f"SELECT {_SKELETON} FROM skeletons WHERE question = ? ORDER BY digest"
-        found = map(_skeleton, self._db.execute(query, (self._question,)))
-        return {one.digest: one for one in found}
+        with _told(self.path):
+            found = map(_skeleton, self._db.execute(query, (self._question,)))
+            return {one.digest: one for one in found}
 
     def close(self) -> None:
         """Close the file."""
@@ -148,6 +175,21 @@ class Store:
     def __del__(self) -> None:
         if hasattr(self, "_db"):
             self._db.close()
+
+
+def _broken(path: str, error: Exception) -> UsageError:
+    """Return the refusal of a file that SQLite, or the reader of its rows, cannot use."""
+    hint = "is it a store, and whole? is the disk full? --store FILE names another"
+    return UsageError(f"{shorten(path, 200)}: {error}; what was committed is kept", hint=hint)
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Turn what SQLite says of a file, or what a row that is none raises, into a refusal."""
+    try:
+        yield
+    except (sqlite3.Error, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise _broken(path, error) from None
 
 
 def query(path: str | Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -230,6 +272,8 @@ def _row_values(row: Row) -> tuple[Any, ...]:
 def _row(values: tuple[Any, ...]) -> Row:
     name, outcome, code, codes, skeleton, reason, end, params, sha = values
     split = tuple(codes.split())
+    if outcome not in OUTCOMES:
+        raise ValueError(f"trial {shorten(name)} has the outcome {shorten(outcome)}")
     return Row(name, outcome, code, split, skeleton, reason, end, json.loads(params), sha)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import shorten
 from planguard.screen.correlate import Rule, find_rule
+from planguard.screen.rows import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from planguard.screen.rows import Row, Skeleton
     from planguard.screen.store import Store
 
-OUTCOMES = ("SAFE", "DEADLOCK", "MISMATCH", "POTENTIAL_DEADLOCK", "UNKNOWN")
 MAX_SKELETONS = 12
 """Skeletons listed; the most frequent unsafe ones first."""
 

@@ -45,6 +45,8 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
         sign: Whether to give the communication skeleton.
         decide: Whether to give the outcome.
         limits: What it may cost.
+        folder: Working directory of the caller, where the task travels to another.
+        files: Path, as the caller sees it, and bytes of each file that travels with it.
     """
 
     id: int
@@ -55,6 +57,8 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
     sign: bool
     decide: bool
     limits: Limits
+    folder: str = ""
+    files: tuple[tuple[str, bytes], ...] = ()
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):

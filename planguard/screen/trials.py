@@ -6,7 +6,6 @@ or that lie below them; nothing that a plan or a line *says* is ever opened.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -17,12 +16,17 @@ from typing import Any
 
 import msgspec
 
-from planguard.errors import PlanError, UsageError, shorten
+from planguard.errors import PlanError, UsageError
+from planguard.files import is_special
+from planguard.screen.found import (
+    LINE_SUFFIXES,
+    PARAMS_FILE,
+    PARAMS_SUFFIX,
+    PLAN_SUFFIXES,
+    Found,
+    find,
+)
 
-PLAN_SUFFIXES = (".plan.json", ".plan.json.gz")
-LINE_SUFFIXES = (".jsonl", ".ndjson")
-PARAMS_FILE = "params.json"
-"""Parameters of the trials of a folder; Ray Tune writes it into every trial's folder."""
 MAX_LINE = 256 << 20
 """Longest line of a JSONL file, bytes."""
 
@@ -60,6 +64,8 @@ class Trial:
         if not self.path:
             return hashlib.sha256(self.data).hexdigest()
         path = Path(self.path)
+        if is_special(path):
+            return ""
         try:
             if not path.is_dir():
                 return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -85,9 +91,32 @@ class Trials:
     def __init__(self, source: Any, planner: str | None = None) -> None:
         self._planner = planner
         self._source: Iterable[Any] = [source] if _is_one(source) else source
+        self._found: dict[str, Found] = {}
         self.total: int | None = None
         if isinstance(self._source, (list, tuple)):
-            self.total = sum(map(_count, self._source))
+            self.total = sum(map(self._count, self._source))
+
+    @property
+    def skipped(self) -> list[str]:
+        """What was looked at so far and is no trial."""
+        return [path for found in self._found.values() for path in found.skipped]
+
+    @property
+    def files(self) -> list[str]:
+        """Files and folders of the trials that were found so far."""
+        return [path for found in self._found.values() for path in found.trials]
+
+    def _find(self, given: str) -> list[str]:
+        if given not in self._found:
+            self._found[given] = find(given, self._planner)
+        return self._found[given].trials
+
+    def _count(self, item: Any) -> int:
+        """Return how many trials an item of the input holds."""
+        if not isinstance(item, (str, os.PathLike)):
+            return 1
+        found = self._find(os.fspath(item))
+        return sum(_lines(path) if path.endswith(LINE_SUFFIXES) else 1 for path in found)
 
     def __iter__(self) -> Iterator[Trial]:
         seen: dict[str, int] = {}
@@ -102,7 +131,8 @@ class Trials:
     def _trials(self, number: int, item: Any) -> Iterator[Trial]:
         if isinstance(item, (str, os.PathLike)):
             planner = self._planner or ""
-            yield from (replace(trial, planner=planner) for trial in _from_path(os.fspath(item)))
+            for path in self._find(os.fspath(item)):
+                yield from (replace(trial, planner=planner) for trial in _from_path(path))
         else:
             yield self._from_object(number, item)
 
@@ -149,15 +179,6 @@ def _is_one(source: Any) -> bool:
     return isinstance(source, (str, bytes, os.PathLike, Mapping)) or hasattr(source, "world_size")
 
 
-def _count(item: Any) -> int:
-    """Return how many trials an item of the input holds."""
-    if not isinstance(item, (str, os.PathLike)):
-        return 1
-    return sum(
-        _lines(path) if path.endswith(LINE_SUFFIXES) else 1 for path in _expand(os.fspath(item))
-    )
-
-
 def _lines(path: str) -> int:
     try:
         with Path(path).open("rb") as file:
@@ -166,45 +187,11 @@ def _lines(path: str) -> int:
         return 0
 
 
-def _expand(given: str) -> list[str]:
-    """Return the files and planner folders that a path or a pattern stands for, sorted.
-
-    Raises:
-        UsageError: Nothing is there.
-    """
-    path = Path(given)
-    if path.is_dir():
-        found = [
-            str(p) for p in path.rglob("*") if p.name.endswith((*PLAN_SUFFIXES, *LINE_SUFFIXES))
-        ]
-        return sorted(found) or _folders(path)
-    if path.exists():
-        return [given]
-    if glob.has_magic(given):
-        found = sorted(glob.glob(given, recursive=True))  # noqa: PTH207  absolute patterns too
-        if found:
-            return [
-                path for one in found for path in (_expand(one) if Path(one).is_dir() else [one])
-            ]
-    raise UsageError(f"{shorten(given)}: no such file or folder", hint="is the path right?")
-
-
-def _folders(path: Path) -> list[str]:
-    """Return a folder without plan files as what a planner wrote: itself, or every entry."""
-    if any(path.glob("gencode*.py")):
-        return [str(path)]
-    entries = sorted(str(entry) for entry in path.iterdir() if entry.name != PARAMS_FILE)
-    if not entries:
-        raise UsageError(f"{shorten(str(path))}: an empty folder", hint="is the path right?")
-    return [one for one in entries if not one.endswith(".params.json")]
-
-
-def _from_path(given: str) -> Iterator[Trial]:
-    for path in _expand(given):
-        if path.endswith(LINE_SUFFIXES):
-            yield from _from_lines(path)
-        else:
-            yield Trial(path, path, params=_params_beside(Path(path)))
+def _from_path(path: str) -> Iterator[Trial]:
+    if path.endswith(LINE_SUFFIXES):
+        yield from _from_lines(path)
+    else:
+        yield Trial(path, path, params=_params_beside(Path(path)))
 
 
 def _params_beside(path: Path) -> Params:
@@ -215,7 +202,9 @@ def _params_beside(path: Path) -> Params:
             stem = stem[: -len(suffix)]
             break
     folder = path if path.is_dir() else path.parent
-    for candidate in (path.parent / f"{stem}.params.json", folder / PARAMS_FILE):
+    for candidate in (path.parent / f"{stem}{PARAMS_SUFFIX}", folder / PARAMS_FILE):
+        if is_special(candidate):
+            continue
         try:
             found = msgspec.json.decode(candidate.read_bytes())
         except (OSError, msgspec.DecodeError, RecursionError):

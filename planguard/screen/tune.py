@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 CODE = "planguard_code"
 OUTCOME = "planguard_outcome"
 MESSAGE = "planguard_message"
+WORST = {"min": math.inf, "max": -math.inf}
+"""Worst value of a metric, by the mode of the search."""
 BLOCKED_RESOURCES = {"cpu": 1}
 
 
@@ -20,6 +23,8 @@ def screened(
     trainable: Callable[[dict[str, Any]], Any],
     to_plan: Callable[[dict[str, Any]], Any],
     *,
+    metric: str | None = None,
+    mode: str = "min",
     resources: Mapping[str, float] | None = None,
     blocked: Mapping[str, Any] | None = None,
     **options: Any,
@@ -30,23 +35,36 @@ def screened(
     one core, so no GPU waits for it; it reports ``planguard_outcome``, ``planguard_code`` and
     ``planguard_message`` and ends.
 
+    Tune ends a search when a trial does not report the metric that it compares, so an unsafe trial
+    reports the worst value of it: no searcher and no scheduler then prefers it.
+
     Args:
         trainable: A function of the configuration.
         to_plan: Makes a plan from the configuration.
+        metric: The metric of ``TuneConfig``, and what it is called in ``tune.report``.
+        mode: ``"min"`` or ``"max"``, as in ``TuneConfig``.
         resources: What a trial that trains asks for; one core if None.
-        blocked: What an unsafe trial reports as well, such as the metric's worst value.
+        blocked: What an unsafe trial reports as well, or instead of the worst value; ``{}`` and no
+            metric where Tune compares nothing.
         options: Keywords of ``planguard.screen.gate.Gate``.
 
     Raises:
-        UsageError: Ray Tune is not installed.
+        UsageError: Ray Tune is not installed, or neither ``metric`` nor ``blocked`` is given.
     """
+    if mode not in WORST:
+        raise UsageError(f"mode={mode!r}", hint='"min" or "max", as in TuneConfig')
+    if metric is None and blocked is None:
+        raise UsageError(
+            "an unsafe trial has no value to report, and Tune would end the search",
+            hint='say what TuneConfig compares: metric="loss", mode="min"; blocked={} if nothing',
+        )
     try:
         from ray import tune
     except ImportError:
         hint = "pip install 'ray[tune]'"
         raise UsageError("Ray Tune is not installed", hint=hint) from None
     wanted = dict(resources or BLOCKED_RESOURCES)
-    extra = dict(blocked or {})
+    extra = ({} if metric is None else {metric: WORST[mode]}) | dict(blocked or {})
 
     def resources_of(config: dict[str, Any]) -> dict[str, float]:
         return dict(wanted if Gate(to_plan, **options)(config).runs else BLOCKED_RESOURCES)

@@ -41,8 +41,10 @@ def install(path: str) -> None:
 
 def dump(config: Any, mesh_group: Any, path: str, hlo_texts: Any = None) -> None:
     """Write a ``PipeshardConfig`` as JSON."""
-    with Path(path).open("w", encoding="utf-8") as file:
-        json.dump(describe(config, mesh_group, hlo_texts), file)
+    # Aside first: what is there is a whole file or the one before. This file stands alone.
+    beside = Path(f"{path}.tmp")
+    beside.write_text(json.dumps(describe(config, mesh_group, hlo_texts)), encoding="utf-8")
+    beside.replace(path)
 
 
 def describe(config: Any, mesh_group: Any, hlo_texts: Any = None) -> dict[str, Any]:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from planguard.errors import PlanError, UsageError
+from planguard.files import write
 
 from .module import MODULE_FIELDS, describe, module_json, read_module
 from .options import is_integer, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from .module import ModuleInfo
     from .reading import At
@@ -129,7 +130,7 @@ class JobReader(Generic[Options]):
         self.read_options(options, world_size)
         document = {"schema": self.schema, "world_size": world_size}
         document |= module_json(describe(module)) | _options_json(options)
-        Path(path).write_text(_text(document), encoding="utf-8")
+        write(path, _text(document))
 
 
 def merge_options(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

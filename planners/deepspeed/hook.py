@@ -49,7 +49,10 @@ def describe(schedule: Any, stages: int, micro_batches: int, **fields: Any) -> d
 def dump(path: str, schedule: Any, stages: int, micro_batches: int, **fields: Any) -> None:
     """Write the commands of a schedule class and further fields of the dump."""
     document = describe(schedule, stages, micro_batches, **fields)
-    Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    # Aside first: what is there is a whole file or the one before. This file stands alone.
+    beside = Path(f"{path}.tmp")
+    beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    beside.replace(path)
 
 
 def dump_engine(engine: Any, path: str, schedule: Any = None, **fields: Any) -> None:

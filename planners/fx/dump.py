@@ -6,11 +6,12 @@ groups; ``docs/planners/fx.md`` describes every field.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from planguard.files import write_packed
 
 from ..common.reading import At, load_json
 from .model import (
@@ -46,12 +47,7 @@ def read_bundle(source: str | Path | Mapping[str, Any], *, name: str | None = No
 
 def write_bundle(bundle: FxBundle, path: str | Path) -> None:
     """Write a dump, one node per line; gzipped when the name ends in ``.gz``."""
-    text = dump_text(bundle)
-    target = Path(path)
-    if target.suffix == ".gz":
-        target.write_bytes(gzip.compress(text.encode(), mtime=0))
-    else:
-        target.write_text(text)
+    write_packed(path, [dump_text(bundle).encode()])
 
 
 def dump_text(bundle: FxBundle) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,19 @@ if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
-_START = re.compile(rb"\s*(<\?xml[^>]*\?>)?\s*(<!--.*?-->\s*)*<algo\s", re.DOTALL)
+
+def _begins(text: bytes) -> bool:
+    """Tell whether XML begins with ``<algo``, behind a declaration and comments; linear in it."""
+    place = len(text) - len(text.lstrip())
+    for opening, closing in ((b"<?xml", b"?>"), (b"<!--", b"-->")):
+        while text.startswith(opening, place):
+            end = text.find(closing, place + len(opening))
+            if end < 0:
+                return False
+            place = end + len(closing)
+            while text[place : place + 1] in (b" ", b"\t", b"\r", b"\n"):
+                place += 1
+    return text.startswith(b"<algo", place) and text[place + 5 : place + 6].isspace()
 
 
 class MscclAdapter:
@@ -35,7 +46,7 @@ class MscclAdapter:
             head = head_of(Path(obj))
         else:
             return False
-        return _START.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
+        return _begins(head.removeprefix(b"\xef\xbb\xbf"))
 
     def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:
         """Turn an algorithm into a plan.

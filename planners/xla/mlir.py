@@ -60,9 +60,20 @@ class _Region:
         self.instructions.append(instruction)
 
 
+def _bare(line: str) -> str:
+    """Return a line without its comment, and nothing of a line that says where source stood.
+
+    By ``find``: a search for a pattern starts anew at each of a million slashes.
+    """
+    if line.lstrip().startswith("#loc"):
+        return ""
+    comment = line.find("//", line.rfind('"') + 1)
+    return line if comment < 0 else line[:comment]
+
+
 class _Reader:
     def __init__(self, text: str, file: str) -> None:
-        self._text = re.sub(r"//[^\n\"]*$|^\s*#loc[^\n]*$", "", text, flags=re.MULTILINE)
+        self._text = "\n".join(map(_bare, text.split("\n")))
         self._file = file
         self._newlines = [match.start() for match in re.finditer("\n", self._text)]
         self._computations: dict[str, Computation] = {}

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[(){}\[\],]')
-_ARROWED = re.compile(r'"(?:[^"\\]|\\.)*"|->|<=|>=|[(){}\[\],<>]')
-_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|/\*.*?\*/')
+# A string takes what it can and gives nothing back, and one that does not end goes to the end of
+# the text, which is refused: else a search would begin anew at each of a million quotes.
+_STRING = r'"(?:[^"\\]|\\.)*+("?)'
+_STRUCTURE = re.compile(_STRING + r"|[(){}\[\],]")
+_ARROWED = re.compile(_STRING + r"|->|<=|>=|[(){}\[\],<>]")
+_COMMENT = re.compile(_STRING + r"|/\*")
 _OPEN = {"(": ")", "{": "}", "[": "]", "<": ">"}
 _CLOSE = frozenset(_OPEN.values())
 MAX_DEPTH = 60
@@ -23,7 +26,20 @@ class Unbalanced(ValueError):  # noqa: N818  # a state of the text, turned into 
 
 def without_comments(line: str) -> str:
     """Return a line without ``/* */`` comments; strings stay as they are."""
-    return _COMMENT.sub(lambda match: match[1] or "", line) if "/*" in line else line
+    if "/*" not in line:
+        return line
+    kept, place = [], 0
+    while (match := _COMMENT.search(line, place)) is not None:
+        if match[0] != "/*":
+            kept.append(line[place : match.end()])
+            place = match.end()
+            continue
+        end = line.find("*/", match.end())
+        if end < 0:
+            break
+        kept.append(line[place : match.start()])
+        place = end + 2
+    return "".join(kept) + line[place:]
 
 
 def depth_change(text: str) -> int:
@@ -36,11 +52,13 @@ def marks(text: str, start: int = 0, *, angles: bool = False) -> Iterator[tuple[
     """Yield position, bracket or comma, and the depth outside of it.
 
     Raises:
-        Unbalanced: A bracket closes what is not open.
+        Unbalanced: A bracket closes what is not open, or a string does not end.
     """
     expected: list[str] = []
     for match in (_ARROWED if angles else _STRUCTURE).finditer(text, start):
         mark = match[0]
+        if match[1] == "":
+            raise Unbalanced("a string that does not end")
         if mark in _OPEN:
             yield match.start(), mark, len(expected)
             expected.append(_OPEN[mark])

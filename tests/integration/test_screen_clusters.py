@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,3 +177,119 @@ def test_ray_tune_asks_for_nothing_where_a_trial_is_unsafe():
     assert asked({**config, "drop_last": True}) == {"cpu": 2, "gpu": 8}
     assert asked({**config, "drop_last": False}) == {"cpu": 1}
     assert "3 trials trained, 1 blocked: {'': 3, 'PG007': 1}" in run_example("with_ray_tune.py")
+
+
+def relative_trials(folder):
+    """Plan files, a planner's file and a planner's folder below a folder, by relative paths."""
+    root = Path(__file__).resolve().parents[2]
+    (folder / "runs/t1").mkdir(parents=True)
+    (folder / "runs/t1/schedule.csv").write_bytes(
+        (root / "examples/pipelining/interleaved1f1b-4x8.csv").read_bytes()
+    )
+    (folder / "runs/t1/params.json").write_text('{"width": 4}')
+    shutil.copytree(root / "planners/samples/chakra/pipeline", folder / "runs/t2")
+    for number in range(3):
+        (folder / f"runs/{number}.plan.json").write_bytes(exchange(number).source)
+    (folder / "runs/broken.plan.json").write_text('{"schema": "planguard.plan/1"}')
+
+
+def elsewhere(folder, given, executor, monkeypatch):
+    """Screen by relative paths from a folder that the workers are not in."""
+    monkeypatch.chdir(folder)
+    return list(pg.screen(given, executor=executor).rows())
+
+
+@pytest.mark.parametrize("given", ["runs", "absolute", "../here/runs"])
+def test_workers_elsewhere_get_the_bytes(given, tmp_path, monkeypatch):
+    """Dask and Ray workers with another working directory give the rows of this process, for plan
+    files, planners' files and folders, named relative to a folder that the workers are not in.
+    """
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    here, other = tmp_path / "here", tmp_path / "other"
+    here.mkdir()
+    other.mkdir()
+    relative_trials(here)
+    given = str(here / "runs") if given == "absolute" else given
+    local = elsewhere(here, given, "inline", monkeypatch)
+    assert [row.outcome for row in local].count("UNKNOWN") == 1
+    assert {row.name.rsplit("/", 1)[1] for row in local} >= {"schedule.csv", "t2"}
+    monkeypatch.chdir(other)
+    cluster = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    )
+    with cluster, distributed.Client(cluster) as client:
+        assert client.run(os.getcwd) == dict.fromkeys(client.run(os.getcwd), str(other))
+        assert elsewhere(here, given, client, monkeypatch) == local
+
+
+def test_ray_workers_elsewhere_get_the_bytes(tmp_path, monkeypatch):
+    """The same with real Ray workers, which stand in the folder of their own session."""
+    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+    here, other = tmp_path / "here", tmp_path / "other"
+    here.mkdir()
+    other.mkdir()
+    relative_trials(here)
+    local = elsewhere(here, "runs", "inline", monkeypatch)
+    monkeypatch.chdir(other)
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    try:
+        assert ray.get(ray.remote(lambda: str(Path.cwd())).remote()) != str(here)
+        assert elsewhere(here, "runs", "ray", monkeypatch) == local
+    finally:
+        ray.shutdown()
+
+
+def page(mark):
+    """Return the hidden beginning and the code of the first block of the page that has a mark."""
+    text = (EXAMPLES.parents[1] / "docs/how-to/screen-experiments.md").read_text("utf-8")
+    found = re.search(r"<!-- before\n(.*?)-->\n```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    assert mark in found[2]
+    return found[1] + found[2]
+
+
+@pytest.mark.timeout(400)  # three trials of Ray Tune, each in a process of its own
+def test_the_code_of_the_page_runs_with_the_real_libraries(tmp_path):
+    """The page's own to_plan and search, run by real Optuna and Ray Tune: unsafe trials are pruned
+    or blocked with their code, all others train, and no search ends early.
+    """
+    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+    pytest.importorskip("ray.tune", reason="the extra ray[tune] is not installed")
+    optuna = pytest.importorskip("optuna", reason="the extra optuna is not installed")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    names = {"__name__": "__main__"}
+    paths = os.pathsep.join(filter(None, sys.path))
+    ray.init(
+        num_cpus=1,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+        runtime_env={"env_vars": {"PYTHONPATH": paths}},
+    )
+    try:
+        exec(page("TuneConfig").replace('{"gpu": 8}', '{"cpu": 1}'), names)  # noqa: S102  the page
+        for trial in names["study"].trials:
+            odd = trial.params["batches"] % 2
+            assert trial.state.name == ("PRUNED" if odd else "COMPLETE")
+            assert trial.user_attrs.get("planguard.code") == ("PG007" if odd else None)
+        assert len(names["study"].trials) == 40
+        assert names["objective"]({"batches": 3}) == float("inf")
+        assert names["objective"]({"batches": 4}) == 4.0
+        names["tuner"]._local_tuner._run_config.storage_path = str(tmp_path)
+        results = names["tuner"].fit()
+        said = {r.config["batches"]: r.metrics.get("planguard_code") for r in results}
+        assert said == {3: "PG007", 4: None, 5: "PG007"}
+        assert results.get_best_result().metrics["loss"] == 4.0
+    finally:
+        ray.shutdown()
+
+
+def test_tune_needs_to_know_what_it_compares():
+    """Without a metric or values of its own, the hook says what is missing before Tune starts."""
+    pytest.importorskip("ray.tune", reason="the extra ray[tune] is not installed")
+    from planguard.screen.tune import screened
+
+    with pytest.raises(pg.UsageError, match="end the search"):
+        screened(print, print)
+    with pytest.raises(pg.UsageError, match="mode"):
+        screened(print, print, metric="loss", mode="least")

@@ -92,10 +92,36 @@ def test_a_tensor_that_one_rank_never_submits_stalls_all(model: str) -> None:
     assert "never flushed" in verdict.errors[0].message
 
 
+@pytest.mark.parametrize("model", ["gloo", "nccl", "mpi-eager"])
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        {2: {"missing": ["3.bias"]}},
+        {0: {"missing": ["0.weight"]}, 1: {"missing": ["3.bias"]}},
+        {1: {"steps": 2}},
+    ],
+    ids=str,
+)
+def test_findings_speak_of_the_plan_alone(ranks: Any, model: str) -> None:
+    """No group, message or partner that only the played execution has is shown; where a rank never
+    submits a tensor, that rank and that tensor are named.
+    """
+    plan = adapter.adapt(sample("mlp.horovod"), PlanBuilder, rank_options=ranks)
+    verdict = planguard.check(plan, model=model)
+    told = str(verdict) + json.dumps(verdict.to_json()["findings"])
+    assert "~" not in told
+    assert "messages to rank" not in told
+    for rank, options in ranks.items():
+        for name in options.get("missing", ()):
+            notes = [note for finding in verdict.errors for note in finding.notes]
+            assert any(f"rank {rank} never submits" in note and name in note for note in notes)
+
+
 def test_a_stalled_timeline_names_the_rank() -> None:
     """A tensor whose negotiation never ended lacks a rank: that rank is alone in not waiting."""
     verdict = planguard.check(SAMPLES / "stalled.json", model="gloo")
     assert verdict.outcome.value == "DEADLOCK"
+    assert all("rank 1 never submits" in finding.notes[0] for finding in verdict.errors)
     stuck = {rank for finding in verdict.errors for rank in finding.ranks}
     assert {0, 2, 3} <= stuck
 

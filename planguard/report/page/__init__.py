@@ -36,9 +36,9 @@ class Page:
 
     def save(self, path: str | Path) -> None:
         """Write the file."""
-        from pathlib import Path
+        from planguard.files import write
 
-        Path(path).write_bytes(self.data)
+        write(path, self.data)
 
     def _repr_html_(self) -> str:
         """Return an isolated frame: no origin, no way out, the page's own policy inside."""
