@@ -12,8 +12,9 @@ from planguard.cli.adapters import adapter_options, add_adapter_arguments
 from planguard.cli.certificates import certificate_writers
 from planguard.cli.job import Job
 from planguard.cli.outputs import outputs_of
-from planguard.config import Settings, load_settings, mebibytes, seconds
+from planguard.config import Settings, load_settings, mebibytes
 from planguard.errors import UsageError
+from planguard.options import seconds
 from planguard.report import FORMATS, make_reporter
 from planguard.report.terminal import COLORS
 

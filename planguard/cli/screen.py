@@ -10,9 +10,8 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.config import seconds
 from planguard.errors import UsageError, shorten
-from planguard.options import MODEL_NAMES
+from planguard.options import MODEL_NAMES, seconds
 from planguard.words import plural
 
 if TYPE_CHECKING:

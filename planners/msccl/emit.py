@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from .iteration import connections, races, tellers, unbalanced
 from .model import LOCAL, RECEIVES, SENDS
@@ -220,7 +220,9 @@ class _Program:
                 program.send(peer, tag=tag, bytes=size, label=goes_to, src=src)
             else:
                 # What nobody takes is never over, whatever the model says of small messages.
-                mode = "synchronous" if self.sent >= self.taken else None
+                mode: Literal["synchronous"] | None = (
+                    "synchronous" if self.sent >= self.taken else None
+                )
                 work = f"s{self.sent}" if waited else None
                 program.isend(
                     peer, work=work, mode=mode, tag=tag, bytes=size, label=goes_to, src=src
