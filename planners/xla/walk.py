@@ -1,4 +1,7 @@
-"""Walking through a program as one device would run it, and noting what it communicates."""
+"""Walking through a program as one device would run it, and noting what it communicates.
+
+One class, above the usual length, because every kind of instruction adds to one trace.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import collectives as c
+from .agreed import agreed
 from .scope import (
     Device,
     Ref,
@@ -13,6 +17,8 @@ from .scope import (
     at,
     branch_scope,
     branch_taken,
+    call_arguments,
+    call_result,
     input_value,
     known_trips,
     loop_part,
@@ -80,7 +86,8 @@ class Walker:
 
     def _inputs(self, entry: Computation) -> list[Ref]:
         parameters = [i for i in entry.instructions if i.opcode == "parameter"]
-        return [input_value(i) for i in sorted(parameters, key=lambda i: int(i.literal or 0))]
+        ordered = sorted(parameters, key=lambda i: int(i.literal or 0))
+        return [input_value(one, self._translator.module.replicas) for one in ordered]
 
     def _walk(self, scope: Scope) -> None:
         self._nesting += 1
@@ -190,8 +197,7 @@ class Walker:
         scope.bind(instruction.name, lambda _: value)
 
     def _call(self, scope: Scope, instruction: Instruction) -> None:
-        arguments = [scope.ref(operand) for operand in instruction.operands]
-        inner = scope.inside(instruction.calls[0], arguments)
+        inner = scope.inside(instruction.calls[0], call_arguments(scope, instruction))
         self._prefix.append("" if inner.computation.inner else f"{instruction.name}/")
         before = len(self.trace.steps)
         was, self._in_async = self._in_async, self._in_async or instruction.opcode == "async-start"
@@ -199,7 +205,7 @@ class Walker:
         self._in_async = was
         self._prefix.pop()
         if instruction.opcode != "async-start":
-            scope.bind(instruction.name, inner.result)
+            scope.bind(instruction.name, call_result(instruction, inner))
             return
         handles = [s.handle for s in self.trace.steps[before:] if isinstance(s, _LAUNCHED)]
         joined = " ".join(handle for handle in handles if handle)
@@ -308,10 +314,12 @@ class Walker:
         return found
 
     def _loop(self, scope: Scope, instruction: Instruction) -> None:
+        trips = self._trips(scope, instruction)
+        if trips is None and self._agreed(scope, instruction):
+            return
         if self._reach.computation(loop_part(instruction, "condition")):
             message = f"the condition of {instruction.name} communicates"
             self.trace.doubt("unsupported-op", message)
-        trips = self._trips(scope, instruction)
         if trips == 0:
             begin = loop_state(scope, instruction)
             scope.bind(instruction.name, lambda path: at(begin, path))
@@ -324,6 +332,30 @@ class Walker:
             return
         self.trace.doubts, self.trace.undecided = doubts, undecided
         self._passes(scope, instruction, trips)
+
+    def _agreed(self, scope: Scope, instruction: Instruction) -> bool:
+        """Add a loop whose passes all devices count alike, if it is one."""
+        doubts, undecided = dict(self.trace.doubts), self.trace.undecided
+        pending = dict(self._pending)
+        self._rounds.append("[{i}]")
+        found = agreed(scope, instruction, self._apart)
+        self._rounds.pop()
+        if found is None or self.trace.undecided != undecided or pending != self._pending:
+            self.trace.doubts, self.trace.undecided = doubts, undecided
+            self._pending = pending
+            return False
+        origin = self._origin(instruction)
+        message = (
+            f"how often {instruction.name} runs depends on data that all devices share; none, one "
+            "and two passes stand for any number"
+        )
+        self.trace.doubt("agreed-loop", message, "exact")
+        if found.before:
+            self._add(Loop(origin, 1, tuple(found.before)), instruction)
+        passes = [(Loop(origin, times, tuple(found.again)),) for times in (2, 1)]
+        self._add(Choice(origin, True, (*passes, ())), instruction)
+        scope.bind(instruction.name, found.state)
+        return True
 
     def _add_loop(self, instruction: Instruction, trips: int, body: list[Step]) -> None:
         if body:
