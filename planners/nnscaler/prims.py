@@ -176,10 +176,8 @@ def _fused(short: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> D
 
 def _dual(op: str, result: Tensor, tensor: Tensor, given: Arguments, site: Site) -> Comm:
     smaller = tensor if op == "reduce_scatter" else result
-    return _collective(
-        op, given["ranks"], smaller.shape, tensor.dtype, site,
-        phase="B", expression=smaller.expression,
-    )  # fmt: skip
+    shape, how = smaller.shape, smaller.expression
+    return _collective(op, given["ranks"], shape, tensor.dtype, site, phase="B", expression=how)
 
 
 def _collective(
@@ -203,18 +201,16 @@ def _alike(tensor: Tensor) -> Tensor:
 
 def _made(tensor: Tensor, shape: Shape | None, *how: object) -> Tensor:
     """Return what a primitive makes of a tensor; ``how`` says it where the shape is not known."""
-    whole = shape is not None and tensor.dtype is not None
-    return Tensor(shape, tensor.dtype, expression="" if whole else expression(tensor, *how))
+    digest = expression(tensor, *how) if shape is None or tensor.dtype is None else ""
+    return Tensor(shape, tensor.dtype, expression=digest)
 
 
 def _plain(op: str, given: Arguments, site: Site, sized: Tensor, result: Tensor) -> Done:
     """Perform a collective over ``ranks`` whose size is that of ``sized``."""
     tensor = _tensor(given["tensor"], op)
     work = site.work() if given["async_op"] else None
-    comm = _collective(
-        op, given["ranks"], sized.shape, tensor.dtype, site,
-        work=work, phase="F", expression=sized.expression,
-    )  # fmt: skip
+    fields = {"work": work, "phase": "F", "expression": sized.expression}
+    comm = _collective(op, given["ranks"], sized.shape, tensor.dtype, site, **fields)
     return Done(result, (comm,), keeps=(work,) if work else ())
 
 
@@ -233,10 +229,14 @@ def _all_gather(given: Arguments, site: Site) -> Done:
 
 def _reduce_scatter(given: Arguments, site: Site) -> Done:
     tensor = _tensor(given["tensor"], "reduce_scatter")
+    result = _cut(tensor, given)
+    return _plain("reduce_scatter", given, site, result, result)
+
+
+def _cut(tensor: Tensor, given: Arguments) -> Tensor:
     count = len(ranks_of(given["ranks"]))
     shape = _resized(tensor.shape, given["dim"], 1, count)
-    result = _made(tensor, shape, "cut", given["dim"], count)
-    return _plain("reduce_scatter", given, site, result, result)
+    return _made(tensor, shape, "cut", given["dim"], count)
 
 
 def _all_to_all(op: str) -> Callable[[Arguments, Site], Done]:
@@ -254,9 +254,7 @@ def _all_to_all(op: str) -> Callable[[Arguments, Site], Done]:
 def _chunk(given: Arguments, site: Site) -> Done:
     del site
     tensor = _tensor(given["itensor"], "chunk")
-    count = len(ranks_of(given["ranks"]))
-    shape = _resized(tensor.shape, given["dim"], 1, count)
-    return Done(_made(tensor, shape, "cut", given["dim"], count))
+    return Done(_cut(tensor, given))
 
 
 def _resized(shape: Shape | None, dim: Any, times: int, parts: int) -> Shape | None:

@@ -1,7 +1,4 @@
-"""Walking through a program as one device would run it, and noting what it communicates.
-
-One class, above the usual length, because every kind of instruction adds to one trace.
-"""
+"""Walking through a program as one device would run it, and noting what it communicates."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from typing import TYPE_CHECKING
 from . import collectives as c
 from .agreed import agreed
 from .scope import (
-    Device,
     Ref,
     Scope,
     at,
@@ -19,7 +15,6 @@ from .scope import (
     branch_taken,
     call_arguments,
     call_result,
-    input_value,
     known_trips,
     loop_part,
     loop_state,
@@ -32,62 +27,24 @@ from .steps import (
     Exchange,
     Loop,
     Message,
-    Origin,
     Step,
-    Trace,
     Wait,
     essence,
     step_size,
 )
 from .values import Value
+from .walking import Walking
 
 if TYPE_CHECKING:
-    from .model import Computation, Instruction
-    from .options import XlaOptions
-    from .reach import Reach
+    from .model import Instruction
 
-MAX_STEPS = 1_000_000
 MAX_NESTING = 40
 _UNROLLED = 4096
 _LAUNCHED = (Collective, Exchange, Message)
 
 
-class Walker:
+class Walker(Walking):
     """Runs the program of one device without its data."""
-
-    def __init__(
-        self, translator: c.Translator, reach: Reach, options: XlaOptions, device: int
-    ) -> None:
-        module = translator.module
-        self._translator = translator
-        self._reach = reach
-        self._options = options
-        self._device = device
-        self._machine = Device(module, *divmod(device, module.partitions))
-        self._pending: dict[str, str] = {}
-        self._rounds: list[str] = []
-        self._prefix: list[str] = []
-        self._nesting = 0
-        self._count = 0
-        self._in_async = False
-        self.trace = Trace()
-
-    def run(self) -> Trace:
-        """Walk the entry computation.
-
-        Raises:
-            PlanError: A communicating instruction is malformed, or there is no end to them.
-        """
-        module = self._translator.module
-        entry = module.computations[module.entry]
-        scope = Scope(self._machine, entry, self._inputs(entry))
-        self._walk(scope)
-        return self.trace
-
-    def _inputs(self, entry: Computation) -> list[Ref]:
-        parameters = [i for i in entry.instructions if i.opcode == "parameter"]
-        ordered = sorted(parameters, key=lambda i: int(i.literal or 0))
-        return [input_value(one, self._translator.module.replicas) for one in ordered]
 
     def _walk(self, scope: Scope) -> None:
         self._nesting += 1
@@ -96,15 +53,6 @@ class Walker:
         for instruction in self._reach.relevant(scope.computation.name):
             self._step(scope, instruction)
         self._nesting -= 1
-
-    def _fail(self, instruction: Instruction, message: str) -> None:
-        self._translator.module.fail(instruction.line, message, value=instruction.name)
-
-    def _add(self, step: Step, instruction: Instruction) -> None:
-        self._count += 1
-        if self._count > MAX_STEPS:
-            self._fail(instruction, f"a device has more than {MAX_STEPS} communications")
-        self.trace.steps.append(step)
 
     def _step(self, scope: Scope, instruction: Instruction) -> None:
         opcode = instruction.opcode
@@ -146,9 +94,6 @@ class Walker:
             self._wait(scope, instruction)
         else:
             self._launch(scope, instruction)
-
-    def _origin(self, instruction: Instruction) -> Origin:
-        return self._translator.origin(instruction, "".join(self._prefix), "".join(self._rounds))
 
     def _launch(self, scope: Scope, instruction: Instruction) -> None:
         strange = c.unknown_attributes(instruction)
@@ -305,13 +250,6 @@ class Walker:
         steps = self._apart(inner)
         self._prefix.pop()
         return steps
-
-    def _apart(self, scope: Scope) -> list[Step]:
-        """Walk a computation and return its steps instead of adding them."""
-        kept, self.trace.steps = self.trace.steps, []
-        self._walk(scope)
-        found, self.trace.steps = self.trace.steps, kept
-        return found
 
     def _loop(self, scope: Scope, instruction: Instruction) -> None:
         trips = self._trips(scope, instruction)

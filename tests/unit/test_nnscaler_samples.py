@@ -330,8 +330,10 @@ def test_without_shapes_equal_expressions_are_equal_sizes(name):
          "getitem_49 = _operator.getitem(data_74, 'target')"),
         (
             "getitem_49 = _operator.getitem(data_74, 'data')",
-            "getitem_49 = _operator.getitem(data_74, 'data')\n"
-            "        getitem_49 = torch.transpose(getitem_49, 0, 1)",
+            (
+                "getitem_49 = _operator.getitem(data_74, 'data')\n"
+                "        getitem_49 = torch.transpose(getitem_49, 0, 1)"
+            ),
         ),
         ("getitem_49 = _operator.getitem(data_74, 'data')",
          "getitem_49 = torch.unfold(data_74, 'data')"),
