@@ -71,7 +71,7 @@ class _Reader:
         self._shardings: dict[str, str] = {}
         self._free: set[str] = set()  # inputs of the program whose sharding follows from their use
         # What a manual computation takes apart is one array of all devices, and so are the inputs.
-        replicas = re.search(r"num_replicas\s*=\s*(\d{1,9})", self._text[: self._text.find("func")])
+        replicas = re.search(r"num_replicas\s*=\s*(\d{1,9})", self._text.partition("func.func")[0])
         self._is_global = "sdy.manual_computation" in self._text and (
             replicas is None or replicas[1] == "1"
         )
@@ -181,8 +181,9 @@ class _Reader:
         for part in split(statement[opened + 1 : closed], angles=True):
             self._argument(region, part, line)
         self._shardings = {i.name: i.attrs.get("sdy", "") for i in region.instructions}
-        if name == "main":
-            self._free = {name for name, sharding in self._shardings.items() if not sharding}
+        # Only of the program's own inputs: what a function is called with is sharded already.
+        free = {one for one, sharding in self._shardings.items() if not sharding}
+        self._free = free if name == "main" else set()
         self._fill(region, self._text.index(statement[body[0] : body[1]], start), body)
 
     @staticmethod

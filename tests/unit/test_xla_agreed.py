@@ -56,7 +56,7 @@ def test_one_axis_in_the_sharding_of_the_operand_decides(name, tmp_path):
 def test_replicas_get_their_own_inputs(name, tmp_path):
     """A sharding is about the partitions of one replica: several may be given different inputs."""
     text = text_of(name).replace("num_replicas = 1", "num_replicas = 2")
-    text = text.replace("num_partitions = 8", "num_partitions = 4")
+    text = text.replace("num_partitions = 8", "num_partitions = 4").replace("@jit_", "@jit_func_")
     assert verdict(text, tmp_path).outcome.value != "SAFE"
 
 
