@@ -20,7 +20,7 @@ def check(
     plan: Any,
     *,
     model: str | None = None,
-    budget: float | None = None,
+    budget: float | str | None = None,
     options: CheckOptions | None = None,
     planner: str | None = None,
     fix: bool = False,
@@ -31,7 +31,7 @@ def check(
     Args:
         plan: A ``Plan``, or anything ``load`` accepts.
         model: One of the nine models, or ``"all"``; the plan's own, else ``nccl``, if None.
-        budget: Seconds for the parts that are not linear.
+        budget: Seconds for the parts that are not linear, or text such as ``"200ms"``.
         options: All options at once; ``model`` and ``budget`` override it.
         planner: Adapter to read ``plan`` with.
         fix: Search a repair of an unsafe plan; the deciding finding's ``fixes`` hold it.
@@ -40,7 +40,7 @@ def check(
 
     Raises:
         PlanError: If ``plan`` cannot be read, or the model is unknown (PG907).
-        UsageError: If the budget is no number of seconds.
+        UsageError: If the budget is no duration, or another option cannot be.
     """
     from dataclasses import replace
 
@@ -61,7 +61,7 @@ def check(
     return verdict.about(loaded)
 
 
-def require(plan: Any, *, model: str | None = None, budget: float | None = None) -> Verdict:
+def require(plan: Any, *, model: str | None = None, budget: float | str | None = None) -> Verdict:
     """Return the verdict of a SAFE plan; raise for any other outcome.
 
     Raises:

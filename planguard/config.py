@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.catalog import CATALOG, SEVERITIES, find, lookup
 from planguard.errors import UsageError, shorten
 from planguard.files import refuse_special
-from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
+from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 FILES = ("planguard.toml", "pyproject.toml")
 ALL = "ALL"
 DEFAULT = "default"
-_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0}
 
 
 @dataclass(frozen=True)
@@ -206,27 +205,6 @@ def _read(key: str, value: Any, origin: str) -> Any:
 
 
 # --- values --------------------------------------------------------------------------------------
-
-
-def seconds(value: str | float) -> float:
-    """Return a duration in seconds: a number, or text with a unit ``ms``, ``s`` or ``m``.
-
-    Raises:
-        ValueError: It is neither, or not positive.
-    """
-    text, factor = str(value), 1.0
-    for unit, scale in _SECONDS.items():
-        number = text.removesuffix(unit)
-        if number != text:
-            text, factor = number, scale
-            break
-    try:
-        found = float(text) * factor  # float("True") is no number either
-    except ValueError:
-        raise ValueError("a duration is a number of seconds, or text such as 200ms") from None
-    if not 0 < found < float("inf"):
-        raise ValueError("a duration is positive and finite")
-    return found
 
 
 def mebibytes(value: str | int) -> int:

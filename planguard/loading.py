@@ -24,8 +24,8 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
     """Read a plan from a file, bytes, a dict, or a planner's own object.
 
     Args:
-        obj: A path to a plan file, the file's bytes, the decoded document, a ``Plan``, or what a
-            planner emits.
+        obj: A path to a plan file, the file's bytes, the decoded document, a ``Plan``, a
+            ``PlanBuilder``, or what a planner emits.
         planner: Name of the adapter that reads ``obj``; found by sniffing if None.
         options: Passed to the adapter.
 
@@ -41,6 +41,10 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
         return obj
     if isinstance(obj, (str, Path)):
         refuse_special(obj)
+    if isinstance(obj, PlanBuilder):
+        if planner is not None or options:
+            raise UsageError("a PlanBuilder needs no adapter", hint="leave out planner and options")
+        return obj.build()
     if planner is not None:
         return registry.find(planner).adapt(obj, PlanBuilder, **options)
     adapter = _adapter_of(obj)

@@ -49,12 +49,12 @@ class CheckOptions:
 
 
 def chosen_options(
-    options: CheckOptions | None, model: str | None, budget: float | None
+    options: CheckOptions | None, model: str | None, budget: float | str | None
 ) -> CheckOptions:
     """Return the options of a call that names a model and a budget beside them.
 
     Raises:
-        UsageError: The options are something else, or the budget is no number of seconds.
+        UsageError: The options are something else, or one of them cannot be.
     """
     chosen = CheckOptions() if options is None else options
     if not isinstance(chosen, CheckOptions):
@@ -62,7 +62,76 @@ def chosen_options(
     if model is not None:
         chosen = replace(chosen, model=model)
     if budget is not None:
-        if not isinstance(budget, Real) or not float(budget) >= 0:
-            raise UsageError(f"budget={shorten(budget)}: no number of seconds", hint="budget=0.2")
-        chosen = replace(chosen, budget=float(budget))
+        chosen = replace(chosen, budget=_budget(budget))
+    _check(chosen)
     return chosen
+
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0}
+
+
+def seconds(value: str | float) -> float:
+    """Return a duration in seconds: a number, or text with a unit ``ms``, ``s`` or ``m``.
+
+    The command line, the configuration and the library read durations with it.
+
+    Raises:
+        ValueError: It is neither, or not positive.
+    """
+    text, factor = str(value), 1.0
+    for unit, scale in _UNITS.items():
+        number = text.removesuffix(unit)
+        if number != text:
+            text, factor = number, scale
+            break
+    try:
+        found = float(text) * factor  # float("True") is no number either
+    except ValueError:
+        raise ValueError("a duration is a number of seconds, or text such as 200ms") from None
+    if not 0 < found < float("inf"):
+        raise ValueError("a duration is positive and finite")
+    return found
+
+
+def _budget(value: float | str) -> float:
+    """Return a budget; 0, which is no duration, is one that allows nothing.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if isinstance(value, Real) and not isinstance(value, bool) and float(value) in (0.0, _INF):
+        return float(value)
+    try:
+        return seconds(value)
+    except ValueError as error:
+        message = f"budget={shorten(value)}: no number of seconds: {error}"
+        raise UsageError(message, hint='budget=0.2, or budget="200ms"') from None
+
+
+_INF = float("inf")
+_LOWEST = {"eager_bytes": 0, "max_resident_kernels": 1, "explain_limit": 0, "solver_memory_mb": 1}
+_SWITCHES = ("strict_start_order", "certificate", "solver_process")
+
+
+def _check(options: CheckOptions) -> None:
+    """Refuse what no check could be told.
+
+    The model is looked up where it is known: by the engine, and by ``Guard`` when it is made.
+    """
+    if options.model is not None and not isinstance(options.model, str):
+        raise UsageError(f"model={shorten(options.model)}: no name", hint='model="gloo"')
+    if options.budget is not None:
+        _budget(options.budget)
+    for name, lowest in _LOWEST.items():
+        value = getattr(options, name)
+        if value is None and name == "max_resident_kernels":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
+            raise UsageError(
+                f"{name}={shorten(value)}: not a whole number from {lowest} on",
+                hint=f"CheckOptions({name}={CheckOptions.__dataclass_fields__[name].default!r})",
+            )
+    for name in _SWITCHES:
+        if not isinstance(getattr(options, name), bool):
+            value = shorten(getattr(options, name))
+            raise UsageError(f"{name}={value}: neither True nor False", hint=f"{name}=True")

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _PAIRWISE = frozenset({"isend", "irecv", "send", "recv", "batch"})
-_ANY = "any"
+_SAME_AS = {"all_gather": "all_gather_into_tensor", "reduce_scatter": "reduce_scatter_tensor"}
+"""Operations that move the same data as another one, as lists instead of one tensor."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Violation:
     """Something a pass did not keep.
 
     Attributes:
-        kind: ``lost-collective``, ``new-collective``, ``changed-collective``, ``order``,
-            ``crossed-side-effect``, ``use-before-wait``, ``missing-wait`` or ``unsafe``.
+        kind: ``lost-collective``, ``new-collective``, ``changed-collective``,
+            ``moved-collective`` (to another group, where it is not sure that all ranks agree),
+            ``order``, ``crossed-side-effect``, ``use-before-wait``, ``missing-wait`` or ``unsafe``.
         message: One sentence.
         rank: The rank whose graph it is, None when it concerns the job.
         node: Name of the node.
@@ -59,8 +61,8 @@ class Talk:
 
     @property
     def family(self) -> tuple[Any, ...]:
-        """What members of one fused collective have in common."""
-        return (self.op, self.group, self.signature[0])
+        """What members of one fused collective have in common; their groups have equal members."""
+        return (_SAME_AS.get(self.op, self.op), self.group[0], *self.signature)
 
     @property
     def is_collective(self) -> bool:
@@ -81,6 +83,21 @@ class Side:
     flow: Any
 
 
+@dataclass(frozen=True)
+class Move:
+    """A communication that another group of the same ranks, or an equal operation, does now.
+
+    Attributes:
+        message: What was and what is.
+        talk: What is.
+        key: Which one of its group it was, and what it is: what all members have to agree on.
+    """
+
+    message: str
+    talk: Talk
+    key: tuple[Any, ...]
+
+
 @dataclass
 class Comparison:
     """What comparing two versions of one rank gave.
@@ -90,12 +107,26 @@ class Comparison:
         origin: For every communication after the pass: the ones before it that it stands for.
         fused: Fused collectives, with the names of their members.
         reordered: Groups whose collectives changed their order, with the first node out of order.
+        split: Collectives that became several, with the names of these.
+        moved: Communications that another group of the same ranks, or an equivalent operation,
+            does now. All ranks have to agree on it, which one graph alone does not show.
+        places: Place of every communication before the pass among those of its group.
     """
 
     violations: list[Violation] = field(default_factory=list)
     origin: dict[str, tuple[str, ...]] = field(default_factory=dict)
     fused: dict[str, tuple[str, ...]] = field(default_factory=dict)
     reordered: dict[str, str] = field(default_factory=dict)
+    split: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    moved: dict[str, Move] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+
+    def note_move(self, old: Talk, new: Talk) -> None:
+        """Note that a communication is done by another group or operation, if it is."""
+        if (old.op, old.group) != (new.op, new.group):
+            message = f"{_shown(old)} {old.node} is {_shown(new)} {new.node} after"
+            place = (old.group, self.places.get(old.node, -1))
+            self.moved.setdefault(new.node, Move(message, new, (place, new.op, new.group)))
 
 
 def read_side(program: Any) -> Side:
@@ -165,6 +196,10 @@ def _bytes(fields: Mapping[str, Any]) -> int | None:
 def compare(before: Side, after: Side, rank: int | None) -> Comparison:
     """Compare two versions of one rank's program."""
     out = Comparison()
+    counts: Counter[Any] = Counter()
+    for talk in before.talks:
+        out.places[talk.node] = counts[talk.group]
+        counts[talk.group] += 1
     _match(before, after, rank, out)
     _crossings(before, after, rank, out)
     _orders(before, after, out)
@@ -180,8 +215,11 @@ def _match(before: Side, after: Side, rank: int | None, out: Comparison) -> None
         if _differs(old[name], new[name]):
             if _took_name(old[name], new[name]):
                 continue
-            message = f"{name} is {_shown(old[name])} before and {_shown(new[name])} after"
-            out.violations.append(_violation("changed-collective", message, rank, new[name]))
+            if _is_move(old[name], new[name]):
+                out.note_move(old[name], new[name])
+            else:
+                message = f"{name} is {_shown(old[name])} before and {_shown(new[name])} after"
+                out.violations.append(_violation("changed-collective", message, rank, new[name]))
         out.origin[name] = (name,)
     lost = [talk for name, talk in old.items() if name not in out.origin]
     added = [talk for name, talk in new.items() if name not in out.origin]
@@ -193,6 +231,12 @@ def _differs(old: Talk, new: Talk) -> bool:
     return not same or (None not in (old.bytes, new.bytes) and old.bytes != new.bytes)
 
 
+def _is_move(old: Talk, new: Talk) -> bool:
+    """Tell whether the same ranks move the same data, on another group or by an equal operation."""
+    sized = None not in (old.bytes, new.bytes) and old.bytes == new.bytes
+    return old.is_collective and new.is_collective and old.family == new.family and sized
+
+
 def _took_name(old: Talk, new: Talk) -> bool:
     """Tell whether a fused collective was given the name of one of its members."""
     return old.family == new.family and set(old.atoms) < set(new.atoms)
@@ -200,6 +244,7 @@ def _took_name(old: Talk, new: Talk) -> bool:
 
 def _partition(lost: list[Talk], added: list[Talk], rank: int | None, out: Comparison) -> None:
     left = list(lost)
+    left, added = _splits(left, added, rank, out)
     for talk in added:
         members = _members(talk, left)
         if not members:
@@ -209,6 +254,8 @@ def _partition(lost: list[Talk], added: list[Talk], rank: int | None, out: Compa
         left = [item for item in left if item not in members]
         names = tuple(item.node for item in members)
         out.origin[talk.node] = names
+        for item in members:
+            out.note_move(item, talk)
         if len(members) > 1:
             out.fused[talk.node] = names
         total = sum(item.bytes or 0 for item in members)
@@ -220,6 +267,30 @@ def _partition(lost: list[Talk], added: list[Talk], rank: int | None, out: Compa
     for talk in left:
         message = f"{_shown(talk)} {talk.node} is gone"
         out.violations.append(_violation("lost-collective", message, rank, talk))
+
+
+def _splits(
+    lost: list[Talk], added: list[Talk], rank: int | None, out: Comparison
+) -> tuple[list[Talk], list[Talk]]:
+    """Take out the collectives that became several; return what is left of both sides."""
+    left: list[Talk] = []
+    for talk in lost:
+        parts = _members(talk, added)
+        if len(parts) < 2:
+            left.append(talk)
+            continue
+        added = [item for item in added if item not in parts]
+        names = tuple(item.node for item in parts)
+        out.split[talk.node] = names
+        for item in parts:
+            out.origin[item.node] = (talk.node,)
+            out.note_move(talk, item)
+        known = talk.bytes is not None and all(item.bytes is not None for item in parts)
+        total = sum(item.bytes or 0 for item in parts)
+        if known and total < (talk.bytes or 0):
+            message = f"{talk.node} moved {talk.bytes} bytes; its parts {', '.join(names)} {total}"
+            out.violations.append(_violation("changed-collective", message, rank, parts[0]))
+    return left, added
 
 
 def _members(talk: Talk, candidates: Sequence[Talk]) -> list[Talk]:

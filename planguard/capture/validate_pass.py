@@ -8,7 +8,7 @@ chose a different one (pytorch#150074, pytorch#189454).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from planguard.capture.pass_rules import Comparison, Violation, compare, read_side
@@ -36,6 +36,10 @@ class PassVerdict:
         fused: Fused collectives with their members, by rank.
         reordered: Groups whose collectives changed order, by rank.
         notes: What was assumed, one sentence each.
+        moved: Communications that another group of the same ranks, or an equivalent operation, does
+            now, by rank and node, and what each was. They are allowed because all ranks together
+            were checked and are SAFE.
+        split: Collectives that became several, with the names of these, by rank.
     """
 
     name: str
@@ -45,6 +49,8 @@ class PassVerdict:
     fused: Mapping[int, Mapping[str, tuple[str, ...]]]
     reordered: Mapping[int, Mapping[str, str]]
     notes: tuple[str, ...] = ()
+    moved: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    split: Mapping[int, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
@@ -149,6 +155,11 @@ class _Job:
         before = self._check(self.old, self.old)
         after = self._check(self.new, self.old if self.others == "before" else self.new)
         violations += self._order_violations()
+        wrong = self._move_violations(after)
+        violations += wrong
+        moved = {r: {n: m.message for n, m in c.moved.items()} for r, c in self.found.items()}
+        if wrong:
+            moved = {}
         if after is not None and after.unsafe:
             if before is not None and before.unsafe:
                 self.notes.append(f"the program was {before.outcome.value} before the pass already")
@@ -162,7 +173,42 @@ class _Job:
             {rank: c.fused for rank, c in self.found.items() if c.fused},
             {rank: c.reordered for rank, c in self.found.items() if c.reordered},
             tuple(dict.fromkeys(self.notes)),
+            {rank: nodes for rank, nodes in moved.items() if nodes},
+            {rank: c.split for rank, c in self.found.items() if c.split},
         )
+
+    def _move_violations(self, after: Verdict | None) -> list[Violation]:
+        """Judge what other groups or operations do now: all ranks must agree, and be SAFE.
+
+        That they agree is more than that they match: two calls of one size may have changed places.
+        """
+        keys = {r: {m.key for m in c.moved.values()} for r, c in self.found.items()}
+        found = [
+            Violation(
+                "moved-collective", f"{move.message}, but not on rank {other}", rank,
+                move.talk.node, move.talk.source,
+            )
+            for rank, comparison in self.found.items()
+            for move in comparison.moved.values()
+            for other in move.talk.group[0]
+            if other in keys and move.key not in keys[other]
+        ]  # fmt: skip
+        if found or (after is not None and after.safe):
+            return found
+        if after is None:
+            why = "the ranks were not checked together"
+        elif after.unknown:
+            why = f"the ranks together are not decided: {'; '.join(map(str, after.reasons[:2]))}"
+        else:
+            why = f"the ranks together are {after.outcome.value}"
+        return [
+            Violation(
+                "moved-collective", f"{move.message}, and {why}", rank,
+                move.talk.node, move.talk.source,
+            )
+            for rank, comparison in self.found.items()
+            for move in comparison.moved.values()
+        ]  # fmt: skip
 
     def _order_violations(self) -> list[Violation]:
         """Judge a changed order where the other ranks are not there to agree to it."""

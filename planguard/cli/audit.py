@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.cli.outputs import outputs_of, targets_of
-from planguard.config import Settings, load_settings, seconds
+from planguard.config import Settings, load_settings
 from planguard.errors import PlanError, UsageError
 from planguard.files import refuse_special
-from planguard.options import MODEL_NAMES
+from planguard.options import MODEL_NAMES, seconds
 from planguard.report import FORMATS, ReportOptions, Result
 from planguard.report.policy import apply_policy, passes
 from planguard.report.terminal import COLORS, style_for

@@ -14,8 +14,9 @@ from planguard.cli.certificates import certificate_writers
 from planguard.cli.job import Job
 from planguard.cli.outputs import outputs_of, targets_of
 from planguard.cli.paths import expanded
-from planguard.config import Settings, load_settings, mebibytes, seconds
+from planguard.config import Settings, load_settings, mebibytes
 from planguard.errors import UsageError
+from planguard.options import seconds
 from planguard.report import FORMATS
 from planguard.report.terminal import COLORS
 

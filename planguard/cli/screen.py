@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.cli.outputs import targets_of
-from planguard.config import seconds
 from planguard.errors import UsageError, shorten
 from planguard.files import write
-from planguard.options import MODEL_NAMES
+from planguard.options import MODEL_NAMES, seconds
 from planguard.words import plural
 
 if TYPE_CHECKING:

@@ -12,15 +12,17 @@ import msgspec
 
 from planguard import kernels
 from planguard.engine import check_plan
-from planguard.errors import UsageError
+from planguard.errors import UsageError, shorten
 from planguard.guard.cache import Answer, AnswerCache, GuardStats
 from planguard.guard.signature import communication_signature
 from planguard.options import CheckOptions, chosen_options
 from planguard.parametric.check import check_symbolic
 from planguard.parametric.lazy import LazyVerdict
 from planguard.plan.actions import Kind
+from planguard.plan.builder import PlanBuilder
 from planguard.plan.code import WORDS
 from planguard.plan.plan import Plan
+from planguard.semantics.model import find_model
 from planguard.verdict import PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
@@ -56,28 +58,38 @@ class Guard:
 
     Args:
         model: One of the nine models, or ``"all"``; the plan's own, else ``nccl``, if None.
-        budget: Seconds for the parts of one check that are not linear.
+        budget: Seconds for the parts of one check that are not linear, or text such as
+            ``"50ms"``.
         max_entries: Answers that are kept; the least recently used go first. 0 keeps none.
         options: All options at once; ``model`` and ``budget`` override it.
         load: What turns a candidate that is not a ``Plan`` into one; without it, candidates have
             to be plans, files, bytes or documents of the plan format.
 
     Raises:
-        UsageError: ``max_entries`` is negative, or the budget is no number of seconds.
+        PlanError: The model is unknown (PG907).
+        UsageError: ``max_entries`` is no number of entries, ``load`` cannot be called, or an option
+            cannot be.
     """
 
     def __init__(
         self,
         *,
         model: str | None = None,
-        budget: float | None = None,
+        budget: float | str | None = None,
         max_entries: int = 10_000,
         options: CheckOptions | None = None,
         load: Callable[[Any], Plan] | None = None,
     ) -> None:
-        if max_entries < 0:
-            raise UsageError("max_entries is negative", hint="0 switches the cache off")
+        if type(max_entries) is not int or max_entries < 0:
+            raise UsageError(
+                f"max_entries={shorten(max_entries)}: no number of entries",
+                hint="0 switches the cache off",
+            )
+        if load is not None and not callable(load):
+            raise UsageError(f"load={shorten(load)}: cannot be called", hint="load=planguard.load")
         self.options = chosen_options(options, model, budget)
+        if self.options.model not in (None, "all"):
+            find_model(str(self.options.model))
         self._load = load or _read
         self._cache = AnswerCache(max_entries) if max_entries else None
         self._documents: OrderedDict[bytes, CommunicationSignature] = OrderedDict()
@@ -216,6 +228,8 @@ class Guard:
         return Incremental(self._plan(base), self.options)
 
     def _plan(self, candidate: Any) -> Plan:
+        if isinstance(candidate, PlanBuilder):
+            return candidate.build()
         return candidate if isinstance(candidate, Plan) else self._load(candidate)
 
     def _signature(self, candidate: Any) -> CommunicationSignature:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
+import re
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import msgspec
 from msgspec import UNSET
 
+from planguard.errors import PlanError
 from planguard.plan import document as d
+from planguard.plan.appending import encoded
+from planguard.plan.blocks import placed
 from planguard.plan.defects import refusal
 from planguard.plan.format import read_trusted
 from planguard.plan.limits import DEFAULT_LIMITS
@@ -18,6 +21,7 @@ from planguard.plan.program import ProgramBuilder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from planguard.plan.blocks import Line
     from planguard.plan.limits import Limits
     from planguard.plan.plan import Plan
 
@@ -171,6 +175,9 @@ class PlanBuilder:
         Raises:
             PlanError: What the reader would refuse in a file, it refuses here.
         """
+        programs = [*self._templates.values(), *self._programs.values()]
+        for program in programs:
+            program.finish()
         both = self._uses.keys() & self._programs.keys()
         if both:
             path = step("$.ranks", min(both))
@@ -190,24 +197,34 @@ class PlanBuilder:
             "templates": {name: program.actions for name, program in self._templates.items()},
         }
         plan = {name: value for name, value in plan.items() if value}
-        return read_trusted(_encode(plan | {"ranks": ranks}), limits)
+        try:
+            return read_trusted(encoded(plan | {"ranks": ranks}), limits)
+        except PlanError as error:
+            raise placed(error, _line_of(error.path, programs)) from None
 
 
-def _encode(plan: dict[str, Any]) -> bytes:
-    try:
-        return msgspec.json.encode(plan, enc_hook=_plain)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        hint = "fields hold numbers, strings, lists and dicts"
-        raise refusal(f"a value cannot be written as JSON: {error}", hint=hint) from None
-
-
-def _plain(value: Any) -> Any:
-    """Turn integers and floats of other libraries into Python's own."""
-    if isinstance(value, SupportsIndex):
-        return operator.index(value)
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} is not a field value")
+def _line_of(path: str, programs: list[ProgramBuilder]) -> Line | None:
+    """Return the author's line of the innermost action that a path leads to, if it is known."""
+    for program in programs:
+        rest = path.removeprefix(program.path)
+        if rest != path and rest[:1] in (".", "["):
+            break
+    else:
+        return None
+    here: Any = program.actions
+    found: Line | None = None
+    for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", rest):
+        if isinstance(here, list):
+            if number and int(number) < len(here):
+                here = here[int(number)]
+                found = program.line_of(here) or found
+            elif name != "actions":
+                break
+        elif name in ("body", "ops", "threads", "branches"):
+            here = getattr(here, name, None)
+        else:
+            break
+    return found
 
 
 def _selector(ranks: int | str | Iterable[int]) -> str:

@@ -1,277 +1,254 @@
-"""ProgramBuilder: the actions of one rank program or template, appended in order."""
+"""ProgramBuilder: a method for every operation of the plan format."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, Unpack, cast
 
-from planguard.plan import nodes as n
-from planguard.plan.defects import nearest, refusal
-from planguard.plan.operations import find, trouble_with
+from planguard.plan.appending import Appender
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
-    from planguard.errors import PlanError
+    from planguard.plan.blocks import Block, Handle
+    from planguard.plan.fields import (
+        ActionFields,
+        CoalescedFields,
+        CollectiveFields,
+        ComputeFields,
+        CopyFields,
+        MessageFields,
+        PartFields,
+        Peer,
+        PlainFields,
+        RecvFields,
+        SendFields,
+    )
 
-    Peer = int | str | dict[str, int | bool]
 
-_CLASSES = n.OP_CLASSES
-_RENAMED = {"async": "async_", "async_op": "async_"}
-
-
-class ProgramBuilder:
+class ProgramBuilder(Appender):
     """A rank program under construction; ``PlanBuilder`` makes them.
 
-    Every method appends one action and takes the optional fields of the plan format as keywords:
-    ``label``, ``id``, ``stream``, ``src=(file, line, function)``, a size as ``bytes`` or ``count``
-    and ``dtype`` or ``tensor`` or ``shape`` and ``dtype``, and so on. None means absent. Types and
-    rules are checked once, by ``PlanBuilder.build``.
+    Every method appends one action and takes the optional fields of the plan format as keywords
+    (``planguard.plan.fields``): ``label``, ``id``, ``stream``, ``src=(file, line, function)``, a
+    size as ``bytes`` or ``count`` and ``dtype`` or ``tensor`` or ``shape`` and ``dtype``, and so
+    on. None means absent. Names, types and ranges are checked at the call; what needs the whole
+    plan is checked by ``PlanBuilder.build``, whose error names the line of the call.
+
+    ``isend``, ``irecv`` and asynchronous collectives return their handle:
+
+        >>> from planguard import PlanBuilder
+        >>> p = PlanBuilder(2).program(0)
+        >>> w = p.isend(1, bytes=4)
+        >>> p.wait(w)
+
+    Blocks (``batch``, ``coalesced``, ``repeat``, ``unordered``, ``threads``, ``choice``, and
+    ``chain``, ``thread``, ``branch`` inside them) are written with ``with``; anything else is an
+    error.
     """
-
-    def __init__(self, path: str) -> None:
-        self.actions: list[Any] = []
-        self._block = self.actions
-        self._path = path
-
-    def __len__(self) -> int:
-        return len(self.actions)
-
-    def add(self, op: str, **fields: Any) -> None:
-        """Append an action by operation name; ``async_`` or ``async_op`` stand for ``async``.
-
-        Raises:
-            PlanError: Unknown operation, unknown field or missing field.
-        """
-        try:
-            self._block.append(_CLASSES[op](**fields))
-        except (KeyError, TypeError):
-            self._block.append(self._make(op, fields))
-            return
-        if None in fields.values():
-            self._block[-1] = self._make(op, fields)
-
-    def _make(self, op: str, fields: dict[str, Any]) -> n.Node:
-        """Make an action from fields that need care: renamed, absent or wrong."""
-        cls = _CLASSES.get(op) or find(op)
-        if cls is None:
-            hint = trouble_with(op) or nearest(op, _CLASSES)
-            raise refusal("unknown operation", path=self._path, value=op, hint=hint)
-        given = {_RENAMED.get(k, k): v for k, v in fields.items() if v is not None}
-        try:
-            return cls(**given)
-        except TypeError as error:
-            raise self._field_error(op, cls, given, error) from None
-
-    def _field_error(
-        self, op: str, cls: type[n.Node], given: dict[str, Any], error: TypeError
-    ) -> PlanError:
-        unknown = next((name for name in given if name not in cls.__struct_fields__), None)
-        if unknown is None:
-            return refusal(f"{op}: {error}", path=self._path)
-        hint = nearest(unknown, cls.__struct_encode_fields__)
-        message = f"{op} has no field {unknown!r}"
-        return refusal(message, code="PG906", path=self._path, value=unknown, hint=hint)
 
     # --- point to point ----------------------------------------------------------------------
 
-    def send(self, peer: Peer, **fields: Any) -> None:
+    def send(self, peer: Peer, **fields: Unpack[SendFields]) -> None:
         """Append a blocking send to a global rank, or to a step such as ``{"pp": 1}``."""
-        self.add("send", peer=peer, **fields)
+        self._append("send", {"peer": peer, **fields})
 
-    def recv(self, peer: Peer = "any", **fields: Any) -> None:
+    def recv(self, peer: Peer = "any", **fields: Unpack[RecvFields]) -> None:
         """Append a blocking receive; ``any`` takes any source."""
-        self.add("recv", peer=peer, **fields)
+        self._append("recv", {"peer": peer, **fields})
 
-    def isend(self, peer: Peer, **fields: Any) -> None:
+    def isend(self, peer: Peer, **fields: Unpack[SendFields]) -> Handle:
         """Append a send that returns the handle named by ``work``."""
-        self.add("isend", peer=peer, **fields)
+        return cast("Handle", self._append("isend", {"peer": peer, **fields}))
 
-    def irecv(self, peer: Peer = "any", **fields: Any) -> None:
+    def irecv(self, peer: Peer = "any", **fields: Unpack[RecvFields]) -> Handle:
         """Append a receive that returns the handle named by ``work``."""
-        self.add("irecv", peer=peer, **fields)
+        return cast("Handle", self._append("irecv", {"peer": peer, **fields}))
 
-    def probe(self, peer: Peer = "any", **fields: Any) -> None:
+    def probe(self, peer: Peer = "any", **fields: Unpack[MessageFields]) -> None:
         """Append an MPI probe."""
-        self.add("probe", peer=peer, **fields)
+        self._append("probe", {"peer": peer, **fields})
 
     # --- collectives -------------------------------------------------------------------------
 
-    def all_reduce(self, group: str = "world", **fields: Any) -> None:
+    def all_reduce(self, group: str = "world", **fields: Unpack[CollectiveFields]) -> Handle | None:
         """Append an all_reduce."""
-        self.add("all_reduce", group=group, **fields)
+        return self._append("all_reduce", {"group": group, **fields})
 
-    def all_gather(self, group: str = "world", **fields: Any) -> None:
+    def all_gather(self, group: str = "world", **fields: Unpack[CollectiveFields]) -> Handle | None:
         """Append an all_gather; its size is the input of one rank."""
-        self.add("all_gather", group=group, **fields)
+        return self._append("all_gather", {"group": group, **fields})
 
-    def all_gather_into_tensor(self, group: str = "world", **fields: Any) -> None:
+    def all_gather_into_tensor(
+        self, group: str = "world", **fields: Unpack[CollectiveFields]
+    ) -> Handle | None:
         """Append an all_gather_into_tensor; its size is the input of one rank."""
-        self.add("all_gather_into_tensor", group=group, **fields)
+        return self._append("all_gather_into_tensor", {"group": group, **fields})
 
-    def reduce_scatter(self, group: str = "world", **fields: Any) -> None:
+    def reduce_scatter(
+        self, group: str = "world", **fields: Unpack[CollectiveFields]
+    ) -> Handle | None:
         """Append a reduce_scatter; its size is the output of one rank."""
-        self.add("reduce_scatter", group=group, **fields)
+        return self._append("reduce_scatter", {"group": group, **fields})
 
-    def reduce_scatter_tensor(self, group: str = "world", **fields: Any) -> None:
+    def reduce_scatter_tensor(
+        self, group: str = "world", **fields: Unpack[CollectiveFields]
+    ) -> Handle | None:
         """Append a reduce_scatter_tensor; its size is the output of one rank."""
-        self.add("reduce_scatter_tensor", group=group, **fields)
+        return self._append("reduce_scatter_tensor", {"group": group, **fields})
 
-    def broadcast(self, root: int, group: str = "world", **fields: Any) -> None:
+    def broadcast(
+        self, root: int, group: str = "world", **fields: Unpack[CollectiveFields]
+    ) -> Handle | None:
         """Append a broadcast from a global rank."""
-        self.add("broadcast", root=root, group=group, **fields)
+        return self._append("broadcast", {"root": root, "group": group, **fields})
 
-    def reduce(self, root: int, group: str = "world", **fields: Any) -> None:
+    def reduce(
+        self, root: int, group: str = "world", **fields: Unpack[CollectiveFields]
+    ) -> Handle | None:
         """Append a reduce to a global rank."""
-        self.add("reduce", root=root, group=group, **fields)
+        return self._append("reduce", {"root": root, "group": group, **fields})
 
-    def gather(self, root: int, group: str = "world", **fields: Any) -> None:
+    def gather(
+        self, root: int, group: str = "world", **fields: Unpack[CollectiveFields]
+    ) -> Handle | None:
         """Append a gather to a global rank."""
-        self.add("gather", root=root, group=group, **fields)
+        return self._append("gather", {"root": root, "group": group, **fields})
 
-    def scatter(self, root: int, group: str = "world", **fields: Any) -> None:
+    def scatter(
+        self, root: int, group: str = "world", **fields: Unpack[CollectiveFields]
+    ) -> Handle | None:
         """Append a scatter from a global rank; its size is what each rank gets."""
-        self.add("scatter", root=root, group=group, **fields)
+        return self._append("scatter", {"root": root, "group": group, **fields})
 
-    def all_to_all(self, group: str = "world", **fields: Any) -> None:
+    def all_to_all(self, group: str = "world", **fields: Unpack[CollectiveFields]) -> Handle | None:
         """Append an all_to_all."""
-        self.add("all_to_all", group=group, **fields)
+        return self._append("all_to_all", {"group": group, **fields})
 
-    def all_to_all_single(self, group: str = "world", **fields: Any) -> None:
+    def all_to_all_single(
+        self, group: str = "world", **fields: Unpack[CollectiveFields]
+    ) -> Handle | None:
         """Append an all_to_all_single; ``in_splits`` and ``out_splits`` if it is uneven."""
-        self.add("all_to_all_single", group=group, **fields)
+        return self._append("all_to_all_single", {"group": group, **fields})
 
-    def barrier(self, group: str = "world", **fields: Any) -> None:
+    def barrier(self, group: str = "world", **fields: Unpack[CollectiveFields]) -> Handle | None:
         """Append a barrier."""
-        self.add("barrier", group=group, **fields)
+        return self._append("barrier", {"group": group, **fields})
 
     # --- handles, computation, streams, groups -----------------------------------------------
 
-    def wait(self, work: str | list[str], mode: str | None = None, **fields: Any) -> None:
-        """Append a wait for one handle or several (``mode``: all, any, some)."""
-        if mode is not None:
-            fields["mode"] = mode
-        self.add("wait", work=work, **fields)
+    def wait(
+        self,
+        work: Handle | str | Sequence[Handle | str] | None,
+        mode: Literal["all", "any", "some"] | None = None,
+        **fields: Unpack[ActionFields],
+    ) -> None:
+        """Append a wait for one handle or several (``mode``: all, any, some).
 
-    def test(self, work: str, **fields: Any) -> None:
+        Raises:
+            PlanError: A handle is of another program, or there is none: the call was synchronous.
+        """
+        named = self._names(work)
+        self._append("wait", {"work": named, "mode": mode, **fields})
+
+    def test(self, work: Handle | str, **fields: Unpack[ActionFields]) -> None:
         """Append a poll of a handle."""
-        self.add("test", work=work, **fields)
+        named = self._names(work)
+        self._append("test", {"work": named, **fields})
 
-    def drop(self, work: str, **fields: Any) -> None:
+    def drop(self, work: Handle | str, **fields: Unpack[ActionFields]) -> None:
         """Append the death of a handle that nobody waited for."""
-        self.add("drop", work=work, **fields)
+        named = self._names(work)
+        self._append("drop", {"work": named, **fields})
 
-    def compute(self, op_name: str, deps: list[str] | None = None, **fields: Any) -> None:
+    def compute(
+        self, op_name: str, deps: list[str] | None = None, **fields: Unpack[ComputeFields]
+    ) -> None:
         """Append a computation that depends on the actions with the ids ``deps``."""
-        if deps:
-            fields["deps"] = deps
-        self.add("compute", op_name=op_name, **fields)
+        self._append("compute", {"op_name": op_name, "deps": deps or None, **fields})
 
-    def h2d(self, **fields: Any) -> None:
+    def h2d(self, **fields: Unpack[CopyFields]) -> None:
         """Append a copy from the host to this rank's device."""
-        self.add("h2d", **fields)
+        self._append("h2d", dict(fields))
 
-    def d2h(self, **fields: Any) -> None:
+    def d2h(self, **fields: Unpack[CopyFields]) -> None:
         """Append a copy from this rank's device to the host."""
-        self.add("d2h", **fields)
+        self._append("d2h", dict(fields))
 
-    def d2d(self, peer: int | None = None, **fields: Any) -> None:
+    def d2d(self, peer: int | None = None, **fields: Unpack[CopyFields]) -> None:
         """Append a copy on this rank's device, or to the device of ``peer``."""
-        self.add("d2d", peer=peer, **fields)
+        self._append("d2d", {"peer": peer, **fields})
 
-    def host_sync(self, stream: str | None = None, **fields: Any) -> None:
+    def host_sync(self, stream: str | None = None, **fields: Unpack[PlainFields]) -> None:
         """Append a host wait for one stream, or for everything."""
-        if stream is not None:
-            fields["stream"] = stream
-        self.add("host_sync", **fields)
+        self._append("host_sync", {"stream": stream, **fields})
 
-    def event_record(self, event: str, **fields: Any) -> None:
+    def event_record(self, event: str, **fields: Unpack[ActionFields]) -> None:
         """Append the recording of an event on ``stream``."""
-        self.add("event_record", event=event, **fields)
+        self._append("event_record", {"event": event, **fields})
 
-    def event_wait(self, event: str, **fields: Any) -> None:
+    def event_wait(self, event: str, **fields: Unpack[ActionFields]) -> None:
         """Append a wait of ``stream`` for an event."""
-        self.add("event_wait", event=event, **fields)
+        self._append("event_wait", {"event": event, **fields})
 
-    def init(self, group: str = "world", **fields: Any) -> None:
+    def init(self, group: str = "world", **fields: Unpack[ActionFields]) -> None:
         """Append the creation of a communicator."""
-        self.add("init", group=group, **fields)
+        self._append("init", {"group": group, **fields})
 
-    def new_group(self, group: str, **fields: Any) -> None:
+    def new_group(self, group: str, **fields: Unpack[ActionFields]) -> None:
         """Append the torch call ``new_group``."""
-        self.add("new_group", group=group, **fields)
+        self._append("new_group", {"group": group, **fields})
 
-    def destroy(self, group: str = "world", **fields: Any) -> None:
+    def destroy(self, group: str = "world", **fields: Unpack[ActionFields]) -> None:
         """Append the end of a group on this rank."""
-        self.add("destroy", group=group, **fields)
+        self._append("destroy", {"group": group, **fields})
 
-    def exit(self, **fields: Any) -> None:
+    def exit(self, **fields: Unpack[ActionFields]) -> None:
         """Append the end of the rank."""
-        self.add("exit", **fields)
+        self._append("exit", dict(fields))
 
     # --- blocks ------------------------------------------------------------------------------
 
-    @contextmanager
-    def _inside(self) -> Iterator[list[Any]]:
-        outer, self._block = self._block, []
-        try:
-            yield self._block
-        finally:
-            self._block = outer
+    def batch(self, work: str | None = None, **fields: Unpack[ActionFields]) -> Block:
+        """Collect sends, receives and collectives into one launch.
 
-    @contextmanager
-    def batch(self, work: str | None = None, **fields: Any) -> Iterator[None]:
-        """Collect sends, receives and collectives into one launch."""
-        with self._inside() as ops:
-            yield
-        self.add("batch", ops=ops, work=work, **fields)
+        ``with p.batch(work="b") as b:`` gives the handle; without ``work`` it is waited at once.
+        """
+        return self._new_block("batch", {"work": work, **fields})
 
-    @contextmanager
-    def coalesced(self, kind: str, group: str = "world", **fields: Any) -> Iterator[None]:
+    def coalesced(
+        self, kind: str, group: str = "world", **fields: Unpack[CoalescedFields]
+    ) -> Block:
         """Collect ``part`` calls into one coalesced collective."""
-        with self._inside() as parts:
-            yield
-        self.add("coalesced", kind=kind, group=group, ops=parts, **fields)
+        return self._new_block("coalesced", {"kind": kind, "group": group, **fields})
 
-    def part(self, **fields: Any) -> None:
+    def part(self, **fields: Unpack[PartFields]) -> None:
         """Append one tensor of a coalesced collective."""
-        self._block.append(n.Part(**{k: v for k, v in fields.items() if v is not None}))
+        self._add_part(dict(fields))
 
-    @contextmanager
-    def repeat(self, times: int, **fields: Any) -> Iterator[None]:
+    def repeat(self, times: int, **fields: Unpack[ActionFields]) -> Block:
         """Collect the body of a loop; ``{i}`` in labels and ids is the iteration."""
-        with self._inside() as body:
-            yield
-        self.add("repeat", times=times, body=body, **fields)
+        return self._new_block("repeat", {"times": times, **fields})
 
-    @contextmanager
-    def unordered(self, **fields: Any) -> Iterator[None]:
+    def unordered(self, **fields: Unpack[ActionFields]) -> Block:
         """Collect items that may be issued in any order that ``after`` allows."""
-        with self._inside() as body:
-            yield
-        self.add("unordered", body=body, **fields)
+        return self._new_block("unordered", dict(fields))
 
-    @contextmanager
-    def chain(self) -> Iterator[None]:
+    def chain(self) -> Block:
         """Collect items of an ``unordered`` block that keep their order."""
-        with self._inside() as items:
-            yield
-        self._block.append(items)
+        return self._new_block("chain", None)
 
-    @contextmanager
-    def threads(self, **fields: Any) -> Iterator[None]:
+    def threads(self, **fields: Unpack[ActionFields]) -> Block:
         """Collect ``thread`` blocks that run interleaved."""
-        with self._inside() as threads:
-            yield
-        self.add("threads", threads=threads, **fields)
+        return self._new_block("threads", dict(fields))
 
-    thread = chain
+    def thread(self) -> Block:
+        """Collect the actions of one thread of ``threads``."""
+        return self._new_block("thread", None)
 
-    @contextmanager
-    def choice(self, name: str, *, uniform: bool = False, **fields: Any) -> Iterator[None]:
+    def choice(self, name: str, *, uniform: bool = False, **fields: Unpack[ActionFields]) -> Block:
         """Collect the ``branch`` blocks of a data-dependent branch."""
-        with self._inside() as branches:
-            yield
-        self.add("choice", name=name, uniform=uniform, branches=branches, **fields)
+        return self._new_block("choice", {"name": name, "uniform": uniform, **fields})
 
-    branch = chain
+    def branch(self) -> Block:
+        """Collect the actions of one branch of a ``choice``."""
+        return self._new_block("branch", None)

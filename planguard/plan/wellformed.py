@@ -17,7 +17,7 @@ from planguard.plan.defects import Defect, nearest, refusal, unknown_model
 from planguard.plan.lifecycle import check_groups, check_handles
 from planguard.plan.membership import Membership
 from planguard.plan.nodes import MAX_INT
-from planguard.plan.pointers import find_node, step
+from planguard.plan.pointers import find_node, render, step
 
 if TYPE_CHECKING:
     from planguard.errors import PlanError
@@ -68,6 +68,14 @@ def _check_model(document: Document, file: str | None) -> None:
 def _check_length(compiled: Compiled, limits: Limits, file: str | None) -> None:
     total = 0
     for program, ranges in zip(compiled.code.programs, compiled.ranges, strict=True):
+        if program.length > limits.rank_actions:
+            raise refusal(
+                f"more than {limits.rank_actions} actions on a rank, loops unrolled",
+                file=file,
+                path=render(program.steps),
+                value=min(program.length, MAX_INT),
+                hint="check fewer iterations of the loops, or raise Limits.rank_actions",
+            )
         total += program.length * max(1, sum(len(ranks) for ranks in ranges))
         if total > limits.actions:
             raise refusal(

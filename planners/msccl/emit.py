@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from .iteration import connections, races, tellers, unbalanced
 from .model import LOCAL, RECEIVES, SENDS
 
 if TYPE_CHECKING:
@@ -11,11 +12,9 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.plan.program import ProgramBuilder
 
-    from .model import Algorithm, Block, Step
+    from .iteration import Connection, Place
+    from .model import Algorithm, Step
     from .options import MscclOptions
-
-Connection = tuple[int, int, int]
-"""Sending gpu, receiving gpu, channel."""
 
 
 class Layout:
@@ -29,6 +28,9 @@ class Layout:
         senders: Connection to the rank that sends on it.
         receivers: Connection to the rank that receives on it.
         absent: What the ranks without a thread block stand for.
+        tellers: Step that waits for a flag to the one that sets it, None if none does.
+        ends: Connection to the steps at both ends of it.
+        nobody: Rank in front of which a thread block waits that waits for itself; -1 if none does.
         world_size: Number of ranks.
         of_gpu: Ranks of every gpu.
     """
@@ -47,10 +49,22 @@ class Layout:
                 self.receivers[block.recv, block.gpu, block.channel] = rank
         self.world_size = len(algorithm.blocks)
         self.absent: dict[int, str] = {}
+        self.tellers = tellers(algorithm)
+        self.ends = connections(algorithm)
+        self.nobody = -1
         for connection in self.senders.keys() - self.receivers.keys():
             self._add(connection, "receiver", self.receivers, connection[1])
         for connection in self.receivers.keys() - self.senders.keys():
             self._add(connection, "sender", self.senders, connection[0])
+        blocks = algorithm.blocks
+        for own, at in (place for place, teller in self.tellers.items() if teller is None):
+            waits = blocks[own].steps[at].waits
+            if waits is not None and waits[0] == blocks[own].number:
+                self.nobody = self.world_size
+                self.of_gpu[blocks[own].gpu].append(self.nobody)
+                self.absent[self.nobody] = "flags that a thread block waits for and never sets"
+                self.world_size += 1
+                break
 
     def _add(
         self, connection: Connection, role: str, ends: dict[Connection, int], gpu: int
@@ -78,36 +92,21 @@ def emit(algorithm: Algorithm, options: MscclOptions, builder: type[PlanBuilder]
     for gpu, ranks in layout.of_gpu.items():
         if ranks:
             plan.group(f"gpu{gpu}", sorted(ranks))
-    told = _flags(algorithm)
-    for rank, block in enumerate(algorithm.blocks):
-        flags = told.get((block.gpu, block.number), {})
-        _Program(algorithm, block, layout, options, flags).write(plan.program(rank))
+    told = _told(layout)
+    for rank in range(len(algorithm.blocks)):
+        _Program(algorithm, rank, layout, options, told.get(rank, {})).write(plan.program(rank))
     for rank in layout.absent:
         plan.program(rank)
     _ledger(plan, algorithm, layout, options)
     return plan.build()
 
 
-def _flags(algorithm: Algorithm) -> dict[tuple[int, int], dict[int, list[tuple[int, int]]]]:
-    """Return, per thread block and step, the steps ``(block, step)`` that it lets go on.
-
-    A flag counts steps, so a later step with a flag stands for an earlier one without; where none
-    follows, nobody is told.
-    """
-    told: dict[tuple[int, int], dict[int, list[tuple[int, int]]]] = {}
-    flagged = {
-        (block.gpu, block.number): [at for at, step in enumerate(block.steps) if step.flags]
-        for block in algorithm.blocks
-    }
-    for block in algorithm.blocks:
-        for at, step in enumerate(block.steps):
-            if step.waits is None or step.waits[0] == block.number:
-                continue
-            other, number = step.waits
-            teller = next((s for s in flagged[block.gpu, other] if s >= number), None)
-            if teller is not None:
-                by_step = told.setdefault((block.gpu, other), {})
-                by_step.setdefault(teller, []).append((block.number, at))
+def _told(layout: Layout) -> dict[int, dict[int, list[Place]]]:
+    """Return, per thread block and step, the steps of others that it lets go on."""
+    told: dict[int, dict[int, list[Place]]] = {}
+    for waiter, teller in layout.tellers.items():
+        if teller is not None and teller[0] != waiter[0]:
+            told.setdefault(teller[0], {}).setdefault(teller[1], []).append(waiter)
     return told
 
 
@@ -117,73 +116,117 @@ class _Program:
     def __init__(
         self,
         algorithm: Algorithm,
-        block: Block,
+        rank: int,
         layout: Layout,
         options: MscclOptions,
-        told: dict[int, list[tuple[int, int]]],
+        told: dict[int, list[Place]],
     ) -> None:
+        self.blocks = algorithm.blocks
         self.file = algorithm.file
-        self.block = block
+        self.rank = rank
+        self.block = block = algorithm.blocks[rank]
         self.layout = layout
         self.options = options
         self.told = told
         self.sends = sum(step.kind in SENDS for step in block.steps)
         self.sent = 0
+        ends = layout.ends.get((block.gpu, block.send, block.channel))
+        self.taken = len(ends.receives) if ends is not None else 0
 
     def write(self, program: ProgramBuilder) -> None:
         for at, step in enumerate(self.block.steps):
-            src = (self.file, step.line, f"gpu {self.block.gpu} tb {self.block.number} step {at}")
+            src = self._src(at)
             self._wait(program, at, step, src)
             if step.kind in LOCAL:
                 program.compute(step.kind, src=src)
             else:
-                self._transfer(program, step, src)
-            for block, number in self.told.get(at, ()):
-                self._tell(program, at, block, number, src)
+                self._transfer(program, at, src)
+            for waiter in self.told.get(at, ()):
+                self._tell(program, waiter, src)
+        self._left_over(program)
+
+    def _src(self, at: int, more: str = "") -> tuple[str, int, str]:
+        block = self.block
+        line = block.steps[at].line
+        return self.file, line, f"gpu {block.gpu} tb {block.number} step {at}{more}"
+
+    def _left_over(self, program: ProgramBuilder) -> None:
+        """Wait for the first send that no step of the iteration takes, if there is one.
+
+        Each iteration leaves as many in the slots of the connection, so some iteration is stuck in
+        it; in the one that the plan shows, it is the last thing that the thread block does.
+        """
+        slots = self.options.slots
+        if self.sent <= self.taken or (slots is not None and self.taken + slots < self.sent):
+            return  # none, or the thread block has waited for its slot before
+        block = self.block
+        at = [number for number, step in enumerate(block.steps) if step.kind in SENDS][self.taken]
+        program.wait(f"s{self.taken}", src=self._src(at, self._counts()))
+
+    def _counts(self) -> str:
+        block = self.block
+        return (
+            f": gpu {block.gpu} -> gpu {block.send} on channel {block.channel} has {self.sends} "
+            f"sends and {self.taken} receives in an iteration"
+        )
 
     def _wait(
         self, program: ProgramBuilder, at: int, step: Step, src: tuple[str, int, str]
     ) -> None:
-        if step.waits is None or step.waits[0] == self.block.number:
+        if step.waits is None:
             return
-        teller = self.layout.ranks[self.block.gpu, step.waits[0]]
+        teller = self.layout.tellers[self.rank, at]
+        own = step.waits[0] == self.block.number
+        if own and teller is not None:
+            return
+        rank = self.layout.nobody if own else self.layout.ranks[self.block.gpu, step.waits[0]]
         label = self._flag_label(step.waits[0], self.block.number, at)
-        program.recv(teller, tag=at, bytes=1, label=label, src=src, phase="flag")
+        program.recv(rank, tag=at, bytes=1, label=label, src=src, phase="flag")
 
-    def _tell(
-        self, program: ProgramBuilder, at: int, block: int, number: int, src: tuple[str, int, str]
-    ) -> None:
-        waiter = self.layout.ranks[self.block.gpu, block]
-        label = self._flag_label(self.block.number, block, number)
-        program.isend(waiter, tag=number, bytes=1, label=label, src=src, phase="flag")
+    def _tell(self, program: ProgramBuilder, waiter: Place, src: tuple[str, int, str]) -> None:
+        label = self._flag_label(self.block.number, self.blocks[waiter[0]].number, waiter[1])
+        program.isend(waiter[0], tag=waiter[1], bytes=1, label=label, src=src, phase="flag")
 
     def _flag_label(self, teller: int, waiter: int, number: int) -> str:
         return f"gpu{self.block.gpu} tb{teller} lets tb{waiter} step {number} go"
 
-    def _transfer(self, program: ProgramBuilder, step: Step, src: tuple[str, int, str]) -> None:
+    def _transfer(self, program: ProgramBuilder, at: int, src: tuple[str, int, str]) -> None:
         """Write a transfer: first the room to send, then what comes in, then what goes out.
 
         Waiting for room first keeps the slot of the incoming step taken until the outgoing one has
         its own, as in the kernel, which frees the one after it has written the other.
         """
         block, slots = self.block, self.options.slots
+        step = block.steps[at]
         size = step.count * self.options.chunk_bytes
         if step.kind in SENDS and slots is not None and self.sent >= slots:
-            program.wait(f"s{self.sent - slots}", src=src)
+            left_over = self.sent - slots >= self.taken
+            program.wait(
+                f"s{self.sent - slots}", src=self._src(at, self._counts()) if left_over else src
+            )
         if step.kind in RECEIVES:
             peer = self.layout.senders[block.recv, block.gpu, block.channel]
             label = f"gpu {block.gpu} {step.target}"
             program.recv(peer, tag=max(block.channel, 0), bytes=size, label=label, src=src)
         if step.kind in SENDS:
             peer = self.layout.receivers[block.gpu, block.send, block.channel]
-            fields = {"tag": max(block.channel, 0), "bytes": size, "src": src}
             # What a fused step passes on may go elsewhere than where its own copy went.
             goes_to = f"gpu {block.send} {step.target}" if step.kind == "s" else None
-            if slots is None:
-                program.send(peer, label=goes_to, **fields)
+            tag = max(block.channel, 0)
+            waited = self.sent == self.taken or (
+                slots is not None and self.sent + slots < self.sends
+            )
+            if slots is None and self.sent < self.taken:
+                program.send(peer, tag=tag, bytes=size, label=goes_to, src=src)
             else:
-                work = f"s{self.sent}" if self.sent + slots < self.sends else None
-                program.isend(peer, work=work, label=goes_to, **fields)
+                # What nobody takes is never over, whatever the model says of small messages.
+                mode: Literal["synchronous"] | None = (
+                    "synchronous" if self.sent >= self.taken else None
+                )
+                work = f"s{self.sent}" if waited else None
+                program.isend(
+                    peer, work=work, mode=mode, tag=tag, bytes=size, label=goes_to, src=src
+                )
             self.sent += 1
 
 
@@ -196,8 +239,13 @@ def _ledger(plan: PlanBuilder, algorithm: Algorithm, layout: Layout, options: Ms
     more = ", ..." if algorithm.gpus > 8 else ""
     notes = [
         ("thread-blocks", f"a rank is a thread block: {gpus}{more}"),
-        ("one-iteration", "one iteration stands for any number of them"),
     ]
+    left_over = unbalanced(algorithm)
+    if left_over:
+        more = f"; {len(left_over) - 1} more" if len(left_over) > 1 else ""
+        notes.append(("unbalanced", f"{left_over[0]}{more}"))
+    else:
+        notes.append(("one-iteration", "one iteration stands for any number of them"))
     if options.slots is not None:
         notes.append(("slots", f"{options.slots} steps may be on their way on a connection"))
     if options.chunk_bytes == 1:
@@ -208,3 +256,6 @@ def _ledger(plan: PlanBuilder, algorithm: Algorithm, layout: Layout, options: Ms
     notes += [("absent", f"rank {rank}: {what}") for rank, what in sorted(layout.absent.items())]
     for kind, message in notes:
         plan.approximate(kind, message, scope="plan")
+    race = races(algorithm)
+    if race is not None:
+        plan.approximate("race", race, direction="under", scope="plan")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rrc", "rcs", "rrs", "rrcs"})
 LOCAL = frozenset({"cpy", "re", "nop"})
+_READ_SOURCE = frozenset({"s", "rrc", "rrs", "rrcs", "cpy", "re"})
+_WRITE_DEST = frozenset({"r", "rrc", "rcs", "rrcs", "cpy", "re"})
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,8 @@ class Step:
 
     Attributes:
         kind: ``s r rcs rrc rrs rrcs cpy re nop``.
-        target: Where the data ends up, ``i[2]``; what a sender says about the receiver's buffer.
+        source: Buffer and first chunk that it reads, if its kind reads one.
+        dest: Buffer and first chunk where the data ends up; a sender names the receiver's.
         count: Chunks.
         waits: Thread block of the same gpu and the step of it that must be done, or None.
         flags: Whether the step tells the other thread blocks that it is done.
@@ -23,11 +26,31 @@ class Step:
     """
 
     kind: str
-    target: str
+    source: tuple[str, int]
+    dest: tuple[str, int]
     count: int
     waits: tuple[int, int] | None
     flags: bool
     line: int
+
+    @property
+    def target(self) -> str:
+        """Where the data ends up, ``i[2]``."""
+        return f"{self.dest[0]}[{self.dest[1]}]"
+
+    @property
+    def reads(self) -> tuple[tuple[str, int], ...]:
+        """Own chunks that it reads, as ``play.py`` and MSCCL's kernel read them."""
+        starts = [self.source] if self.kind in _READ_SOURCE else []
+        starts += [self.dest] if self.kind == "re" else []
+        return tuple((buffer, at + n) for buffer, at in starts for n in range(self.count))
+
+    @property
+    def writes(self) -> tuple[tuple[str, int], ...]:
+        """Own chunks that it writes."""
+        if self.kind not in _WRITE_DEST:
+            return ()
+        return tuple((self.dest[0], self.dest[1] + n) for n in range(self.count))
 
 
 @dataclass(frozen=True)

@@ -157,14 +157,13 @@ def _step(element: Element, at: int) -> Step:
     for name in ("srcbuf", "dstbuf"):
         if element.text(name) not in _BUFFERS:
             element.fail(f"{name} is none of i, o, s", value=element.text(name))
-    for name in ("srcoff", "dstoff"):
-        element.integer(name, -1, MAX_STEPS)
     depid, deps = (element.integer(name, -1, MAX_STEPS) for name in ("depid", "deps"))
     if (depid < 0) != (deps < 0):
         element.fail("depid without deps, or deps without depid", value=(depid, deps))
     return Step(
         kind=kind,
-        target=f"{element.text('dstbuf')}[{element.text('dstoff')}]",
+        source=(element.text("srcbuf"), element.integer("srcoff", -1, MAX_STEPS)),
+        dest=(element.text("dstbuf"), element.integer("dstoff", -1, MAX_STEPS)),
         count=element.integer("cnt", 0 if kind in LOCAL else 1, MAX_STEPS),
         waits=(depid, deps) if depid >= 0 else None,
         flags=element.integer("hasdep", 0, 1) == 1,

@@ -103,14 +103,21 @@ def _ledger(
     if program.pipelines:
         message = f"pipelines go around {program.pipelines} times at most, as chunk_bytes says"
         plan.approximate("pipelines", message, scope="plan")
-    if program.unsynchronized:
-        message = f"{program.unsynchronized} operations may start before a wait of other threads is"
-        plan.approximate("unsynchronized", f"{message} over", direction="over", scope="plan")
     doubts = dict(emitter.messages.doubts)
+    if program.unsynchronized:
+        first = program.unsynchronized[0]
+        others = len(program.unsynchronized) - 1
+        message = (
+            f"{first} may start before other threads of its thread block have done what is before"
+        )
+        doubts["unsynchronized"] = message + (f"; so may {others} more" if others else "")
+    if not {"unbalanced", "overwritten-packets"} & doubts.keys():
+        plan.approximate("one-launch", "one launch stands for any number of them", scope="plan")
     if program.looped_packets:
         message = "a pipeline moves packets more than once: which of them is told apart by nothing"
         doubts["looped-packets"] = message
     for kind, message in doubts.items():
-        # The order that the plan takes may be none of those that exist, so it proves nothing.
         plan.approximate(kind, message, direction="under", scope="plan")
-        plan.approximate(kind, message, direction="over", scope="plan")
+        if kind not in {"unbalanced", "overwritten-packets"}:
+            # The order that the plan takes may be none of those that exist, so it proves nothing.
+            plan.approximate(kind, message, direction="over", scope="plan")

@@ -79,8 +79,32 @@ def match(program: Program) -> Messages:
                 lowered[counter].append((block, at, nth))
     for counter in raised | lowered:
         _count(counter, raised[counter], lowered[counter], messages)
-    _packets(program, messages)
+        _balance(program, counter, raised[counter], lowered[counter], messages)
+    packets = _packets(program, messages)
+    _ahead(program, packets, messages)
     return messages
+
+
+def _ahead(program: Program, packets: set[tuple[int, int]], messages: Messages) -> None:
+    """Doubt packets that a later launch may overwrite before they are read.
+
+    With two halves of the scratch buffer in turn, a writer must not be two launches ahead of its
+    reader. It is not if it waits, in every launch, for something that the reader tells it.
+    """
+    if packets and not program.double_scratch:
+        message = "the next launch may overwrite packets of this one: there is one scratch buffer"
+        messages.doubts.setdefault("overwritten-packets", message)
+    told = {
+        (message.other[0], waiter[0][0])
+        for waiter, found in messages.incoming.items()
+        for message in found
+        if message.other is not None
+    }
+    for writer, reader in sorted(packets):
+        if (reader, writer) not in told:
+            message = f"gpu {writer} waits for nothing of gpu {reader}, which reads its packets: a "
+            message += "later launch may overwrite them"
+            messages.doubts.setdefault("overwritten-packets", message)
 
 
 def _count(counter: Counter, raised: list[Use], lowered: list[Use], messages: Messages) -> None:
@@ -96,7 +120,7 @@ def _count(counter: Counter, raised: list[Use], lowered: list[Use], messages: Me
         teller = raised[number][:2] if number < len(raised) else None
         waiter = needed[number][:2] if number < len(needed) else None
         if waiter is None and counter.kind == "semaphore":
-            continue  # it starts again at its initial value, so what is left over is forgotten
+            continue  # nobody can be behind it; what it means for the next launch is a doubt
         if teller is not None and waiter is not None and teller[0] == waiter[0]:
             if teller[1] < waiter[1]:
                 continue
@@ -104,7 +128,28 @@ def _count(counter: Counter, raised: list[Use], lowered: list[Use], messages: Me
         messages.join(teller, waiter, tag, f"{counter} no. {number}")
 
 
-def _packets(program: Program, messages: Messages) -> None:
+def _balance(
+    program: Program, counter: Counter, raised: list[Use], lowered: list[Use], messages: Messages
+) -> None:
+    """Doubt a counter that a launch does not bring back to where it was.
+
+    The executor makes semaphores once for many launches, so the next one starts with what this one
+    leaves: a wait that passes too early, or one that gets stuck.
+    """
+    if len(raised) == len(lowered):
+        return
+    (gpu, number), at, _ = (raised if len(raised) > len(lowered) else lowered)[-1]
+    messages.doubts.setdefault(
+        "unbalanced",
+        f"{counter} is raised {len(raised)} times and lowered {len(lowered)} times in a launch "
+        f"(last in gpu {gpu} tb {number}, {program.blocks[gpu, number][at].place}), so the next "
+        "launch does not start as this one did",
+    )
+
+
+def _packets(program: Program, messages: Messages) -> set[tuple[int, int]]:
+    """Join those who write packets and those who read them; return their gpus."""
+    gpus: set[tuple[int, int]] = set()
     written: dict[int, list[tuple[Span, Place]]] = defaultdict(list)
     for block, events in program.blocks.items():
         for at, event in enumerate(events):
@@ -116,6 +161,9 @@ def _packets(program: Program, messages: Messages) -> None:
                 for teller in _writers(span, (block, at), written[span.gpu], messages):
                     tag = messages.new_tag()
                     messages.join(teller, (block, at), tag, f"packets {span}")
+                    if teller is not None and teller[0][0] != block[0]:
+                        gpus.add((teller[0][0], block[0]))
+    return gpus
 
 
 def _writers(

@@ -87,8 +87,10 @@ class Program:
         gpus: Number of gpus.
         blocks: Thread blocks in the order of the document, and their operations.
         pipelines: Most iterations of a pipeline; 0 if there is none.
+        double_scratch: Whether two launches in a row use different halves of the scratch buffer.
         looped_packets: Whether a pipeline moves packets more than once.
-        unsynchronized: Operations behind a wait of other threads, without a nop between them.
+        unsynchronized: Where operations need what other threads of their block did, without a nop
+            between them.
     """
 
     file: str
@@ -96,5 +98,6 @@ class Program:
     gpus: int
     blocks: dict[BlockId, tuple[Event, ...]]
     pipelines: int
+    double_scratch: bool
     looped_packets: bool
-    unsynchronized: int
+    unsynchronized: tuple[str, ...]

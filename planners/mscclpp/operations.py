@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from .gpus import PAIRED
+from .joins import SYNCS, Joins
 from .model import Counter, Event, Span
 
 if TYPE_CHECKING:
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
     from ..common.reading import At
     from .gpus import Gpu
+    from .joins import Chunks
 
 _SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
 _WAITS = frozenset({"wait", "rlxwait"})
-_SYNCS = frozenset({"nop", "barrier"})
 _PACKET_READS = {"upkt": 0, "rppkt": 0, "gstorepkt": 0, "repkt": 1, "respkt": 1, "recpkt": 1,
                  "recspkt": 1}  # fmt: skip
 """Operations that wait for packets, and the first source that consists of packets."""
@@ -28,7 +29,7 @@ _MOVES = frozenset({
     "copy", "put", "pws", "pwsf", "get", "re", "res", "rre", "rres", "glre", "glres", "gstore",
     *_PACKET_READS, *_PACKET_WRITES,
 })  # fmt: skip
-_KNOWN = _MOVES | _SIGNALS | _WAITS | _SYNCS | {"flush", "pipeline", "sem_acquire", "sem_release"}
+_KNOWN = _MOVES | _SIGNALS | _WAITS | SYNCS | {"flush", "pipeline", "sem_acquire", "sem_release"}
 _FIELDS = (
     "name", "channel_ids", "channel_type", "src_buff", "dst_buff", "tbg_info", "reduce_op",
     "barrier_id", "num_threadblocks", "semaphore_ids", "iter_context", "ops", "buffer_type",
@@ -45,7 +46,7 @@ class BlockReader:
         number: Its id.
         iterations: Most iterations of its pipelines.
         looped_packets: Whether one of them moves packets more than once.
-        unsynchronized: Operations behind a wait of other threads, without a nop between them.
+        joins: What its threads do between two nops.
     """
 
     def __init__(self, gpu: Gpu, gpus: list[Gpu], at: At, chunk_bytes: int) -> None:
@@ -67,9 +68,8 @@ class BlockReader:
             self._lists(at, "access_channel_type", "remote_buffer_ids", self.buffers)
         self.iterations = 0
         self.looped_packets = False
-        self.unsynchronized = 0
+        self.joins = Joins(f"gpu {gpu.number} tb {self.number}")
         self.events: list[Event] = []
-        self._unjoined = 0
 
     def _lists(self, at: At, kind: str, ids: str, into: dict[str, list[int]]) -> None:
         for element in at.each():
@@ -99,24 +99,16 @@ class BlockReader:
             self._pipeline(at, found)
             return
         event = self._event(name, at, found)
-        self._join(event)
+        port = "channel_type" in found and found["channel_type"].value == "port"
+        self.joins.add(
+            event,
+            port=port,
+            reads=self._local(found, "src_buff", _PACKET_READS.get(name)),
+            writes=self._local(found, "dst_buff", _PACKET_WRITES.get(name)),
+        )
         self.events.append(event)
         if len(self.events) > MAX_EVENTS:
             at.fail(f"more than {MAX_EVENTS} operations", hint="choose a smaller chunk_bytes")
-
-    def _join(self, event: Event) -> None:
-        """Count an operation that other threads of the block may start before a wait is over.
-
-        Thread i handles the i-th channel or semaphore; a nop joins all threads.
-        """
-        if event.name in _SYNCS:
-            self._unjoined = 0
-            return
-        width = max(len(event.waits), len(event.signals))
-        if self._unjoined and (event.moves or width > self._unjoined):
-            self.unsynchronized += 1
-        if event.waits:
-            self._unjoined = max(self._unjoined, len(event.waits))
 
     def _pipeline(self, at: At, found: dict[str, At]) -> None:
         if not {"iter_context", "ops"} <= found.keys():
@@ -205,6 +197,22 @@ class BlockReader:
             for gpu in self._gpus(one, fields, kind):
                 start = low + Fraction(size * part, parts)
                 yield Span(gpu, start, start + Fraction(size, parts))
+
+    def _local(self, found: dict[str, At], name: str, packets: int | None) -> list[Chunks]:
+        """Return the stretches of the gpu's own buffers that an operation names, but no packets.
+
+        Their places were checked before, or nobody needs them: what is malformed is left out.
+        """
+        value = found[name].value if name in found else None
+        refs = value[:packets] if isinstance(value, list) else []
+        return [
+            (ref["type"], ref["index"], ref["index"] + ref["size"])
+            for ref in refs
+            if isinstance(ref, dict)
+            and isinstance(ref.get("type"), str)
+            and type(ref.get("index")) is int
+            and type(ref.get("size")) is int
+        ]
 
     def _part(self, found: dict[str, At]) -> tuple[int, int]:
         """Return which part of an operation this thread block does: its group shares the data."""

@@ -61,9 +61,12 @@ def read_program(obj: object, options: MscclppOptions) -> Program:
         name=found["name"].text(200),
         gpus=len(gpus),
         blocks=blocks,
+        double_scratch=found["use_double_scratch_buffer"].value is True
+        if "use_double_scratch_buffer" in found
+        else False,
         pipelines=max((reader.iterations for reader in readers), default=0),
         looped_packets=any(reader.looped_packets for reader in readers),
-        unsynchronized=sum(reader.unsynchronized for reader in readers),
+        unsynchronized=tuple(place for reader in readers for place in reader.joins.missing),
     )
 
 

@@ -17,7 +17,7 @@ from .model import Comm, Label, Where, of_gradient
 from .module import RankModule, dotted
 from .shapes import NO_GRAD, getitem, infer
 from .tape import Recorder
-from .values import UNKNOWN, Tensor, dtype_of, tensors
+from .values import UNKNOWN, Tensor, dtype_of, part_of, tensors
 
 _MODULES = frozenset({"torch", "nnscaler", "_operator", "builtins", "ckpt", "nnfusion"})
 _NAMES: dict[str, Any] = {"inf": float("inf"), "slice": slice, "True": True, "False": False}
@@ -157,11 +157,11 @@ class Body:
         origin = result if isinstance(result, Tensor) else None
         for at, entry in enumerate(target.elts):
             assert isinstance(entry, ast.Name)  # noqa: S101 - checked above; for the type checker
-            self.env[entry.id] = values[at] if values else self._part(origin)
+            self.env[entry.id] = values[at] if values else self._part(origin, at)
 
-    def _part(self, origin: Tensor | None) -> Tensor:
+    def _part(self, origin: Tensor | None, at: int) -> Tensor:
         """Return one of several results of an operator of which nothing is known."""
-        part = Tensor()
+        part = Tensor(expression=part_of(origin, at))
         if origin is not None:
             self.tape.add([origin], part)
         return part
@@ -345,7 +345,10 @@ class Body:
         result = inner.run(methods["forward"], args)
         duals: list[Comm] = []
         back = Body(self.module, Collector(self.issuer, duals), name, self.call, "B")
-        grads = [Tensor(value.shape, value.dtype) for value in tensors(result)]
+        grads = [
+            Tensor(value.shape, value.dtype, expression=value.expression)
+            for value in tensors(result)
+        ]
         back.run(methods["backward"], list(grads))
         duals = [of_gradient(comm) for comm in duals]
         self.tape.add(args, result, duals=tuple(duals), flows=not self.no_grad)

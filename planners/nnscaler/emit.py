@@ -22,6 +22,7 @@ from .model import (
     Window,
     elements,
 )  # fmt: skip
+from .unsized import compared, is_unsized
 
 if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
@@ -47,8 +48,11 @@ def emit(plan: NnScalerPlan, builder: type[PlanBuilder], options: NnScalerOption
             made.group(groups.name(ranks), ranks)
     labels = Labels(plan)
     writers = []
+    alike = compared(plan.programs)
     for program in plan.programs:
-        writer = _Writer(made.program([program.rank]), program, labels, groups, stages(plan))
+        writer = _Writer(
+            made.program([program.rank]), program, labels, groups, stages(plan), compared=alike
+        )
         writer.write()
         writers.append(writer)
     _ledger(made, plan, labels, writers)
@@ -87,7 +91,9 @@ class _Writer:
     groups: _Groups
     stages: dict[str, int]
     ids: dict[int, str] = field(default_factory=dict)
+    compared: frozenset[tuple[int, int]] = frozenset()
     unsized: list[tuple[int, int]] = field(default_factory=list)
+    alike: list[tuple[int, int]] = field(default_factory=list)
     unwaited: set[str] = field(default_factory=set)
 
     def write(self) -> None:
@@ -118,8 +124,9 @@ class _Writer:
         index = len(self.program)
         name = f"c{at}"
         self.ids[at] = name
-        if step.shape is None or step.dtype is None:
-            self.unsized.append((self.source.rank, index))
+        if is_unsized(step):
+            one = self.alike if (self.source.rank, at) in self.compared else self.unsized
+            one.append((self.source.rank, index))
         self.program.add(step.op, id=name, **self._fields(step))
         if step.work is not None:
             self.unwaited.add(step.work)
@@ -198,6 +205,14 @@ def _ledger(made: PlanBuilder, plan: NnScalerPlan, labels: Labels, writers: list
             "of their tensors are not known; inputs={'key': shape} gives those of the sample"
         )
         made.approximate("unknown-size", message, "under", unsized, scope="plan")
+    alike = [place for writer in writers for place in writer.alike]
+    if alike:
+        message = (
+            f"{len(alike)} collectives have no size, but every member computes it alike from its "
+            "inputs, which are taken to have one shape on all ranks and to be cut evenly; "
+            "inputs={'key': shape} gives sizes"
+        )
+        made.approximate("equal-sizes", message, "exact", alike, scope="plan")
     if labels.dropped:
         message = (
             f"{labels.dropped} communications have no label that all sides use; their rounds are "

@@ -94,7 +94,10 @@ class Executor:
                 "than forwards)",
                 where[1],
             )
-        made = tuple(Tensor(t.shape, t.dtype, steps=(len(steps) - 1,)) for t in saved.inputs)
+        made = tuple(
+            Tensor(t.shape, t.dtype, steps=(len(steps) - 1,), expression=t.expression)
+            for t in saved.inputs
+        )
         return None if not made else made[0] if len(made) == 1 else made
 
     def _oldest(self, name: str, where: Where) -> Run:
@@ -109,4 +112,6 @@ def _detached(value: Any) -> Any:
     """Return an argument as the segment sees it: detached from what made it, tracked anew."""
     if not isinstance(value, Tensor):
         return value
-    return Tensor(value.shape, value.dtype, grad=value.grad, steps=value.steps)
+    return Tensor(
+        value.shape, value.dtype, grad=value.grad, steps=value.steps, expression=value.expression
+    )

@@ -57,6 +57,7 @@ class Comm:
         phase: ``F``, ``B`` or "" for what is neither.
         drop: True if the handle dies at once.
         reads: Buffers that are in flight while they are read.
+        expression: What an unknown size is computed from (``Tensor.expression``).
     """
 
     op: str
@@ -72,6 +73,7 @@ class Comm:
     phase: str = ""
     drop: bool = False
     reads: tuple[str, ...] = ()
+    expression: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from .model import Comm, Ranks, Shape, Where
-from .shapes import chunked, like
-from .values import Dtype, Tensor
+from .shapes import chunked
+from .values import Dtype, Tensor, expression
 
 PLAIN = "nnscaler.runtime.adapter."
 FUSED = "nnscaler.runtime.adapter.nn."
@@ -168,7 +168,7 @@ def _fused(short: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> D
     if forward:
         done = _PERFORM[forward]({**given, "itensor": tensor, "async_op": False}, site)
     else:
-        done = Done(like(tensor, tensor.shape))
+        done = Done(_alike(tensor))
     # The gradient has the shape of the result, and what comes back that of the argument.
     dual = _dual(backward, done.value, tensor, given, site) if backward else None
     return replace(done, dual=dual, flows=True)
@@ -176,7 +176,8 @@ def _fused(short: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> D
 
 def _dual(op: str, result: Tensor, tensor: Tensor, given: Arguments, site: Site) -> Comm:
     smaller = tensor if op == "reduce_scatter" else result
-    return _collective(op, given["ranks"], smaller.shape, tensor.dtype, site, phase="B")
+    shape, how = smaller.shape, smaller.expression
+    return _collective(op, given["ranks"], shape, tensor.dtype, site, phase="B", expression=how)
 
 
 def _collective(
@@ -193,29 +194,49 @@ def _tensor(value: Any, name: str) -> Tensor:
     return value
 
 
-def _plain(op: str, given: Arguments, site: Site, shape: Shape | None, result: Tensor) -> Done:
-    """Perform a collective over ``ranks`` whose size is ``shape``."""
+def _alike(tensor: Tensor) -> Tensor:
+    """Return a tensor of the same shape and dtype, be they known or not."""
+    return Tensor(tensor.shape, tensor.dtype, expression=tensor.expression)
+
+
+def _made(tensor: Tensor, shape: Shape | None, *how: object) -> Tensor:
+    """Return what a primitive makes of a tensor; ``how`` says it where the shape is not known."""
+    digest = expression(tensor, *how) if shape is None or tensor.dtype is None else ""
+    return Tensor(shape, tensor.dtype, expression=digest)
+
+
+def _plain(op: str, given: Arguments, site: Site, sized: Tensor, result: Tensor) -> Done:
+    """Perform a collective over ``ranks`` whose size is that of ``sized``."""
     tensor = _tensor(given["tensor"], op)
     work = site.work() if given["async_op"] else None
-    comm = _collective(op, given["ranks"], shape, tensor.dtype, site, work=work, phase="F")
+    fields = {"work": work, "phase": "F", "expression": sized.expression}
+    comm = _collective(op, given["ranks"], sized.shape, tensor.dtype, site, **fields)
     return Done(result, (comm,), keeps=(work,) if work else ())
 
 
 def _all_reduce(given: Arguments, site: Site) -> Done:
     tensor = _tensor(given["tensor"], "all_reduce")
-    return _plain("all_reduce", given, site, tensor.shape, like(tensor, tensor.shape))
+    return _plain("all_reduce", given, site, tensor, _alike(tensor))
 
 
 def _all_gather(given: Arguments, site: Site) -> Done:
     tensor = _tensor(given["tensor"], "all_gather")
-    shape = _resized(tensor.shape, given["dim"], len(ranks_of(given["ranks"])), 1)
-    return _plain("all_gather", given, site, tensor.shape, like(tensor, shape))
+    count = len(ranks_of(given["ranks"]))
+    shape = _resized(tensor.shape, given["dim"], count, 1)
+    result = _made(tensor, shape, "all_gather", given["dim"], count)
+    return _plain("all_gather", given, site, tensor, result)
 
 
 def _reduce_scatter(given: Arguments, site: Site) -> Done:
     tensor = _tensor(given["tensor"], "reduce_scatter")
-    shape = _resized(tensor.shape, given["dim"], 1, len(ranks_of(given["ranks"])))
-    return _plain("reduce_scatter", given, site, shape, like(tensor, shape))
+    result = _cut(tensor, given)
+    return _plain("reduce_scatter", given, site, result, result)
+
+
+def _cut(tensor: Tensor, given: Arguments) -> Tensor:
+    count = len(ranks_of(given["ranks"]))
+    shape = _resized(tensor.shape, given["dim"], 1, count)
+    return _made(tensor, shape, "cut", given["dim"], count)
 
 
 def _all_to_all(op: str) -> Callable[[Arguments, Site], Done]:
@@ -224,7 +245,8 @@ def _all_to_all(op: str) -> Callable[[Arguments, Site], Done]:
         count = len(ranks_of(given["ranks"]))
         shape = _resized(tensor.shape, given["idim"], count, 1)
         shape = _resized(shape, given["odim"], 1, count)
-        return _plain(op, given, site, tensor.shape, like(tensor, shape))
+        result = _made(tensor, shape, op, given["idim"], given["odim"], count)
+        return _plain(op, given, site, tensor, result)
 
     return perform
 
@@ -232,8 +254,7 @@ def _all_to_all(op: str) -> Callable[[Arguments, Site], Done]:
 def _chunk(given: Arguments, site: Site) -> Done:
     del site
     tensor = _tensor(given["itensor"], "chunk")
-    shape = _resized(tensor.shape, given["dim"], 1, len(ranks_of(given["ranks"])))
-    return Done(like(tensor, shape))
+    return Done(_cut(tensor, given))
 
 
 def _resized(shape: Shape | None, dim: Any, times: int, parts: int) -> Shape | None:

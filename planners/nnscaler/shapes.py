@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from .model import Shape, elements
-from .values import UNKNOWN, Sample, Tensor
+from .values import COUNT, UNKNOWN, Sample, Tensor, expression, tensors
 
 Rule: TypeAlias = Callable[..., Any]
 
@@ -29,11 +29,36 @@ def infer(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """
     rule = _RULES.get(name)
     if rule is None:
-        return Tensor()
+        return Tensor()  # it may depend on data, so equal inputs say nothing
     try:
-        return rule(*args, **kwargs)
+        result = rule(*args, **kwargs)
     except (TypeError, ValueError, IndexError, KeyError, ArithmeticError, AttributeError):
-        return Tensor()
+        result = Tensor()
+    results = result if isinstance(result, tuple) else (result,)
+    for at, one in enumerate(results):
+        if isinstance(one, Tensor) and (one.shape is None or one.dtype is None):
+            one.expression = one.expression or _expression(name, args, kwargs, at)
+    return result
+
+
+def _expression(name: str, args: list[Any], kwargs: dict[str, Any], at: int) -> str:
+    """Return what an unknown shape is computed from, "" where it may depend on data.
+
+    A tensor that is an index, a size or a number of pieces makes a shape by what is in it; only
+    numbers that were computed from shapes are known to be alike where the shapes are.
+    """
+    given = [*args, *kwargs.values()]
+    short = name.rpartition(".")[2]
+    if short == "where" and len(given) < 3:
+        return ""  # the places where a condition holds
+    numbers = tensors(given[1:])
+    counted = all(one.expression.startswith(COUNT) for one in numbers)
+    if short in _BY_NUMBERS and not counted:
+        return ""
+    digest = expression(name, args, kwargs, at)
+    of_counts = bool(given) and all(one.expression.startswith(COUNT) for one in tensors(given))
+    is_count = name in _COUNTS or (short in _ON_COUNTS and of_counts)
+    return COUNT + digest if digest and is_count else digest
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -318,6 +343,15 @@ _RULES: dict[str, Rule] = {
     "nnscaler.runtime.adapter.smerge": _smerge,
     "nnscaler.runtime.adapter.vmerge": _vmerge,
 }
+
+_BY_NUMBERS = frozenset({
+    "view", "reshape", "expand", "getitem", "select", "split", "chunk", "multiref", "transpose",
+    "swapaxes", "permute", "flatten", "unsqueeze", "squeeze",
+})  # fmt: skip
+_COUNTS = frozenset({"builtins.getattr", *_prefixed(_TORCH, "size", _size)})
+_ON_COUNTS = frozenset({
+    "getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow",
+})  # fmt: skip
 
 NO_GRAD = frozenset({
     "builtins.getattr", *_prefixed(_TORCH, "size detach argmax argmin eq ne lt le gt ge", _same),

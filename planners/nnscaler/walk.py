@@ -12,7 +12,7 @@ from .launches import Launches
 from .model import Call, Comm, Leave, Program
 from .module import dotted
 from .rank import Rank, at_line
-from .values import UNKNOWN, Sample, Tensor, tensors
+from .values import UNKNOWN, Sample, Tensor, part_of, tensors
 
 _EXECUTOR = "nnscaler.runtime.executor."
 _SKIP_REDUCER = "nnscaler.flags.RuntimeFlag.skip_reducer"
@@ -150,7 +150,8 @@ class Walker:
                 node.lineno,
             )
         for at, name in enumerate(targets):
-            self.env[name] = Tensor() if values is None else values[at]
+            part = Tensor(expression=part_of(result, at)) if values is None else None
+            self.env[name] = values[at] if values is not None else part
 
     def _bare_call(self, call: ast.Call, function: str) -> None:
         name = dotted(call.func)
@@ -289,12 +290,14 @@ class Walker:
         program.notes.append(("backward-by-caller", message, "exact"))
 
     def _input(self, name: str) -> Tensor | Sample:
-        sample = Sample(self.rank.options.sample())
+        sample = Sample(self.rank.options.sample(), name)
         return sample.get(name) if isinstance(sample.spec, dict) else sample.whole()
 
 
 def _copy(value: Tensor) -> Tensor:
-    return Tensor(value.shape, value.dtype, steps=value.steps)
+    made = Tensor(value.shape, value.dtype, steps=value.steps)
+    made.expression = value.expression
+    return made
 
 
 def _flag(call: ast.Call) -> bool:

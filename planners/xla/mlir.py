@@ -10,7 +10,7 @@ import bisect
 import re
 from dataclasses import dataclass, field
 
-from .mlir_ops import convert, read_types, sharding_of, tuple_of
+from .mlir_ops import convert, is_replicated, read_types, sharding_of, tuple_of
 from .model import Computation, Instruction, Module, Shape, fail
 from .text import Unbalanced, closing, marks, split
 
@@ -79,7 +79,19 @@ class _Reader:
         self._computations: dict[str, Computation] = {}
         self._global: list[str] = []
         self._scopes: list[_Region] = []
-        self._arguments: dict[str, str] = {}
+        self._shardings: dict[str, str] = {}
+        self._free: set[str] = set()  # inputs of the program whose sharding follows from their use
+        # What a manual computation takes apart is one array of all devices, and so are the inputs.
+        replicas = re.search(r"num_replicas\s*=\s*(\d{1,9})", self._text.partition("func.func")[0])
+        self._is_global = "sdy.manual_computation" in self._text and (
+            replicas is None or replicas[1] == "1"
+        )
+        self._axes = {
+            name
+            for mesh in re.findall(r"sdy\.mesh\s+@[\w$]+\s*=\s*<\[(.*?)\]", self._text)
+            for name, size in re.findall(r'"([^"]+)"\s*=\s*(\d+)', mesh)
+            if size != "1"
+        }
         self._manual = 0
         self.line = 1
 
@@ -179,7 +191,10 @@ class _Reader:
         region = _Region(name, inner=False)
         for part in split(statement[opened + 1 : closed], angles=True):
             self._argument(region, part, line)
-        self._arguments = {i.name: i.attrs.get("sdy", "") for i in region.instructions}
+        self._shardings = {i.name: i.attrs.get("sdy", "") for i in region.instructions}
+        # Only of the program's own inputs: what a function is called with is sharded already.
+        free = {one for one, sharding in self._shardings.items() if not sharding}
+        self._free = free if name == "main" else set()
         self._fill(region, self._text.index(statement[body[0] : body[1]], start), body)
 
     @staticmethod
@@ -196,8 +211,9 @@ class _Reader:
     def _argument(self, region: _Region, text: str, line: int) -> None:
         name, _, rest = text.partition(":")
         shape = read_types(rest.split("{")[0])
-        sharding = sharding_of(rest)
-        attrs = {"sharding": "{replicated}"} if sharding == "replicated" else {"sdy": sharding}
+        attrs = sharding_of(rest)
+        if region.name == "main" and self._is_global:
+            attrs["global"] = "true"
         number = str(len(region.instructions))
         found = Instruction(
             name.strip().lstrip("%"), "parameter", shape[0], (), attrs, (), number, line
@@ -300,12 +316,35 @@ class _Reader:
             return
         if op == "sdy.manual_computation":
             wanted = re.search(r"in_shardings=\[(.*?)\]\s+out_shardings", bare)
-            given = [self._arguments.get(name) for name in operands]
             parts = split(wanted[1], angles=True) if wanted else []
-            if [part.replace(" ", "") for part in parts] != given:
-                self._global.append("an input is sharded otherwise than its computation wants")
+            for name, part in zip(operands, parts, strict=True):
+                self._placed(name, part.replace(" ", ""))
+            axes = re.search(r"manual_axes=\{([^}]*)\}", bare)
+            if self._axes - set(re.findall(r'"([^"]+)"', axes[1] if axes else "")):
+                self._global.append("a computation is manual over a part of the mesh")
         elif op not in _LOCAL and self._scopes[0].name == "main":
             self._global.append(op)
+
+    def _placed(self, name: str, wanted: str) -> None:
+        """Note an operand that a partitioner has to move to where a computation wants it.
+
+        What every device has is there already. An input without a sharding takes that of its use.
+        """
+        if name in self._free:
+            self._free.discard(name)
+            self._shardings[name] = wanted
+        given = self._shardings.get(name)
+        if given is None and self._is_constant(name):
+            return
+        if given is None or (given != wanted and not is_replicated(given)):
+            self._global.append("an input is sharded otherwise than its computation wants")
+
+    def _is_constant(self, name: str) -> bool:
+        return any(
+            instruction.name == name and instruction.opcode == "constant"
+            for scope in self._scopes
+            for instruction in scope.instructions
+        )
 
     def _operation(
         self, region: _Region, op: str, results: list[str], bare: str, operands: list[str],
@@ -330,11 +369,22 @@ class _Reader:
         self._manual -= op == "sdy.manual_computation"
         found = convert(name, op, shape, bare, operands, calls, line)
         region.add(found)
+        if op == "sdy.manual_computation":
+            self._produced(name, bare)
         for index, extra in enumerate(results[1:], 1):
             piece = {"index": str(index)}
             region.add(
                 Instruction(extra, "get-tuple-element", shapes[index], (name,), piece, line=line)
             )
+
+    def _produced(self, name: str, bare: str) -> None:
+        """Keep the shardings of the results of a manual computation."""
+        wanted = re.search(r"out_shardings=\[(.*?)\]\s+manual_axes", bare)
+        parts = split(wanted[1], angles=True) if wanted else []
+        for index, part in enumerate(parts):
+            self._shardings[f"{name}#{index}"] = part.replace(" ", "")
+        if len(parts) == 1:
+            self._shardings[name] = parts[0].replace(" ", "")
 
     def _loop_arguments(self, inner: _Region, bare: str, shapes: list[Shape], line: int) -> None:
         inside = bare[bare.index("(") :]

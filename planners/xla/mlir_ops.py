@@ -58,18 +58,58 @@ def tuple_of(shapes: list[Shape]) -> Shape:
     return Shape("tuple", parts=tuple(shapes))
 
 
-def sharding_of(text: str) -> str:
-    """Return the sharding of an argument without spaces; ``replicated`` if it is that."""
+def sharding_of(text: str) -> dict[str, str]:
+    """Return what an argument says of its sharding: ``sdy`` without spaces, and ``sharding``.
+
+    ``sharding`` is ``{replicated}`` where either of the two dialects says so.
+    """
+    attrs: dict[str, str] = {}
     found = re.search(r"sdy\.sharding\s*=\s*#sdy\.sharding(<.*?\]>)", text)
     if found is not None:
-        return (
-            "replicated"
-            if re.fullmatch(r"<@[\w$]+, \[(\{\}(, )?)*\]>", found[1])
-            else found[1].replace(" ", "")
-        )
-    if re.search(r'mhlo\.sharding\s*=\s*"\{replicated\}"', text):
-        return "replicated"
-    return ""
+        attrs["sdy"] = found[1].replace(" ", "")
+        if is_replicated(attrs["sdy"]):
+            attrs["sharding"] = "{replicated}"
+    elif re.search(r'mhlo\.sharding\s*=\s*"\{replicated\}"', text):
+        attrs["sharding"] = "{replicated}"
+    return attrs
+
+
+def is_replicated(sharding: str) -> bool:
+    """Tell whether a sharding of Shardy, without spaces, cuts no dimension: ``<@mesh,[{},{}]>``."""
+    return re.fullmatch(r"<@[\w$]+,\[(\{\},?)*\]>", sharding) is not None
+
+
+def axes_of(sharding: str) -> set[str]:
+    """Return the mesh axes that a sharding of Shardy cuts dimensions along, whole ones only.
+
+    A part of an axis (``"x":(1)2``) does not count: it does not cut along all of it.
+    """
+    dims = sharding.partition("[")[2].rpartition("]")[0]
+    return set(re.findall(r'"([^"]+)"(?!:\()', dims))
+
+
+def manual(bare: str) -> dict[str, str]:
+    """Return how the operands and results of a manual computation are cut.
+
+    Each is a letter: of an operand ``r`` (every device gets all of it) or ``s`` (a part), of a
+    result ``r``, ``a`` (cut along all manual axes, so that no two devices give the same part) or
+    ``s`` (in between: devices give the same part, and nobody checks that they do).
+    """
+    found = re.search(
+        r"in_shardings=\[(.*?)\]\s+out_shardings=\[(.*?)\]\s+manual_axes=\{([^}]*)\}", bare
+    )
+    if found is None:
+        raise ValueError("a manual computation without shardings")
+    into, out = (
+        [part.replace(" ", "") for part in split(text, angles=True)] for text in found.groups()[:2]
+    )
+    axes = set(re.findall(r'"([^"]+)"', found[3]))
+    return {
+        "in": "".join("r" if is_replicated(one) else "s" for one in into),
+        "out": "".join(
+            "r" if is_replicated(one) else "a" if axes <= axes_of(one) else "s" for one in out
+        ),
+    }
 
 
 def convert(
@@ -96,6 +136,8 @@ def convert(
     elif calls and opcode != "call":
         attrs["to_apply"] = calls[0]
         calls = []
+    if op == "sdy.manual_computation":
+        attrs |= manual(bare)
     attrs |= _communication(op, bare) | _computation(opcode, bare)
     return Instruction(name, opcode, shape, tuple(operands), attrs, tuple(calls), literal, line)
 

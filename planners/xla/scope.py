@@ -114,7 +114,7 @@ class Scope:
             if path or instruction.shape.dtype == "tuple":
                 return self.get(instruction.operands[0], path)
         elif opcode in _CALLING and len(instruction.calls) == 1:
-            return self._called(instruction).result(path)
+            return call_result(instruction, self._called(instruction))(path)
         elif opcode == "while":
             return self._looped(instruction, path)
         elif opcode == "conditional":
@@ -135,8 +135,8 @@ class Scope:
 
     def _called(self, instruction: Instruction) -> Scope:
         if instruction.name not in self._inner:
-            arguments = [self.ref(operand) for operand in instruction.operands]
-            self._inner[instruction.name] = self.inside(instruction.calls[0], arguments)
+            inner = self.inside(instruction.calls[0], call_arguments(self, instruction))
+            self._inner[instruction.name] = inner
         return self._inner[instruction.name]
 
     def _looped(self, instruction: Instruction, path: Path) -> Value:
@@ -175,6 +175,51 @@ class Scope:
         operands = [self.get(operand) for operand in instruction.operands]
         shapes = [self.find(operand).shape for operand in instruction.operands]
         return apply(instruction, operands, shapes)
+
+
+def call_arguments(scope: Scope, instruction: Instruction) -> list[Ref]:
+    """Return the arguments of what an instruction calls.
+
+    A manual computation takes arrays apart that are one for all devices. Where it wants all of an
+    array, every device gets the same; where it wants a part, devices get different ones, unless all
+    elements of a constant are equal.
+    """
+    arguments = [scope.ref(operand) for operand in instruction.operands]
+    cuts = instruction.attrs.get("in")
+    if cuts is None:
+        return arguments
+    return [one if cut == "r" else _part_of(one) for one, cut in zip(arguments, cuts, strict=True)]
+
+
+def _part_of(whole: Ref) -> Ref:
+    def part(path: Path) -> Value:
+        known = whole(path)
+        if known.data and len(set(known.data)) == 1 and not known.varies:
+            return Value(known.data[:1], varies=False)
+        return Value(None, varies=True)
+
+    return part
+
+
+def call_result(instruction: Instruction, inner: Scope) -> Ref:
+    """Return the result of what an instruction called.
+
+    A manual computation puts the parts of devices together again. Cut along all manual axes, they
+    are one array, whatever is in them. Otherwise several devices give the same part, and that they
+    agree has to be seen: nobody checks it when the program runs.
+    """
+    cuts = instruction.attrs.get("out")
+    if cuts is None:
+        return inner.result
+
+    def result(path: Path) -> Value:
+        cut = cuts[path[0] if len(cuts) > 1 and path else 0]
+        if cut == "a":
+            return Value(None, varies=False)
+        found = inner.result(path)
+        return found if cut == "r" and not found.varies else Value(None, found.varies)
+
+    return result
 
 
 def loop_part(instruction: Instruction, part: str) -> str:
@@ -237,7 +282,12 @@ def known_trips(instruction: Instruction) -> int | None:
     return None if known is None else int(known[1])
 
 
-def input_value(parameter: Instruction) -> Ref:
-    """Return what is known of an input of the program: whether all devices get the same."""
-    same = parameter.attrs.get("sharding", "") == "{replicated}"
+def input_value(parameter: Instruction, replicas: int) -> Ref:
+    """Return what is known of an input of the program: whether all devices get the same.
+
+    A sharding is about the partitions of one replica; replicas have inputs of their own.
+    """
+    same = replicas == 1 and (
+        parameter.attrs.get("sharding", "") == "{replicated}" or "global" in parameter.attrs
+    )
     return lambda _: Value(None, not same)

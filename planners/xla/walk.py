@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import collectives as c
+from .agreed import agreed
 from .scope import (
-    Device,
     Ref,
     Scope,
     at,
     branch_scope,
     branch_taken,
-    input_value,
+    call_arguments,
+    call_result,
     known_trips,
     loop_part,
     loop_state,
@@ -26,61 +27,24 @@ from .steps import (
     Exchange,
     Loop,
     Message,
-    Origin,
     Step,
-    Trace,
     Wait,
     essence,
     step_size,
 )
 from .values import Value
+from .walking import Walking
 
 if TYPE_CHECKING:
-    from .model import Computation, Instruction
-    from .options import XlaOptions
-    from .reach import Reach
+    from .model import Instruction
 
-MAX_STEPS = 1_000_000
 MAX_NESTING = 40
 _UNROLLED = 4096
 _LAUNCHED = (Collective, Exchange, Message)
 
 
-class Walker:
+class Walker(Walking):
     """Runs the program of one device without its data."""
-
-    def __init__(
-        self, translator: c.Translator, reach: Reach, options: XlaOptions, device: int
-    ) -> None:
-        module = translator.module
-        self._translator = translator
-        self._reach = reach
-        self._options = options
-        self._device = device
-        self._machine = Device(module, *divmod(device, module.partitions))
-        self._pending: dict[str, str] = {}
-        self._rounds: list[str] = []
-        self._prefix: list[str] = []
-        self._nesting = 0
-        self._count = 0
-        self._in_async = False
-        self.trace = Trace()
-
-    def run(self) -> Trace:
-        """Walk the entry computation.
-
-        Raises:
-            PlanError: A communicating instruction is malformed, or there is no end to them.
-        """
-        module = self._translator.module
-        entry = module.computations[module.entry]
-        scope = Scope(self._machine, entry, self._inputs(entry))
-        self._walk(scope)
-        return self.trace
-
-    def _inputs(self, entry: Computation) -> list[Ref]:
-        parameters = [i for i in entry.instructions if i.opcode == "parameter"]
-        return [input_value(i) for i in sorted(parameters, key=lambda i: int(i.literal or 0))]
 
     def _walk(self, scope: Scope) -> None:
         self._nesting += 1
@@ -89,15 +53,6 @@ class Walker:
         for instruction in self._reach.relevant(scope.computation.name):
             self._step(scope, instruction)
         self._nesting -= 1
-
-    def _fail(self, instruction: Instruction, message: str) -> None:
-        self._translator.module.fail(instruction.line, message, value=instruction.name)
-
-    def _add(self, step: Step, instruction: Instruction) -> None:
-        self._count += 1
-        if self._count > MAX_STEPS:
-            self._fail(instruction, f"a device has more than {MAX_STEPS} communications")
-        self.trace.steps.append(step)
 
     def _step(self, scope: Scope, instruction: Instruction) -> None:
         opcode = instruction.opcode
@@ -139,9 +94,6 @@ class Walker:
             self._wait(scope, instruction)
         else:
             self._launch(scope, instruction)
-
-    def _origin(self, instruction: Instruction) -> Origin:
-        return self._translator.origin(instruction, "".join(self._prefix), "".join(self._rounds))
 
     def _launch(self, scope: Scope, instruction: Instruction) -> None:
         strange = c.unknown_attributes(instruction)
@@ -190,8 +142,7 @@ class Walker:
         scope.bind(instruction.name, lambda _: value)
 
     def _call(self, scope: Scope, instruction: Instruction) -> None:
-        arguments = [scope.ref(operand) for operand in instruction.operands]
-        inner = scope.inside(instruction.calls[0], arguments)
+        inner = scope.inside(instruction.calls[0], call_arguments(scope, instruction))
         self._prefix.append("" if inner.computation.inner else f"{instruction.name}/")
         before = len(self.trace.steps)
         was, self._in_async = self._in_async, self._in_async or instruction.opcode == "async-start"
@@ -199,7 +150,7 @@ class Walker:
         self._in_async = was
         self._prefix.pop()
         if instruction.opcode != "async-start":
-            scope.bind(instruction.name, inner.result)
+            scope.bind(instruction.name, call_result(instruction, inner))
             return
         handles = [s.handle for s in self.trace.steps[before:] if isinstance(s, _LAUNCHED)]
         joined = " ".join(handle for handle in handles if handle)
@@ -300,18 +251,13 @@ class Walker:
         self._prefix.pop()
         return steps
 
-    def _apart(self, scope: Scope) -> list[Step]:
-        """Walk a computation and return its steps instead of adding them."""
-        kept, self.trace.steps = self.trace.steps, []
-        self._walk(scope)
-        found, self.trace.steps = self.trace.steps, kept
-        return found
-
     def _loop(self, scope: Scope, instruction: Instruction) -> None:
+        trips = self._trips(scope, instruction)
+        if trips is None and self._agreed(scope, instruction):
+            return
         if self._reach.computation(loop_part(instruction, "condition")):
             message = f"the condition of {instruction.name} communicates"
             self.trace.doubt("unsupported-op", message)
-        trips = self._trips(scope, instruction)
         if trips == 0:
             begin = loop_state(scope, instruction)
             scope.bind(instruction.name, lambda path: at(begin, path))
@@ -324,6 +270,30 @@ class Walker:
             return
         self.trace.doubts, self.trace.undecided = doubts, undecided
         self._passes(scope, instruction, trips)
+
+    def _agreed(self, scope: Scope, instruction: Instruction) -> bool:
+        """Add a loop whose passes all devices count alike, if it is one."""
+        doubts, undecided = dict(self.trace.doubts), self.trace.undecided
+        pending = dict(self._pending)
+        self._rounds.append("[{i}]")
+        found = agreed(scope, instruction, self._apart)
+        self._rounds.pop()
+        if found is None or self.trace.undecided != undecided or pending != self._pending:
+            self.trace.doubts, self.trace.undecided = doubts, undecided
+            self._pending = pending
+            return False
+        origin = self._origin(instruction)
+        message = (
+            f"how often {instruction.name} runs depends on data that all devices share; none, one "
+            "and two passes stand for any number"
+        )
+        self.trace.doubt("agreed-loop", message, "exact")
+        if found.before:
+            self._add(Loop(origin, 1, tuple(found.before)), instruction)
+        passes = [(Loop(origin, times, tuple(found.again)),) for times in (2, 1)]
+        self._add(Choice(origin, True, (*passes, ())), instruction)
+        scope.bind(instruction.name, found.state)
+        return True
 
     def _add_loop(self, instruction: Instruction, trips: int, body: list[Step]) -> None:
         if body:

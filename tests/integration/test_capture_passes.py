@@ -121,6 +121,94 @@ def test_a_changed_collective_is_found():
     assert kinds(validate_pass(overlapped(), after, groups=WORLD)) == ["changed-collective"]
 
 
+# --- moved, split, replaced ---------------------------------------------------------------------
+
+TWINS = {"0": [0, 1], "1": [0, 1], "2": [1, 0]}
+
+
+def reduced(*groups, kind=None):
+    """Reduce two products, one after the other, each on its group."""
+    g = Graph(2)
+    out = []
+    for value, group in zip(g.inputs, groups, strict=True):
+        product = g.call(torch.ops.aten.mm.default, value, value)
+        work = g.reduce(product, group)
+        if kind is not None:
+            work.args = (product, kind, group)
+        out.append(g.wait(work))
+    return g.done(*out)
+
+
+def test_a_collective_on_a_group_of_equal_members_is_moved():
+    """All ranks moved it, and together they are SAFE: allowed, and listed."""
+    before = {rank: reduced("0", "0") for rank in range(2)}
+    after = {rank: reduced("0", "1") for rank in range(2)}
+    verdict = validate_pass(before, after, groups=TWINS, model="gloo")
+    assert verdict.valid, verdict
+    assert verdict.complete
+    assert list(verdict.moved) == [0, 1]
+    assert list(verdict.moved[0]) == ["all_reduce_1"]
+    assert "group 0 [0,1]" in verdict.moved[0]["all_reduce_1"]
+    renamed = {rank: reduced("1", "1") for rank in range(2)}
+    assert len(validate_pass(before, renamed, groups=TWINS, model="gloo").moved[1]) == 2
+
+
+def test_a_move_that_one_rank_did_not_make_is_invalid():
+    """One rank moved it and the other did not, or they moved two that look alike."""
+    before = {rank: reduced("0", "0") for rank in range(2)}
+    for first, second in ((("0", "1"), ("0", "0")), (("0", "1"), ("1", "0"))):
+        after = {0: reduced(*first), 1: reduced(*second)}
+        verdict = validate_pass(before, after, groups=TWINS, model="gloo")
+        assert "moved-collective" in kinds(verdict)
+        assert "but not on rank" in str(verdict)
+        assert not verdict.moved
+
+
+def test_other_members_and_other_reductions_are_no_move():
+    """Another order of members, or another reduction, changes the collective."""
+    before = {rank: reduced("0", "0") for rank in range(2)}
+    changed = {rank: reduced("0", "2") for rank in range(2)}
+    assert "changed-collective" in kinds(validate_pass(before, changed, groups=TWINS))
+    other = {rank: reduced("1", "1", kind="max") for rank in range(2)}
+    assert "changed-collective" in kinds(validate_pass(before, other, groups=TWINS))
+
+
+def test_a_move_is_undecided_where_the_ranks_were_not_checked_together():
+    """With one graph whose peers still run the old one, a move is a violation with its reason."""
+    verdict = validate_pass(
+        reduced("0", "0"), reduced("0", "1"), groups=TWINS, rank=0, others="before", model="gloo",
+        world_size=2,
+    )  # fmt: skip
+    assert "moved-collective" in kinds(verdict)
+    assert "the ranks together are" in str(verdict) or "not checked together" in str(verdict)
+
+
+def gathered(*shapes, group="0"):
+    """Gather the parts of one tensor, cut into pieces of the given rows."""
+    g = Graph(0)
+    pieces = [g._valued(g.graph.placeholder(f"w{n}"), (rows, 8)) for n, rows in enumerate(shapes)]
+    works = [
+        g.call(C.all_gather_into_tensor.default, piece, 2, group, shape=(2 * rows, 8))
+        for piece, rows in zip(pieces, shapes, strict=True)
+    ]
+    return g, pieces, works
+
+
+def test_a_bucket_that_is_taken_apart_is_split():
+    """One collective of two tensors becomes one for each: listed, and nothing is lost or new."""
+    g = Graph(0)
+    pieces = [g._valued(g.graph.placeholder(f"w{n}"), (4, 8)) for n in range(2)]
+    flat = g.call(torch.ops.aten.cat.default, pieces, shape=(8, 8))
+    work = g.call(C.all_gather_into_tensor.default, flat, 2, "0", shape=(16, 8))
+    work.name = "bucket"
+    before = g.done(g.call(WAIT, work, shape=(16, 8)))
+    h, _, works = gathered(4, 4)
+    after = h.done(*(h.call(WAIT, one, shape=(8, 8)) for one in works))
+    verdict = validate_pass(before, after, groups=WORLD, model="gloo")
+    assert verdict.valid, verdict
+    assert [len(parts) for parts in verdict.split[0].values()] == [2]
+
+
 # --- pytorch#150074 -----------------------------------------------------------------------------
 
 

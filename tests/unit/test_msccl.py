@@ -46,27 +46,30 @@ def verdict(root: ET.Element, **options) -> planguard.Verdict:
     return planguard.check(planguard.load(ET.tostring(root), planner="msccl", **options))
 
 
-def interpret(root: ET.Element, slots: int) -> bool:
-    """Run an algorithm on queues of bounded length; True if every thread block ends."""
+def interpret(root: ET.Element, slots: int, iterations: int | None = None) -> bool:
+    """Run an algorithm on queues of bounded length; True if every thread block ends.
+
+    No iteration waits for the one before it: a flag is the iteration and the step. One iteration
+    more than there are slots fills every connection on which something is left over.
+    """
+    iterations = slots + 1 if iterations is None else iterations
     blocks = {}
     for gpu in root.findall("gpu"):
         for tb in gpu.findall("tb"):
             blocks[int(gpu.get("id")), int(tb.get("id"))] = tb
-    queues, at, flag = defaultdict(int), dict.fromkeys(blocks, 0), defaultdict(lambda: -1)
-    ends = set()
-    for (gpu, _), tb in blocks.items():
-        ends.add((int(tb.get("recv")), gpu, tb.get("chan")))
+    queues, at, flag = defaultdict(int), dict.fromkeys(blocks, 0), defaultdict(lambda: (-1, -1))
     moved = True
     while moved:
         moved = False
         for (gpu, number), tb in blocks.items():
             steps = tb.findall("step")
-            while at[gpu, number] < len(steps):
-                step = steps[at[gpu, number]]
+            while at[gpu, number] < len(steps) * iterations:
+                turn, place = divmod(at[gpu, number], len(steps))
+                step = steps[place]
                 incoming = (int(tb.get("recv")), gpu, tb.get("chan"))
                 outgoing = (gpu, int(tb.get("send")), tb.get("chan"))
                 other, needed = int(step.get("depid")), int(step.get("deps"))
-                told = other in (-1, number) or flag[gpu, other] >= needed
+                told = other == -1 or flag[gpu, other] >= (turn, needed)
                 there = step.get("type") not in RECEIVES or queues[incoming] > 0
                 room = step.get("type") not in SENDS or queues[outgoing] < slots
                 if not (told and there and room):
@@ -74,10 +77,10 @@ def interpret(root: ET.Element, slots: int) -> bool:
                 queues[incoming] -= step.get("type") in RECEIVES
                 queues[outgoing] += step.get("type") in SENDS
                 if step.get("hasdep") == "1":
-                    flag[gpu, number] = at[gpu, number]
+                    flag[gpu, number] = (turn, place)
                 at[gpu, number] += 1
                 moved = True
-    return all(at[key] == len(tb.findall("step")) for key, tb in blocks.items())
+    return all(at[key] == len(tb.findall("step")) * iterations for key, tb in blocks.items())
 
 
 def kinds_of_gpu(name: str, slots: int = 8) -> list[Counter]:
@@ -314,8 +317,9 @@ def test_random_edits_are_judged_as_the_interpreter_judges_them():
             continue
         stuck = not interpret(root, slots)
         # A mismatch hides what is stuck behind it; SAFE and DEADLOCK must agree with the judge.
-        if found.outcome.value == "MISMATCH":
-            judged["mismatch"] += 1
+        if found.outcome.value in {"MISMATCH", "UNKNOWN"}:
+            judged[found.outcome.value] += 1
+            assert found.outcome.value == "MISMATCH" or not stuck
             continue
         assert (found.outcome.value == "DEADLOCK") == stuck, ET.tostring(root)
         judged["stuck" if stuck else "ends"] += 1
@@ -331,7 +335,11 @@ def test_the_plan_of_a_ring_is_judged_as_the_enumerator_judges_it(edit):
         edit(root)
     for slots in (1, 2):
         plan = planguard.load(ET.tostring(root), planner="msccl", slots=slots)
-        expected = enumerate_plan(json.loads(plan.source), "gloo", Effort(verify=0)).outcome
+        document = json.loads(plan.source)
+        for program in document["ranks"].values():
+            for action in program["actions"]:
+                action.pop("mode", None)  # every send of gloo is synchronous
+        expected = enumerate_plan(document, "gloo", Effort(verify=0)).outcome
         assert planguard.check(plan).outcome.value == expected
 
 

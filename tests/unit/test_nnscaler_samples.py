@@ -311,12 +311,72 @@ def test_options_are_checked():
         assert caught.value.hint
 
 
-def test_without_shapes_nothing_is_proved():
-    """Sizes that only the sample's shapes give are an entry of the ledger, and SAFE is UNKNOWN."""
-    verdict = planguard.check(FOLDER / "mlp-tp2dp2")
-    assert verdict.outcome is planguard.Outcome.UNKNOWN
-    assert "unknown-size" in {entry.kind for entry in verdict.approximations}
-    assert planguard.check(FOLDER / "mlp-pp4-1f1b").outcome is planguard.Outcome.SAFE
+@pytest.mark.parametrize("name", [*sorted(SAFE), *ASYNC, "gpt-pp4"])
+def test_without_shapes_equal_expressions_are_equal_sizes(name):
+    """Without `inputs` every plan gets the outcome it has with them; the ledger says the claim."""
+    plan = planguard.load(FOLDER / name, planner="nnscaler")
+    assert planguard.check(plan).outcome is planguard.check(plan_of(name)).outcome
+    kinds = {entry.kind: entry for entry in planguard.check(plan).approximations}
+    assert "unknown-size" not in kinds
+    if "equal-sizes" in kinds:
+        assert kinds["equal-sizes"].direction == "exact"
+        assert "one shape on all ranks and to be cut evenly" in kinds["equal-sizes"].message
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("getitem_49 = _operator.getitem(data_74, 'data')",
+         "getitem_49 = _operator.getitem(data_74, 'target')"),
+        (
+            "getitem_49 = _operator.getitem(data_74, 'data')",
+            (
+                "getitem_49 = _operator.getitem(data_74, 'data')\n"
+                "        getitem_49 = torch.transpose(getitem_49, 0, 1)"
+            ),
+        ),
+        ("getitem_49 = _operator.getitem(data_74, 'data')",
+         "getitem_49 = torch.unfold(data_74, 'data')"),
+        ("(16, 16), dtype=torch.float32)))\n        self.add_full_map('layers_5_weight_60'",
+         "(8, 16), dtype=torch.float32)))\n        self.add_full_map('layers_5_weight_60'"),
+    ],
+    ids=["another-input", "another-operator", "operator-without-a-rule", "another-weight"],
+)  # fmt: skip
+def test_another_expression_on_one_rank_is_no_equal_size(tmp_path, old, new):
+    """One rank that computes a size otherwise than the others leaves it unknown, or is unsafe."""
+    plan = damaged(tmp_path, "mlp-tp4")
+    edit(plan / "gencode2.py", old, new)
+    found = planguard.check(planguard.load(plan, planner="nnscaler"))
+    assert found.outcome is not planguard.Outcome.SAFE
+    if found.unknown:
+        assert "unknown-size" in {entry.kind for entry in found.approximations}
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("torch.where", ["cut"]),
+        ("_operator.getitem", ["cut", "mask"]),
+        ("torch.Tensor.view", ["cut", "data"]),
+        ("torch.nonzero", ["cut"]),
+        ("torch.Tensor.item", ["cut"]),
+        ("torch.arange", ["data"]),
+    ],
+)
+def test_a_shape_that_depends_on_data_has_no_expression(name, args):
+    """Equal inputs give equal shapes only where shapes alone decide: no mask, no value."""
+    from planguard.planners.nnscaler.shapes import infer
+    from planguard.planners.nnscaler.values import Tensor
+
+    values = {
+        "cut": Tensor(expression="x"),
+        "mask": Tensor((4,), "bool"),
+        "data": Tensor((), "i64"),
+    }
+    assert infer(name, [values[one] for one in args], {}).expression == ""
+    size = infer("torch.Tensor.size", [values["cut"], 0], {})
+    half = infer("_operator.floordiv", [size, 2], {})
+    assert infer("torch.Tensor.view", [values["cut"], (half, -1)], {}).expression
 
 
 def test_shapes_may_stand_beside_the_code(tmp_path, capsys):

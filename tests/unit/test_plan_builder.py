@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import time
 
 import numpy as np
 import pytest
 
+import planguard as pg
 from planguard.errors import PlanError
+from planguard.plan import fields, nodes
 from planguard.plan.builder import PlanBuilder
 from planguard.plan.format import read, write
+from planguard.plan.program import ProgramBuilder
 
 
 def test_a_built_plan_is_the_plan_of_its_file() -> None:
@@ -95,19 +100,11 @@ def test_unknown_names_are_refused_at_the_call() -> None:
         program.add("send")
 
 
-def test_wrong_values_are_refused_when_built() -> None:
-    """Types, ranges and rules are those of the reader, with its paths."""
-    builder = PlanBuilder(2)
-    builder.program(0).send(1, count="3", dtype="f32")
-    builder.program(1)
-    with pytest.raises(PlanError) as error:
-        builder.build()
-    assert error.value.path == "$.ranks.0.actions[0].count"
+def test_values_that_are_no_json_are_refused() -> None:
+    """What JSON has no form for is refused where it is written."""
     for bad in (object(), {1, 2}, float("nan"), float("inf"), -1.0):
-        builder = PlanBuilder(1)
-        builder.program(0).compute("a", duration_us=bad)
         with pytest.raises(PlanError):
-            builder.build()
+            PlanBuilder(1).program(0).compute("a", duration_us=bad)
 
 
 def test_names_are_taken_once() -> None:
@@ -164,3 +161,221 @@ def test_actions_cost_microseconds() -> None:
         return min(times)
 
     assert best(add) < 25 * best(append)
+
+
+# --- errors at the call ---------------------------------------------------------------------------
+
+
+def here() -> int:
+    """Return the line of the caller."""
+    return sys._getframe(1).f_lineno
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"bytes": "4"}, ".bytes"),
+        ({"bytes": -1}, ".bytes"),
+        ({"count": 1.5, "dtype": "f32"}, ".count"),
+        ({"bytes": 4, "tag": "all"}, ".tag"),
+        ({"bytes": 4, "label": 3}, ".label"),
+        ({"bytes": 4, "mode": "sync"}, ".mode"),
+    ],
+)
+def test_a_wrong_value_is_refused_at_the_call(fields, where) -> None:
+    """The error names the author's file and line and the path, and nothing is appended."""
+    program = PlanBuilder(2).program(0)
+    program.compute("a")
+    with pytest.raises(PlanError) as error:
+        program.send(1, **fields)
+    line = here() - 1
+    assert error.value.file == f"{__file__}:{line}"
+    assert error.value.path == f"$.ranks.0.actions[1]{where}"
+    assert error.value.hint
+    assert len(program) == 1
+
+
+def test_what_only_the_whole_plan_shows_names_the_line_of_the_call() -> None:
+    """A group that nobody declares is found by `build`, which names the call, also in a block."""
+    builder = PlanBuilder(2)
+    program = builder.program([0, 1])
+    with program.repeat(2):
+        program.all_reduce(bytes=4)
+        program.all_reduce("tensor-parallel", bytes=4)
+    line = here() - 1
+    with pytest.raises(PlanError) as error:
+        builder.build()
+    assert error.value.file == f"{__file__}:{line}"
+    assert error.value.path.startswith("$.ranks.0-1.actions[0].body[1]")
+
+
+def test_a_wrong_loop_count_is_refused_at_the_call() -> None:
+    """`repeat` checks its count before its body is collected."""
+    program = PlanBuilder(1).program(0)
+    for times in (0, -1, "3", None):
+        with pytest.raises(PlanError) as error:
+            program.repeat(times)  # type: ignore[arg-type]
+        assert error.value.file.startswith(__file__)
+
+
+def test_a_loop_too_long_to_check_is_refused_in_time() -> None:
+    """40,000,000 iterations are refused at once, with the limit and where to raise it."""
+    builder = PlanBuilder(2)
+    with builder.program([0, 1]).repeat(40_000_000):
+        builder.program([0, 1]).all_reduce(bytes=4)
+    started = time.process_time()
+    with pytest.raises(PlanError, match="more than 10000000 actions") as error:
+        builder.build()
+    assert time.process_time() - started < 2
+    assert "Limits.rank_actions" in error.value.hint
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["unordered", "threads", "repeat", "choice", "batch", "coalesced"])
+@pytest.mark.parametrize("then", ["action", "build"])
+def test_a_block_without_with_is_an_error(name, then) -> None:
+    """`p.unordered()` as a statement was dropped, and a stricter plan was checked in its place."""
+    builder = PlanBuilder(2)
+    program = builder.program([0, 1])
+    arguments = {"repeat": (2,), "choice": ("c",), "coalesced": ("all_reduce",)}.get(name, ())
+    getattr(program, name)(*arguments)
+    line = here() - 1
+    with pytest.raises(PlanError, match=rf"{name}\(\) without `with`") as error:
+        program.all_reduce(bytes=4) if then == "action" else builder.build()
+    assert error.value.file == f"{__file__}:{line}"
+
+
+def test_a_chain_without_with_is_an_error_where_its_block_ends() -> None:
+    """Inside a block, too; the block that held it is not appended."""
+    program = PlanBuilder(1).program(0)
+    with pytest.raises(PlanError, match=r"chain\(\) without"), program.unordered():
+        program.chain()
+    assert len(program) == 0
+
+
+def test_a_plan_is_not_built_while_a_block_is_open() -> None:
+    """What an open block has collected is not in the plan, so there is none yet."""
+    builder = PlanBuilder(1)
+    program = builder.program(0)
+    with program.unordered():
+        program.all_reduce(bytes=4)
+        with pytest.raises(PlanError, match="still open"):
+            builder.build()
+    assert len(program) == 1
+    assert builder.build().actions
+
+
+# --- handles --------------------------------------------------------------------------------------
+
+
+def test_asynchronous_calls_return_what_wait_takes() -> None:
+    """isend, irecv, asynchronous collectives and batches; names are made only where used."""
+    builder = PlanBuilder(2)
+    for rank in range(2):
+        p = builder.program(rank)
+        unused = p.irecv(1 - rank, bytes=4)
+        sent = p.isend(1 - rank, bytes=4)
+        reduced = p.all_reduce(bytes=8, async_=True)
+        with p.batch(work="b") as batch:
+            p.isend(1 - rank, bytes=4)
+            p.irecv(1 - rank, bytes=4)
+        with p.coalesced("all_reduce", async_=True) as merged:
+            p.part(bytes=4)
+        p.test(sent)
+        p.wait([sent, reduced])
+        p.wait(batch)
+        p.drop(merged)
+        assert unused.name is None
+    plan = builder.build()
+    works = [plan.action_at(0, at).fields.get("work") for at in range(9)]
+    assert works[0] is None
+    assert works[1] == works[5]
+    assert works[6] == [works[1], works[2]]
+    assert pg.check(plan, model="gloo").outcome.value in {"SAFE", "POTENTIAL_DEADLOCK"}
+
+
+def test_a_synchronous_call_has_no_handle() -> None:
+    """Waiting for it is an error that says how to make the call asynchronous."""
+    program = PlanBuilder(2).program(0)
+    assert program.all_reduce(bytes=4) is None
+    with pytest.raises(PlanError, match="no handle") as error:
+        program.wait(program.all_reduce(bytes=4))
+    assert "async_=True" in error.value.hint
+
+
+def test_handles_stay_in_their_program() -> None:
+    """A rank cannot wait for the call of another one, nor for a member of a batch."""
+    builder = PlanBuilder(2)
+    first, second = builder.program(0), builder.program(1)
+    work = first.isend(1, bytes=4)
+    with pytest.raises(PlanError, match="another program"):
+        second.wait(work)
+    with first.batch():
+        member = first.irecv(1, bytes=4)
+    with pytest.raises(PlanError, match="member of a batch"):
+        first.wait(member)
+
+
+# --- what other libraries write -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        ("f32", "f32"), ("float32", "f32"), ("torch.bfloat16", "bf16"), ("int64", "i64"),
+        (np.float16, "f16"), (np.dtype("int32"), "i32"), (np.bool_, "bool"), (bool, "bool"),
+        ("float8_e4m3fn", "f8"),
+    ],
+)  # fmt: skip
+def test_dtypes_of_torch_and_numpy_are_understood(dtype, name) -> None:
+    """A name or an object of either library is the plan's element type."""
+    builder = PlanBuilder(1)
+    builder.program(0).all_reduce(count=4, dtype=dtype)
+    assert builder.build().action_at(0, 0).fields["dtype"] == name
+
+
+def test_dtypes_of_torch_are_understood() -> None:
+    """torch.float32 and its like; what the format has no name for is refused."""
+    torch = pytest.importorskip("torch")
+    builder = PlanBuilder(1)
+    program = builder.program(0)
+    program.all_reduce(count=4, dtype=torch.float32)
+    with program.coalesced("all_reduce"):
+        program.part(count=4, dtype=torch.int8)
+    assert builder.build().action_at(0, 0).fields["dtype"] == "f32"
+    for wrong in (torch.complex64, "flaot32", float, object()):
+        with pytest.raises(PlanError, match="unknown dtype"):
+            program.all_reduce(count=4, dtype=wrong)
+
+
+def test_the_typed_fields_are_those_of_the_format() -> None:
+    """`fields.py` names every field of every operation, and no other."""
+    for op, cls in nodes.OP_CLASSES.items():
+        method = getattr(ProgramBuilder, op, None)
+        if method is None:
+            continue
+        parameters = inspect.signature(method).parameters
+        unpacked = parameters["fields"].annotation.removeprefix("Unpack[").removesuffix("]")
+        given = {*parameters, *getattr(fields, unpacked).__annotations__} - {"self", "fields"}
+        given = {{"async_op": "async_"}.get(name, name) for name in given}
+        known = set(cls.__struct_fields__) - {"ops", "body", "threads", "branches"}
+        # The format has one class for collectives; the reader refuses a root where none can be.
+        assert given == known - ({"root"} - {*parameters}), op
+
+
+# --- where a builder can go -----------------------------------------------------------------------
+
+
+def test_a_builder_is_checked_as_it_stands() -> None:
+    """check, require, load and Guard take a builder."""
+    builder = PlanBuilder(2)
+    builder.program([0, 1]).all_reduce(bytes=4)
+    assert pg.check(builder).safe
+    assert pg.require(builder).safe
+    assert pg.load(builder).world_size == 2
+    assert pg.Guard(model="gloo").check(builder).safe
+    builder.program(0)
+    with pytest.raises(PlanError):
+        pg.check(builder)

@@ -118,3 +118,108 @@ def test_advice_is_given_when_asked_and_gates_when_named(tmp_path, capsys, optio
     file.write_text(json.dumps(stages(50, 150)))
     assert main(["check", str(file), "--no-config", *options]) == code
     assert ("PG610" in capsys.readouterr().out) is shown
+
+
+# --- nothing is guessed ---------------------------------------------------------------------------
+
+
+def replicas(world, *, computes=209, us=900.0, stated=True, **fields):
+    """Return ranks that compute and then exchange: DDP with a message, no pipeline."""
+    body = [{"op": "compute", "op_name": "f", "duration_us": us, **fields} for _ in range(computes)]
+    tail = [{"op": "barrier"}]
+    other = [{"op": "compute", "op_name": "f", **({"duration_us": 1.0} if stated else {})}]
+    ranks = {f"0-{world - 2}": {"actions": other + tail}, str(world - 1): {"actions": body + tail}}
+    return {"schema": "planguard.plan/1", "world_size": world, "ranks": ranks}
+
+
+def pipeline(world, stage_of, batches, us):
+    """Return ranks of stated stages and microbatches; the last stage takes longest."""
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": world,
+        "ranks": {
+            str(rank): {
+                "actions": [
+                    {"op": "compute", "op_name": "f", "duration_us": us(stage_of(rank)),
+                     "stage": stage_of(rank), "mb": mb}
+                    for mb in range(batches)
+                ] + [{"op": "barrier"}]
+            }
+            for rank in range(world)
+        },
+    }  # fmt: skip
+
+
+def test_a_rank_is_no_stage_and_a_computation_no_microbatch():
+    """Without `stage` and `mb` there is no PG604, with only one of them neither."""
+    assert "PG604" not in codes(replicas(4))
+    assert "PG604" not in codes(replicas(4, stage=1))
+    assert "PG604" not in codes(replicas(4, mb=1))
+
+
+def test_stages_that_wait_are_told_once_for_all_their_ranks():
+    """64 ranks in two stages of 32: one finding, of the stage that waits, with all its ranks."""
+    plan = pipeline(64, lambda rank: rank // 32, 4, lambda stage: 900 if stage else 10)
+    found = [f for f in advise(planguard.load(plan)) if f.code == "PG604"]
+    assert [f.ranks for f in found] == [tuple(range(32))]
+    assert "2 stages and 4 microbatches" in found[0].message
+    assert "rank 0 of its 32 ranks" in found[0].message
+
+
+def test_a_computation_of_no_known_time_says_nothing_about_waiting():
+    """A model takes it for nothing; who waits for it is not known (PG602, PG603, PG604)."""
+    told = {"PG602", "PG603"}
+    assert told & set(codes(replicas(4)))
+    assert not told & set(codes(replicas(4, stated=False)))
+    plan = pipeline(4, lambda rank: rank, 4, lambda stage: 900 if stage else 10)
+    del plan["ranks"]["2"]["actions"][0]["duration_us"]
+    assert "PG604" not in codes(plan)
+
+
+def test_rounds_that_wait_alike_are_told_once():
+    """A straggler in 50 rounds is one finding that counts them."""
+    late = {"op": "compute", "op_name": "f", "duration_us": 900.0}
+    early = {"op": "compute", "op_name": "f", "duration_us": 1.0}
+    plan = {
+        "schema": "planguard.plan/1",
+        "world_size": 3,
+        "ranks": {
+            "0-1": {"actions": [{"op": "repeat", "times": 50, "body": [early, {"op": "barrier"}]}]},
+            "2": {"actions": [{"op": "repeat", "times": 50, "body": [late, {"op": "barrier"}]}]},
+        },
+    }
+    limits = {"PG602": {"factor": 2.0, "share": 0.001}}
+    found = {f.code: f for f in advise(planguard.load(plan), limits)}
+    assert list(found).count("PG602") == 1
+    assert "49 more rounds are like it" in found["PG603"].message
+
+
+def test_the_flops_of_a_rank_of_several_stages_count_for_each_of_them():
+    """Interleaved ranks: the work of a stage is what says so, not all the rank does."""
+
+    def both(first, second):
+        return {"actions": [{"op": "compute", "flops": first, "stage": 0},
+                            {"op": "compute", "flops": second, "stage": 1}]}  # fmt: skip
+
+    plan = {"schema": "planguard.plan/1", "world_size": 2,
+            "ranks": {"0": both(100, 300), "1": both(100, 300)}}  # fmt: skip
+    found = [f for f in advise(planguard.load(plan)) if f.code == "PG610"]
+    assert [f.message.split(" computes")[0] for f in found] == ["stage 1"]
+
+
+def test_ranks_that_send_and_state_no_stage_are_not_compared():
+    """They may be stages of a pipeline; PG612 compares ranks of one stage."""
+
+    def ranks(*, send):
+        heavy = [{"op": "compute", "flops": 900.0}] + (
+            [{"op": "send", "peer": 3, "bytes": 4}] * send
+        )
+        light = [{"op": "compute", "flops": 100.0}]
+        end = light + [{"op": "recv", "peer": 0, "bytes": 4}] * send
+        barrier = [{"op": "barrier"}]
+        return {"schema": "planguard.plan/1", "world_size": 4, "ranks": {
+            "0": {"actions": heavy + barrier}, "1-2": {"actions": light + barrier},
+            "3": {"actions": end + barrier}}}  # fmt: skip
+
+    assert "PG612" in codes(ranks(send=0))
+    assert "PG612" not in codes(ranks(send=1))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planguard.verdict import Finding
 
 Limits = dict[str, float]
+_MESSAGES = (Kind.SEND, Kind.RECV)
 
 
 def link_traffic(facts: Facts, limits: Limits) -> Iterator[Finding]:
@@ -45,57 +46,62 @@ def link_traffic(facts: Facts, limits: Limits) -> Iterator[Finding]:
 def stage_flops(facts: Facts, limits: Limits) -> Iterator[Finding]:
     """PG610: a stage computes more than the mean over stages (Visual Diagnostics)."""
     stages: dict[int, list[float]] = defaultdict(list)
-    for rank, (stage, flops) in _flops(facts).items():
-        del rank
-        if stage is not None:
-            stages[stage].append(flops)
+    for uses, ranks in facts.programs():
+        own: dict[int, float] = defaultdict(float)
+        for use in uses:
+            if use.field("flops") is not None and use.field("stage") is not None:
+                own[use.node.stage] += use.node.flops * use.times
+        for stage, flops in own.items():
+            stages[stage] += [flops] * len(ranks)
     means = {stage: sum(found) / len(found) for stage, found in stages.items()}
-    yield from _imbalance("PG610", "stage", means, limits, facts, stages=True)
+    for stage, mean, value in _above(means, dict.fromkeys(means, 1), limits):
+        yield make_finding(
+            "PG610",
+            f"stage {stage} computes {value:.3g} FLOPs, {value / mean:.2f} times the mean",
+            ranks=_ranks_of(facts, stage),
+        )
 
 
 def rank_flops(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    """PG612: a rank computes more than the mean over its stage."""
-    stages: dict[Any, dict[int, float]] = defaultdict(dict)
-    for rank, (stage, flops) in _flops(facts).items():
-        stages[stage][rank] = flops
-    for found in stages.values():
-        yield from _imbalance("PG612", "rank", found, limits, facts, stages=False)
+    """PG612: a rank computes more than the mean over its stage.
 
-
-def _flops(facts: Facts) -> dict[int, tuple[int | None, float]]:
-    """Return stage and FLOPs of every rank that states any."""
-    found: dict[int, tuple[int | None, float]] = {}
-    for uses, ranks in facts.programs():
+    Ranks that state no stage are compared only where nobody sends to anybody: ranks that do may be
+    stages of a pipeline. Ranks that run one program are told once.
+    """
+    messages = any(use.kind in _MESSAGES for uses, _ in facts.programs() for use in uses)
+    stages: dict[tuple[int, ...], dict[int, tuple[float, list[int]]]] = defaultdict(dict)
+    for number, (uses, ranks) in enumerate(facts.programs()):
         stated = [use for use in uses if use.field("flops") is not None]
-        if not stated:
-            continue
-        total = sum(use.node.flops * use.times for use in stated)
-        stage = next((use.field("stage") for use in stated if use.field("stage") is not None), None)
-        found |= dict.fromkeys(ranks, (stage, total))
-    return found
+        names = {use.field("stage") for use in stated} - {None}
+        if stated and (names or not messages):
+            flops = sum(use.node.flops * use.times for use in stated)
+            stages[tuple(sorted(names))][number] = flops, ranks
+    for found in stages.values():
+        values = {number: flops for number, (flops, _) in found.items()}
+        weights = {number: len(ranks) for number, (_, ranks) in found.items()}
+        for number, mean, value in _above(values, weights, limits):
+            ranks = found[number][1]
+            several = f", as do {len(ranks) - 1:,} others" if len(ranks) > 1 else ""
+            yield make_finding(
+                "PG612",
+                f"rank {ranks[0]} computes {value:.3g} FLOPs, {value / mean:.2f} times the "
+                f"mean{several}",
+                ranks=tuple(ranks),
+            )
 
 
-def _imbalance(
-    code: str,
-    what: str,
-    values: dict[int, float],
-    limits: Limits,
-    facts: Facts,
-    *,
-    stages: bool,
-) -> Iterator[Finding]:
+def _above(
+    values: dict[int, float], weights: dict[int, int], limits: Limits
+) -> Iterator[tuple[int, float, float]]:
+    """Yield name, mean and value of what is above the mean by more than the threshold."""
     if len(values) < 2:
         return
-    mean = sum(values.values()) / len(values)
+    total = sum(weights.values())
+    mean = sum(value * weights[name] for name, value in values.items()) / total
     for name, value in sorted(values.items()):
         # Strict: exactly the threshold does not fire.
         if value * 1.0 > (1 + limits["threshold"]) * mean:
-            ranks = _ranks_of(facts, name) if stages else (name,)
-            yield make_finding(
-                code,
-                f"{what} {name} computes {value:.3g} FLOPs, {value / mean:.2f} times the mean",
-                ranks=ranks,
-            )
+            yield name, mean, value
 
 
 def _ranks_of(facts: Facts, stage: int) -> tuple[int, ...]:

@@ -214,6 +214,88 @@ TPU_PROGRAMS = {"tpu-layers": layers, "tpu-ring": ring, "tpu-mlp": mlp}
 STABLEHLO = ("collectives", "ring", "stages", "skipped", "pipeline", "mlp")
 
 
+def manual(s: Any) -> dict[str, Any]:
+    """Return programs of ``shard_map`` whose branches and loops depend on what devices are given.
+
+    Those of ``same`` hang on no device; of ``differs``, on data that no text says to be equal.
+    """
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    cut, whole, both = s.p("dp", "tp"), s.p(None), s.p(("dp", "tp"))
+
+    def shard_map(body: Any, *into: Any, out: Any = cut) -> Any:
+        return jax.shard_map(body, mesh=s.mesh, in_specs=into, out_specs=out, check_vma=False)
+
+    def branch(x: Any, flag: Any) -> Any:
+        return lax.cond(flag[0] > 0, lambda v: lax.psum(v, "dp"), lambda v: v * 2, x)
+
+    def count(x: Any, n: Any) -> Any:
+        return lax.fori_loop(0, n[0], lambda _, v: lax.psum(v, "dp"), x)
+
+    def until(axes: Any) -> Any:
+        def body(x: Any) -> Any:
+            return lax.while_loop(
+                lambda v: lax.psum(v.sum(), axes) > 1.0, lambda v: lax.psum(v, "tp") * 0.1, x
+            )
+
+        return shard_map(body, cut)
+
+    def local(x: Any) -> Any:
+        return lax.while_loop(lambda v: v.sum() > 1.0, lambda v: lax.psum(v, "dp") * 0.1, x)
+
+    def carried(x: Any, n: Any) -> Any:
+        def again(state: Any) -> Any:
+            return state[1].sum(), lax.psum(state[1], "dp")
+
+        return lax.while_loop(lambda state: state[0] > 0, again, (n[0], x))[1]
+
+    def claimed(x: Any) -> Any:
+        flag = shard_map(lambda v: v.sum(keepdims=True)[0], cut, out=whole)(x)
+        return shard_map(branch, cut, whole)(x, flag)
+
+    def gathered(x: Any) -> Any:
+        parts = shard_map(lambda v: v.sum(keepdims=True)[0], cut, out=both)(x)
+        return shard_map(branch, cut, both)(x, parts)
+
+    def table(x: Any) -> Any:
+        return shard_map(branch, cut, both)(x, jnp.array([0, 1] * 4))
+
+    def constant(x: Any) -> Any:
+        return shard_map(branch, cut, both)(x, jnp.array([1] * 8))
+
+    x, free = s((16, 16), "dp", "tp"), jax.ShapeDtypeStruct((16, 16), "float32")
+    one, two = s((1,), None), s((2,), "dp")
+    whole_number = jax.ShapeDtypeStruct((1,), "int32", sharding=one.sharding)
+    cut_number = jax.ShapeDtypeStruct((2,), "int32", sharding=two.sharding)
+    part = jax.shard_map(
+        lambda v: lax.psum(v, "dp"), mesh=s.mesh, in_specs=s.p("dp"), out_specs=s.p(),
+        axis_names={"dp"}, check_vma=False,
+    )  # fmt: skip
+    programs = {
+        "same-branch": (shard_map(branch, cut, whole), x, one),
+        "same-branch-free": (
+            shard_map(branch, cut, whole),
+            free,
+            jax.ShapeDtypeStruct((1,), "int32"),
+        ),
+        "same-branch-constant": (constant, x),
+        "same-count": (shard_map(count, cut, whole), x, whole_number),
+        "same-until": (until(("dp", "tp")), x),
+        "differs-branch": (shard_map(branch, cut, s.p("dp")), x, two),
+        "differs-branch-table": (table, x),
+        "differs-branch-claimed": (claimed, x),
+        "differs-branch-parts": (gathered, x),
+        "differs-count": (shard_map(count, cut, s.p("dp")), x, cut_number),
+        "differs-until": (until("dp"), x),
+        "differs-until-local": (shard_map(local, cut), x),
+        "differs-carried": (shard_map(carried, cut, whole), x, one),
+        "differs-part": (part, x),
+    }
+    return {name: jax.jit(f).lower(*inputs) for name, (f, *inputs) in programs.items()}
+
+
 class Shapes:
     """Makes sharded arguments over a mesh of 2 x 4 devices, named dp and tp."""
 
@@ -292,6 +374,9 @@ def main() -> None:
         return
     for name in arguments.names or PROGRAMS:
         write(name, PROGRAMS[name](shapes), stablehlo=name in STABLEHLO)
+    if not arguments.names:
+        for name, lowered in manual(shapes).items():
+            (HERE / "manual" / f"{name}.mlir").write_text(portable(lowered.as_text()))
     if arguments.tpu:
         from jax.experimental import topologies
 
