@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.sources import is_library
 
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import CodeType, FrameType

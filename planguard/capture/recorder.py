@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.sources import is_library
 
-
 if TYPE_CHECKING:
     from types import FrameType
 

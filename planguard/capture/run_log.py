@@ -1,5 +1,7 @@
 """The log of one process of a recorded run: a header and records in a file mapped into memory.
 
+Writer and reader of one format stand in one file, so that neither can change alone.
+
 A record begins with a word of its length that is stored last, so a process that is killed leaves
 every record it committed readable. What does not fit is counted in the header, never wrapped. The
 native interposer does the same below Python (native/preload/log.h).
@@ -31,7 +33,8 @@ FIRST_BYTES = 1 << 20
 MOST_BYTES, MOST_RANKS = 1 << 28, 1_000_000
 """Bytes to which a log grows; what comes later is counted as dropped."""
 COMMITTED = 0x80000000
-HEADER = struct.Struct("<8sIIQQQQQiiI")
+HEADER = struct.Struct("<8sIIQQQQQiiII16s")
+"""Zero in older logs: how often the job was started anew, and which start it was (the last two)."""
 SMALL = struct.Struct("<IBBxxIIQ")
 CALL = struct.Struct("<IBBBBIIiiIIIIQQ")
 STRING = struct.Struct("<IBxxxII")
@@ -105,6 +108,9 @@ class RunLog:
         pid: Process.
         rank: Global rank.
         world_size: Number of ranks of the run.
+        attempt: How often the job had been started anew before this process began.
+        run: What all ranks of one start share, and those of no other; empty where it is not known.
+        began: Nanoseconds of the clock on the wall when the log was begun.
         is_stub: Nothing was communicated.
         has_failed: An exception ended the process.
         has_ended: The process came to its end.
@@ -125,6 +131,9 @@ class RunLog:
     strings: dict[int, Any]
     dropped: int
     torn: int
+    attempt: int = 0
+    run: str = ""
+    began: int = 0
 
 
 class RunLogWriter:
@@ -136,6 +145,8 @@ class RunLogWriter:
         world_size: Number of ranks.
         stub: Nothing is communicated.
         most_bytes: Size that the log may reach.
+        attempt: How often the job was started anew before.
+        run: What all ranks of this start share.
 
     Raises:
         UsageError: The folder cannot be written, or the disk is full.
@@ -149,6 +160,8 @@ class RunLogWriter:
         *,
         stub: bool = False,
         most_bytes: int = MOST_BYTES,
+        attempt: int = 0,
+        run: str = "",
     ) -> None:
         self.path = Path(folder) / f"rank{rank}-{os.getpid()}{SUFFIX}"
         self._most = max(most_bytes, 2 * HEADER_BYTES)
@@ -175,7 +188,7 @@ class RunLogWriter:
         now = time.time_ns(), time.monotonic_ns()
         HEADER.pack_into(
             self._map, 0, MAGIC, VERSION, HEADER_BYTES, self._size, 0, os.getpid(), *now,
-            rank, world_size, self._flags,
+            rank, world_size, self._flags, attempt, run.encode()[:16],
         )  # fmt: skip
 
     def string(self, text: str) -> int:
@@ -322,6 +335,11 @@ def read_run_log(path: str | Path) -> RunLog:
     return parse_run_log(file.read_bytes(), str(file))
 
 
+def attempt_of(data: bytes) -> int:
+    """Return how often the job had been started anew before the process of a log began."""
+    return int(HEADER.unpack_from(data)[11])
+
+
 def parse_run_log(data: bytes, file: str) -> RunLog:
     """Read the bytes of one log.
 
@@ -331,7 +349,8 @@ def parse_run_log(data: bytes, file: str) -> RunLog:
     if len(data) < HEADER_BYTES or data[:8] != MAGIC:
         hint = "planguard dryrun writes rankR-PID.pgrun"
         raise PlanError("not a log of a recorded run", file=file, path="0", hint=hint)
-    _, version, header, size, dropped, pid, _, _, rank, world, flags = HEADER.unpack_from(data)
+    head = HEADER.unpack_from(data)
+    _, version, header, size, dropped, pid, began, _, rank, world, flags, attempt, run = head
     if version not in VERSIONS or header != HEADER_BYTES:
         hint = "read it with the version of planguard that wrote it"
         raise PlanError("unknown version", file=file, path="8", value=version, hint=hint)
@@ -347,6 +366,7 @@ def parse_run_log(data: bytes, file: str) -> RunLog:
     return RunLog(
         file, pid, rank, world, bool(flags & STUB), bool(flags & FAILED),
         bool(flags & ENDED), entries, strings, dropped, torn,
+        attempt, run.rstrip(b"\0").decode("ascii", "replace"), began,
     )  # fmt: skip
 
 

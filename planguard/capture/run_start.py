@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.process
+import multiprocessing.util
 import os
 import sys
 from dataclasses import dataclass, field
@@ -11,6 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.process_group import BACKEND
 from planguard.capture.record_group import record_group_class
+from planguard.capture.run_environment import (
+    BYTES,
+    FOLDER,
+    FRAMES_KEPT,
+    WITNESS,
+    attempt,
+    shared_name,
+)
 from planguard.capture.run_log import BACKEND_NOTE, MOST_BYTES, RunLogWriter
 from planguard.capture.run_recorder import FRAMES, RunRecorder
 from planguard.capture.value_reads import watch_reads
@@ -19,10 +29,6 @@ from planguard.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FOLDER = "PLANGUARD_RECORD"
-WITNESS = "PLANGUARD_RECORD_WITNESS"
-FRAMES_KEPT = "PLANGUARD_RECORD_FRAMES"
-BYTES = "PLANGUARD_RECORD_BYTES"
 _C10D = "torch.distributed.distributed_c10d"
 _MODULES = (
     "torch.distributed",
@@ -99,8 +105,10 @@ def start(
 
 def start_from_environment() -> None:
     """Start as ``planguard dryrun`` asked for in the environment; nothing without it."""
+    import torch.distributed as dist
+
     folder = os.environ.get(FOLDER)
-    if folder and _run is None:
+    if folder and _run is None and dist.is_available():
         start(
             folder,
             witness=os.environ.get(WITNESS) == "1",
@@ -131,8 +139,36 @@ def _at_exit() -> None:
         _run.recorder.log.end()
 
 
+def _in_child() -> None:
+    """Forget the log of the process that this one was forked from: it is that one's alone."""
+    if _run is not None:
+        _run.recorder = None
+        _run.next_key = _run.wanted = None
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 def _watch_exceptions(run: Run) -> None:
+    """Notice the exception that ends this process, or the target of a child that was started.
+
+    ``multiprocessing`` reports what its target raises by itself, and torch's ``spawn`` turns it
+    into an exit code; neither asks ``sys.excepthook``.
+    """
     original = sys.excepthook
+    kind: Any = multiprocessing.process.BaseProcess
+    target = kind.run
+
+    def running(self: Any) -> None:
+        try:
+            target(self)
+        except BaseException as error:
+            is_end = isinstance(error, SystemExit) and error.code in (None, 0)
+            if run.recorder is not None and not is_end:
+                run.recorder.log.failed()
+            raise
+
+    _set(run, kind, "run", running)
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
         if run.recorder is not None:
@@ -162,8 +198,15 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     if run.recorder is None:
         log = RunLogWriter(
-            run.folder, options.group_rank, options.group_size, most_bytes=run.most_bytes
+            run.folder,
+            options.group_rank,
+            options.group_size,
+            most_bytes=run.most_bytes,
+            attempt=attempt(),
+            run=shared_name(options.store),
         )
+        # A process of multiprocessing ends without the interpreter's own end.
+        multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
         run.recorder = RunRecorder(options.group_rank, log, frames=run.frames)
         run.recorder.note(BACKEND_NOTE, run.default, "exact")
         if run.witness:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.sources import is_library
 
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
