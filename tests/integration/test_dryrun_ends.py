@@ -219,7 +219,8 @@ dist.destroy_process_group()
 
 def test_the_last_attempt_of_an_elastic_job_is_judged(tmp_path):
     """torchrun starts a failed job anew: two logs a rank. The last attempt is judged and the
-    earlier one named in the ledger; it can be asked for, and is incomplete. An audit that left logs out decides nothing.
+    earlier one named in the ledger; it can be asked for, and is incomplete. An audit that left
+    logs out decides nothing.
     """
     (tmp_path / "job.py").write_text(RESTARTS)
     done = dryrun(tmp_path, "--", *TORCHRUN, "--max-restarts", "1", "job.py")
