@@ -275,6 +275,7 @@ def _patch(run: Run) -> None:
         "new_group": lambda original: _counted(original, run),
         "batch_isend_irecv": lambda original: _batched(original, run),
         "get_backend": _named,
+        "get_backend_config": _configured,
     }
     for name, wrap in wrappers.items():
         original = getattr(sys.modules[_C10D], name)
@@ -378,6 +379,19 @@ def _named(original: Any) -> Any:
         return found.backend if isinstance(found, record_group_class()) else original(group)
 
     return get_backend
+
+
+def _configured(original: Any) -> Any:
+    def get_backend_config(group: Any = None) -> str:
+        import torch.distributed as dist
+
+        found = group if group is not None else dist.group.WORLD
+        if not isinstance(found, record_group_class()):
+            return str(original(group))
+        original(group)  # who is no member is told so
+        return str(dist.BackendConfig(dist.Backend(found.backend)))
+
+    return get_backend_config
 
 
 def _with_end(original: Any, run: Run) -> Any:
