@@ -39,7 +39,7 @@ else:
     dist.recv(x, 0, tag=3)
 """
 )
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 def environment(folder: Path) -> dict[str, str]:
