@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.run_log import MAGIC, SUFFIX, attempt_of
+from planguard.capture.run_log import MAGIC, SUFFIX
+from planguard.capture.run_log_reading import attempt_of
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:

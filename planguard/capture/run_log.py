@@ -1,7 +1,5 @@
 """The log of one process of a recorded run: a header and records in a file mapped into memory.
 
-Writer and reader of one format stand in one file, so that neither can change alone.
-
 A record begins with a word of its length that is stored last, so a process that is killed leaves
 every record it committed readable. What does not fit is counted in the header, never wrapped. The
 native interposer does the same below Python (native/preload/log.h).
@@ -21,7 +19,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from planguard.errors import PlanError, UsageError
+from planguard.errors import UsageError
 
 MAGIC = b"PGRUN\0\0\0"
 VERSION = 3
@@ -321,100 +319,3 @@ def _in_child() -> None:
 os.register_at_fork(after_in_child=_in_child)
 
 RARE = ("in_splits", "out_splits", "kind", "ops")
-
-
-def read_run_log(path: str | Path) -> RunLog:
-    """Read one log.
-
-    Raises:
-        PlanError: The file is not such a log, or is damaged.
-    """
-    file = Path(path)
-    if file.stat().st_size > 4 * MOST_BYTES:
-        raise PlanError("the log is larger than 1 GiB", file=str(file), path="header")
-    return parse_run_log(file.read_bytes(), str(file))
-
-
-def attempt_of(data: bytes) -> int:
-    """Return how often the job had been started anew before the process of a log began."""
-    return int(HEADER.unpack_from(data)[11])
-
-
-def parse_run_log(data: bytes, file: str) -> RunLog:
-    """Read the bytes of one log.
-
-    Raises:
-        PlanError: They are not such a log, or are damaged.
-    """
-    if len(data) < HEADER_BYTES or data[:8] != MAGIC:
-        hint = "planguard dryrun writes rankR-PID.pgrun"
-        raise PlanError("not a log of a recorded run", file=file, path="0", hint=hint)
-    head = HEADER.unpack_from(data)
-    _, version, header, size, dropped, pid, began, _, rank, world, flags, attempt, run = head
-    if version not in VERSIONS or header != HEADER_BYTES:
-        hint = "read it with the version of planguard that wrote it"
-        raise PlanError("unknown version", file=file, path="8", value=version, hint=hint)
-    if not 1 <= world <= MOST_RANKS or not 0 <= rank < world:
-        raise PlanError(f"no such rank of {world:,}", file=file, path="56", value=rank)
-    strings: dict[int, Any] = {}
-    try:
-        entries, end = _entries(data, strings)
-    except (struct.error, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise PlanError(f"the log is damaged: {error}", file=file, path="records") from None
-    # A file shorter than its header says was cut, maybe between two records.
-    torn = int(len(data) < size or any(data[end : end + CALL.size]))
-    return RunLog(
-        file, pid, rank, world, bool(flags & STUB), bool(flags & FAILED),
-        bool(flags & ENDED), entries, strings, dropped, torn,
-        attempt, run.rstrip(b"\0").decode("ascii", "replace"), began,
-    )  # fmt: skip
-
-
-def _entries(data: bytes, strings: dict[int, Any]) -> tuple[tuple[Entry, ...], int]:
-    """Return the committed records, and where they end."""
-    found: list[Entry] = []
-    threads: dict[int, int] = {}
-    at = HEADER_BYTES
-    while at + 4 <= len(data):
-        (word,) = struct.unpack_from("<I", data, at)
-        if not word & COMMITTED:
-            break
-        length = word & ~COMMITTED
-        if length < SMALL.size - 8 or at + length > len(data):
-            raise ValueError(f"a record of {length} bytes at {at}")
-        kind = Kind(data[at + 4])
-        if kind is Kind.STRING:
-            _, _, number, size = STRING.unpack_from(data, at)
-            begin = at + STRING.size
-            strings[number] = json.loads(data[begin : begin + size])
-        elif kind in (Kind.CALL, Kind.WITNESS):
-            found.append(_call(kind, CALL.unpack_from(data, at), strings, threads))
-        else:
-            _, _, thread, argument, stack, stamp = SMALL.unpack_from(data, at)
-            if kind is Kind.THREAD:
-                threads[argument] = thread
-            else:
-                found.append(Entry(kind, argument, stack, stamp, None, thread))
-        at += length
-    return tuple(found), at
-
-
-def _call(
-    kind: Kind, row: tuple[int, ...], strings: dict[int, Any], threads: dict[int, int]
-) -> Entry:
-    _, _, op, dtype, reduce_op, work, group, peer, tag, stack, thread, batch, extra, size, at = row
-    fields: dict[str, Any] = {"op": OPS[op], "group": strings[group]}
-    name = OPS[op]
-    if name in ("isend", "irecv"):
-        fields |= {"peer": "any" if peer == ANYBODY else peer, "tag": tag}
-    elif peer != NOBODY:
-        fields["root"] = peer
-    if REDUCE_OPS[reduce_op]:
-        fields["reduce_op"] = REDUCE_OPS[reduce_op]
-    rest = strings[extra] if extra else {}
-    if DTYPES[dtype]:
-        fields |= {"count": size, "dtype": DTYPES[dtype]}
-    elif name != "barrier" and "ops" not in rest:
-        fields["bytes"] = size
-    fields |= {name: rest[name] for name in RARE if name in rest}
-    return Entry(kind, work, stack, at, fields, threads.get(thread, 0), batch)

@@ -35,6 +35,7 @@ class _Log:
         at: Where its next record will be.
         rank: Global rank.
         world: Number of ranks.
+        attempt: How often the job had been started anew.
         has_ended: The process came to its end.
         open: Calls that nobody has seen done.
         unseen: Those among them that a backward pass waits for.
@@ -46,6 +47,7 @@ class _Log:
     at: int = HEADER_BYTES
     rank: int = 0
     world: int = 1
+    attempt: int = 0
     has_ended: bool = False
     open: set[int] = field(default_factory=set)
     unseen: set[int] = field(default_factory=set)
@@ -72,7 +74,9 @@ class Watch:
     @property
     def is_waiting(self) -> bool:
         """Whether somebody waits: in a communication, or for a rank that has no log yet."""
-        logs = self._logs.values()
+        # Ranks of an earlier attempt wait for nobody any more, whatever they left open.
+        last = max((log.attempt for log in self._logs.values()), default=0)
+        logs = [log for log in self._logs.values() if log.attempt == last]
         if any(log.is_waiting for log in logs):
             return True
         ranks = {log.rank for log in logs}
@@ -95,7 +99,7 @@ class Watch:
 def _read(file: Path, log: _Log) -> bool:
     """Take the records that are new; tell whether there are any."""
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        *_, log.rank, log.world, flags = HEADER.unpack_from(data)[:11]
+        *_, log.rank, log.world, flags, log.attempt, _ = HEADER.unpack_from(data)
         before = log.at, log.has_ended
         log.has_ended = bool(flags & ENDED)
         while log.at + SMALL.size <= len(data):

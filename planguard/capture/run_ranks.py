@@ -13,9 +13,8 @@ from planguard.capture.run_log import (
     SUFFIX,
     Kind,
     RunLog,
-    parse_run_log,
-    read_run_log,
 )
+from planguard.capture.run_log_reading import parse_run_log, read_run_log
 from planguard.capture.run_orders import Marks
 from planguard.errors import PlanError, UsageError
 from planguard.recording.compare import PROLOGUE

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.process_group import BACKEND
 from planguard.capture.record_group import record_group_class
+from planguard.capture.run_backends import configured, inner_group, named
 from planguard.capture.run_environment import (
     BYTES,
     FOLDER,
@@ -219,49 +220,8 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         key = run.recorder.group(ranks)
     run.recorder.names[options.group_id] = key
     backend = run.wanted or run.default
-    inner = _inner_group(backend, options, backend_options)
+    inner = inner_group(backend, options, backend_options)
     return record_group_class()(run.recorder, ranks, key, inner, backend)
-
-
-def _inner_group(wanted: str, options: Any, backend_options: Any) -> Any:
-    """Make the group that communicates: torch's own, with the backend of every device."""
-    import torch
-    import torch.distributed as dist
-
-    by_device = dict(part.split(":") for part in wanted.split(",")) if ":" in wanted else {}
-    if not by_device:
-        by_device = {"cuda" if wanted == "nccl" else "cpu": wanted}
-        if wanted == "gloo" and torch.cuda.is_available():
-            by_device["cuda"] = "gloo"
-    group = dist.ProcessGroup(options.store, options.group_rank, options.group_size)
-    made: dict[str, Any] = {}
-    for device, name in by_device.items():
-        if name not in made:
-            store = dist.PrefixStore(f"{name}/", options.store)
-            made[name] = _backend(name, store, options, backend_options)
-        kind, backend = made[name]
-        group._register_backend(torch.device(device), kind, backend)  # noqa: SLF001 - as torch does
-    group._set_default_backend(next(iter(made.values()))[0])  # noqa: SLF001 - as torch does
-    group._set_group_name(options.group_id)  # noqa: SLF001 - as torch does
-    return group
-
-
-def _backend(name: str, store: Any, options: Any, backend_options: Any) -> tuple[Any, Any]:
-    import torch.distributed as dist
-
-    kinds = dist.ProcessGroup.BackendType
-    rank, size, timeout = options.group_rank, options.group_size, options.timeout
-    if name == "gloo":
-        made = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
-        made._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
-        return kinds.GLOO, made
-    if name == "nccl":
-        given = backend_options or dist.ProcessGroupNCCL.Options()
-        given._timeout = timeout  # noqa: SLF001 - as torch does
-        made = dist.ProcessGroupNCCL(store, rank, size, given)
-        made._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
-        return kinds.NCCL, made
-    raise UsageError(f"the backend {name!r} cannot be recorded", hint="gloo and nccl can")
 
 
 # --- what the group alone cannot see -------------------------------------------------------------
@@ -274,8 +234,8 @@ def _patch(run: Run) -> None:
         "init_process_group": lambda original: _initializing(original, run),
         "new_group": lambda original: _counted(original, run),
         "batch_isend_irecv": lambda original: _batched(original, run),
-        "get_backend": _named,
-        "get_backend_config": _configured,
+        "get_backend": named,
+        "get_backend_config": configured,
     }
     for name, wrap in wrappers.items():
         original = getattr(sys.modules[_C10D], name)
@@ -369,29 +329,6 @@ def _batched(original: Any, run: Run) -> Any:
         return works[:1]
 
     return batch_isend_irecv
-
-
-def _named(original: Any) -> Any:
-    def get_backend(group: Any = None) -> Any:
-        import torch.distributed as dist
-
-        found = group if group is not None else dist.group.WORLD
-        return found.backend if isinstance(found, record_group_class()) else original(group)
-
-    return get_backend
-
-
-def _configured(original: Any) -> Any:
-    def get_backend_config(group: Any = None) -> str:
-        import torch.distributed as dist
-
-        found = group if group is not None else dist.group.WORLD
-        if not isinstance(found, record_group_class()):
-            return str(original(group))
-        original(group)  # who is no member is told so
-        return str(dist.BackendConfig(dist.Backend(found.backend)))
-
-    return get_backend_config
 
 
 def _with_end(original: Any, run: Run) -> Any:
