@@ -308,6 +308,20 @@ class RunLogWriter:
         self._is_copy = True
 
 
+def mark_cut(folder: Path) -> None:
+    """Say in every log of a folder that its process was ended from outside.
+
+    A program may catch the interruption and come to its end all the same (torch's ``spawn`` does);
+    what it would have done is still not in its log.
+    """
+    for path in folder.glob(f"*{SUFFIX}"):
+        if path.stat().st_size < HEADER_BYTES:
+            continue  # its process was ended before it had a header: no log at all
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), HEADER_BYTES) as data:
+            (flags,) = struct.unpack_from("<I", data, _FLAGS_AT)
+            struct.pack_into("<I", data, _FLAGS_AT, flags | FAILED)
+
+
 _writers: weakref.WeakSet[RunLogWriter] = weakref.WeakSet()
 
 

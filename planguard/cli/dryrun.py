@@ -102,7 +102,11 @@ class DryRun:
             from planguard.cli.stub import run_stub
 
             return run_stub(command, folder, args)
+        from planguard.capture.run_log import mark_cut
+
         end = _run_job(command, folder, args)
+        if end.signal or end.stalled is not None:
+            mark_cut(folder)
         _say_how_it_ended(end)
         code = _check(folder, args, end)
         return EXIT_INTERRUPTED if end.signal else code

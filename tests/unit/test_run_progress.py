@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from planguard.capture.run_log import Kind, RunLogWriter
+from planguard import check, load
+from planguard.capture.run_log import Kind, RunLogWriter, mark_cut
 from planguard.capture.run_progress import Watch
 
 
@@ -90,3 +91,14 @@ def test_what_an_earlier_attempt_left_open_is_past(tmp_path):
     watch = Watch(tmp_path)
     assert watch.has_moved()
     assert not watch.is_waiting
+
+
+def test_a_job_that_was_ended_from_outside_is_never_safe(tmp_path, writers):
+    """Logs of ranks that took an interruption for their end are incomplete once they are marked."""
+    for log in writers:
+        call(log, 1)
+        log.small(Kind.DONE, 1)
+        log.end()
+    assert check(load(tmp_path)).safe
+    mark_cut(tmp_path)
+    assert check(load(tmp_path)).unknown
