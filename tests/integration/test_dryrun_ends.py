@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -223,7 +224,11 @@ def test_the_last_attempt_of_an_elastic_job_is_judged(tmp_path):
     logs out decides nothing.
     """
     (tmp_path / "job.py").write_text(RESTARTS)
-    done = dryrun(tmp_path, "--", *TORCHRUN, "--max-restarts", "1", "job.py")
+    words = ("--", *TORCHRUN, "--max-restarts", "1", "job.py")
+    done = dryrun(tmp_path, *words)
+    if "connectFullMesh failed" in done.stderr:  # gloo did not meet again: no second attempt
+        shutil.rmtree(tmp_path / "run")
+        done = dryrun(tmp_path, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list(tmp_path.glob("run/*.pgrun"))) == 4
     assert "the job was started 2 times; this is attempt 1" in " ".join(done.stdout.split())
