@@ -24,6 +24,13 @@ def pure(session: nox.Session) -> None:
 
 
 @nox.session
+def wheel(session: nox.Session) -> None:
+    """Run the tests of tests/wheel.txt against the installed wheel, without its source."""
+    session.install(".[test]")
+    session.run(".ci/wheel-tests", *session.posargs, external=True)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     session.install("-e", ".[test]")
     session.run("ruff", "check", ".")

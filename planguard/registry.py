@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from planguard.errors import PlanError, UsageError, shorten
+from planguard.sources import beside
 
 if TYPE_CHECKING:
     from planguard.plan.builder import PlanBuilder
@@ -262,7 +263,9 @@ def _mount_planners() -> None:
     """
     if GROUP in sys.modules or importlib.util.find_spec(GROUP) is not None:
         return
-    folder = Path(__file__).resolve().parent.parent / "planners"
+    folder = beside("planners")
+    if folder is None:
+        return
     spec = importlib.util.spec_from_file_location(
         GROUP, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )

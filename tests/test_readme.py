@@ -284,8 +284,12 @@ def test_every_transcript_marker_has_its_transcript():
 
 
 def test_the_readme_opens_with_two_commands():
-    """The first block of the README holds two commands: the main job, then the tests."""
-    first = blocks((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    """The README opens with its title, one sentence, and a block of two commands: the main job,
+    then the tests.
+    """
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.match(r"# PlanGuard\n\n[^\n]+\.\n\n```sh\n", text)
+    first = blocks(text)[0]
     commands = first.body.splitlines()
     assert first.kind == "sh"
     assert len(commands) == 2

@@ -54,11 +54,13 @@ def assemble(
         UsageError: A rank is recorded twice in one format, or a file says no rank.
         PlanError: More ranks than any job has.
     """
+    parts, notes_of_attempts = _last_attempt(parts)
     chosen = _choose(parts)
     for rank, part in chosen.items():
         if UNSAID in part.groups:
             _rename(part, UNSAID, f"{UNSAID}{rank}")
     ranks, notes = _world(parts, chosen, world_size, plan)
+    notes += notes_of_attempts
     groups = _groups(parts, chosen, ranks, plan)
     stacks = {part.rank: part for part in reversed(parts) if part.kind == "stacks"}
     records = {rank: _record(part, stacks.get(rank)) for rank, part in sorted(chosen.items())}
@@ -78,6 +80,20 @@ def assemble(
     arguments = {p.rank: p.arguments for p in parts if p.rank is not None and p.arguments}
     versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
     return Assembled(recording, chosen, arguments, versions)
+
+
+def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
+    """Leave out what ranks wrote before their job was started anew, and say so."""
+    numbers = sorted({part.attempt for part in parts if part.kind == "run"})
+    if len(numbers) < 2:
+        return list(parts), []
+    kept = [part for part in parts if part.kind != "run" or part.attempt == numbers[-1]]
+    said = (
+        f"the job was started {len(numbers)} times: attempt {numbers[-1]} is audited, "
+        f"{plural(len(parts) - len(kept), 'log')} of earlier ones left out; name their files to "
+        "audit those"
+    )
+    return kept, [said]
 
 
 def _choose(parts: Sequence[Part]) -> dict[int, Part]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from planguard.sources import is_library_elsewhere
 from planguard.verdict import Source
 
 OPS = {
@@ -91,10 +90,6 @@ REDUCE_OPS = {
 }
 
 MAX_NAME = 200
-_OWN_LIBRARIES = re.compile(
-    r"(?:^|/)(?:torch|torchgen|functorch|importlib|concurrent|multiprocessing)/|/typing_extensions\.py$"
-    r"|/lib/python3\.\d+/(?!site-packages/|dist-packages/)|^<"
-)
 
 
 def operation(name: str) -> str:
@@ -108,11 +103,6 @@ def element_type(name: str) -> str | None:
     return DTYPES.get(name.rpartition("torch.")[2].lower())
 
 
-def is_library_file(file: str) -> bool:
-    """Tell whether a frame belongs to torch or to the interpreter rather than to the program."""
-    return _OWN_LIBRARIES.search(file) is not None
-
-
 def program_frames(frames: list[tuple[str, int, str]], limit: int = 6) -> tuple[Source, ...]:
     """Return the frames of the program, innermost first, without those of libraries.
 
@@ -123,6 +113,6 @@ def program_frames(frames: list[tuple[str, int, str]], limit: int = 6) -> tuple[
     kept = [
         Source(file[-MAX_NAME:], line, function[:MAX_NAME])
         for file, line, function in frames
-        if not is_library_file(file)
+        if not is_library_elsewhere(file)
     ]
     return tuple(kept[:limit])

@@ -92,6 +92,7 @@ def read_run_log(data: bytes, file: str) -> Part:
         lost=lost,
         has_ended=None if lost else record.has_ended or None,
         backend=recording.backend,
+        attempt=adapter.attempt(data),
     )
     part.notes += recording.notes
     return part

@@ -60,6 +60,7 @@ class Part:
         inside: Name of the communication call that the stack stands in.
         arguments: Values of the call's arguments, where the stack file shows locals.
         notes: What the reader had to assume.
+        attempt: How often the job had been started anew before.
         lacks: What this kind of recorder does not write down, as words.
     """
 
@@ -79,4 +80,5 @@ class Part:
     inside: str | None = None
     arguments: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    attempt: int = 0
     lacks: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.rank_reads import is_library
+from planguard.sources import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -144,6 +144,18 @@ class _Collectives:
         flat = [place for places in lists for place in places]
         return self._issue("all_gather", inputs, flat)
 
+    def allgather_coalesced(self, outputs: Any, inputs: Any, opts: Any = None, **_: Any) -> Any:
+        """Like ``allgather``, for a list in one launch; one list of outputs for every rank.
+
+        Plans have one name for gathers in one launch; their parts are compared size by size.
+        """
+        inputs = _list(inputs)
+        for places in outputs:
+            for place, tensor in zip(places, inputs, strict=True):
+                self._fill(place, tensor)
+        flat = [place for places in outputs for place in places]
+        return self._coalesced("all_gather_into_tensor", inputs, flat)
+
     def all_gather_single(self, output: Any, tensor: Any, opts: Any = None, **_: Any) -> Any:
         """Repeat the own tensor."""
         self._repeat(output, tensor)

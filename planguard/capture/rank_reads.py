@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
+
+from planguard.sources import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
 _VARIABLES = frozenset({"RANK", "LOCAL_RANK", "GROUP_RANK"})
-_OWN = str(Path(__file__).resolve().parent)
-_STDLIB = str(Path(os.__file__).resolve().parent)
 _METHODS = (
     ("torch.distributed.distributed_c10d", None, "get_rank"),
     ("torch.distributed", None, "get_rank"),
@@ -134,11 +133,3 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _nested(constant)
-
-
-def is_library(file: str) -> bool:
-    """Tell whether a file belongs to torch, to what wraps its functions, or to this package."""
-    parts = Path(file).parts
-    if "site-packages" in parts:
-        return "torch" in parts or parts[-1] == "typing_extensions.py"
-    return file.startswith((_OWN, _STDLIB, "<"))

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from planguard.capture.run_recorder import Handle, RunRecorder
 
 CALLS = (
-    "allreduce", "allreduce_coalesced", "broadcast", "reduce", "allgather", "all_gather_single",
-    "all_gather_single_coalesced", "reduce_scatter", "reduce_scatter_single",
-    "reduce_scatter_single_coalesced", "gather", "scatter", "all_to_all_single", "alltoall",
-    "barrier", "send", "recv", "recv_anysource", "_allgather_base",
+    "allreduce", "allreduce_coalesced", "broadcast", "reduce", "allgather", "allgather_coalesced",
+    "all_gather_single", "all_gather_single_coalesced", "reduce_scatter",
+    "reduce_scatter_single", "reduce_scatter_single_coalesced", "gather", "scatter",
+    "all_to_all_single", "alltoall", "barrier", "send", "recv", "recv_anysource", "_allgather_base",
     "allgather_into_tensor_coalesced", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
     "alltoall_base", "gather_single", "gather_into_tensor",
 )  # fmt: skip
@@ -133,6 +133,9 @@ def record_group_class() -> Any:  # noqa: C901 - one small method per name that 
 
         def getBackendName(self) -> str:  # noqa: N802 - torch's name
             return BACKEND  # under the real name torch looks for a C++ backend in this group
+
+        def name(self) -> str:
+            return str(self.inner.name())
 
         def getRank(self) -> int:  # noqa: N802 - torch's name
             return self.members.index(self.recorder.rank)

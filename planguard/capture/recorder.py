@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.rank_reads import is_library
+from planguard.sources import is_library
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -179,7 +179,7 @@ def call_site() -> tuple[str, int, str] | None:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
     while frame is not None:
         file = frame.f_code.co_filename
-        if not is_library(file) and not file.startswith("<"):
+        if not is_library(file):
             return file, frame.f_lineno, frame.f_code.co_name
         frame = frame.f_back
     return None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.run_log import MAGIC, SUFFIX
+from planguard.capture.run_log_reading import attempt_of
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class RunAdapter:
         Args:
             obj: The folder.
             builder: Not used: the plan is built the way the precheck builds it.
-            options: ``name``, ``model`` and ``order`` (see ``plan_of_run``).
+            options: ``name``, ``model``, ``order`` and ``attempt`` (see ``plan_of_run``).
 
         Raises:
             PlanError: A log is damaged.
@@ -46,11 +47,20 @@ class RunAdapter:
         """
         from planguard.capture.run_reading import plan_of_run
 
-        if unknown := set(options) - {"name", "model", "order"}:
-            raise UsageError(f"no option {min(unknown)!r}", hint="name, model, order")
+        if unknown := set(options) - {"name", "model", "order", "attempt"}:
+            raise UsageError(f"no option {min(unknown)!r}", hint="name, model, order, attempt")
+        number = options.get("attempt")
+        if number is not None and not str(number).isdecimal():
+            raise UsageError(f"attempt {number!r} is no number", hint="attempt=0 is the first")
         if not isinstance(obj, str | Path):
             raise UsageError("the dryrun adapter reads a folder of logs")
+        if number is not None:
+            options["attempt"] = int(number)
         return plan_of_run(obj, **options)
+
+    def attempt(self, data: bytes) -> int:
+        """Return which start of its job a log belongs to, without reading more than its header."""
+        return attempt_of(data)
 
     def recording(self, data: bytes, file: str) -> Recording:
         """Return what the rank of one log was seen doing, for ``planguard audit``.

@@ -19,7 +19,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from planguard.errors import PlanError, UsageError
+from planguard.errors import UsageError
 
 MAGIC = b"PGRUN\0\0\0"
 VERSION = 3
@@ -31,7 +31,8 @@ FIRST_BYTES = 1 << 20
 MOST_BYTES, MOST_RANKS = 1 << 28, 1_000_000
 """Bytes to which a log grows; what comes later is counted as dropped."""
 COMMITTED = 0x80000000
-HEADER = struct.Struct("<8sIIQQQQQiiI")
+HEADER = struct.Struct("<8sIIQQQQQiiII16s")
+"""Zero in older logs: how often the job was started anew, and which start it was (the last two)."""
 SMALL = struct.Struct("<IBBxxIIQ")
 CALL = struct.Struct("<IBBBBIIiiIIIIQQ")
 STRING = struct.Struct("<IBxxxII")
@@ -105,6 +106,9 @@ class RunLog:
         pid: Process.
         rank: Global rank.
         world_size: Number of ranks of the run.
+        attempt: How often the job had been started anew before this process began.
+        run: What all ranks of one start share, and those of no other; empty where it is not known.
+        began: Nanoseconds of the clock on the wall when the log was begun.
         is_stub: Nothing was communicated.
         has_failed: An exception ended the process.
         has_ended: The process came to its end.
@@ -125,6 +129,9 @@ class RunLog:
     strings: dict[int, Any]
     dropped: int
     torn: int
+    attempt: int = 0
+    run: str = ""
+    began: int = 0
 
 
 class RunLogWriter:
@@ -136,6 +143,8 @@ class RunLogWriter:
         world_size: Number of ranks.
         stub: Nothing is communicated.
         most_bytes: Size that the log may reach.
+        attempt: How often the job was started anew before.
+        run: What all ranks of this start share.
 
     Raises:
         UsageError: The folder cannot be written, or the disk is full.
@@ -149,6 +158,8 @@ class RunLogWriter:
         *,
         stub: bool = False,
         most_bytes: int = MOST_BYTES,
+        attempt: int = 0,
+        run: str = "",
     ) -> None:
         self.path = Path(folder) / f"rank{rank}-{os.getpid()}{SUFFIX}"
         self._most = max(most_bytes, 2 * HEADER_BYTES)
@@ -175,7 +186,7 @@ class RunLogWriter:
         now = time.time_ns(), time.monotonic_ns()
         HEADER.pack_into(
             self._map, 0, MAGIC, VERSION, HEADER_BYTES, self._size, 0, os.getpid(), *now,
-            rank, world_size, self._flags,
+            rank, world_size, self._flags, attempt, run.encode()[:16],
         )  # fmt: skip
 
     def string(self, text: str) -> int:
@@ -297,6 +308,20 @@ class RunLogWriter:
         self._is_copy = True
 
 
+def mark_cut(folder: Path) -> None:
+    """Say in every log of a folder that its process was ended from outside.
+
+    A program may catch the interruption and come to its end all the same (torch's ``spawn`` does);
+    what it would have done is still not in its log.
+    """
+    for path in folder.glob(f"*{SUFFIX}"):
+        if path.stat().st_size < HEADER_BYTES:
+            continue  # its process was ended before it had a header: no log at all
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), HEADER_BYTES) as data:
+            (flags,) = struct.unpack_from("<I", data, _FLAGS_AT)
+            struct.pack_into("<I", data, _FLAGS_AT, flags | FAILED)
+
+
 _writers: weakref.WeakSet[RunLogWriter] = weakref.WeakSet()
 
 
@@ -308,93 +333,3 @@ def _in_child() -> None:
 os.register_at_fork(after_in_child=_in_child)
 
 RARE = ("in_splits", "out_splits", "kind", "ops")
-
-
-def read_run_log(path: str | Path) -> RunLog:
-    """Read one log.
-
-    Raises:
-        PlanError: The file is not such a log, or is damaged.
-    """
-    file = Path(path)
-    if file.stat().st_size > 4 * MOST_BYTES:
-        raise PlanError("the log is larger than 1 GiB", file=str(file), path="header")
-    return parse_run_log(file.read_bytes(), str(file))
-
-
-def parse_run_log(data: bytes, file: str) -> RunLog:
-    """Read the bytes of one log.
-
-    Raises:
-        PlanError: They are not such a log, or are damaged.
-    """
-    if len(data) < HEADER_BYTES or data[:8] != MAGIC:
-        hint = "planguard dryrun writes rankR-PID.pgrun"
-        raise PlanError("not a log of a recorded run", file=file, path="0", hint=hint)
-    _, version, header, size, dropped, pid, _, _, rank, world, flags = HEADER.unpack_from(data)
-    if version not in VERSIONS or header != HEADER_BYTES:
-        hint = "read it with the version of planguard that wrote it"
-        raise PlanError("unknown version", file=file, path="8", value=version, hint=hint)
-    if not 1 <= world <= MOST_RANKS or not 0 <= rank < world:
-        raise PlanError(f"no such rank of {world:,}", file=file, path="56", value=rank)
-    strings: dict[int, Any] = {}
-    try:
-        entries, end = _entries(data, strings)
-    except (struct.error, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise PlanError(f"the log is damaged: {error}", file=file, path="records") from None
-    # A file shorter than its header says was cut, maybe between two records.
-    torn = int(len(data) < size or any(data[end : end + CALL.size]))
-    return RunLog(
-        file, pid, rank, world, bool(flags & STUB), bool(flags & FAILED),
-        bool(flags & ENDED), entries, strings, dropped, torn,
-    )  # fmt: skip
-
-
-def _entries(data: bytes, strings: dict[int, Any]) -> tuple[tuple[Entry, ...], int]:
-    """Return the committed records, and where they end."""
-    found: list[Entry] = []
-    threads: dict[int, int] = {}
-    at = HEADER_BYTES
-    while at + 4 <= len(data):
-        (word,) = struct.unpack_from("<I", data, at)
-        if not word & COMMITTED:
-            break
-        length = word & ~COMMITTED
-        if length < SMALL.size - 8 or at + length > len(data):
-            raise ValueError(f"a record of {length} bytes at {at}")
-        kind = Kind(data[at + 4])
-        if kind is Kind.STRING:
-            _, _, number, size = STRING.unpack_from(data, at)
-            begin = at + STRING.size
-            strings[number] = json.loads(data[begin : begin + size])
-        elif kind in (Kind.CALL, Kind.WITNESS):
-            found.append(_call(kind, CALL.unpack_from(data, at), strings, threads))
-        else:
-            _, _, thread, argument, stack, stamp = SMALL.unpack_from(data, at)
-            if kind is Kind.THREAD:
-                threads[argument] = thread
-            else:
-                found.append(Entry(kind, argument, stack, stamp, None, thread))
-        at += length
-    return tuple(found), at
-
-
-def _call(
-    kind: Kind, row: tuple[int, ...], strings: dict[int, Any], threads: dict[int, int]
-) -> Entry:
-    _, _, op, dtype, reduce_op, work, group, peer, tag, stack, thread, batch, extra, size, at = row
-    fields: dict[str, Any] = {"op": OPS[op], "group": strings[group]}
-    name = OPS[op]
-    if name in ("isend", "irecv"):
-        fields |= {"peer": "any" if peer == ANYBODY else peer, "tag": tag}
-    elif peer != NOBODY:
-        fields["root"] = peer
-    if REDUCE_OPS[reduce_op]:
-        fields["reduce_op"] = REDUCE_OPS[reduce_op]
-    rest = strings[extra] if extra else {}
-    if DTYPES[dtype]:
-        fields |= {"count": size, "dtype": DTYPES[dtype]}
-    elif name != "barrier" and "ops" not in rest:
-        fields["bytes"] = size
-    fields |= {name: rest[name] for name in RARE if name in rest}
-    return Entry(kind, work, stack, at, fields, threads.get(thread, 0), batch)

@@ -13,15 +13,17 @@ from planguard.capture.run_log import (
     SUFFIX,
     Kind,
     RunLog,
-    parse_run_log,
-    read_run_log,
 )
+from planguard.capture.run_log_reading import parse_run_log, read_run_log
 from planguard.capture.run_orders import Marks
 from planguard.errors import PlanError, UsageError
 from planguard.recording.compare import PROLOGUE
 from planguard.recording.planned import check_types
 from planguard.verdict import Source
+from planguard.words import name_ranks
 
+ATTEMPTS = "earlier-attempts"
+"""Kind of the ledger entry that names the starts of a job which were not looked at."""
 _PLAIN = frozenset({"op", "group", "peer", "tag", "root", "reduce_op", "count", "dtype", "bytes"})
 
 
@@ -59,17 +61,22 @@ def run_logs(path: str | Path) -> list[Path]:
     return sorted(place.glob(f"*{SUFFIX}")) if place.is_dir() else [place]
 
 
-def read_run(path: str | Path) -> list[ReadRank]:
+def read_run(path: str | Path, attempt: int | None = None) -> list[ReadRank]:
     """Read the logs of one run, by rank.
 
+    Args:
+        path: Folder of the logs.
+        attempt: Which start of a job that was started anew; the last one if None.
+
     Raises:
-        UsageError: There is no log.
+        UsageError: There is no log, or none of that attempt.
         PlanError: A file is no log, two are of one rank, or they are of runs of different size.
     """
     logs = [read_run_log(file) for file in run_logs(path)]
     if not logs:
         hint = "planguard dryrun -o FOLDER -- torchrun ... writes them"
         raise UsageError(f"no log of a recorded run (*{SUFFIX}) in {path}", hint=hint)
+    logs, earlier = chosen_attempt(logs, attempt)
     logs.sort(key=lambda log: log.rank)
     for first, second in pairwise(logs):
         if first.rank == second.rank:
@@ -84,10 +91,65 @@ def read_run(path: str | Path) -> list[ReadRank]:
                 path="world_size",
                 value=second.world_size,
             )
+    _of_one_start(logs)
     try:
-        return [_read_rank(log) for log in logs]
+        found = [_read_rank(log) for log in logs]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise PlanError(f"the log is damaged: {error}", file=str(path)) from None
+    found[0].notes += earlier
+    return found
+
+
+def chosen_attempt(
+    logs: list[RunLog], attempt: int | None = None
+) -> tuple[list[RunLog], list[tuple[str, str, str]]]:
+    """Return the logs of one start of a job, and a ledger entry for the starts left out.
+
+    torchrun starts all ranks anew when one has failed; every start leaves a log of every rank.
+
+    Raises:
+        UsageError: There is no such attempt.
+    """
+    numbers = sorted({log.attempt for log in logs})
+    wanted = numbers[-1] if attempt is None else attempt
+    if wanted not in numbers:
+        known = ", ".join(map(str, numbers))
+        raise UsageError(f"no log of attempt {wanted}", hint=f"attempts in this folder: {known}")
+    chosen = [log for log in logs if log.attempt == wanted]
+    if len(numbers) == 1:
+        return chosen, []
+    others = [_attempt_text(logs, number) for number in numbers if number != wanted]
+    said = (
+        f"the job was started {len(numbers)} times; this is attempt {wanted}, and nothing is said "
+        f"of {'; '.join(others)}"
+    )
+    return chosen, [(ATTEMPTS, said, "exact")]
+
+
+def _attempt_text(logs: list[RunLog], number: int) -> str:
+    own = [log for log in logs if log.attempt == number]
+    failed = sorted(log.rank for log in own if log.has_failed)
+    cut = sorted(log.rank for log in own if not log.has_failed and not log.has_ended)
+    how = [f"{name_ranks(failed)} raised"] if failed else []
+    how += [f"{name_ranks(cut)} did not come to an end"] if cut else []
+    return f"attempt {number} ({', '.join(how) or 'all ranks came to their end'})"
+
+
+def _of_one_start(logs: list[RunLog]) -> None:
+    """Refuse ranks of different starts, which never met.
+
+    Raises:
+        PlanError: They are.
+    """
+    for log in logs:
+        if log.run and logs[0].run and log.run != logs[0].run:
+            raise PlanError(
+                "two logs of different runs",
+                file=log.file,
+                path="run",
+                value=log.run,
+                hint=f"the other one is {logs[0].file}; give every run a folder of its own",
+            )
 
 
 def read_log(data: bytes, file: str) -> ReadRank:

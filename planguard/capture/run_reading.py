@@ -11,7 +11,7 @@ import msgspec
 from planguard.capture.logs import RankLog, build_plan
 from planguard.capture.run_gaps import gaps_of
 from planguard.capture.run_orders import open_orders
-from planguard.capture.run_ranks import ReadRank, read_log, read_run, run_logs
+from planguard.capture.run_ranks import ATTEMPTS, ReadRank, read_log, read_run, run_logs
 from planguard.errors import UsageError
 from planguard.recording import Observed, Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.compare import PROLOGUE
@@ -41,7 +41,12 @@ MODELS = {"gloo": "gloo", "nccl": "nccl"}
 
 
 def plan_of_run(
-    path: str | Path, *, name: str | None = None, model: str | None = None, order: str = READY
+    path: str | Path,
+    *,
+    name: str | None = None,
+    model: str | None = None,
+    order: str = READY,
+    attempt: int | None = None,
 ) -> Plan:
     """Return the plan that the ranks of a run were seen following.
 
@@ -53,6 +58,7 @@ def plan_of_run(
         model: Execution model; that of the backend it ran on if None.
         order: ``ready``: hooks on gradients communicate in any order in which the gradients may
             become ready; ``recorded``: as they did.
+        attempt: Which start of a job that was started anew; the last one if None.
 
     Raises:
         UsageError: There is no log, or no such order.
@@ -60,7 +66,7 @@ def plan_of_run(
     """
     if order not in (READY, RECORDED):
         raise UsageError(f"no order {order!r}", hint=f"{READY} or {RECORDED}")
-    ranks = read_run(path)
+    ranks = read_run(path, attempt)
     opened = open_orders(ranks)
     world = ranks[0].log.world_size
     logs = {rank: RankLog(rank, [], {}) for rank in range(world)}
@@ -130,9 +136,10 @@ def _recording(ranks: list[ReadRank]) -> Recording:
         for one in ranks
     }
     stub = any(one.log.is_stub for one in ranks)
-    notes = ("the calls moved no data: stub mode",) if stub else ()
+    notes = ["the calls moved no data: stub mode"] if stub else []
+    notes += [text for one in ranks for kind, text, _ in one.notes if kind == ATTEMPTS]
     return Recording(
-        world, records, groups, tuple(gaps_of(ranks)), _backend(ranks), ("planguard",), notes
+        world, records, groups, tuple(gaps_of(ranks)), _backend(ranks), ("planguard",), tuple(notes)
     )
 
 

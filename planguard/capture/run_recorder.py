@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.operators import Operators, current_node
-from planguard.capture.rank_reads import is_library
 from planguard.capture.run_log import Kind, RunLogWriter
 from planguard.recording.compare import PROLOGUE
+from planguard.sources import is_library
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -194,7 +194,7 @@ class RunRecorder:
             code = frame.f_code
             known = codes.get(id(code))
             if known is None:
-                ours = _is_ours(code.co_filename)
+                ours = is_library(code.co_filename)
                 known = codes[id(code)] = (code, ours, not ours or code.co_name in PROLOGUE)
             if known[2] or len(chain) < self.frames:
                 key.append(id(code))
@@ -213,7 +213,3 @@ class RunRecorder:
             ]
             number = self._stacks[place] = self.log.string(json.dumps(rows))
         return number
-
-
-def _is_ours(file: str) -> bool:
-    return file.startswith("<") or is_library(file)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.process
+import multiprocessing.util
 import os
 import sys
 from dataclasses import dataclass, field
@@ -11,6 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.process_group import BACKEND
 from planguard.capture.record_group import record_group_class
+from planguard.capture.run_backends import configured, inner_group, named
+from planguard.capture.run_environment import (
+    BYTES,
+    FOLDER,
+    FRAMES_KEPT,
+    WITNESS,
+    attempt,
+    shared_name,
+)
 from planguard.capture.run_log import BACKEND_NOTE, MOST_BYTES, RunLogWriter
 from planguard.capture.run_recorder import FRAMES, RunRecorder
 from planguard.capture.value_reads import watch_reads
@@ -19,10 +30,6 @@ from planguard.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FOLDER = "PLANGUARD_RECORD"
-WITNESS = "PLANGUARD_RECORD_WITNESS"
-FRAMES_KEPT = "PLANGUARD_RECORD_FRAMES"
-BYTES = "PLANGUARD_RECORD_BYTES"
 _C10D = "torch.distributed.distributed_c10d"
 _MODULES = (
     "torch.distributed",
@@ -99,8 +106,10 @@ def start(
 
 def start_from_environment() -> None:
     """Start as ``planguard dryrun`` asked for in the environment; nothing without it."""
+    import torch.distributed as dist
+
     folder = os.environ.get(FOLDER)
-    if folder and _run is None:
+    if folder and _run is None and dist.is_available():
         start(
             folder,
             witness=os.environ.get(WITNESS) == "1",
@@ -131,8 +140,36 @@ def _at_exit() -> None:
         _run.recorder.log.end()
 
 
+def _in_child() -> None:
+    """Forget the log of the process that this one was forked from: it is that one's alone."""
+    if _run is not None:
+        _run.recorder = None
+        _run.next_key = _run.wanted = None
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 def _watch_exceptions(run: Run) -> None:
+    """Notice the exception that ends this process, or the target of a child that was started.
+
+    ``multiprocessing`` reports what its target raises by itself, and torch's ``spawn`` turns it
+    into an exit code; neither asks ``sys.excepthook``.
+    """
     original = sys.excepthook
+    kind: Any = multiprocessing.process.BaseProcess
+    target = kind.run
+
+    def running(self: Any) -> None:
+        try:
+            target(self)
+        except BaseException as error:
+            is_end = isinstance(error, SystemExit) and error.code in (None, 0)
+            if run.recorder is not None and not is_end:
+                run.recorder.log.failed()
+            raise
+
+    _set(run, kind, "run", running)
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
         if run.recorder is not None:
@@ -162,8 +199,15 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     if run.recorder is None:
         log = RunLogWriter(
-            run.folder, options.group_rank, options.group_size, most_bytes=run.most_bytes
+            run.folder,
+            options.group_rank,
+            options.group_size,
+            most_bytes=run.most_bytes,
+            attempt=attempt(),
+            run=shared_name(options.store),
         )
+        # A process of multiprocessing ends without the interpreter's own end.
+        multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
         run.recorder = RunRecorder(options.group_rank, log, frames=run.frames)
         run.recorder.note(BACKEND_NOTE, run.default, "exact")
         if run.witness:
@@ -176,49 +220,8 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         key = run.recorder.group(ranks)
     run.recorder.names[options.group_id] = key
     backend = run.wanted or run.default
-    inner = _inner_group(backend, options, backend_options)
+    inner = inner_group(backend, options, backend_options)
     return record_group_class()(run.recorder, ranks, key, inner, backend)
-
-
-def _inner_group(wanted: str, options: Any, backend_options: Any) -> Any:
-    """Make the group that communicates: torch's own, with the backend of every device."""
-    import torch
-    import torch.distributed as dist
-
-    by_device = dict(part.split(":") for part in wanted.split(",")) if ":" in wanted else {}
-    if not by_device:
-        by_device = {"cuda" if wanted == "nccl" else "cpu": wanted}
-        if wanted == "gloo" and torch.cuda.is_available():
-            by_device["cuda"] = "gloo"
-    group = dist.ProcessGroup(options.store, options.group_rank, options.group_size)
-    made: dict[str, Any] = {}
-    for device, name in by_device.items():
-        if name not in made:
-            store = dist.PrefixStore(f"{name}/", options.store)
-            made[name] = _backend(name, store, options, backend_options)
-        kind, backend = made[name]
-        group._register_backend(torch.device(device), kind, backend)  # noqa: SLF001 - as torch does
-    group._set_default_backend(next(iter(made.values()))[0])  # noqa: SLF001 - as torch does
-    group._set_group_name(options.group_id)  # noqa: SLF001 - as torch does
-    return group
-
-
-def _backend(name: str, store: Any, options: Any, backend_options: Any) -> tuple[Any, Any]:
-    import torch.distributed as dist
-
-    kinds = dist.ProcessGroup.BackendType
-    rank, size, timeout = options.group_rank, options.group_size, options.timeout
-    if name == "gloo":
-        made = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
-        made._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
-        return kinds.GLOO, made
-    if name == "nccl":
-        given = backend_options or dist.ProcessGroupNCCL.Options()
-        given._timeout = timeout  # noqa: SLF001 - as torch does
-        made = dist.ProcessGroupNCCL(store, rank, size, given)
-        made._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
-        return kinds.NCCL, made
-    raise UsageError(f"the backend {name!r} cannot be recorded", hint="gloo and nccl can")
 
 
 # --- what the group alone cannot see -------------------------------------------------------------
@@ -231,7 +234,8 @@ def _patch(run: Run) -> None:
         "init_process_group": lambda original: _initializing(original, run),
         "new_group": lambda original: _counted(original, run),
         "batch_isend_irecv": lambda original: _batched(original, run),
-        "get_backend": _named,
+        "get_backend": named,
+        "get_backend_config": configured,
     }
     for name, wrap in wrappers.items():
         original = getattr(sys.modules[_C10D], name)
@@ -325,16 +329,6 @@ def _batched(original: Any, run: Run) -> Any:
         return works[:1]
 
     return batch_isend_irecv
-
-
-def _named(original: Any) -> Any:
-    def get_backend(group: Any = None) -> Any:
-        import torch.distributed as dist
-
-        found = group if group is not None else dist.group.WORLD
-        return found.backend if isinstance(found, record_group_class()) else original(group)
-
-    return get_backend
 
 
 def _with_end(original: Any, run: Run) -> Any:

@@ -6,8 +6,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.planner import fx_planner
-from planguard.capture.rank_reads import is_library
 from planguard.errors import UsageError
+from planguard.sources import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

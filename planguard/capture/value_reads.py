@@ -11,7 +11,7 @@ import dis
 import sys
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.rank_reads import is_library
+from planguard.sources import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.made_up import is_marked, tensors_in
-from planguard.capture.rank_reads import is_library
 from planguard.capture.recorder import call_site
+from planguard.sources import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,6 +25,7 @@ from planguard.errors import (
     UsageError,
     shorten,
 )
+from planguard.sources import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -280,7 +281,7 @@ def _report_internal(error: Exception, arguments: list[str]) -> None:
     from planguard import __version__
 
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if {"planguard", "planners"} & set(Path(frame.filename).parts)]
+    own = [frame for frame in frames if is_own(frame.filename)]
     where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
     message = error.message if isinstance(error, PlanGuardError) else str(error)
     versions = f"planguard {__version__}, Python {platform.python_version()}, {sys.platform}"

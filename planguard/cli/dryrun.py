@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
+import math
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planguard.cli import EXIT_INPUT, EXIT_INTERRUPTED
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from planguard.capture.run_job import JobEnd
 
 _EPILOG = """\
 examples:
@@ -23,7 +26,7 @@ examples:
   planguard check run                                                 check a recorded run again
 
 exit codes:
-  0 safe   1 findings   2 usage, unreadable or refused input   3 undecided
+  0 safe   1 findings   2 usage, unreadable or refused input   3 undecided   130 interrupted
 """
 
 
@@ -55,6 +58,13 @@ class DryRun:
             help="with --stub: seconds per rank",
         )
         add(
+            "--stall",
+            type=_seconds,
+            metavar="S",
+            help="end a job whose ranks wait, and none of which communicates for S seconds (300; "
+            "0: never)",
+        )
+        add(
             "--compute",
             choices=("auto", "fake", "zeros"),
             default="zeros",
@@ -77,6 +87,8 @@ class DryRun:
         command = args.job[1:] if args.job[:1] == ["--"] else args.job
         if args.stub and (args.record or args.plan or args.witness):
             raise UsageError("--stub goes with none of --record, --plan and --witness")
+        if args.stub and args.stall is not None:
+            raise UsageError("--stall goes with --record; --timeout limits the ranks of --stub")
         if not args.stub and (args.mesh or args.samples is not None):
             raise UsageError("--mesh and --samples go with --stub")
         folder = Path(args.output)
@@ -90,52 +102,77 @@ class DryRun:
             from planguard.cli.stub import run_stub
 
             return run_stub(command, folder, args)
-        code = _run_job(command, folder, args)
-        if code:
-            print(f"the job ended with code {code}", file=sys.stderr)
-        return _check(folder, args)
+        from planguard.capture.run_log import mark_cut
+
+        end = _run_job(command, folder, args)
+        if end.signal or end.stalled is not None:
+            mark_cut(folder)
+        _say_how_it_ended(end)
+        code = _check(folder, args, end)
+        return EXIT_INTERRUPTED if end.signal else code
 
 
-def _run_job(command: Sequence[str], folder: Path, args: argparse.Namespace) -> int:
-    """Run the job with the recorder in every rank and return its exit code."""
-    from planguard.capture import run_start as recorder
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value
 
-    inject = Path(recorder.__file__).with_name("inject")
-    package = Path(recorder.__file__).resolve().parents[2]
-    paths = [str(inject), os.environ.get("PYTHONPATH", ""), str(package)]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-        recorder.FOLDER: str(folder.resolve()),
-        recorder.FRAMES_KEPT: str(args.frames),
-    }
-    if args.witness:
-        environment[recorder.WITNESS] = "1"
+
+def _run_job(command: Sequence[str], folder: Path, args: argparse.Namespace) -> JobEnd:
+    """Run the job with the recorder in every rank, and return how it ended."""
+    from planguard.capture.run_environment import environment_of
+    from planguard.capture.run_job import STALL, run_job
+
+    environment = environment_of(folder, frames=args.frames, witness=args.witness)
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    stall = STALL if args.stall is None else args.stall
     try:
-        # The command is the user's own job.
-        return subprocess.run(list(command), env=environment, check=False).returncode  # noqa: S603
-    except OSError as error:
+        return run_job(command, environment, folder, stall=stall)
+    except UsageError:
         if is_new:
             folder.rmdir()  # nothing ran, so nothing is in it
-        reason = f"{command[0]} cannot be run: {error.strerror}"
-        raise UsageError(reason, hint="is it installed?") from None
+        raise
 
 
-def _check(folder: Path, args: argparse.Namespace) -> int:
-    """Decide what was recorded, with the command that decides any plan; then compare."""
+def _say_how_it_ended(end: JobEnd) -> None:
+    """Say on stderr what the logs cannot: why the job came to its end."""
+    left = f" (processes killed: {end.ended})" if end.ended else ""
+    if end.stalled is not None:
+        print(
+            f"the job was ended: ranks wait, and none of them communicated for {end.stalled:g} s"
+            f"{left}\n(--stall S waits longer, --stall 0 for ever)",
+            file=sys.stderr,
+        )
+    elif end.signal:
+        print(f"interrupted: the job was told so and has ended{left}", file=sys.stderr)
+    elif end.code:
+        print(f"the job ended with code {end.code}", file=sys.stderr)
+
+
+def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) -> int:
+    """Decide what was recorded, with the command that decides any plan; then compare.
+
+    What did not come to its end decides nothing by itself: then where the ranks stood is said, too.
+    """
     from planguard.capture.run_reading import read_run, run_logs
     from planguard.cli import main
 
     if not run_logs(folder):
         raise UsageError(
             f"no rank wrote a log into {folder}",
-            hint="the job must run Python without -S or -I and call init_process_group; "
+            hint="the job must run Python without -S, -I or -E, and call init_process_group; "
             "planguard.capture.start() in the script does without the environment",
         )
     options = ["--model", args.model] if args.model else []
     codes = [main(["check", str(folder), *options])]
+    if end is not None and codes[0] != EXIT_INPUT and _has_stopped_short(folder):
+        print(f"\nwhere the ranks stood: planguard audit {shlex.quote(str(folder))}", flush=True)
+        codes.append(main(["audit", str(folder)]))
     if args.witness:
         from planguard.capture.dispatch import agreement
 
@@ -148,6 +185,14 @@ def _check(folder: Path, args: argparse.Namespace) -> int:
     if args.plan is not None:
         codes.append(_compare(folder, args))
     return next((code for code in (2, 1, 3) if code in codes), max(codes))
+
+
+def _has_stopped_short(folder: Path) -> bool:
+    """Tell whether a rank has no log, or one that does not come to its end."""
+    from planguard.capture.run_gaps import gaps_of
+    from planguard.capture.run_reading import read_run
+
+    return bool(gaps_of(read_run(folder)))
 
 
 def _compare(folder: Path, args: argparse.Namespace) -> int:

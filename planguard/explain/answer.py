@@ -222,14 +222,22 @@ def counts(findings: list[Finding]) -> str:
     return ", ".join(parts) or "no findings"
 
 
-def verdict_line(verdict: Verdict, width: int) -> Line:
-    """Return the last line: outcome, model, and on what it rests, if there is room for it."""
+def verdict_line(verdict: Verdict, width: int, refused: str = "") -> Line:
+    """Return the last line: outcome, model, and on what it rests, if there is room for it.
+
+    Args:
+        verdict: The verdict.
+        width: Columns.
+        refused: Why it does not pass though the plan is safe; it stands for what it rests on.
+    """
     parts: list[str | tuple[str, str]] = [
         "verdict: ",
         (ROLE[verdict.outcome], verdict.outcome.value),
     ]
     parts.append(f"   model {verdict.model}")
     spans = line(*parts)
+    if refused:
+        return (*spans, ("", "   "), ("error", refused))
     if verdict.unknown:
         return spans
     found = f"   evidence {evidence(verdict.evidence)}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.catalog import CATALOG, CERTAINTY, Code, lookup
 from planguard.errors import InternalError
+from planguard.sources import beside
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -144,8 +144,8 @@ def _standing(code: Code) -> str:
 
 def _read(number: str) -> str:
     installed: Traversable = resources.files("planguard") / "docs" / "codes"
-    checkout = Path(__file__).resolve().parents[2] / "docs" / "codes"
-    for folder in (installed, checkout):
+    checkout = beside("docs", "codes")
+    for folder in (installed, checkout) if checkout is not None else (installed,):
         file = folder / f"{number}.md"
         if file.is_file():
             return file.read_text(encoding="utf-8")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from planguard.live.native_stack import native_stack
 from planguard.live.state import P2P, Call, RankState, channel
+from planguard.sources import is_library, is_own
 
 if TYPE_CHECKING:
     from types import FrameType
 
-LIBRARIES = ("/torch/", "/planguard/", "<frozen")
 FRAMES = 32
 
 
@@ -121,7 +121,7 @@ class Tracker:
         found: list[str] = []
         while frame is not None and len(found) < FRAMES:
             code = frame.f_code
-            if "/planguard/live/" not in code.co_filename:
+            if not is_own(code.co_filename):
                 found.append(f"{code.co_filename}:{frame.f_lineno} in {code.co_name}")
             frame = frame.f_back
         return tuple(found)
@@ -141,7 +141,7 @@ def call_site(frame: FrameType | None) -> str:
     """Return ``file:line`` of the innermost frame that belongs to no library."""
     while frame is not None:
         name = frame.f_code.co_filename
-        if not any(part in name for part in LIBRARIES):
+        if not is_library(name):
             return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""

@@ -34,7 +34,7 @@ class GithubReporter:
     """One workflow command per finding."""
 
     def __init__(self, out: IO[str], options: ReportOptions) -> None:
-        self._out, self._width = out, options.style.width
+        self._out, self._options = out, options
         self._results: list[Result] = []
 
     def add(self, result: Result) -> None:
@@ -64,7 +64,7 @@ class GithubReporter:
 
     def close(self) -> None:
         """Write the verdict where it does not disturb the commands."""
-        sys.stderr.write(render([last_line(self._results, self._width)], Style()))
+        sys.stderr.write(render([last_line(self._results, self._options)], Style()))
 
 
 def _told(finding: Finding, verdict: Verdict) -> list[str]:

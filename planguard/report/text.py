@@ -6,10 +6,12 @@ from typing import IO, TYPE_CHECKING
 
 from planguard.explain.answer import ROLE, body_lines, counts, sizes, verdict_line
 from planguard.explain.lines import Line, flow, line, render
+from planguard.report.policy import failing
 from planguard.verdict import Outcome
 from planguard.words import clean, plural
 
 if TYPE_CHECKING:
+    from planguard.config import Settings
     from planguard.report import ReportOptions, Result
     from planguard.verdict import Finding, Verdict
 
@@ -30,7 +32,7 @@ class _Stream:
     def close(self) -> None:
         """Write what was checked, and the verdict."""
         self.write(summary(self.results, self.options))
-        self.out.write(render([last_line(self.results, self.style.width)], self.style))
+        self.out.write(render([last_line(self.results, self.options)], self.style))
         self.out.flush()
 
 
@@ -139,21 +141,33 @@ def summary(results: list[Result], options: ReportOptions) -> list[Line]:
     return flow(line(), f"{text}: {', '.join(said)}", width=options.style.width)
 
 
-def last_line(results: list[Result], width: int) -> Line:
+def refusal(verdict: Verdict, settings: Settings) -> str:
+    """Return why the exit code is 1 though a plan is safe: ``not passed: 2 errors (PG301)``."""
+    found = failing(verdict, settings) if verdict.safe else []
+    if not found:
+        return ""
+    codes = ", ".join(dict.fromkeys(finding.code for finding in found))
+    return f"not passed: {counts(found)} ({codes})"
+
+
+def last_line(results: list[Result], options: ReportOptions) -> Line:
     """Return the verdict line: of one input its own, of several the worst and how many."""
+    width, settings = options.style.width, options.settings
     verdicts = [result.verdict for result in results if result.verdict is not None]
     if len(results) == 1 and verdicts:
-        return verdict_line(verdicts[0], width)
+        return verdict_line(verdicts[0], width, refusal(verdicts[0], settings))
     if not verdicts:
         codes = ", ".join(dict.fromkeys(result.refusal[0] for result in results))
         return line("verdict: ", ("error", "none"), f"   input refused ({codes})")
     worst = max((verdict.outcome for verdict in verdicts), key=lambda outcome: outcome.severity)
     numbers = {
-        "safe": sum(verdict.safe for verdict in verdicts),
+        "safe": sum(v.safe and not refusal(v, settings) for v in verdicts),
         "unsafe": sum(verdict.unsafe for verdict in verdicts),
         "undecided": sum(verdict.unknown for verdict in verdicts),
+        "safe but not passed": sum(bool(refusal(verdict, settings)) for verdict in verdicts),
         "not read": len(results) - len(verdicts),
     }
     said = ", ".join(f"{number:,} {what}" for what, number in numbers.items() if number)
-    role = ROLE[worst] if numbers["not read"] == 0 or worst is not Outcome.SAFE else "error"
+    is_fine = numbers["not read"] == numbers["safe but not passed"] == 0
+    role = ROLE[worst] if is_fine or worst is not Outcome.SAFE else "error"
     return line("verdict: ", (role, worst.value), f"   of {len(results):,} plans: {said}")

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from planguard import kernels
 from planguard.errors import InternalError
 from planguard.screen.tasks import Answer, Task, decode_answers, encode, lost
 from planguard.screen.worker import HEAD
@@ -81,7 +82,9 @@ class Box:
         self._send(encode(list(tasks)))
         for task in tasks:
             seconds = task.limits.seconds
-            said = self._receive(time.monotonic() + seconds if seconds else None, seconds)
+            begun = time.monotonic()
+            said = self._receive(begun + seconds if seconds else None, seconds)
+            kernels.taken(time.monotonic() - begun)  # a worker has no stderr to say it on
             yield said
             if said.last:
                 self.close()

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from planguard.errors import PlanError
+from planguard.sources import is_library_elsewhere
 
 from .model import (
     Arg,
@@ -28,7 +29,6 @@ from .model import (
 from .operations import PYTHON
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)')
-_LIBRARY = re.compile(r"[/\\]site-packages[/\\]torch[/\\]|[/\\]torch[/\\](_|distributed|nn|fx)")
 _UNBACKED = re.compile(r"\b(u|zuf)\d+\b")
 
 
@@ -317,7 +317,7 @@ def source_of(trace: str | None) -> tuple[str, int | None, str | None] | None:
     frames = [match.groupdict() for match in _FRAME.finditer(trace or "")]
     if not frames:
         return None
-    own = [frame for frame in frames if not _LIBRARY.search(frame["file"])]
+    own = [frame for frame in frames if not is_library_elsewhere(frame["file"])]
     frame = (own or frames)[-1]
     return frame["file"], int(frame["line"]), frame["name"].strip()
 

@@ -32,7 +32,7 @@ for _ in range(2):
     model(torch.ones(4, 64)).sum().backward()
 dist.destroy_process_group()
 """
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 
 
 def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

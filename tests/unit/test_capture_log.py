@@ -17,7 +17,8 @@ import pytest
 
 import planguard
 from planguard.capture import run_log
-from planguard.capture.run_log import HEADER_BYTES, Kind, RunLogWriter, read_run_log
+from planguard.capture.run_log import HEADER_BYTES, Kind, RunLogWriter
+from planguard.capture.run_log_reading import read_run_log
 from planguard.capture.run_reading import recording_of_run
 from planguard.errors import PlanError, UsageError
 

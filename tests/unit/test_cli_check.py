@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from planguard.cli import main
+from planguard.plan.builder import PlanBuilder
 from planguard.report import FORMATS
 
 CODES = {
@@ -208,6 +209,24 @@ def test_the_verdict_line_is_last(check) -> None:
         for form in ("text", "concise"):
             *_, last = check(names, "--format", form).out.splitlines()
             assert last.startswith("verdict: ")
+
+
+def test_a_safe_plan_that_does_not_pass_says_why(tmp_path, capsys) -> None:
+    """SAFE with exit code 1 names, in the verdict line, what fails it: alone and among others."""
+    builder = PlanBuilder(2, model="gloo")
+    for rank in range(2):
+        builder.program(rank).add(op="all_reduce", group="world", work="w", async_=True)
+    file = tmp_path / "dropped.plan.json"
+    file.write_bytes(builder.build().source)
+    for words, said in (
+        ([str(file)], "verdict: SAFE   model gloo   not passed: 2 errors (PG301)"),
+        ([str(file), str(file)], "verdict: SAFE   of 2 plans: 2 safe but not passed"),
+        ([str(file), "--format", "github"], "not passed: 2 errors (PG301)"),
+    ):
+        assert main(["check", *words]) == 1
+        out = capsys.readouterr()
+        assert (out.err or out.out).splitlines()[-1].endswith(said)
+    assert main(["check", str(file), "--fail-on", "note", "--quiet", "--exit-zero"]) == 0
 
 
 ALGORITHM = Path(__file__).parents[2] / "planners/samples/msccl/hierarchical-8x2.xml"

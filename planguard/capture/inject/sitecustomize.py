@@ -2,8 +2,9 @@
 """Starts the recorder in every rank of a job; ``planguard dryrun`` puts this folder on the path.
 
 Python imports ``sitecustomize`` at its start. Importing torch here would slow every process down,
-so the recorder starts when the program itself imports it. A ``sitecustomize`` that was there before
-is run as well.
+so the recorder starts when the program itself has imported it. Which process is a rank is not known
+before ``init_process_group``: launchers set ``RANK`` when they like, or never. A ``sitecustomize``
+that was there before is run as well.
 """
 
 from __future__ import annotations
@@ -11,44 +12,67 @@ from __future__ import annotations
 import os
 import sys
 from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any
 
-_HERE = str(Path(__file__).resolve().parent)
+
+def _start() -> None:
+    from planguard.capture.run_start import start_from_environment
+
+    start_from_environment()
 
 
 class _AfterTorch:
-    """Finds ``torch`` as always, and starts the recorder when it has been imported."""
+    """Finds ``torch`` as all the others do, and starts the recorder when it has been imported.
+
+    It stays until then: programs that only ask whether there is a torch come first.
+    """
+
+    is_asking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Return the module's own spec with a loader that starts the recorder behind it."""
-        if name != "torch":
+        if name != "torch" or self.is_asking:
             return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(name, path, target)
+        self.is_asking = True
+        try:
+            spec = find_spec(name)
+        finally:
+            self.is_asking = False
         if spec is None or spec.loader is None:
             return spec
         run = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
             run(module)
-            from planguard.capture.run_start import start_from_environment
-
-            start_from_environment()
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                _start()
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-def _chain() -> None:
+def _chain(inject: str) -> None:
     """Run the ``sitecustomize`` that this one hides."""
-    others = [place for place in sys.path if str(Path(place or ".").resolve()) != _HERE]
+    others = [place for place in sys.path if str(Path(place or ".").resolve()) != inject]
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(module_from_spec(spec))
 
 
-if os.environ.get("PLANGUARD_RECORD") and "RANK" in os.environ:
-    sys.meta_path.insert(0, _AfterTorch())
-_chain()
+def _begin() -> None:
+    inject, package = (os.environ.get(f"PLANGUARD_RECORD_{name}") for name in ("INJECT", "HOME"))
+    if os.environ.get("PLANGUARD_RECORD") and package:
+        # Last of all: the job's own packages come first, and only what it lacks is found here.
+        if package not in sys.path:
+            sys.path.append(package)
+        if "torch" in sys.modules:
+            _start()
+        else:
+            sys.meta_path.insert(0, _AfterTorch())
+    _chain(inject or "")
+
+
+_begin()

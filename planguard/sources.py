@@ -1,0 +1,148 @@
+"""Whose code a file is: PlanGuard's, torch's, the interpreter's, or the user's.
+
+The only place that asks where PlanGuard's own source lies: in a checkout, in an installed wheel, in
+a folder of ``pip install --target``, behind a link. Every list of frames is cut by the functions
+here, so no answer depends on how PlanGuard was installed or what the user's folders are called.
+
+In this process a file is told by where it lies (``is_library``). What another machine recorded has
+no place here and is told by the shape of its path (``is_library_elsewhere``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "planguard"
+_TORCH = ("torch", "torchgen", "functorch")
+_SINGLE = ("typing_extensions",)
+"""Modules of one file that wrap torch's functions."""
+_SITES = frozenset({"site-packages", "dist-packages"})
+_TYPED_BY_HAND = ("<stdin>", "<ipython-input")
+"""What the user types has no file, and is the user's all the same."""
+_COMPILED = "torchinductor_"
+"""Where torch.compile puts what it generates, unless TORCHINDUCTOR_CACHE_DIR says another place."""
+
+_ELSEWHERE = re.compile(
+    r"(?:^|[/\\])(?:site|dist)-packages[/\\](?:torch|torchgen|functorch|planguard)[/\\]"
+    # py-spy shortens the paths of what is installed; source builds have torch in any folder.
+    r"|^(?:torch|torchgen|functorch|importlib|concurrent|multiprocessing)[/\\]"
+    r"|[/\\]torch[/\\](?:_\w+|autograd|compiler|cuda|distributed|futures|fx|multiprocessing|nn|ops"
+    r"|optim|utils)(?:[/\\]|\.py$)"
+    r"|(?:^|[/\\])typing_extensions\.py$|[/\\]torchinductor_[^/\\]*[/\\]"
+    r"|[/\\]lib[/\\]python3\.\d+[/\\](?!(?:site|dist)-packages[/\\])|^<"
+)
+_ON_STACKS = ("capture", "live", "replay")
+"""Parts of PlanGuard that stand on the stacks of other people's ranks."""
+
+
+def package_folder() -> Path:
+    """Return the folder of the package, as it was imported."""
+    return Path(__file__).parent
+
+
+def beside(*parts: str) -> Path | None:
+    """Return what lies beside the package in a checkout; None in an installation.
+
+    Args:
+        parts: Names of the path, from the root of the checkout.
+    """
+    root = package_folder().resolve().parent
+    if not (root / "pyproject.toml").is_file() or not (root / "native").is_dir():
+        return None
+    found = root.joinpath(*parts)
+    return found if found.exists() else None
+
+
+def is_own(file: str) -> bool:
+    """Tell whether a file is PlanGuard's own, wherever it was installed."""
+    return _is_under(file, _own_folders())
+
+
+@cache
+def is_library(file: str) -> bool:
+    """Tell whether a file of this process is no code of the user's.
+
+    Libraries are PlanGuard, torch with what it generates, the standard library, and what is made
+    without a file. Other packages are taken for the program: PlanGuard cannot know which of them
+    the user wrote.
+    """
+    if file.startswith("<"):
+        return not file.startswith(_TYPED_BY_HAND)
+    if is_own(file) or _is_under(file, _torch_folders()):
+        return True
+    if file in _single_files() or _is_generated(file):
+        return True
+    return any(
+        file.startswith(folder) and file[len(folder) :].partition(os.sep)[0] not in _SITES
+        for folder in _standard_folders()
+    )
+
+
+def is_library_elsewhere(file: str) -> bool:
+    """Tell whether a path that another process wrote down, maybe elsewhere, is a library's."""
+    if _ELSEWHERE.search(file) is not None:
+        return True
+    head, package, inner = file.replace("\\", "/").rpartition(f"{PACKAGE}/")
+    return bool(package) and head[-1:] in ("", "/") and inner in _own_modules()
+
+
+# --- where things lie ----------------------------------------------------------------------------
+
+
+def _is_under(file: str, folders: tuple[str, ...]) -> bool:
+    return file.startswith(folders)
+
+
+def _both(folder: Path) -> tuple[str, ...]:
+    """Return a folder as it was named and behind links, each with the separator behind it."""
+    names = (str(folder), os.path.abspath(folder), os.path.realpath(folder))  # noqa: PTH100 - links stay
+    return tuple(dict.fromkeys(name + os.sep for name in names))
+
+
+@cache
+def _own_folders() -> tuple[str, ...]:
+    planners = beside("planners")
+    return _both(package_folder()) + (_both(planners) if planners is not None else ())
+
+
+def _torch_folders() -> tuple[str, ...]:
+    torch = sys.modules.get("torch")
+    places = getattr(torch, "__path__", None)
+    return _torch_beside(str(next(iter(places)))) if places else ()
+
+
+@cache
+def _torch_beside(torch: str) -> tuple[str, ...]:
+    """Return the folders of torch and of what is installed with it, by that of torch."""
+    return tuple(name for part in _TORCH for name in _both(Path(torch).with_name(part)))
+
+
+def _single_files() -> set[str | None]:
+    return {getattr(sys.modules.get(name), "__file__", None) for name in _SINGLE}
+
+
+def _is_generated(file: str) -> bool:
+    told = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if told and _is_under(file, _both(Path(told))):
+        return True
+    return any(part.startswith(_COMPILED) for part in Path(file).parts[:-1])
+
+
+@cache
+def _standard_folders() -> tuple[str, ...]:
+    named = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    places = {str(Path(os.__file__).parent), *(name for name in named if name)}
+    return tuple(folder for place in sorted(places) for folder in _both(Path(place)))
+
+
+@cache
+def _own_modules() -> frozenset[str]:
+    """Return the files of this package that stand on stacks of ranks, as ``part/name.py``."""
+    root = package_folder()
+    found = (file for part in _ON_STACKS for file in (root / part).rglob("*.py"))
+    return frozenset(file.relative_to(root).as_posix() for file in found)

@@ -1,0 +1,47 @@
+"""What the wheel holds, and that its tests are there."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import planguard
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def test_every_line_of_the_list_names_tests():
+    """Each name of tests/wheel.txt matches files: a test that is renamed is not lost unseen."""
+    lines = (TESTS / "wheel.txt").read_text(encoding="utf-8").splitlines()
+    names = [line for line in lines if not line.startswith("#")]
+    assert len(names) > 10
+    assert [name for name in names if not list(TESTS.glob(name))] == []
+
+
+@pytest.mark.skipif("PLANGUARD_INSTALLED_WHEEL" not in os.environ, reason="no wheel is tested")
+def test_the_wheel_is_the_program_and_nothing_else():
+    """The wheel has the package, its planners, its pages and its metadata: no samples, no tests, no
+    benchmarks, nothing that runs when Python starts; and it is what is imported here.
+    """
+    with zipfile.ZipFile(os.environ["PLANGUARD_INSTALLED_WHEEL"]) as wheel:
+        names = [name for name in wheel.namelist() if not name.endswith("/")]
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"planguard", f"planguard-{planguard.__version__}.dist-info"}
+    for part in ("samples", "tests", "benchmarks", "__pycache__"):
+        assert [name for name in names if part in name.split("/")] == []
+    assert not [name for name in names if name.endswith((".pth", ".pyc", ".cpp", ".h"))]
+    inside = (
+        "py.typed",
+        "docs/codes/PG001.md",
+        "planners/ddp/steps.py",
+        "capture/inject/sitecustomize.py",
+    )
+    assert {f"planguard/{name}" for name in inside} <= set(names)
+    assert Path(planguard.__file__).parent == Path(
+        str(metadata.distribution("planguard").locate_file("planguard"))
+    )
+    assert not (TESTS.parent / "planguard").exists()
