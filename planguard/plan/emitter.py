@@ -208,6 +208,10 @@ class Emitter:
         kind = COALESCED_KIND[node.kind]
         ref, sig = self.tables.refs.group(node), self.tables.signing.coalesced(node, kind)
         self._launch(node, kind, ref, sig)
+        if any(part.label is not UNSET for part in node.ops):
+            labels = (node.label, *(part.label for part in node.ops))
+            said = tuple(None if label is UNSET else label for label in labels)
+            self.words[-2] = self.tables.labels.word(node, said, self.times)
 
     def _batch(self, node: n.Batch, _: int) -> None:
         if not node.ops:
