@@ -144,6 +144,7 @@ class Lowerer {
                     bool eager);
   uint32_t edge(uint32_t round, uint8_t kind, uint32_t src, uint32_t dst);
   uint32_t place_of(uint32_t ginst, uint32_t rank) const;
+  bool is_small(uint32_t sig) const;
   bool is_eager(uint8_t kind, uint32_t sig) const;
   void launch(uint32_t entry, size_t lane, bool async, Why why);
   void launch_host(uint32_t entry, bool async, Why why);

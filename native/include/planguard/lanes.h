@@ -31,7 +31,7 @@ struct Rules {
   bool barrier_last = false;    // a barrier starts after the rank's earlier rounds of its group
   bool sync_is_a_kind = false;  // a blocking call never matches a nonblocking one
   bool send_modes = false;      // MPI's buffered and synchronous sends are honored
-  bool eager = false;           // sends of at most eager_bytes may finish before their receive
+  bool eager = false;           // sends of up to eager_bytes, or of unknown size, may finish early
   bool poison_drops = false;    // a dropped point-to-point handle dies before its match
   bool exit_withdraws = false;  // `exit` takes the rank's unwaited actions with it
   NewGroup new_group = NewGroup::free;
