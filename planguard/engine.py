@@ -182,8 +182,8 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     decision = name_potential(decider, decider.decide())
     if decision.outcome is Outcome.SAFE:
         empty = nothing_to_check(plan, columns, model)
-        if empty is not None:
-            return _open(plan, model.name, [empty])
+        if empty is not None:  # a lost message is more than nothing
+            return _open(plan, model.name, [*leftover_findings(decision.execution), empty])
     return _verdict(decider, decision, options, brief=brief)
 
 

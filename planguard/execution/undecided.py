@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.classify import make_finding
+from planguard.plan.actions import Kind
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -41,7 +42,7 @@ def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding
     """Return PG910 when nothing of a plan of several ranks could ever match anything."""
     if plan.world_size == 1 or _matches_something(columns, use_tags=model.use_tags):
         return None
-    if _only_small_groups(columns):
+    if _only_small_groups(columns) or _creates_together(columns):
         return None
     actions = len(columns.op)
     what = "the plan has no action" if not actions else "no action matches any other"
@@ -72,6 +73,15 @@ def _matches_something(columns: Any, *, use_tags: bool) -> bool:
         for start, end in itertools.pairwise(offsets)
         if end - start > 1
     )
+
+
+def _creates_together(columns: Any) -> bool:
+    """Whether several ranks create communicators: under some model these calls meet."""
+    creating = {int(Kind.INIT), int(Kind.NEW_GROUP)}
+    offsets = columns.rank_off
+    ranks = (columns.op[start:end] for start, end in itertools.pairwise(offsets))
+    found = (not creating.isdisjoint(ops) for ops in ranks)
+    return sum(itertools.islice(filter(None, found), 2)) > 1
 
 
 def _only_small_groups(columns: Any) -> bool:
