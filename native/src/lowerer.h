@@ -220,7 +220,7 @@ class Lowerer {
   std::vector<int64_t> stream_lane_;
   uint64_t begin_ = 0;
   size_t host_ = 0;
-  uint32_t rank_ = 0, gate_ = NONE, created_ = 0, last_block_ = NONE, last_solid_ = NONE;
+  uint32_t rank_ = 0, gate_ = NONE, created_ = 0, entered_ = 0, last_block_ = NONE, last_solid_ = NONE;
   bool ended_ = false, host_lane_allowed_ = false, has_exit_ = false;
   bool chains_, out_of_order_ = false, repeats_ = false;
 };

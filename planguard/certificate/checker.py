@@ -54,6 +54,7 @@ class _Op:  # one send, receive or collective call of a rank
 class _Rank:  # the host of one rank and its queue: how far both came, and what names mean
     def __init__(self, rank: int, head: int) -> None:
         self.rank, self.head, self.at, self.begin, self.created = rank, head, 0, 0, 0
+        self.entered = 0
         self.blockers: list[Any] | None = []  # None: the host came to its end
         self.launches, self.earlier = list[set[_Op]](), defaultdict[Any, list[_Op]](list)
         self.comms, self.counts = dict[str, Any](), defaultdict[Any, int](int)
@@ -119,6 +120,9 @@ class Plan:
             raise RejectedError(f"{rank}: creation {place} is of other members on other ranks")
         if self.model == "nccl-eager":
             return self._meet(rank, (name, place), len(self.ranks))
+        if self.model == "mpi-pg" and not is_out:  # members call what the world has to call
+            rank.entered += 1
+            return self._meet(rank, (name, rank.entered), len(self.ranks))
         return [] if is_out or self.model in DEVICE else self._meet(rank, what, len(members))
 
     def _meet(self, rank: _Rank, what: tuple[Any, ...], size: int) -> list[_Match]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from planguard.plan.code import CompiledPlan, Program
 
 KIND_MASK, MEMBER, ASYNC = 63, 64, 128
-_LISTS = frozenset({Batch, Coalesced})
+_LISTS: frozenset[type] = frozenset({Batch, Coalesced})
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,8 @@ def _names(names: Any) -> frozenset[str]:
 def _buffers(node: Any) -> tuple[frozenset[str], frozenset[str]]:
     """Return what an action reads and writes, with the parts or members that it launches."""
     reads, writes = _names(node.reads), _names(node.writes)
-    for part in node.ops if node.__class__ in _LISTS else ():
+    inside: list[Any] = node.ops if type(node) in _LISTS else []
+    for part in inside:
         reads, writes = reads | _names(part.reads), writes | _names(part.writes)
     return reads, writes
 

@@ -351,7 +351,10 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
         program = expand(plan, following)
         oracle = Oracle(lower(program, rules), rules, effort)
         here = oracle.endings()
-        if not model.startswith("mpi") and _has_crossed_creations(plan, program):
+        is_mpi = model.startswith("mpi")
+        if (model == "mpi-pg" and _overlaps(program)) or (
+            not is_mpi and _has_crossed_creations(plan, program)
+        ):
             crossed |= combine(here, oracle.states).outcome != "DEADLOCK"
         endings += here
         states += oracle.states
@@ -383,3 +386,21 @@ def _has_crossed_creations(plan: dict[str, Any], program: Program) -> bool:
             who = members if len(members) > 1 else "one rank"
             made.setdefault(number, set()).add(who if own else family)
     return any(len(groups) > 1 for groups in made.values())
+
+
+def _overlaps(program: Program) -> bool:
+    """Tell whether a rank is in two different groups that the world creates in one MPI call.
+
+    A rank makes no call for a group of which it is no member.
+    """
+    entered: dict[int, set[tuple[int, ...]]] = {}
+    for rank, actions in enumerate(program.ranks):
+        made = [program.groups[one.group] for one in actions if one.kind == "new_group"]
+        for number, members in enumerate(one for one in made if rank in one):
+            entered.setdefault(number, set()).add(members)
+    return any(
+        one != other and {*one} & {*other}
+        for groups in entered.values()
+        for one in groups
+        for other in groups
+    )

@@ -17,7 +17,7 @@ constexpr uint32_t ARRIVE = 1, AWAIT = 2;
 
 enum class Family : uint8_t { host = 0, worker = 1, device = 2 };
 enum class Degree : uint8_t { all = 0, flat = 1, tree = 2 };
-enum class NewGroup : uint8_t { free = 0, members = 1, world = 2 };
+enum class NewGroup : uint8_t { free = 0, members = 1, world = 2, entering = 3 };
 
 // What one execution model says; planguard/semantics holds the nine tables.
 struct Rules {
