@@ -76,7 +76,7 @@ class Plan:
         self.groups = {k: dict(zip(v["ranks"], count(), strict=False)) for k, v in groups.items()}
         self.alike = {name: str(group["ranks"]) for name, group in groups.items()}
         self.matches, self.meetings = dict[Any, _Match](), dict[Any, _Match]()
-        self.todo, self.made = list(range(len(uses))), dict[int, str]()
+        self.todo, self.made = list(range(len(uses))), dict[Any, str]()
         self.ranks = [_Rank(rank, 0 if model in QUEUED else 1 << 61) for rank in self.todo]
         self.hosts = [self._run(rank, use) for rank, use in zip(self.ranks, uses, strict=True)]
         self._resume()
@@ -122,6 +122,9 @@ class Plan:
             return self._meet(rank, (name, place), len(self.ranks))
         if self.model == "mpi-pg" and not is_out:  # members call what the world has to call
             rank.entered += 1
+            keys = [(rank.entered, member) for member in members]
+            if any(self.made.setdefault(key, alike) != alike for key in keys):
+                raise RejectedError(f"{rank}: creation {rank.entered} is of groups that overlap")
             return self._meet(rank, (name, rank.entered), len(self.ranks))
         return [] if is_out or self.model in DEVICE else self._meet(rank, what, len(members))
 

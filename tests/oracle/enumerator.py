@@ -295,6 +295,7 @@ class Oracle:
         matches = [system.match(state, one) for one in _issued(system, state)]
         alone = all(len(system.members(state, one)) == 1 for one in _issued(system, state))
         matched = any(len(match) > 1 for match in matches) or (bool(matches) and alone)
+        matched = matched or _creates_together(system.lowered.program)
         unjudged = any(is_unjudged(match) for match in matches)
         lenient = not system.enabled(state)
         return Ending(choice, stuck, bool(stuck), what, matched, unjudged, lenient, bool(stuck))
@@ -404,3 +405,9 @@ def _overlaps(program: Program) -> bool:
         for one in groups
         for other in groups
     )
+
+
+def _creates_together(program: Program) -> bool:
+    """Tell whether several ranks create communicators, which is communication as well."""
+    creating = [any(one.kind in {"init", "new_group"} for one in rank) for rank in program.ranks]
+    return sum(creating) > 1

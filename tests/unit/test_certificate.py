@@ -371,14 +371,23 @@ def test_a_computation_waits_for_what_it_depends_on():
 
 
 def test_group_creation_waits_for_members_or_for_the_world():
-    """new_group: hosts wait for the members, nccl-eager for all ranks, nccl for nobody."""
+    """new_group: hosts wait for the members, nccl-eager for all ranks, nccl for nobody; under
+    mpi-pg members wait for a creation of every rank.
+    """
     made = {"op": "new_group", "group": "a"}
     free = {"nccl", "nccl-lazy", "nccl-serialized"}
     groups = {"a": [0, 1]}
-    assert accepting(text([made], [made], [], groups=groups)) == {*MODEL_NAMES} - {"nccl-eager"}
+    most = {*MODEL_NAMES} - {"nccl-eager", "mpi-pg"}
+    assert accepting(text([made], [made], [], groups=groups)) == most
     assert accepting(text([made], [], [made], groups=groups)) == free
-    assert accepting(text([made], [made], [made], groups=groups)) == {*MODEL_NAMES}
-    assert accepting(text([made], [], groups={"a": [0]})) == {*MODEL_NAMES} - {"nccl-eager"}
+    assert accepting(text([made], [made], [made], groups=groups)) == {*most, "nccl-eager"}
+    assert accepting(text([made], [made], groups=groups)) == {*MODEL_NAMES}
+    assert accepting(text([made], [], groups={"a": [0]})) == most
+    other = {"op": "new_group", "group": "b"}
+    apart = text([made], [made], [other], [other], groups={"a": [0, 1], "b": [2, 3]})
+    assert accepting(apart) == {"mpi-eager", "mpi-sync", "mpi-pg"}
+    crossed = text([made], [other], groups={"a": [0, 1], "b": [1, 0]})
+    assert "mpi-pg" not in accepting(crossed)
 
 
 def test_a_communicator_is_named_by_members_and_counter():
@@ -405,7 +414,8 @@ def test_creations_that_make_nothing_or_meet_nobody_may_differ():
     a, b = {"op": "new_group", "group": "a"}, {"op": "new_group", "group": "b"}
     use = call("all_reduce", group="a")
     pair = {"a": [0, 1], "b": [3]}
-    assert accepting(text([a, use, b], [a, use, b], [b, a], [a, b], groups=pair)) == {*MODEL_NAMES}
+    found = accepting(text([a, use, b], [a, use, b], [b, a], [a, b], groups=pair))
+    assert found == {*MODEL_NAMES} - {"mpi-pg"}  # rank 2 enters no creation
     alone = {"a": [0], "b": [1]}
     assert accepting(text([a, b], [b, a], groups=alone)) == {*MODEL_NAMES}
 
