@@ -49,7 +49,8 @@ def with_claims(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
     if find_model(verdict.model).send_modes and _has_kind(programs, Kind.BSEND):
         false.add("no-send-buffering")  # it asks for a buffer
     proved = [word for word in verdict.proved if word not in false]
-    if "collective-order" in proved and _all_labeled(programs):
+    has_labels = bool(plan.code.label_names)
+    if has_labels and "collective-order" in proved and _all_labeled(programs):
         proved.insert(proved.index("collective-order") + 1, ROUNDS)
     return replace(verdict, proved=tuple(dict.fromkeys(proved)))
 
@@ -62,7 +63,7 @@ def _all_sized(programs: list[Program], signatures: tuple[Signature, ...]) -> bo
     """Tell whether every communication says how much it moves, so that all sizes were compared."""
     open_ones = {number for number, one in enumerate(signatures) if number and _is_unsized(one)}
     for program in programs:
-        if not open_ones.isdisjoint(program.code[3::WORDS]):
+        if open_ones and not open_ones.isdisjoint(program.code[3::WORDS]):
             words = zip(program.code[::WORDS], program.code[3::WORDS], strict=True)
             if any(sig in open_ones and op & KIND_MASK != Kind.COPY for op, sig in words):
                 return False
