@@ -6,6 +6,7 @@ coalesced and of uneven collectives, labels. What only one member says is compar
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def agree(ops: Sequence[Member], size: int, model: str) -> None:
             if value != other and not (is_short and other < value):
                 raise RejectedError(f"{what} disagree: {other} of {first}, {value} of {op}")
     widths = [ITEM_BYTES[op.call["dtype"]] for op in ops if "dtype" in op.call]
-    shares: dict[tuple[int, int], tuple[float, Member]] = {}
+    shares: dict[tuple[int, int], tuple[Fraction | int, Member]] = {}
     for op in ops if uneven else ():
         for way, number in _shares(op, size, max(widths, default=0)):
             if number is None:
@@ -105,15 +106,19 @@ def _signature(call: Call, model: str, *, uneven: bool) -> Iterator[tuple[str, A
         yield f"label of part {place}", part.get("label")
 
 
-def _shares(op: Member, size: int, width: int) -> Iterator[tuple[tuple[int, int], float | None]]:
+def _shares(
+    op: Member, size: int, width: int
+) -> Iterator[tuple[tuple[int, int], Fraction | int | None]]:
     """Yield what a member says of the elements that go from one place to another (-1: any).
 
     Its own tensor has the size of the call. The other side are its splits, of which only a root
     knows where there is one, or equal shares.
     """
     call, name, own = op.call, op.call["op"], op.place
-    count = call.get("count", call["bytes"] / width if width and "bytes" in call else None)
-    even = count / size if count is not None and name in EXCHANGES else count
+    count = call.get("count")
+    if count is None and width and "bytes" in call:
+        count = Fraction(call["bytes"], width)
+    even = Fraction(count, size) if count is not None and name in EXCHANGES else count
     ins, outs = (call.get(field, [even] * size) for field in ("in_splits", "out_splits"))
     if name in GATHERS:
         yield (own, -1), count

@@ -122,7 +122,7 @@ def _splits(execution: Execution, mismatch: Mismatch) -> str:
     where = f"({_call(execution, mismatch)}, {_place(execution, mismatch)})"
     verb, count, way, _, whom = one.split()
     again, expected = two.split()[:2]
-    elements = f"{count} element" if count == "1" else f"{count} elements"
+    elements = plural(int(count), "element") if count.isdigit() else f"{count} elements"
     if verb == again:  # the third member does not say
         said = f"rank {rank} {verb} {elements} {way} rank {whom}"
         return f"{said}, rank {other} {again} {expected} {where}"

@@ -9,6 +9,7 @@ report.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -183,11 +184,11 @@ class _Statement:
     side: Side
     other: Side
     is_sent: bool
-    count: float
+    count: int | Fraction
 
     def __str__(self) -> str:
         word, way = ("sends", "to") if self.is_sent else ("expects", "from")
-        return f"{word} {self.count:g} {way} rank {self.other.rank}"
+        return f"{word} {self.count} {way} rank {self.other.rank}"
 
 
 def _uneven(sides: list[Side]) -> Disagreement | None:
@@ -238,11 +239,11 @@ def _said(source: Side, target: Side, size: int, width: int) -> Iterator[_Statem
         if theirs is not None:
             yield _Statement(target, source, False, theirs)
     else:
-        even = None if own is None else own / size
+        even = None if own is None else Fraction(own, size)
         count = even if sent is None else sent[target.place]
         if count is not None:
             yield _Statement(source, target, True, count)
-        even = None if theirs is None else theirs / size
+        even = None if theirs is None else Fraction(theirs, size)
         count = even if expected is None else expected[source.place]
         if count is not None:
             yield _Statement(target, source, False, count)
@@ -252,9 +253,9 @@ def _vector(side: Side, which: int) -> tuple[int, ...] | None:
     return None if side.signature.splits is None else side.signature.splits[which]
 
 
-def _elements(side: Side, width: int) -> float | None:
+def _elements(side: Side, width: int) -> int | Fraction | None:
     """Return the elements of a member's own tensor; None where the plan does not say."""
     sign = side.signature
     if sign.count is not None or sign.bytes is None or not width:
         return sign.count
-    return sign.bytes / width
+    return Fraction(sign.bytes, width)
