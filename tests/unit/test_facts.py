@@ -174,6 +174,15 @@ def test_a_lost_message_is_named_before_nothing_to_check(model):
     assert [finding.code for finding in verdict.findings] == ["PG210", "PG910"]
 
 
+@pytest.mark.parametrize("dead", [[SUM], [{"op": "send", "peer": 1, "bytes": 4}]])
+def test_what_stands_behind_an_exit_is_nothing_to_check(dead):
+    """A call that is never issued matches nothing."""
+    other = [SUM] if dead == [SUM] else [{"op": "irecv", "peer": 0, "bytes": 4}]
+    last = [{"op": "exit"}, *other] if dead == [SUM] else other
+    verdict = planguard.check(plan([{"op": "exit"}, *dead], last), model="mpi-sync")
+    assert "PG910" in {finding.code for finding in verdict.findings}
+
+
 def test_a_third_member_disagrees_through_one_that_says_less():
     """f32 of no size, four bytes of no type, i32 of no size: no two neighbors differ."""
     calls = [{"dtype": "f32"}, {"bytes": 4}, {"dtype": "i32"}]
