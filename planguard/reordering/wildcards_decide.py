@@ -242,8 +242,7 @@ class _Search:
             for at, entry in zip(self._positions(rank), self._entries(rank), strict=True):
                 begin = columns.rank_off[rank] + entry
                 is_batch = columns.op[begin] & 63 == Kind.BATCH
-                inner = range(begin + 1, begin + 1 + columns.arg[begin])
-                places = inner if is_batch else [begin]
+                places = range(begin + is_batch, begin + 1 + is_batch * columns.arg[begin])
                 pairs = zip(places, arrivals.get((rank, entry), []), strict=False)
                 for member, (place, match) in enumerate(pairs):
                     if columns.op[place] & 63 != Kind.SEND:
