@@ -105,7 +105,7 @@ def shim_log(path: Path) -> object:
 def certificate(path: Path) -> object:
     """The checkers of certificates: whatever the shape, they accept, reject or say malformed."""
     from planguard.certificate.__main__ import MALFORMED
-    from planguard.certificate.checker import RejectedError
+    from planguard.certificate.agreement import RejectedError
     from planguard.certificate.format import digest, encode
     from planguard.certificate.verify import verify
 

@@ -11,6 +11,7 @@ from planguard.catalog import report_order
 from planguard.errors import OrderError
 from planguard.execution.advice import name_potential, safe_iff, with_help
 from planguard.execution.cause import make_finding
+from planguard.execution.claims import PROVED, with_claims
 from planguard.execution.created import with_clashes
 from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
 
-PROVED = ("matching", "p2p-order", "collective-order", "no-send-buffering")
 ASSUMPTIONS = ("static-shapes", "static-control-flow", "no-link-faults")
 
 
@@ -65,6 +65,7 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
     except OrderError as error:
         return _beyond(plan, options, find_model(selected), error)
     verdict = _decide(plan, columns, replace(options, model=selected))
+    verdict = with_claims(verdict, plan, columns)
     if asked == "all":
         verdict = _matrix(plan, columns, options, verdict)
     if options.certificate:
@@ -182,8 +183,8 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     decision = name_potential(decider, decider.decide())
     if decision.outcome is Outcome.SAFE:
         empty = nothing_to_check(plan, columns, model)
-        if empty is not None:
-            return _open(plan, model.name, [empty])
+        if empty is not None:  # a lost message is more than nothing
+            return _open(plan, model.name, [*leftover_findings(decision.execution), empty])
     return _verdict(decider, decision, options, brief=brief)
 
 

@@ -157,6 +157,9 @@ void Lowerer::new_group(uint64_t at, uint32_t entry) {
   } else if (rules_.new_group == NewGroup::world && c_.world_size > 1) {
     Key key{static_cast<uint32_t>(Ext::new_group) << 24 | 1, counter, 0, 0};
     block_on(layout_.ext(key, c_.world_size), entry, Why::init);
+  } else if (rules_.new_group == NewGroup::entering && comm != NONE && c_.world_size > 1) {
+    Key key{static_cast<uint32_t>(Ext::new_group) << 24 | 2, entered_++, 0, 0};
+    block_on(layout_.ext(key, c_.world_size), entry, Why::init);
   }
 }
 

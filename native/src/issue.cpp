@@ -93,10 +93,16 @@ void Lowerer::quick(uint64_t at, uint32_t entry, size_t lane) {
   if (!solid_.empty()) note_fifo(entry, async);
 }
 
+// What may leave early: a size that the plan does not say may be a small one.
+bool Lowerer::is_small(uint32_t sig) const {
+  return rules_.eager &&
+         (sigs_.bytes[sig] <= rules_.eager_bytes || sigs_.bytes[sig] == UNKNOWN_SIZE);
+}
+
 bool Lowerer::is_eager(uint8_t kind, uint32_t sig) const {
   if (rules_.send_modes && kind == BSEND) return true;
   if (rules_.send_modes && kind == SSEND) return false;
-  return rules_.eager && kind != RECV && sigs_.bytes[sig] <= rules_.eager_bytes;
+  return kind != RECV && is_small(sig);
 }
 
 void Lowerer::collect(uint64_t at, bool batched) {
@@ -202,7 +208,7 @@ void Lowerer::collect_forced(uint32_t slot, uint32_t round, uint8_t kind, uint32
   Degree degree = rules_.pre_barrier ? Degree::all : rules_.degree[kind];
   uint32_t root = sigs_.root[sig] == NONE ? 0 : place_of(ginst, sigs_.root[sig]);
   bool inward = kind == GATHER || kind == REDUCE, sends = (place == root) != inward;
-  bool eager = rules_.eager && sigs_.bytes[sig] <= rules_.eager_bytes;
+  bool eager = is_small(sig);
   if (degree == Degree::flat && sends && eager) return;
   if (degree == Degree::all || (degree == Degree::flat && place == root)) {
     now_.await.push_back(round);
@@ -234,7 +240,7 @@ void Lowerer::collect_edges(uint32_t slot, uint32_t round, uint8_t kind, uint32_
   uint32_t size = c_.ginst_off[ginst + 1] - c_.ginst_off[ginst];
   uint32_t root = place_of(ginst, sigs_.root[sig] == NONE ? c_.slot_rank[c_.ginst_off[ginst]]
                                                           : sigs_.root[sig]);
-  bool eager = rules_.eager && sigs_.bytes[sig] <= rules_.eager_bytes;
+  bool eager = is_small(sig);
   if (rules_.degree[kind] == Degree::tree) collect_tree(round, kind, place, root, size, eager);
   else collect_flat(round, kind, place, root, size, eager);
 }

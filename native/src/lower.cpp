@@ -97,7 +97,7 @@ void Lowerer::lower_rank() {
   front_.clear();
   host_ = 0;
   gate_ = last_block_ = last_solid_ = NONE;
-  created_ = 0;
+  created_ = entered_ = 0;
   ended_ = false;
   if (rules_.poison_drops && c_.has_drop) {
     dropped_.assign(end - begin_, 0);

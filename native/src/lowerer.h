@@ -144,6 +144,7 @@ class Lowerer {
                     bool eager);
   uint32_t edge(uint32_t round, uint8_t kind, uint32_t src, uint32_t dst);
   uint32_t place_of(uint32_t ginst, uint32_t rank) const;
+  bool is_small(uint32_t sig) const;
   bool is_eager(uint8_t kind, uint32_t sig) const;
   void launch(uint32_t entry, size_t lane, bool async, Why why);
   void launch_host(uint32_t entry, bool async, Why why);
@@ -219,7 +220,7 @@ class Lowerer {
   std::vector<int64_t> stream_lane_;
   uint64_t begin_ = 0;
   size_t host_ = 0;
-  uint32_t rank_ = 0, gate_ = NONE, created_ = 0, last_block_ = NONE, last_solid_ = NONE;
+  uint32_t rank_ = 0, gate_ = NONE, created_ = 0, entered_ = 0, last_block_ = NONE, last_solid_ = NONE;
   bool ended_ = false, host_lane_allowed_ = false, has_exit_ = false;
   bool chains_, out_of_order_ = false, repeats_ = false;
 };

@@ -32,10 +32,12 @@ class MeetCheck {
  private:
   static constexpr uint32_t ASYNC_BIT = 0x80000000u;
 
-  bool is_split(uint32_t sig) const {
-    uint8_t kind = sigs_.kind[sig];
-    return (kind == ALL_TO_ALL || kind == ALL_TO_ALL_SINGLE || is_registered(kind)) &&
-           sigs_.splits[sig];
+  bool is_split(uint32_t sig) const { return sigs_.splits[sig]; }
+
+  // Does a signature say a size, dtype or reduction of which another says nothing?
+  bool adds(uint32_t sig, uint32_t other) const {
+    return (sigs_.bytes[other] == UNKNOWN_SIZE && sigs_.bytes[sig] != UNKNOWN_SIZE) ||
+           (sigs_.dtype[sig] && !sigs_.dtype[other]) || (sigs_.redop[sig] && !sigs_.redop[other]);
   }
 
   void compare(uint32_t match, uint32_t& seen, uint32_t sig, uint32_t mark) {
@@ -50,14 +52,16 @@ class MeetCheck {
       }
     }
     if (other == sig) return;
-    if (round && is_split(sig) && !is_split(other)) lanes_.split_rounds.push_back(match);
+    // One signature stands for all members before. Where neither of two says everything that the
+    // other says, none can, and the whole match is compared later.
+    bool more = adds(sig, other), less = adds(other, sig);
+    if (round && ((more && less) || (is_split(sig) && !is_split(other))))
+      lanes_.split_rounds.push_back(match);
     if (round && sigs_.kind[other] != sigs_.kind[sig] &&
         rules_.slot_class[sigs_.kind[other]] != rules_.slot_class[sigs_.kind[sig]])
       lanes_.broken.push_back(match);
     if (disagree(other, sig)) report(match);
-    // Keep the more specific of two compatible signatures: size before none, dtype before none.
-    bool better = sigs_.bytes[other] == UNKNOWN_SIZE || (!sigs_.dtype[other] && sigs_.dtype[sig]);
-    if (better && sigs_.bytes[sig] != UNKNOWN_SIZE) seen = (sig + 1) | (seen & ASYNC_BIT);
+    if (more && !less) seen = (sig + 1) | (seen & ASYNC_BIT);
   }
 
   bool disagree(uint32_t left, uint32_t right) const {

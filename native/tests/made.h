@@ -129,7 +129,7 @@ class Maker {
     if (bytes_.coin(6)) plan_.sig_dtype[index] = static_cast<uint8_t>(bytes_.below(3));
     if (bytes_.coin(6)) plan_.sig_redop[index] = static_cast<uint8_t>(bytes_.below(3));
     if (bytes_.coin(8)) plan_.sig_layout[index] = bytes_.below(2);
-    if (kind == ALL_TO_ALL || kind == ALL_TO_ALL_SINGLE) plan_.sig_splits[index] = bytes_.below(3);
+    if (kind) plan_.sig_splits[index] = bytes_.below(3);
     return index;
   }
   uint32_t p2p_ref(bool send) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from planguard.certificate.checker import RejectedError
+from planguard.certificate.agreement import RejectedError
 from planguard.certificate.verify import verify
 
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)

@@ -11,7 +11,8 @@ import heapq
 from collections import defaultdict
 from typing import Any
 
-from planguard.certificate.checker import PAIR, ROUND, Call, OutsideError
+from planguard.certificate.agreement import Call, OutsideError
+from planguard.certificate.checker import PAIR, ROUND
 from planguard.certificate.threads import names_of
 
 COMMUNICATION = PAIR | ROUND | {"batch"}

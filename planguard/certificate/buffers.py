@@ -5,7 +5,7 @@ Standard library only, no engine; docs/explanation/fused-buffers.md says what th
 
 from __future__ import annotations
 
-from planguard.certificate.checker import Call, OutsideError, _extent
+from planguard.certificate.agreement import Call, OutsideError, extent
 
 
 class Buffer:
@@ -78,7 +78,7 @@ class Buffer:
 
 
 def _bytes(call: Call) -> int:
-    size = _extent(call)[0]
+    size = extent(call)[0]
     if size is None:
         raise OutsideError("a member of a fused buffer without a size")
     return size

@@ -16,7 +16,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from planguard.certificate import flushes
-from planguard.certificate.checker import Call, OutsideError, RejectedError, opened
+from planguard.certificate.agreement import Call, OutsideError, RejectedError
+from planguard.certificate.checker import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,9 +1,10 @@
-"""Check a certificate of SAFE against a flat plan: standard library only, nothing of PlanGuard.
+"""Check a certificate of SAFE against a flat plan: standard library only, nothing of the engine.
 
 A certificate of kind ``order`` lists communication in an order in which it can complete. This file
-reads the flat plan, finds out by itself who meets whom and whether they agree, and follows the
-order through the execution that makes the least progress: no send is buffered, a device has one
-queue. What completes there completes in every execution: docs/reference/certificates.md. Linear.
+reads the flat plan, finds out by itself who meets whom, asks ``agreement`` whether they agree, and
+follows the order through the execution that makes the least progress: no send is buffered, a device
+has one queue. What completes there completes in every execution: docs/reference/certificates.md.
+Linear.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from itertools import count, product
+from itertools import count
 from typing import TYPE_CHECKING, Any
+
+from planguard.certificate.agreement import Call, OutsideError, RejectedError, agree, extent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,20 +26,9 @@ QUEUED = DEVICE | {"mpi-pg"}  # the last one: one queue of operations per rank
 SENDS, FLAT, SCANS = {"send", "isend"}, {"gather", "scatter"}, {"scan", "exscan"}
 PAIR, GATHERS = SENDS | {"recv", "irecv"}, {"all_gather", "all_gather_into_tensor"}
 ALONE = {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"} | GATHERS
-SPELLING = {"all_gather_into_tensor": "all_gather", "all_to_all_single": "all_to_all"}
-ROUND = ALONE | FLAT | SCANS | {*SPELLING, "all_to_all", "broadcast", "barrier", "coalesced"}
+ROUND = ALONE | FLAT | SCANS | {"all_to_all", "all_to_all_single", "broadcast", "barrier"}
+ROUND |= {"coalesced"}
 INERT = {"test", "destroy", "event_record", "event_wait", "h2d", "d2h", "d2d"}
-ITEM_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2}
-ITEM_BYTES |= dict.fromkeys(("f8", "i8", "u8", "bool"), 1)
-Call = dict[str, Any]
-
-
-class RejectedError(Exception):
-    """The certificate does not show that the plan is safe; the message says where."""
-
-
-class OutsideError(RejectedError):
-    """The plan holds something of which no single order of completion proves anything."""
 
 
 class _Match:  # what meets, by place in the group; the places of a message: 0 sends, 1 receives
@@ -51,6 +43,10 @@ class _Op:  # one send, receive or collective call of a rank
         self.place, self.match, self.launch = 0, _Match(0), 1 << 62  # not issued yet
         self.needs: list[int] | None = None  # places of its match; None: all
 
+    @property
+    def is_root(self) -> bool:
+        return bool(self.call.get("root", self.rank.rank) == self.rank.rank)
+
     def __str__(self) -> str:
         return f"rank {self.rank.rank}, action {self.action} ({self.call['op']})"
 
@@ -58,6 +54,7 @@ class _Op:  # one send, receive or collective call of a rank
 class _Rank:  # the host of one rank and its queue: how far both came, and what names mean
     def __init__(self, rank: int, head: int) -> None:
         self.rank, self.head, self.at, self.begin, self.created = rank, head, 0, 0, 0
+        self.entered = 0
         self.blockers: list[Any] | None = []  # None: the host came to its end
         self.launches, self.earlier = list[set[_Op]](), defaultdict[Any, list[_Op]](list)
         self.comms, self.counts = dict[str, Any](), defaultdict[Any, int](int)
@@ -79,7 +76,7 @@ class Plan:
         self.groups = {k: dict(zip(v["ranks"], count(), strict=False)) for k, v in groups.items()}
         self.alike = {name: str(group["ranks"]) for name, group in groups.items()}
         self.matches, self.meetings = dict[Any, _Match](), dict[Any, _Match]()
-        self.todo, self.made = list(range(len(uses))), dict[int, str]()
+        self.todo, self.made = list(range(len(uses))), dict[Any, str]()
         self.ranks = [_Rank(rank, 0 if model in QUEUED else 1 << 61) for rank in self.todo]
         self.hosts = [self._run(rank, use) for rank, use in zip(self.ranks, uses, strict=True)]
         self._resume()
@@ -123,6 +120,12 @@ class Plan:
             raise RejectedError(f"{rank}: creation {place} is of other members on other ranks")
         if self.model == "nccl-eager":
             return self._meet(rank, (name, place), len(self.ranks))
+        if self.model == "mpi-pg" and not is_out:  # members call what the world has to call
+            rank.entered += 1
+            keys = [(rank.entered, member) for member in members]
+            if any(self.made.setdefault(key, alike) != alike for key in keys):
+                raise RejectedError(f"{rank}: creation {rank.entered} is of groups that overlap")
+            return self._meet(rank, (name, rank.entered), len(self.ranks))
         return [] if is_out or self.model in DEVICE else self._meet(rank, what, len(members))
 
     def _meet(self, rank: _Rank, what: tuple[Any, ...], size: int) -> list[_Match]:
@@ -177,7 +180,7 @@ class Plan:
             op.needs = None if rank.rank == call["root"] else [members[call["root"]]]
         elif name == "broadcast" and self.model == "gloo":
             op.needs = _relatives(op.place, members[call["root"]], size)
-        elif name in ALONE and self.model == "gloo" and _extent(call)[0] == 0:
+        elif name in ALONE and self.model == "gloo" and extent(call)[0] == 0:
             op.needs, op.is_hidden = [], True
         rank.counts[slot] += 1
         op.match = self.matches.setdefault((*slot, rank.counts[slot]), _Match(size))
@@ -218,7 +221,7 @@ class Plan:
     def finish(self) -> None:
         """Reject if something is left over, or if somebody disagrees."""
         for match in self.matches.values():
-            _agree([op for _, op in sorted(match.ops.items())], self.model)
+            agree([op for _, op in sorted(match.ops.items())], match.size, self.model)
         for op in self.dropped:
             if self.model in GLOO and op.call["op"] in PAIR and len(op.match.ops) == 2:
                 raise OutsideError(f"{op}: its handle is dropped although its partner exists")
@@ -235,44 +238,6 @@ def _relatives(place: int, root: int, size: int) -> list[int]:
     above = [own % (1 << bit) for bit in range(own.bit_length())]
     below = [own | 1 << bit for bit in range(own.bit_length(), size.bit_length())]
     return [(other + root) % size for other in above + below if other < size]
-
-
-def _extent(call: Call) -> tuple[int | None, str | None]:
-    """Return bytes and element type as far as the plan says."""
-    if "count" in call:
-        return call["count"] * ITEM_BYTES[call["dtype"]], call["dtype"]
-    return call.get("bytes"), call.get("dtype")
-
-
-def _signature(op: _Op, model: str) -> dict[str, Any]:
-    """Return what the members of a match must agree on; None where the plan does not say."""
-    call, name, parts = op.call, op.call["op"], op.call.get("ops", [])
-    size, dtype = _extent({} if name == "barrier" else call)
-    said: dict[str, Any] = {"bytes": None if "in_splits" in call else size, "dtype": dtype}
-    said |= {f"label of part {place}": part.get("label") for place, part in enumerate(parts)}
-    if name in ROUND:
-        is_alike = model in DEVICE and name == "reduce_scatter_tensor"
-        kind = "reduce_scatter" if is_alike else SPELLING.get(name, name)
-        said["kind"] = kind, call.get("kind"), model in MPI and call.get("async", False)
-        said |= {"root": call.get("root"), "parts": [_extent(part) for part in parts]}
-        said |= {"reduce_op": call.get("reduce_op", "sum")}
-    return said | {"label": call.get("label")}
-
-
-def _agree(ops: list[_Op], model: str) -> None:
-    seen: dict[str, tuple[Any, _Op]] = {}
-    for op in ops:
-        for what, value in _signature(op, model).items():
-            other, first = seen.setdefault(what, (value, op)) if value is not None else (None, op)
-            is_short = what == "bytes" and model in MPI and op.call["op"] in PAIR
-            if value != other and not (is_short and other < value):
-                raise RejectedError(f"{what} disagree: {other} of {first}, {value} of {op}")
-    splits = [{"in_splits", "out_splits"} & {*op.call} for op in ops]
-    for src, dst in product(ops, repeat=2) if any(splits) else ():
-        if not all(len(fields) == 2 for fields in splits):
-            raise OutsideError(f"{ops[0]}: not every member says both of its splits")
-        if src.call["in_splits"][dst.place] != dst.call["out_splits"][src.place]:
-            raise RejectedError(f"splits disagree: what {src} sends and {dst} expects")
 
 
 def opened(text: bytes, certificate: bytes, kind: str) -> tuple[Call, Call]:

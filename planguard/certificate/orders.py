@@ -14,20 +14,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from planguard.certificate import refutation
+from planguard.certificate.agreement import Call, OutsideError, RejectedError
 from planguard.certificate.blocks import COMMUNICATION, Block, as_chains
-from planguard.certificate.checker import (
-    DEVICE,
-    QUEUED,
-    ROUND,
-    Call,
-    OutsideError,
-    Plan,
-    RejectedError,
-    _Match,
-    _Op,
-    _Rank,
-    opened,
-)
+from planguard.certificate.checker import DEVICE, QUEUED, ROUND, Plan, _Match, _Op, _Rank, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

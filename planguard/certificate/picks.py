@@ -12,21 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from planguard.certificate.checker import (
-    GLOO,
-    MPI,
-    PAIR,
-    SENDS,
-    Call,
-    OutsideError,
-    RejectedError,
-    _agree,
-    _extent,
-    _Match,
-    _Op,
-    _Rank,
-    opened,
-)
+from planguard.certificate.agreement import Call, OutsideError, RejectedError, agree, extent
+from planguard.certificate.checker import GLOO, MPI, PAIR, SENDS, _Match, _Op, _Rank, opened
 from planguard.certificate.threads import Gate, Pick, Thread, Threads, calls_of, is_started
 
 if TYPE_CHECKING:
@@ -74,7 +61,7 @@ class Run(Threads):
     def _open(self, refused: set[str]) -> None:
         """Refuse what has executions that make more progress than those that are followed."""
         for call in self.calls:
-            size, name = _extent(call)[0] if call["op"] in LEAVES else None, call["op"]
+            size, name = extent(call)[0] if call["op"] in LEAVES else None, call["op"]
             is_early = name in LEAVES and (size is None or size <= self.eager)
             is_late = self.model in GLOO and name == "barrier" and call.get("async")
             is_lost = self.model in GLOO and name in {"drop", "exit"}
@@ -143,7 +130,7 @@ class Run(Threads):
             is_plain
             and not op.is_done
             and is_started(op)
-            and (_extent(op.call)[0] or 0) <= self.eager
+            and (extent(op.call)[0] or 0) <= self.eager
         )
 
     def apply(self, pick: Pick) -> None:
@@ -158,7 +145,7 @@ class Run(Threads):
             match = self.matches["taken", len(self.matches)] = _Match(2)
             match.ops = {0: send, 1: receive}
             send.match = receive.match = match
-            _agree([send, receive], self.model)
+            agree([send, receive], 2, self.model)
         elif what == "early":
             self.ops[place].needs = []
         else:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from planguard.certificate.checker import RejectedError
+from planguard.certificate.agreement import RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

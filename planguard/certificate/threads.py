@@ -10,17 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from planguard.certificate.checker import (
-    MPI,
-    PAIR,
-    ROUND,
-    SENDS,
-    Call,
-    OutsideError,
-    Plan,
-    _Op,
-    _Rank,
-)
+from planguard.certificate.agreement import Call, OutsideError
+from planguard.certificate.checker import MPI, PAIR, ROUND, SENDS, Plan, _Op, _Rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

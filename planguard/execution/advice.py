@@ -88,7 +88,7 @@ def _lost(cause: Cause, code: str, when: str, note: str) -> Cause:
 
 def _buffering(cause: Cause, needed: int | None) -> Cause:
     finding = cause.finding
-    each = "" if needed is None else f" ({size(needed)} each)"
+    each = "" if needed is None or needed >= UNLIMITED else f" ({size(needed)} each)"
     renamed = make_finding(
         "PG101",
         f"relies on send buffering: {name_ranks(finding.ranks)} pass only if their sends are "
@@ -148,12 +148,15 @@ def safe_iff(decider: Decider, decision: Decision) -> tuple[SafeIff, ...]:
         found.append(SafeIff("launch-order", groups=tuple(sorted(names))))
     buffering = _least_buffering(decider)
     if buffering is not None:
-        found.append(SafeIff("send-buffering", bytes=buffering))
+        found.append(SafeIff("send-buffering", bytes=None if buffering >= UNLIMITED else buffering))
     return tuple(found)
 
 
 def _least_buffering(decider: Decider) -> int | None:
-    """Return the smallest message size whose buffering makes the strict end complete."""
+    """Return the smallest message size whose buffering makes the strict end complete.
+
+    Where sends do not say their size it is unlimited: no number of bytes is known to be enough.
+    """
     model = decider.model
     worst = strict(model)
     if decider.run(worst).completes:
@@ -165,7 +168,10 @@ def _least_buffering(decider: Decider) -> int | None:
         return None  # the launch order alone decides; no buffering is needed
     if not decider.run(buffered(base, UNLIMITED - 1)).completes:
         return None
-    sizes = sorted({size for size in decider.plan.code.sig_bytes if size < UNLIMITED})
+    code = decider.plan.code
+    if any(not s.kind and s.bytes is None for s in code.signatures[1:]):
+        return UNLIMITED
+    sizes = sorted({size for size in code.sig_bytes if size < UNLIMITED})
     low, high = 0, len(sizes) - 1
     while low < high:
         middle = (low + high) // 2

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.certificate.agreement import OutsideError, RejectedError
 from planguard.certificate.cases import cases
-from planguard.certificate.checker import OutsideError, RejectedError
 from planguard.certificate.format import Cases, Certificate, Picks, digest, encode, proof_of
 from planguard.certificate.orders import Orders
 from planguard.certificate.picks import EAGER_BYTES, explore

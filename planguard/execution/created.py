@@ -13,6 +13,7 @@ from planguard.execution.cause import make_finding
 from planguard.execution.ledger import apply_ledger
 from planguard.plan.actions import Kind, is_collective
 from planguard.semantics import mpi
+from planguard.semantics.model import NewGroup, find_model
 from planguard.verdict import Outcome
 from planguard.words import name_ranks
 
@@ -76,9 +77,13 @@ def with_clashes(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
     2 and 3 another, rank 0 summed with rank 3 and the others lost their connection. MPI gives a
     communicator no name of this kind.
     """
-    if not columns.has_new_group or verdict.model in UNNAMED:
+    if not columns.has_new_group:
         return verdict
-    clash = _clash(plan, columns)
+    if verdict.model in UNNAMED:
+        is_entered = find_model(verdict.model).new_group is NewGroup.ENTERING
+        clash = _overlap(plan, columns) if is_entered else None
+    else:
+        clash = _clash(plan, columns)
     if clash is None:
         return verdict
     found = replace(
@@ -122,6 +127,39 @@ def _clash(plan: Plan, columns: Any) -> Finding | None:
                 place += 1
             action += not columns.op[at] & 64
     return None
+
+
+def _overlap(plan: Plan, columns: Any) -> Finding | None:
+    """Return the first creation of the whole world in which a rank is in two different groups.
+
+    ``MPI_Comm_create`` takes disjoint groups in one call, and asks all members of a group for the
+    same one (MPI 4.1, 7.4.2).
+    """
+    first: dict[tuple[int, int], tuple[tuple[int, ...], int, int]] = {}
+    for rank in range(columns.world_size):
+        place = action = 0
+        for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
+            if columns.op[at] & KIND_MASK == Kind.NEW_GROUP:
+                members = tuple(plan.groups[columns.arg[at]].members(rank, plan.mesh))
+                for member in members if rank in members else ():
+                    known = first.setdefault((place, member), (members, rank, action))
+                    if known[0] != members:
+                        return _crossed(plan, known[1:], (rank, action))
+                place += rank in members
+            action += not columns.op[at] & 64
+    return None
+
+
+def _crossed(plan: Plan, one: tuple[int, int], two: tuple[int, int]) -> Finding:
+    names = [plan.action_at(*at).fields["group"] for at in (one, two)]
+    return make_finding(
+        "PG406",
+        f"rank {one[0]} creates group {names[0]} and rank {two[0]} group {names[1]} in one call of "
+        "the world; they have a rank in common and differ",
+        ranks=(one[0], two[0]),
+        primary=plan.location(*two),
+        related_actions=(plan.location(*one),),
+    )
 
 
 def _different(plan: Plan, place: int, one: tuple[int, int], two: tuple[int, int]) -> Finding:

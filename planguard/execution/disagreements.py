@@ -24,6 +24,7 @@ WHAT = {
     "reduce_op": "reduce operations",
     "layout": "the lists of coalesced tensors",
     "label": "the data",
+    "part label": "the data of a part",
     "root": "roots",
 }
 
@@ -42,7 +43,7 @@ def mismatch_headline(execution: Execution, mismatch: Mismatch) -> str:
         )
     if mismatch.match.type == "pair":
         return _pair(execution, mismatch)
-    has = "carry" if what == "label" else "have"
+    has = "carry" if what.endswith("label") else "have"
     told = [
         f"{name_ranks(ranks)} {_verb(has, ranks)} {_value(execution, mismatch, value, ranks)}"
         for value, ranks in [*values[1:], values[0]]
@@ -99,7 +100,7 @@ def _value(execution: Execution, mismatch: Mismatch, value: str, ranks: tuple[in
         return size(int(value))
     if what == "layout":
         return _layout(execution, mismatch, ranks[0])
-    if what == "label":
+    if what.endswith("label"):
         return f"{cut(clean(value))!r}"
     return f"root {value}" if what == "root" else value
 
@@ -117,10 +118,13 @@ def _layout(execution: Execution, mismatch: Mismatch, rank: int) -> str:
 
 
 def _splits(execution: Execution, mismatch: Mismatch) -> str:
-    (sends, (sender,)), (expects, (receiver,)) = mismatch.found.values
-    sent, expected = plural(int(sends.split()[1]), "element"), expects.split()[1]
-    whom = "itself, and" if sender == receiver else f"rank {receiver}, which"
-    return (
-        f"rank {sender} sends {sent} to {whom} expects {expected} "
-        f"({_call(execution, mismatch)}, {_place(execution, mismatch)})"
-    )
+    (one, (rank,)), (two, (other,)) = mismatch.found.values
+    where = f"({_call(execution, mismatch)}, {_place(execution, mismatch)})"
+    verb, count, way, _, whom = one.split()
+    again, expected = two.split()[:2]
+    elements = plural(int(count), "element") if count.isdigit() else f"{count} elements"
+    if verb == again:  # the third member does not say
+        said = f"rank {rank} {verb} {elements} {way} rank {whom}"
+        return f"{said}, rank {other} {again} {expected} {where}"
+    name = "itself, and" if rank == other else f"rank {other}, which"
+    return f"rank {rank} sends {elements} to {name} expects {expected} {where}"

@@ -14,7 +14,7 @@ from planguard.execution.members import NONE, Match, Member, describe_match, mem
 from planguard.execution.stuck import Place, place_of, stuck_by_rank
 from planguard.plan.actions import Kind
 from planguard.semantics.model import Family
-from planguard.semantics.signature import Disagreement, Side, disagreement
+from planguard.semantics.signature import Disagreement, Side, disagreement, labels_of
 
 if TYPE_CHECKING:
     from planguard.execution.executor import Execution
@@ -125,13 +125,14 @@ def _inspect(execution: Execution, match: Match) -> Mismatch | None:
 def _side(execution: Execution, member: Member, place: int) -> Side:
     columns, code = execution.columns, execution.plan.code
     at = columns.rank_off[member.rank] + (member.entry or 0)
-    label = columns.label[at] if len(columns.label) else 0
+    label, *parts = labels_of(code, columns.label[at] if len(columns.label) else 0)
     return Side(
         rank=member.rank,
         signature=code.signatures[columns.sig[at]],
-        label=code.label_names[label - 1] if label else None,
+        label=label,
         place=place,
         asynchronous=bool(columns.op[at] & 128),
+        parts=tuple(parts),
     )
 
 

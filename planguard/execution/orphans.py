@@ -14,6 +14,7 @@ from planguard.execution.absent import (
 from planguard.execution.cause import Cause, make_finding, shape_of
 from planguard.execution.edges import own_place, view_of
 from planguard.execution.locate import describe, group_name, locate
+from planguard.semantics.model import NewGroup
 from planguard.verdict import CycleEdge
 from planguard.words import name_ranks, shown
 
@@ -154,6 +155,9 @@ class _Story:
         ending = "s" if len(self.missing) < 2 else ""
         if verb == "reach":
             ending = "es" if ending else ""
+        if verb == "create" and self.execution.model.new_group is NewGroup.ENTERING:
+            # A rank that is no member returns at once, though the whole world has to make the call.
+            return f"{absent} never enter{ending} a creation that all ranks have to make; {there}"
         what += " at this place of its creation order" if verb == "create" else ""
         return f"{absent} never {verb}{ending} {what}; {there}"
 

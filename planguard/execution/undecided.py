@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.classify import make_finding
+from planguard.plan.actions import Kind, is_collective, is_point_to_point
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -41,7 +42,7 @@ def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding
     """Return PG910 when nothing of a plan of several ranks could ever match anything."""
     if plan.world_size == 1 or _matches_something(columns, use_tags=model.use_tags):
         return None
-    if _only_small_groups(columns):
+    if _only_small_groups(columns) or _creates_together(columns):
         return None
     actions = len(columns.op)
     what = "the plan has no action" if not actions else "no action matches any other"
@@ -53,25 +54,53 @@ def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding
 
 
 def _matches_something(columns: Any, *, use_tags: bool) -> bool:
+    if columns.has_any_source or columns.has_any_tag:
+        return True
+    sends, receives, calls = _issued(columns)
     pairs: dict[tuple[int, ...], list[int]] = {}
     channels = zip(
         columns.chan_ginst, columns.chan_src, columns.chan_dst, columns.chan_tag, strict=True
     )
-    both = zip(channels, columns.send_count, columns.recv_count, strict=True)
+    both = zip(channels, sends, receives, strict=True)
     for (ginst, src, dst, tag), sent, received in both:
         known = pairs.setdefault((ginst, src, dst, tag if use_tags else 0), [0, 0])
         known[0] += sent
         known[1] += received
         if known[0] and known[1]:
             return True
-    if columns.has_any_source or columns.has_any_tag:
-        return True
-    offsets, counts = columns.ginst_off, columns.slot_count
+    offsets, counts = columns.ginst_off, calls
     return any(
         sum(1 for count in counts[start:end] if count) > 1
         for start, end in itertools.pairwise(offsets)
         if end - start > 1
     )
+
+
+def _issued(columns: Any) -> tuple[Any, Any, Any]:
+    """Count sends and receives by channel and calls by slot, without those behind an ``exit``."""
+    if int(Kind.EXIT) not in columns.op:
+        return columns.send_count, columns.recv_count, columns.slot_count
+    sends, receives = [0] * len(columns.chan_src), [0] * len(columns.chan_src)
+    calls = [0] * len(columns.slot_count)
+    for start, end in itertools.pairwise(columns.rank_off):
+        for at in range(start, end):
+            kind, arg = columns.op[at] & 63, columns.arg[at]
+            if kind == Kind.EXIT:
+                break
+            if is_point_to_point(kind):
+                (receives if kind in {Kind.RECV, Kind.PROBE} else sends)[arg] += 1
+            elif is_collective(kind):
+                calls[arg] += 1
+    return sends, receives, calls
+
+
+def _creates_together(columns: Any) -> bool:
+    """Whether several ranks create communicators: under some model these calls meet."""
+    creating = {int(Kind.INIT), int(Kind.NEW_GROUP)}
+    offsets = columns.rank_off
+    ranks = (columns.op[start:end] for start, end in itertools.pairwise(offsets))
+    found = (not creating.isdisjoint(ops) for ops in ranks)
+    return sum(itertools.islice(filter(None, found), 2)) > 1
 
 
 def _only_small_groups(columns: Any) -> bool:

@@ -28,14 +28,15 @@ PROVED = {
     "matching": "matching",
     "p2p-order": "p2p order",
     "collective-order": "collective order on every group",
+    "rounds": "rounds by label",
     "fusion-order": "fused-buffer windows (any flush order)",
     "no-send-buffering": "no reliance on send buffering",
-    "handles": "work handles",
 }
 ASSUMES = {
     "static-shapes": "shapes",
     "static-control-flow": "control flow",
     "no-link-faults": "link faults excluded",
+    "sizes-not-compared": "sizes agree where the plan does not say them",
     "coordinated-fusion": "fused buffers are coordinated as the plan says",
 }
 ROUTES = {

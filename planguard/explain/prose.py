@@ -280,7 +280,9 @@ def _named_code(number: str) -> str:
 def condition(safe: SafeIff) -> str:
     """Return a condition under which the plan becomes safe."""
     if safe.kind == "send-buffering":
-        needed = safe.bytes or 0
+        if safe.bytes is None:
+            return "sends whose size the plan does not say are buffered (mpi-eager may do so)"
+        needed = safe.bytes
         if needed <= EAGER_BYTES:
             return f"sends of {size(needed)} are buffered (mpi-eager may do so)"
         eager = f"mpi-eager buffers at most {size(EAGER_BYTES)}"

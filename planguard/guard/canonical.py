@@ -360,10 +360,13 @@ class _Walks:
                 )
             )
             named += [((number[rank], place), text) for place, text in program.named]
+        from planguard.guard.signature import list_form
+
         names = self._plan.code.label_names
         labels = [(place, names[label - 1]) for place, label in enumerate(label_order)]
         ledger = repr(self._plan.approximations)
-        form = (len(order), tuple(texts), tuple(ranks), tuple(instances), ledger)
+        lists = list_form(self._plan.code, label_order)
+        form = (len(order), tuple(texts), tuple(ranks), tuple(instances), ledger, lists)
         return RankForm(form, tuple(order), (*labels, *named))
 
     def _describe(self, instance: int, number: dict[int, int]) -> tuple[Any, ...]:

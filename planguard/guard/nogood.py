@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from planguard.guard.steps import KIND_MASK, Key, Step, Steps
+from planguard.guard.steps import KIND_MASK, Key, Step, Steps, side_of
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.plan.actions import ASYNC, MEMBER, Kind, PeerMode, RefType
 from planguard.plan.code import REF_WORDS, WORDS
 from planguard.semantics.model import Family, find_model
-from planguard.semantics.signature import Side, disagreement
+from planguard.semantics.signature import disagreement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -287,7 +287,7 @@ def _disagree(
         if step.signature is None:
             return []
         position = members.index(place.rank)
-        sides.append(Side(place.rank, step.signature, step.label, position, bool(step.op & ASYNC)))
+        sides.append(side_of(step, place.rank, position))
     sides.sort(key=lambda side: side.place)  # the sender of a pair comes first
     if len(patterns) < 2 or disagreement(sides, model, pair=key[0] == "pair") is None:
         return []
@@ -344,7 +344,7 @@ def _element(step: Step) -> Element:
 
 
 def _compared(steps: list[Step], keys: frozenset[Key]) -> tuple[Any, ...]:
-    return tuple((step.signature, step.label) for step in steps if step.key in keys)
+    return tuple((step.signature, step.labels) for step in steps if step.key in keys)
 
 
 def _count(elements: Iterable[Element]) -> int:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.guard.items import Item, Numbering, covers
-from planguard.plan.actions import ASYNC
+from planguard.guard.steps import side_of
 from planguard.semantics.model import ExecutionModel, Family
-from planguard.semantics.signature import Side, disagreement
+from planguard.semantics.signature import disagreement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -141,9 +141,7 @@ class Order:
             step = now if member == rank else self._step(member, action, before.arrives[0])
             if step.signature is None:
                 return Answer.OPEN
-            is_async = bool(step.op & ASYNC)
-            place = members.index(member)
-            sides.append(Side(member, step.signature, step.label, place, is_async))
+            sides.append(side_of(step, member, members.index(member)))
         sides.sort(key=lambda side: side.place)
         differ = disagreement(sides, self.model, pair=pair)
         return Answer.COMPLETES if differ is None else Answer.UNSAFE

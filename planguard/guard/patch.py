@@ -211,6 +211,7 @@ class Patcher:
             layouts=tuple(signatures.layouts),
             splits=tuple(signatures.splits),
             label_names=tuple(tables.labels.names),
+            label_lists=tables.labels.lists,
             label_pool=tables.labels.pool,
             aux=tables.aux.words,
             streams=tuple(tables.streams.ids),

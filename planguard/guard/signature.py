@@ -15,19 +15,27 @@ from __future__ import annotations
 
 import hashlib
 import marshal
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET
 
 from planguard.guard.canonical import RankForm, rank_form
 from planguard.options import DEFAULT_MODEL, CheckOptions
-from planguard.plan.nodes import Coalesced
+from planguard.plan.actions import Kind
+from planguard.plan.code import WORDS
+from planguard.plan.nodes import Choice, Coalesced
 
 if TYPE_CHECKING:
-    from planguard.plan.code import Program, Signature
+    from collections.abc import Sequence
+
+    from planguard.plan.code import CompiledPlan, Program, Signature
     from planguard.plan.plan import Plan
+
+_MADE = re.compile(r"\{i\}|@|^choice ")
 
 Named = tuple[tuple[Any, str], ...]
 """Place and text of the names that say which data a communication moves."""
@@ -103,6 +111,8 @@ def word_form(plan: Plan) -> tuple[Any, ...]:
         code.label_pool.tobytes(),
         code.aux.tobytes(),
         tuple(map(facts_of, code.programs)),
+        list_form(code, range(1, len(code.label_names) + 1)),
+        _choice_form(code.programs),
     ]
     if plan.fusion:
         form.append(_fusion_key(plan))
@@ -137,6 +147,53 @@ def facts_of(program: Program) -> tuple[Any, ...]:
             parts = tuple((_names(part.reads), _names(part.writes)) for part in node.ops)
             facts.append((place, parts))
     return tuple(facts)
+
+
+def list_form(code: CompiledPlan, labels: Sequence[int]) -> tuple[Any, ...]:
+    """Return what the labels of coalesced collectives with labelled parts say, as numbers.
+
+    An own label meets plain labels too, so it has the number of its text there. Labels of parts
+    meet each other only; sharing the numbers can only miss a plan that is alike.
+
+    Args:
+        code: The compiled plan.
+        labels: Label ids in the order of their numbers.
+    """
+    lists, numbers = code.label_lists, dict[str | None, int]({None: 0})
+    for place, label in enumerate(labels, start=1):
+        if label not in lists:
+            numbers[code.label_names[label - 1]] = place
+    return tuple(
+        (place, *(numbers.setdefault(text, len(labels) + len(numbers)) for text in lists[label]))
+        for place, label in enumerate(labels, start=1)
+        if label in lists
+    )
+
+
+def _choice_form(programs: tuple[Program, ...]) -> tuple[Any, ...]:
+    """Return which branches of a plan are taken together.
+
+    Choices of one name are one decision, so their names are numbers, in the order in which they
+    come. In a loop a name gets the iteration, ``{i}`` or behind ``@``: a text that could meet such
+    a name, or the one that a choice without a name gets, stays as it is.
+    """
+    named = [
+        (index, place, node)
+        for index, program in enumerate(programs)
+        for place, node in enumerate(program.nodes)
+        if node.__class__ is Choice and program.code[place * WORDS] == Kind.CHOICE_BEGIN
+    ]
+    texts = [None if node.name is UNSET else node.name for _, _, node in named]
+    plain = not any(text and _MADE.search(text) for text in texts)
+    numbers: dict[str | None, int] = {None: 0}
+    keys = [numbers.setdefault(text, len(numbers)) if plain else text for text in texts]
+    # Copies of a program that had to be unrolled do not say which iteration they are.
+    copied = [
+        msgspec.json.encode(program.actions)
+        for program in programs
+        if program.origins and any(programs[index] is program for index, _, _ in named)
+    ]
+    return (tuple((i, p, key) for (i, p, _), key in zip(named, keys, strict=True)), *copied)
 
 
 def _names(names: Any) -> tuple[str, ...]:

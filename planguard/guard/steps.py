@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.plan.actions import (
+    ASYNC,
     MEMBER,
     Kind,
     PeerMode,
@@ -17,6 +18,7 @@ from planguard.plan.actions import (
     is_point_to_point,
 )
 from planguard.plan.code import POOLED, REF_WORDS, WORDS
+from planguard.semantics.signature import Side, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +41,7 @@ class Step(NamedTuple):
         key: Where it meets others; None for what meets nobody, and for a whole batch.
         detail: What the steps of a pair or round are told apart by: tag and side, or the root.
         signature: What must agree with the others.
-        label: Logical identity of its data.
+        labels: Logical identity of its data, then that of each part of a coalesced collective.
         handles: Slots of the handles that it starts or waits for.
     """
 
@@ -48,7 +50,7 @@ class Step(NamedTuple):
     key: Key | None
     detail: tuple[Any, ...] = ()
     signature: Signature | None = None
-    label: str | None = None
+    labels: tuple[str | None, ...] = (None,)
     handles: tuple[int, ...] = ()
 
     @property
@@ -81,7 +83,7 @@ class Steps:
                     self._key(rank, a),
                     self._detail(a, sig),
                     self._plan.code.signatures[sig],
-                    self._label(label, iteration),
+                    self._labels(label, iteration),
                     (b - 1,) if b else (),
                 )
             else:
@@ -95,11 +97,11 @@ class Steps:
             return tuple(aux[a + 1 : a + 1 + aux[a]])
         return (b - 1,) if kind == Kind.BATCH and b else ()
 
-    def _label(self, word: int, iteration: int) -> str | None:
+    def _labels(self, word: int, iteration: int) -> tuple[str | None, ...]:
         code = self._plan.code
         if word & POOLED:
             word = code.label_pool[(word & ~POOLED) + iteration]
-        return code.label_names[word - 1] if word else None
+        return labels_of(code, word)
 
     def _key(self, rank: int, ref: int) -> Key:
         found = self._keys.get((rank, ref))
@@ -144,3 +146,16 @@ def _instructions(
         else:
             yield place, iteration
         place += 1
+
+
+def side_of(step: Step, rank: int, place: int) -> Side:
+    """Return one member of a match: the step with which a rank takes part in it.
+
+    Args:
+        step: A step that communicates.
+        rank: Its rank.
+        place: Place of the rank among the members.
+    """
+    assert step.signature is not None  # noqa: S101 - of a step that communicates
+    own, *parts = step.labels
+    return Side(rank, step.signature, own, place, bool(step.op & ASYNC), tuple(parts))

@@ -181,6 +181,10 @@ class Hosting(Launching):
                 self._block_on(layout.ext((NEW_GROUP, comm, 0, 0), size), entry, Why.INIT)
         elif self.rules.new_group == Creation.WORLD and world > 1:
             self._block_on(layout.ext((NEW_GROUP | 1, counter, 0, 0), world), entry, Why.INIT)
+        elif self.rules.new_group == Creation.ENTERING and comm is not None and world > 1:
+            key = (NEW_GROUP | 2, self.groups_entered, 0, 0)
+            self.groups_entered += 1
+            self._block_on(layout.ext(key, world), entry, Why.INIT)
 
     # --- exit --------------------------------------------------------------------------------
 

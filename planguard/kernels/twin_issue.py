@@ -9,7 +9,14 @@ from planguard.kernels.twin_host import Hosting
 from planguard.kernels.twin_layout import EDGE, PROBE
 from planguard.kernels.twin_rules import Degree, Why
 from planguard.kernels.twin_state import Launch, Queue
-from planguard.plan.actions import ASYNC, NONE, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    ASYNC,
+    NONE,
+    UNKNOWN_BYTES,
+    Kind,
+    is_collective,
+    is_point_to_point,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,11 +101,16 @@ class Issuing(Hosting):
 
     # --- point-to-point ----------------------------------------------------------------------
 
+    def _is_small(self, sig: int) -> bool:
+        """Tell whether data may leave early: a size that the plan does not say may be small."""
+        size = self.sigs.bytes[sig]
+        return self.rules.eager and (size <= self.rules.eager_bytes or size == UNKNOWN_BYTES)
+
     def _is_eager(self, kind: int, sig: int) -> bool:
         """Tell whether a send may finish with nobody there."""
         if self.rules.send_modes and kind in {Kind.BSEND, Kind.SSEND}:
             return kind == Kind.BSEND
-        return self.rules.eager and self.sigs.bytes[sig] <= self.rules.eager_bytes
+        return self._is_small(sig)
 
     def _collect_pair(self, now: Launch, at: int, *, batched: bool) -> None:
         kind, channel = self.kind_at(at), self.columns.arg[at]
@@ -193,7 +205,7 @@ class Issuing(Hosting):
             return
         degree = Degree.ALL if self.rules.pre_barrier else self.rules.degree[kind]
         inward = kind in (Kind.GATHER, Kind.REDUCE)
-        eager = self.rules.eager and self.sigs.bytes[sig] <= self.rules.eager_bytes
+        eager = self._is_small(sig)
         if degree == Degree.FLAT and (place == root) != inward and eager:
             return
         if degree == Degree.ALL or (degree == Degree.FLAT and place == root):
@@ -223,7 +235,7 @@ class Issuing(Hosting):
     def _collect_edges(self, now: Launch, slot: int, match: int, kind: int, sig: int) -> None:
         """Let a rooted collective meet only those it exchanges data with."""
         place, root, size = self._places(slot, sig)
-        eager = self.rules.eager and self.sigs.bytes[sig] <= self.rules.eager_bytes
+        eager = self._is_small(sig)
         tree = self.rules.degree[kind] == Degree.TREE
         edges = _tree(place, root, size) if tree else _flat(place, root, size, kind in INWARD)
         for src, dst in edges:

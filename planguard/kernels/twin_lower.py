@@ -147,7 +147,7 @@ def lower(  # noqa: PLR0913, PLR0917  # signature columns, in the order of the n
         sig_redop: Reduce operation, 0 where there is none.
         sig_root: Root as a global rank, ``NONE`` without one.
         sig_layout: Layout of a coalesced collective, 0 for none.
-        sig_splits: Split vectors of an all-to-all, 0 for an even split.
+        sig_splits: Split vectors of an uneven collective, 0 for none.
         rules: The rules; ``planguard.semantics.model.rules_for`` makes them.
         origins: Keep the entry and the reason of every instruction.
         forced: Rounds whose members meet whatever they issue there.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.plan.actions import ASYNC, OPERATION_KINDS, UNKNOWN_BYTES, Kind
+from planguard.plan.actions import ASYNC, UNKNOWN_BYTES
 
 if TYPE_CHECKING:
     from planguard.kernels.twin_columns import Columns, Lanes
     from planguard.kernels.twin_rules import Rules, Signatures
-
-_SPLIT = frozenset({Kind.ALL_TO_ALL, Kind.ALL_TO_ALL_SINGLE, *OPERATION_KINDS})
 
 MAX_MIXED = 64
 """Rounds with blocking and nonblocking members that are kept: samples for a note."""
@@ -37,7 +35,7 @@ class MeetCheck:
             self._compare_label(match, self._columns.label[at])
 
     def _is_split(self, sig: int) -> bool:
-        return self._sigs.kind[sig] in _SPLIT and bool(self._sigs.splits[sig])
+        return bool(self._sigs.splits[sig])
 
     def _compare(self, match: int, sig: int, mark: int) -> None:
         lanes, sigs, rules = self._lanes, self._sigs, self._rules
@@ -51,18 +49,26 @@ class MeetCheck:
                 lanes.mixed_async.append(match)
         if other == sig:
             return
-        if is_round and self._is_split(sig) and not self._is_split(other):
+        # One signature stands for all members before. Where neither of two says everything that the
+        # other says, none can, and the whole match is compared later.
+        more, less = self._adds(sig, other), self._adds(other, sig)
+        splits = self._is_split(sig) and not self._is_split(other)
+        if is_round and ((more and less) or splits):
             lanes.split_rounds.append(match)
         kinds = sigs.kind[other], sigs.kind[sig]
         if is_round and rules.slot_class[kinds[0]] != rules.slot_class[kinds[1]]:
             lanes.broken.append(match)
         if self._disagree(other, sig):
             self._report(match)
-        # Of two compatible signatures the more specific one stays: size before none, dtype before
-        # none.
-        vague = sigs.bytes[other] == UNKNOWN_BYTES or (not sigs.dtype[other] and sigs.dtype[sig])
-        if vague and sigs.bytes[sig] != UNKNOWN_BYTES:
+        if more and not less:
             self._seen[match] = sig, first_mark
+
+    def _adds(self, sig: int, other: int) -> bool:
+        """Tell whether a signature says a size, dtype or reduction that another leaves out."""
+        sigs = self._sigs
+        if sigs.bytes[other] == UNKNOWN_BYTES and sigs.bytes[sig] != UNKNOWN_BYTES:
+            return True
+        return any(field[sig] and not field[other] for field in (sigs.dtype, sigs.redop))
 
     def _disagree(self, left: int, right: int) -> bool:
         sigs, spelling = self._sigs, self._rules.spelling

@@ -35,6 +35,7 @@ class Creation(enum.IntEnum):
     FREE = 0
     MEMBERS = 1
     WORLD = 2
+    ENTERING = 3
 
 
 class LaneKind(enum.IntEnum):

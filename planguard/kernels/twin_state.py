@@ -138,7 +138,7 @@ class LoweringState:
         self.dropped: set[int] = set()
         self.last_block: int | None = None
         self.last_solid: int | None = None
-        self.groups_made = 0
+        self.groups_made = self.groups_entered = 0
         self.ended = False
 
     # --- entries -----------------------------------------------------------------------------

@@ -187,6 +187,19 @@ REDUCING = frozenset(
 )
 """Collectives that combine values, so that a reduce operation means something."""
 
+SPLIT_FIELDS: dict[int, tuple[str, ...]] = {
+    Kind.ALL_TO_ALL: ("in_splits", "out_splits"),
+    Kind.ALL_TO_ALL_SINGLE: ("in_splits", "out_splits"),
+    Kind.ALL_GATHER: ("out_splits",),
+    Kind.ALL_GATHER_INTO_TENSOR: ("out_splits",),
+    Kind.GATHER: ("out_splits",),
+    Kind.REDUCE_SCATTER: ("in_splits",),
+    Kind.REDUCE_SCATTER_TENSOR: ("in_splits",),
+    Kind.SCATTER: ("in_splits",),
+}
+"""Collectives whose parts can be uneven, and the fields that say how: MPI's v-forms. Where one side
+is one tensor of the caller, its size says the same and the field has no place."""
+
 MARKERS = frozenset(Kind(code) for code in range(Kind.UNORDERED_BEGIN, Kind.AFTER + 1))
 """Instructions that delimit undecided order; they occupy an entry but do nothing."""
 

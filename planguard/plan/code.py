@@ -120,6 +120,8 @@ class CompiledPlan(Struct, frozen=True):
         layouts: Layout of every layout id; entry 0 is empty.
         splits: ``(in, out)`` of every splits id; entry 0 is ``(None, None)``.
         label_names: Text of label id 1, 2, ... (label 0 is "no label").
+        label_lists: Of the label ids that stand for a coalesced collective with labelled parts: its
+            own label and those of its parts.
         label_pool: Label ids of the labels that depend on an iteration, array ``I``.
         aux: Variable-length lists ``[n, x1 .. xn]``, array ``I``.
         streams: Stream names; 0 is ``main``.
@@ -146,6 +148,7 @@ class CompiledPlan(Struct, frozen=True):
     layouts: tuple[tuple[tuple[int, int], ...], ...]
     splits: tuple[tuple[tuple[int, ...] | None, tuple[int, ...] | None], ...]
     label_names: tuple[str, ...]
+    label_lists: dict[int, tuple[str | None, ...]]
     label_pool: array[int]
     aux: array[int]
     streams: tuple[str, ...]

@@ -267,6 +267,7 @@ class _Programs:
             layouts=tuple(signatures.layouts),
             splits=tuple(signatures.splits),
             label_names=tuple(tables.labels.names),
+            label_lists=tables.labels.lists,
             label_pool=tables.labels.pool,
             aux=tables.aux.words,
             streams=tuple(tables.streams.ids),

@@ -123,15 +123,8 @@ class Emitter:
 
     def _point_to_point(self, node: Any, kind: int) -> None:
         key = (
-            kind,
-            node.peer,
-            node.group,
-            node.tag,
-            node.bytes,
-            node.count,
-            node.dtype,
-            node.tensor,
-        )
+            kind, node.peer, node.group, node.tag, node.bytes, node.count, node.dtype, node.tensor,
+        )  # fmt: skip
         try:
             ref, sig = self._memo[key]
             if node.shape is not UNSET:
@@ -199,8 +192,8 @@ class Emitter:
 
     def _coalesced(self, node: n.Coalesced, _: int) -> None:
         if not node.ops:
-            hint = "leave the action out"
-            raise Defect(node, "ops", "a coalesced collective needs a tensor", hint=hint)
+            message = "a coalesced collective needs a tensor"
+            raise Defect(node, "ops", message, hint="leave the action out")
         for part in node.ops:
             if part.op is not UNSET and part.op != node.kind:
                 message = f"every part of this coalesced collective is {node.kind}"
@@ -208,6 +201,9 @@ class Emitter:
         kind = COALESCED_KIND[node.kind]
         ref, sig = self.tables.refs.group(node), self.tables.signing.coalesced(node, kind)
         self._launch(node, kind, ref, sig)
+        labels = [None if one.label is UNSET else one.label for one in (node, *node.ops)]
+        if any(label is not None for label in labels[1:]):
+            self.words[-2] = self.tables.labels.word(node, tuple(labels), self.times)
 
     def _batch(self, node: n.Batch, _: int) -> None:
         if not node.ops:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from planguard.plan.actions import REDUCING, ROOTED, Kind, kind_name
+from planguard.plan.actions import REDUCING, ROOTED, SPLIT_FIELDS, Kind, kind_name
 from planguard.plan.code import Signature
 from planguard.plan.defects import Defect
 from planguard.plan.operations import spec_of
@@ -34,7 +34,7 @@ class Signing:
         """Return the signature id of a collective that is not coalesced.
 
         Raises:
-            Defect: Missing or misplaced root or reduce operation; a bad size.
+            Defect: Missing or misplaced root, reduce operation or splits; a bad size.
         """
         # A barrier moves no data, whatever size it is given.
         size, count, dtype = self.sizes.of(node)
@@ -47,7 +47,7 @@ class Signing:
             dtype=dtype,
             reduce_op=_reduce_op(node, kind),
             root=self._root(node, kind),
-            splits=_splits(node),
+            splits=_splits(_with_splits(node, kind)),
         )
         return self.signatures.intern(signature)
 
@@ -111,6 +111,26 @@ def _reduce_op(node: Collective | Coalesced, kind: int) -> str | None:
         message = f"{kind_name(kind)} does not reduce"
         raise Defect(node, "reduce_op", message, value=node.reduce_op, hint="leave reduce_op out")
     return None
+
+
+def _with_splits(node: Collective, kind: int) -> Collective:
+    """Return a collective whose splits, if it has any, are fields that mean something there."""
+    taken = SPLIT_FIELDS.get(kind, ())
+    for field in ("in_splits", "out_splits"):
+        value = getattr(node, field)
+        if value is UNSET or field in taken:
+            continue
+        name = kind_name(kind)
+        if not taken:
+            message, hint = f"{name} has no uneven form", f"leave {field} out"
+        elif taken[0] == "out_splits":
+            message = f"what a rank gives to {name} is its size"
+            hint = "out_splits lists what comes from each member"
+        else:
+            message = f"what a rank gets from {name} is its size"
+            hint = "in_splits lists what goes to each member"
+        raise Defect(node, field, message, value=value, hint=hint)
+    return node
 
 
 def _splits(node: Collective) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None:

@@ -172,40 +172,76 @@ def coalesced_signature(
     )
 
 
+LabelList = tuple[str | None, ...]
+"""The label of a coalesced collective and those of its parts; None where there is none."""
+
+
 class Labels:
-    """Interned labels; ``{i}`` inside ``repeat`` is substituted before interning."""
+    """Interned labels; ``{i}`` inside ``repeat`` is substituted before interning.
+
+    A coalesced collective whose parts have labels has one label word for all of them together, so
+    that equal words are equal lists; ``lists`` keeps what stands behind such a word.
+    """
 
     def __init__(self, limit: int) -> None:
         self.names: list[str] = []
+        self.lists: dict[int, LabelList] = {}
         self.pool = array("I")
         self.ids: dict[str, int] = {}
-        self._pooled: dict[tuple[str, int], int] = {}
+        self._list_ids: dict[LabelList, int] = {}
+        self._pooled: dict[tuple[str | LabelList, int], int] = {}
         self._limit = limit
 
-    def word(self, node: Node, text: str, times: int) -> int:
+    def word(self, node: Node, text: str | LabelList, times: int) -> int:
         """Return the label word of ``text`` inside a repeat of ``times`` (0: in no repeat).
 
         Raises:
             Defect: The labels of this loop would exceed the action limit.
         """
-        if not times or "{i}" not in text:
+        if not times or not _is_counted(text):
             return self._id(text)
         word = self._pooled.get((text, times))
         if word is None:
             if len(self.pool) + times > self._limit:
                 hint = "raise Limits.actions"
                 message = "more labels than actions are allowed"
-                raise Defect(node, "label", message, value=text, hint=hint)
+                raise Defect(node, "label", message, value=str(text), hint=hint)
             word = self._pooled[text, times] = POOLED | len(self.pool)
-            self.pool.extend(self._id(text.replace("{i}", str(i))) for i in range(times))
+            self.pool.extend(self._id(_in_iteration(text, str(i))) for i in range(times))
         return word
 
-    def _id(self, text: str) -> int:
+    def _id(self, text: str | LabelList) -> int:
+        if isinstance(text, tuple):
+            found = self._list_ids.get(text)
+            if found is None:
+                self.names.append(list_name(text))
+                found = self._list_ids[text] = len(self.names)
+                self.lists[found] = text
+            return found
         found = self.ids.get(text)
         if found is None:
             self.names.append(text)
             found = self.ids[text] = len(self.names)
         return found
+
+
+def _is_counted(text: str | LabelList) -> bool:
+    """Tell whether a label depends on the iteration of a loop."""
+    parts = (text,) if isinstance(text, str) else text
+    return any(part is not None and "{i}" in part for part in parts)
+
+
+def _in_iteration(text: str | LabelList, number: str) -> str | LabelList:
+    if isinstance(text, str):
+        return text.replace("{i}", number)
+    return tuple(None if part is None else part.replace("{i}", number) for part in text)
+
+
+def list_name(labels: LabelList) -> str:
+    """Return the labels of a coalesced collective as messages show them: ``step [a, b]``."""
+    own, *parts = labels
+    listed = f"[{', '.join('-' if part is None else part for part in parts)}]"
+    return listed if own is None else f"{own} {listed}"
 
 
 class Names:

@@ -86,9 +86,14 @@ class Unrolled:
         if isinstance(node, n.Batch):
             plain["ops"] = [self._one(member, iteration) for member in node.ops]
         elif isinstance(node, n.Coalesced):
-            plain["ops"] = [self._size(part) for part in plain["ops"]]
+            plain["ops"] = [self._part(part, iteration) for part in plain["ops"]]
         self._size(plain)
         return self._names(node, plain, iteration)
+
+    def _part(self, part: dict[str, Any], iteration: int | None) -> dict[str, Any]:
+        if "label" in part:
+            part["label"] = _at(part["label"], iteration)
+        return self._size(part)
 
     def _names(self, node: Any, plain: dict[str, Any], iteration: int | None) -> dict[str, Any]:
         for field in ("deps", "after"):

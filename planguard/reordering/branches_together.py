@@ -70,7 +70,7 @@ class Part:
 
 def is_empty(verdict: Verdict) -> bool:
     """Tell whether a plan was not decided only because nothing in it matches anything."""
-    return verdict.unknown and {f.code for f in verdict.findings} == {"PG910"}
+    return verdict.unknown and {f.code for f in verdict.findings} - {"PG210"} == {"PG910"}
 
 
 def together(parts: Iterable[Part]) -> Outcome:

@@ -184,7 +184,7 @@ class _Search:
             for item in leaves(body["actions"]):
                 size = _size(item)
                 rooted = item["op"] in {"broadcast", "reduce", "gather", "scatter"}
-                if rooted and size is not None and size <= self.options.eager_bytes:
+                if rooted and (size is None or size <= self.options.eager_bytes):
                     raise BlurredError(
                         "threads that share a communicator or channel beside a broadcast or "
                         "reduce that may finish early"
@@ -203,9 +203,10 @@ class _Search:
                 is_batch = item["op"] == "batch"
                 for member, part in enumerate(item["ops"] if is_batch else [item]):
                     size = _size(part)
-                    if part["op"] not in {"send", "isend"} or size is None:
+                    if part["op"] not in {"send", "isend"}:
                         continue
-                    if size <= self.options.eager_bytes and part.get("mode") in {None, "standard"}:
+                    is_small = size is None or size <= self.options.eager_bytes
+                    if is_small and part.get("mode") in {None, "standard"}:
                         yield int(rank), item[AT], member if is_batch else None
 
     # --- words ---------------------------------------------------------------------------------

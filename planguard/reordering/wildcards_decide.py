@@ -37,7 +37,7 @@ from planguard.reordering.wildcards import (
     look_at,
     started_by,
 )
-from planguard.semantics.model import Family, strict
+from planguard.semantics.model import UNLIMITED, Family, strict
 from planguard.verdict import Met, Outcome, Verdict
 from planguard.words import plural
 
@@ -121,7 +121,7 @@ def _leaves_early(item: dict[str, Any], limit: int) -> bool:
     if item["op"] not in {"broadcast", "reduce", "gather", "scatter"}:
         return False
     size = _size(item)
-    return size is not None and size <= limit
+    return size is None or size <= limit
 
 
 def _size(fields: dict[str, Any]) -> int | None:
@@ -242,13 +242,13 @@ class _Search:
             for at, entry in zip(self._positions(rank), self._entries(rank), strict=True):
                 begin = columns.rank_off[rank] + entry
                 is_batch = columns.op[begin] & 63 == Kind.BATCH
-                inner = range(begin + 1, begin + 1 + columns.arg[begin])
-                places = inner if is_batch else [begin]
+                places = range(begin + is_batch, begin + 1 + is_batch * columns.arg[begin])
                 pairs = zip(places, arrivals.get((rank, entry), []), strict=False)
                 for member, (place, match) in enumerate(pairs):
                     if columns.op[place] & 63 != Kind.SEND:
                         continue
-                    if sizes[columns.sig[place]] <= self.options.eager_bytes:
+                    size = sizes[columns.sig[place]]
+                    if size <= self.options.eager_bytes or size == UNLIMITED:
                         found[match] = rank
                         self.sends[match] = rank, at, member if is_batch else None
         return found

@@ -11,10 +11,9 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import InternalError
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.screen.rows import Row, Skeleton
-from planguard.screen.tasks import Answer, Limits, Task
+from planguard.screen.tasks import CRASHED, Answer, Limits, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -220,19 +219,9 @@ class Screening:
         known = self._known.get(said.skeleton)
         if said.end or known is None:
             return Row("", "UNKNOWN", said.code, said.codes, said.skeleton, said.message, said.end)
-        if (
-            said.outcome
-            and said.outcome != known.outcome
-            and "UNKNOWN"
-            not in (
-                said.outcome,
-                known.outcome,
-            )
-        ):
-            raise InternalError(
-                f"plans that communicate alike have two outcomes: {said.outcome}, {known.outcome}",
-                hint=f"please report the plans of skeleton {said.skeleton[:12]}",
-            )
+        both = {said.outcome, known.outcome} - {""}
+        if len(both) > 1 and "UNKNOWN" not in both:
+            return _contradiction(said, known)
         outcome, code, codes = known.outcome, known.code, known.codes
         if said.outcome:
             outcome, code, codes = said.outcome, said.code, said.codes
@@ -268,6 +257,19 @@ def _window(source: Iterator[Trial], size: int) -> list[Trial]:
 
 def _by_id(answers: Iterator[Answer]) -> dict[int, Answer]:
     return {said.id: said for said in answers}
+
+
+def _contradiction(said: Answer, known: Skeleton) -> Row:
+    """Return the row of a plan whose answer is not that of a plan with the same signature.
+
+    One of the two is wrong, and nothing says which, so neither is given.
+    """
+    reason = (
+        f"{said.outcome}, though trial {known.first}, which communicates alike, is "
+        f"{known.outcome}: a defect of PlanGuard, please report both plans "
+        f"(skeleton {said.skeleton[:12]})"
+    )
+    return Row("", "UNKNOWN", CRASHED, (CRASHED,), said.skeleton, reason, "crashed")
 
 
 def _skeleton(digest: str, decided: Answer, read: Answer, name: str) -> Skeleton:

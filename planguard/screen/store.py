@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
     from planguard.options import CheckOptions
 
+SIGNATURE = 2
+"""Number of what a skeleton says of a plan: rows are not answers to a question asked with another.
+
+1: without the names of choices and the labels of coalesced parts, so unequal plans could share one.
+"""
 SCHEMA = 1
 """Number of the tables' layout, kept in ``user_version``."""
 _TABLES = """
@@ -93,7 +98,7 @@ class Store:
         from planguard import __version__
 
         rules = asdict(rules_of(options))
-        text = json.dumps([rules, planner, __version__], sort_keys=True)
+        text = json.dumps([rules, planner, __version__, SIGNATURE], sort_keys=True)
         self._question = hashlib.sha256(text.encode()).hexdigest()[:16]
         asked = (self._question, options.model, json.dumps(rules), planner, __version__)
         with _told(self.path):

@@ -13,11 +13,13 @@ from msgspec import UNSET
 
 from planguard.plan.actions import Kind, is_collective, is_point_to_point
 from planguard.plan.code import WORDS
+from planguard.plan.nodes import Batch, Coalesced
 
 if TYPE_CHECKING:
     from planguard.plan.code import CompiledPlan, Program
 
 KIND_MASK, MEMBER, ASYNC = 63, 64, 128
+_LISTS: frozenset[type] = frozenset({Batch, Coalesced})
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,10 @@ class _Walk:
             elif kind != _BIND:
                 member = op & MEMBER
                 # Most actions start nothing, end nothing and name no buffer.
-                if op & ASYNC or kind in _ACTIVE or not node.reads is node.writes is UNSET:
-                    self._step(place, kind, action - 1 if member else action)
+                # The buffers of a batch's members are those of the batch.
+                names = not node.reads is node.writes is UNSET or node.__class__ in _LISTS
+                if not member and (op & ASYNC or kind in _ACTIVE or names):
+                    self._step(place, kind, action)
                 action += not member
             place += 1
         return action - first
@@ -114,8 +118,7 @@ class _Walk:
             action,
             node,
             "world" if group is UNSET else group,
-            _names(node.reads),
-            _names(node.writes),
+            *_buffers(node),
         )
         if handle:
             self.flying[handle - 1] = flight
@@ -137,9 +140,9 @@ class _Walk:
                 self._note("PG310", "error", message, action, flight.action)
 
     def _touch(self, node: Any, action: int, *, flies: bool) -> None:
-        if node.reads is node.writes is UNSET:
+        reads, writes = _buffers(node)
+        if not reads and not writes:
             return
-        reads, writes = _names(node.reads), _names(node.writes)
         for flight in [*self.flying.values(), *self.loose]:
             shared = sorted((reads | writes) & (flight.reads | flight.writes))
             if not shared:
@@ -177,6 +180,15 @@ class _Walk:
 
 def _names(names: Any) -> frozenset[str]:
     return frozenset() if names is UNSET else frozenset(names)
+
+
+def _buffers(node: Any) -> tuple[frozenset[str], frozenset[str]]:
+    """Return what an action reads and writes, with the parts or members that it launches."""
+    reads, writes = _names(node.reads), _names(node.writes)
+    inside: list[Any] = node.ops if type(node) in _LISTS else []
+    for part in inside:
+        reads, writes = reads | _names(part.reads), writes | _names(part.writes)
+    return reads, writes
 
 
 def _work(node: Any) -> str:

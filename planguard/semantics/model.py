@@ -45,6 +45,8 @@ class NewGroup(enum.IntEnum):
     FREE = 0
     MEMBERS = 1
     WORLD = 2
+    ENTERING = 3
+    """Only members make the call, and it waits for a call of every rank of the world."""
 
 
 ROOTED_FLAT = {Kind.GATHER: Degree.FLAT, Kind.SCATTER: Degree.FLAT}

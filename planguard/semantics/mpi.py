@@ -7,6 +7,12 @@ need any other, the root or not. Measured with MPICH 5.0.2 and Open MPI 5.0.11, 
 rank 2, rank 3 never gets its part of a scatter by rank 0 (MPICH); a gather of 4 MB to rank 0 holds
 up rank 2 without rank 3 (MPICH) and rank 3 without rank 1 (Open MPI). Hence the strict end of the
 range waits for all, as for broadcast and reduce, and only the lenient end for the root alone.
+
+Under torch, ``new_group`` returns at once on a rank that is no member (torch 2.13,
+``_new_process_group_helper``), and members call ``MPI_Barrier`` and ``MPI_Comm_create`` on the
+communicator of the world (``ProcessGroupMPI::createProcessGroupMPI``), which every rank has to
+enter. So the k-th creation in which a rank is a member waits for the k-th of every other: a proper
+subset hangs, unless the rest of the world makes groups of its own at that moment (read, not run).
 """
 
 from __future__ import annotations
@@ -44,7 +50,7 @@ MPI_PG = ExecutionModel(
     family=Family.WORKER,
     eager=True,
     kind_slots=True,
-    new_group=NewGroup.MEMBERS,
+    new_group=NewGroup.ENTERING,
     early_degree=dict(ROOTED_EARLY),
     mismatch=_MISMATCH,
 )

@@ -295,6 +295,7 @@ class Oracle:
         matches = [system.match(state, one) for one in _issued(system, state)]
         alone = all(len(system.members(state, one)) == 1 for one in _issued(system, state))
         matched = any(len(match) > 1 for match in matches) or (bool(matches) and alone)
+        matched = matched or _creates_together(system.lowered.program)
         unjudged = any(is_unjudged(match) for match in matches)
         lenient = not system.enabled(state)
         return Ending(choice, stuck, bool(stuck), what, matched, unjudged, lenient, bool(stuck))
@@ -351,7 +352,10 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
         program = expand(plan, following)
         oracle = Oracle(lower(program, rules), rules, effort)
         here = oracle.endings()
-        if not model.startswith("mpi") and _has_crossed_creations(plan, program):
+        is_mpi = model.startswith("mpi")
+        if (model == "mpi-pg" and _overlaps(program)) or (
+            not is_mpi and _has_crossed_creations(plan, program)
+        ):
             crossed |= combine(here, oracle.states).outcome != "DEADLOCK"
         endings += here
         states += oracle.states
@@ -383,3 +387,27 @@ def _has_crossed_creations(plan: dict[str, Any], program: Program) -> bool:
             who = members if len(members) > 1 else "one rank"
             made.setdefault(number, set()).add(who if own else family)
     return any(len(groups) > 1 for groups in made.values())
+
+
+def _overlaps(program: Program) -> bool:
+    """Tell whether a rank is in two different groups that the world creates in one MPI call.
+
+    A rank makes no call for a group of which it is no member.
+    """
+    entered: dict[int, set[tuple[int, ...]]] = {}
+    for rank, actions in enumerate(program.ranks):
+        made = [program.groups[one.group] for one in actions if one.kind == "new_group"]
+        for number, members in enumerate(one for one in made if rank in one):
+            entered.setdefault(number, set()).add(members)
+    return any(
+        one != other and {*one} & {*other}
+        for groups in entered.values()
+        for one in groups
+        for other in groups
+    )
+
+
+def _creates_together(program: Program) -> bool:
+    """Tell whether several ranks create communicators, which is communication as well."""
+    creating = [any(one.kind in {"init", "new_group"} for one in rank) for rank in program.ranks]
+    return sum(creating) > 1

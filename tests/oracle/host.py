@@ -91,6 +91,7 @@ class HostView:
     created: dict[str, int] = field(default_factory=dict)
     counts: dict[Key, int] = field(default_factory=dict)
     creations: int = 0
+    entered: int = 0
     dropped: int = 0
     ended: bool = False
 
@@ -284,5 +285,9 @@ class HostRules:
         if self.model.creation is Creation.WORLD:
             everyone = tuple(range(self.lowered.program.world_size))
             self._meet(view, Meeting(("new_group", place), everyone))
+        elif self.model.creation is Creation.ENTERING and rank in members:
+            everyone = tuple(range(self.lowered.program.world_size))
+            view.entered += 1
+            self._meet(view, Meeting(("new_group", view.entered), everyone))
         elif self.model.creation is Creation.MEMBERS and rank in members:
             self._meet(view, Meeting(("new_group", place, members), members))

@@ -51,6 +51,7 @@ class Creation(Enum):
     NOTHING = "advances the creation counter"
     MEMBERS = "blocks until all members made the same creation"
     WORLD = "blocks until every rank made its creation"
+    ENTERING = "blocks members until every rank made as many creations of which it is a member"
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ MPI_PG = Model(
     neighbors=frozenset(),
     eager_bytes=4096,
     kinds_hang=True,
-    creation=Creation.MEMBERS,
+    creation=Creation.ENTERING,
 )
 
 MODELS = {

@@ -71,7 +71,7 @@ class Needs:
 
     def _is_eager(self, size: int | None) -> bool:
         limit = self.model.eager_bytes
-        return limit is not None and size is not None and size <= limit
+        return limit is not None and (size is None or size <= limit)  # unknown: it may be small
 
     def _early(self, operation: Operation, members: tuple[int, ...]) -> tuple[int, ...]:
         """Give whom a rooted collective needs where nobody waits for more than its own data.

@@ -23,7 +23,8 @@ from oracle.signature import disagreement
 from oracle.state import Choice, Event, System
 
 import planguard
-from planguard.certificate.checker import OutsideError, Plan, RejectedError, check
+from planguard.certificate.agreement import OutsideError, RejectedError
+from planguard.certificate.checker import Plan, check
 from planguard.certificate.format import Certificate, digest, encode
 from planguard.errors import PlanError
 from planguard.options import CheckOptions

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from campaign import test_fused_orders
 
 import planguard
-from planguard.certificate.checker import OutsideError, RejectedError
+from planguard.certificate.agreement import OutsideError, RejectedError
 from planguard.certificate.flushes import programs
 from planguard.certificate.format import digest, encode
 from planguard.certificate.verify import verify

@@ -19,7 +19,7 @@ from property.test_certificates import any_order, seeds
 from property.test_orders import documents, expected
 
 import planguard
-from planguard.certificate.checker import OutsideError, RejectedError
+from planguard.certificate.agreement import OutsideError, RejectedError
 from planguard.certificate.format import Certificate, digest, encode
 from planguard.certificate.orders import Orders
 from planguard.certificate.verify import verify

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import campaign
 
 import planguard
-from planguard.certificate.checker import RejectedError
+from planguard.certificate.agreement import RejectedError
 from planguard.certificate.format import digest, encode
 from planguard.certificate.verify import verify
 from planguard.errors import InternalError, PlanError

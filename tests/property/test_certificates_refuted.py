@@ -6,7 +6,7 @@ from collections import Counter
 
 import planguard
 from planguard import CheckOptions
-from planguard.certificate.checker import RejectedError
+from planguard.certificate.agreement import RejectedError
 from planguard.certificate.format import digest, encode
 from planguard.certificate.orders import Orders
 from planguard.certificate.verify import verify

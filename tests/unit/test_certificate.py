@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import planguard
-from planguard.certificate.checker import OutsideError, Plan, RejectedError, check
+from planguard.certificate.agreement import OutsideError, RejectedError
+from planguard.certificate.checker import Plan, check
 from planguard.certificate.format import Certificate, digest, encode
 from planguard.certificate.verify import verify
 from planguard.errors import InternalError
@@ -370,14 +371,23 @@ def test_a_computation_waits_for_what_it_depends_on():
 
 
 def test_group_creation_waits_for_members_or_for_the_world():
-    """new_group: hosts wait for the members, nccl-eager for all ranks, nccl for nobody."""
+    """new_group: hosts wait for the members, nccl-eager for all ranks, nccl for nobody; under
+    mpi-pg members wait for a creation of every rank.
+    """
     made = {"op": "new_group", "group": "a"}
     free = {"nccl", "nccl-lazy", "nccl-serialized"}
     groups = {"a": [0, 1]}
-    assert accepting(text([made], [made], [], groups=groups)) == {*MODEL_NAMES} - {"nccl-eager"}
+    most = {*MODEL_NAMES} - {"nccl-eager", "mpi-pg"}
+    assert accepting(text([made], [made], [], groups=groups)) == most
     assert accepting(text([made], [], [made], groups=groups)) == free
-    assert accepting(text([made], [made], [made], groups=groups)) == {*MODEL_NAMES}
-    assert accepting(text([made], [], groups={"a": [0]})) == {*MODEL_NAMES} - {"nccl-eager"}
+    assert accepting(text([made], [made], [made], groups=groups)) == {*most, "nccl-eager"}
+    assert accepting(text([made], [made], groups=groups)) == {*MODEL_NAMES}
+    assert accepting(text([made], [], groups={"a": [0]})) == most
+    other = {"op": "new_group", "group": "b"}
+    apart = text([made], [made], [other], [other], groups={"a": [0, 1], "b": [2, 3]})
+    assert accepting(apart) == {"mpi-eager", "mpi-sync", "mpi-pg"}
+    crossed = text([made], [other], groups={"a": [0, 1], "b": [1, 0]})
+    assert "mpi-pg" not in accepting(crossed)
 
 
 def test_a_communicator_is_named_by_members_and_counter():
@@ -404,7 +414,8 @@ def test_creations_that_make_nothing_or_meet_nobody_may_differ():
     a, b = {"op": "new_group", "group": "a"}, {"op": "new_group", "group": "b"}
     use = call("all_reduce", group="a")
     pair = {"a": [0, 1], "b": [3]}
-    assert accepting(text([a, use, b], [a, use, b], [b, a], [a, b], groups=pair)) == {*MODEL_NAMES}
+    found = accepting(text([a, use, b], [a, use, b], [b, a], [a, b], groups=pair))
+    assert found == {*MODEL_NAMES} - {"mpi-pg"}  # rank 2 enters no creation
     alone = {"a": [0], "b": [1]}
     assert accepting(text([a, b], [b, a], groups=alone)) == {*MODEL_NAMES}
 
@@ -477,9 +488,9 @@ def test_members_of_a_match_agree(what, left, right):
 @pytest.mark.parametrize(
     ("field", "left", "right"),
     [
-        ("parts", [{"bytes": 4}, {"bytes": 8}], [{"bytes": 8}, {"bytes": 4}]),
-        ("parts", [TINY], [{"count": 1, "dtype": "i32"}]),
-        ("parts", [TINY], [TINY, TINY]),
+        ("bytes of part 0", [{"bytes": 4}, {"bytes": 8}], [{"bytes": 8}, {"bytes": 4}]),
+        ("dtype of part 0", [TINY], [{"count": 1, "dtype": "i32"}]),
+        ("number of parts", [TINY], [TINY, TINY]),
         ("label of part 1", [TINY, {**TINY, "label": "x"}], [TINY, {**TINY, "label": "y"}]),
         ("kind", "all_reduce", "reduce_scatter_tensor"),
         ("reduce_op", "max", "min"),
@@ -546,12 +557,46 @@ def test_splits_agree_pair_by_pair():
     assert accepting(text([exchange([1, 2], [1, 3])], [exchange([4, 0], [2, 0])])) == set()
     assert accepting(text([exchange([1, 2], [2, 3])], [exchange([3, 0], [2, 0])])) == set()
     assert accepting(text([exchange([1, 2], [1, 3])], [exchange([3, 1], [2, 0])])) == set()
-    half = call("all_to_all_single", in_splits=[1, 1])
+    half = call("all_to_all_single", count=2, dtype="f32", in_splits=[1, 1])
     both = exchange([1, 1], [1, 1])
     for other in (half, call("all_to_all_single", count=2, dtype="f32")):
-        assert "outside" in answer(text([both], [other]), "nccl", (0, 0), (1, 0))
-    alone = text([call("all_to_all_single", in_splits=[1])])
-    assert "outside" in answer(alone, "nccl", (0, 0))
+        assert accepting(text([both], [other])) == {*MODEL_NAMES}
+    assert accepting(text([both], [call("all_to_all_single", count=4, dtype="f32")])) == set()
+
+
+@pytest.mark.parametrize(
+    ("op", "splits", "extra"),
+    [
+        ("all_gather", "out_splits", {}),
+        ("all_gather_into_tensor", "out_splits", {}),
+        ("gather", "out_splits", {"root": 0}),
+        ("reduce_scatter", "in_splits", {}),
+        ("reduce_scatter_tensor", "in_splits", {}),
+        ("scatter", "in_splits", {"root": 0}),
+    ],
+)
+def test_uneven_collectives_agree_part_by_part(op, splits, extra):
+    """What rank 0 says that rank 1 gives or gets is the size of rank 1's own call."""
+
+    def member(count: int, shares: Any = None) -> dict[str, Any]:
+        said = {} if shares is None else {splits: shares}
+        return call(op, count=count, dtype="i32", **extra, **said)
+
+    def judged(*members: Any) -> bool:
+        flat = text(*([one] for one in members))
+        found = accepting(flat)
+        for model in MODEL_NAMES:
+            safe = planguard.check(json.loads(flat), model=model).safe
+            assert safe == (model in found), model
+        return found == {*MODEL_NAMES}
+
+    shares = [2, 3]
+    second = None if extra else shares
+    assert judged(member(2, shares), member(3, second))
+    assert not judged(member(2, shares), member(4, second))
+    assert not judged(member(2, [2, 9]), member(3, second))
+    assert not judged(member(2, [9, 3]), member(3, second))
+    assert not judged(member(2), member(3))
 
 
 # -- outside --------------------------------------------------------------------------------------

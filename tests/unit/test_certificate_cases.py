@@ -9,8 +9,8 @@ import pytest
 
 import planguard
 from planguard.certificate import cases as module
+from planguard.certificate.agreement import OutsideError, RejectedError
 from planguard.certificate.cases import LIMIT, cases
-from planguard.certificate.checker import OutsideError, RejectedError
 from planguard.certificate.format import digest, encode
 from planguard.certificate.verify import verify
 from planguard.options import CheckOptions

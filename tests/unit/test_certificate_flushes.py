@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from planguard.certificate import flushes
-from planguard.certificate.checker import OutsideError, RejectedError
+from planguard.certificate.agreement import OutsideError, RejectedError
 from planguard.certificate.flushes import programs
 
 

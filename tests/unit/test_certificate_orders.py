@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import planguard
+from planguard.certificate.agreement import OutsideError, RejectedError
 from planguard.certificate.blocks import MAY_MOVE, Block, as_chains
-from planguard.certificate.checker import OutsideError, RejectedError
 from planguard.certificate.format import encode
 from planguard.certificate.orders import Orders, check
 from planguard.options import MODEL_NAMES, CheckOptions

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from planguard.certificate import picks
-from planguard.certificate.checker import OutsideError, RejectedError
+from planguard.certificate.agreement import OutsideError, RejectedError
 from planguard.certificate.format import Picks, digest, encode
 from planguard.certificate.orders import Orders
 from planguard.certificate.picks import explore

@@ -11,7 +11,7 @@ import pytest
 
 import planguard
 from planguard.certificate import refutation
-from planguard.certificate.checker import RejectedError
+from planguard.certificate.agreement import RejectedError
 from planguard.certificate.orders import Orders
 from planguard.certificate.refutation import Clauses, formula
 from planguard.plan.flatten import flat_lines

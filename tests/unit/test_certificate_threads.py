@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planguard.certificate import picks
-from planguard.certificate.checker import OutsideError, RejectedError
+from planguard.certificate.agreement import OutsideError, RejectedError
 from planguard.certificate.picks import explore
 from planguard.certificate.threads import THREADED
 

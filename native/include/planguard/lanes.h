@@ -17,7 +17,7 @@ constexpr uint32_t ARRIVE = 1, AWAIT = 2;
 
 enum class Family : uint8_t { host = 0, worker = 1, device = 2 };
 enum class Degree : uint8_t { all = 0, flat = 1, tree = 2 };
-enum class NewGroup : uint8_t { free = 0, members = 1, world = 2 };
+enum class NewGroup : uint8_t { free = 0, members = 1, world = 2, entering = 3 };
 
 // What one execution model says; planguard/semantics holds the nine tables.
 struct Rules {
@@ -31,7 +31,7 @@ struct Rules {
   bool barrier_last = false;    // a barrier starts after the rank's earlier rounds of its group
   bool sync_is_a_kind = false;  // a blocking call never matches a nonblocking one
   bool send_modes = false;      // MPI's buffered and synchronous sends are honored
-  bool eager = false;           // sends of at most eager_bytes may finish before their receive
+  bool eager = false;           // sends of up to eager_bytes, or of unknown size, may finish early
   bool poison_drops = false;    // a dropped point-to-point handle dies before its match
   bool exit_withdraws = false;  // `exit` takes the rank's unwaited actions with it
   NewGroup new_group = NewGroup::free;
