@@ -7,7 +7,18 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.part import LOST_END, PRIORITY, UNSAID, Part, PartGroup
+from planguard.audit.part import (
+    DOUBT,
+    LOST_END,
+    PARTIAL,
+    PRIORITY,
+    SILENT,
+    UNREAD,
+    UNSAID,
+    Part,
+    PartGroup,
+)
+from planguard.audit.ranks import resolve
 from planguard.errors import PlanError, UsageError
 from planguard.recording import Gap, Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
@@ -32,35 +43,52 @@ class Assembled:
         parts: The chosen part of every rank.
         arguments: Arguments of the call that a rank's stack stands in.
         versions: Recorder and library versions by rank.
+        remarks: What is worth telling and limits nothing.
     """
 
     recording: Recording
     parts: dict[int, Part]
     arguments: dict[int, dict[str, int]] = field(default_factory=dict)
     versions: dict[int, tuple[str | None, str | None]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
 
 def assemble(
-    parts: Sequence[Part], *, world_size: int | None = None, plan: Plan | None = None
+    parts: Sequence[Part],
+    *,
+    world_size: int | None = None,
+    plan: Plan | None = None,
+    prefix: str | None = None,
 ) -> Assembled:
     """Return the recording that the parts make together.
 
     Args:
-        parts: What every file says; ``rank`` is set where it is known.
+        parts: What every file says; ``rank`` is set where its content says it.
         world_size: Number of ranks, where the caller knows it.
         plan: The intended plan: it lends the number of ranks and members of groups.
+        prefix: What stands in front of the rank in file names.
 
     Raises:
-        UsageError: A rank is recorded twice in one format, or a file says no rank.
-        PlanError: More ranks than any job has.
+        UsageError: A rank is recorded twice in one format, or no file says a rank.
+        PlanError: More ranks than any job has, or nothing could be read.
     """
+    unread = [part for part in parts if part.kind == UNREAD]
+    if unread and all(part.kind in (UNREAD, SILENT) for part in parts):
+        # Nothing at all is usable: what the first file lacks is the answer.
+        raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
+    parts, remarks = resolve(parts, prefix)
     chosen = _choose(parts)
     for rank, part in chosen.items():
         if UNSAID in part.groups:
             _rename(part, UNSAID, f"{UNSAID}{rank}")
     ranks, notes = _world(parts, chosen, world_size, plan)
     groups = _groups(parts, chosen, ranks, plan)
-    stacks = {part.rank: part for part in reversed(parts) if part.kind == "stacks"}
+    stacks = {
+        part.rank: part
+        for kind in ("stderr", "stacks")
+        for part in parts
+        if part.kind == kind and (part.stack or part.crash)
+    }
     records = {rank: _record(part, stacks.get(rank)) for rank, part in sorted(chosen.items())}
     kinds = tuple(dict.fromkeys(part.kind for part in chosen.values()))
     backends = {part.backend for part in chosen.values() if part.backend}
@@ -73,24 +101,21 @@ def assemble(
         notes=tuple(dict.fromkeys([*notes, *(n for part in chosen.values() for n in part.notes)])),
     )
     recording = Recording(
-        **{**recording.__dict__, "gaps": tuple(_gaps(recording, chosen))},
+        **{**recording.__dict__, "gaps": (*_gaps(recording, chosen), *_unread(unread))},
     )
     arguments = {p.rank: p.arguments for p in parts if p.rank is not None and p.arguments}
     versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
-    return Assembled(recording, chosen, arguments, versions)
+    remarks += [remark for part in parts for remark in part.remarks]
+    remarks += [_why(part) for part in unread if _is_empty(part)]
+    return Assembled(recording, chosen, arguments, versions, remarks)
 
 
 def _choose(parts: Sequence[Part]) -> dict[int, Part]:
-    """Return the part that tells most of every rank."""
+    """Return the part that tells most of every rank; a stack alone is one."""
     chosen: dict[int, Part] = {}
     for part in parts:
-        if part.kind == "stacks":
+        if part.rank is None or part.kind in (SILENT, UNREAD):
             continue
-        if part.rank is None:
-            raise UsageError(
-                f"whose dump is {clean(part.file)}? neither its name nor its content says a rank",
-                hint="--prefix says what stands in front of the rank in file names",
-            )
         known = chosen.get(part.rank)
         if known is None or _order(part) < _order(known):
             chosen[part.rank] = part
@@ -117,7 +142,10 @@ def _world(
     said = {part.world_size for part in parts if part.world_size}
     # Parts share the members of the groups that they have in common.
     members = {id(g.ranks): g.ranks for part in parts for g in part.groups.values() if g.ranks}
-    least = max([max(chosen), *map(max, members.values())]) + 1
+    silent = [
+        part.rank for part in parts if part.kind in (SILENT, UNREAD) and part.rank is not None
+    ]
+    least = max([max(chosen), *silent, *map(max, members.values())]) + 1
     for part in parts:
         for name, group in part.groups.items():
             if name == "world":
@@ -153,6 +181,7 @@ def _groups(
             one = about.setdefault(name, PartGroup())
             one.description = one.description or group.description
             one.size = one.size or group.size
+            one.places |= group.places
             if group.ranks:
                 recorded[name][group.ranks].append(part)
     _tell_apart(recorded, about)
@@ -229,6 +258,8 @@ def _concluded(
 ) -> tuple[int, ...] | None:
     """Return the members of a group whose recorder names none, where they can be concluded."""
     found = tuple(sorted(users))
+    if known.places:
+        return _placed(known, world_size)
     if known.size is not None and len(users) == known.size:
         return found
     if plan is not None:
@@ -239,6 +270,34 @@ def _concluded(
     if everyone_is_here and any(_has_met(chosen[rank], name) for rank in users):
         return found
     return None
+
+
+def _placed(known: PartGroup, world_size: int) -> tuple[int, ...] | None:
+    """Return the members of a group of which ranks said their places, where nobody else fits.
+
+    Groups hold their ranks in ascending order, so a place between 4 and 6 is 5.
+    """
+    places = known.places
+    last = max(places)
+    if known.size is not None and known.size > last + 1:
+        room = world_size - 1 - places[last]
+        if room != known.size - 1 - last:
+            return None
+        places = {**places, **{n: places[last] + n - last for n in range(last, known.size)}}
+        last = known.size - 1
+    elif known.size is None and places[last] != world_size - 1:
+        return None
+    members: list[int] = []
+    for place in range(last + 1):
+        if place in places:
+            members.append(places[place])
+            continue
+        before = members[-1] if members else -1
+        after = next(n for n in sorted(places) if n > place)
+        if places[after] - before != after - place + 1:
+            return None
+        members.append(before + 1)
+    return tuple(members) if members == sorted(set(members)) else None
 
 
 def _has_met(part: Part, name: str) -> bool:
@@ -290,6 +349,10 @@ def _record(part: Part, stack: Part | None) -> RankRecord:
         inside=stack.inside if stack is not None else None,
         file=part.file,
         version=part.version,
+        crash=part.crash or (stack.crash if stack is not None else ""),
+        kind=part.kind,
+        late=part.late,
+        oversized=part.oversized,
     )
 
 
@@ -313,6 +376,7 @@ def _gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
             tuple(sorted(cut)),
             sum(cut.values()),
         )
+    yield from _limits(chosen)
     for rank, part in chosen.items():
         if part.lost:
             yield Gap(LOST_END, part.lost, "PG912", (rank,))
@@ -340,6 +404,40 @@ def _gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
             silent,
             recording.hidden or None,
         )
+
+
+def _unread(unread: Sequence[Part]) -> Iterable[Gap]:
+    """Yield the files that could not be read: what they would have said is missing."""
+    for part in unread:
+        if not _is_empty(part):
+            ranks = () if part.rank is None else (part.rank,)
+            yield Gap("unread", _why(part), "PG911", ranks)
+
+
+def _is_empty(part: Part) -> bool:
+    """Tell whether a file was understood and holds nothing of use: then nothing is lost."""
+    return part.error is not None and part.error.code == "PG910"
+
+
+def _why(part: Part) -> str:
+    error = part.error
+    said = error.message if error is not None else "unreadable"
+    code = f" ({error.code})" if error is not None and error.code not in ("PG901", "PG910") else ""
+    return f"{clean(part.file)} is left out{code}: {clean(said)}"
+
+
+def _limits(chosen: dict[int, Part]) -> Iterable[Gap]:
+    """Yield what kinds of files cannot tell, and what had to be assumed to read them."""
+    for kind, said in PARTIAL.items():
+        ranks = tuple(rank for rank, part in chosen.items() if part.kind == kind)
+        if ranks:
+            yield Gap("partial", said, "PG904", ranks)
+    doubts: dict[str, list[int]] = defaultdict(list)
+    for rank, part in chosen.items():
+        if part.doubt:
+            doubts[part.doubt].append(rank)
+    for said, who in doubts.items():
+        yield Gap(DOUBT, said, "PG904", tuple(who))
 
 
 def _some(ranks: Iterable[int]) -> str:

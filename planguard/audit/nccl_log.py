@@ -70,7 +70,10 @@ def read_nccl_log(data: bytes, file: str) -> list[Part]:
             processes[call["process"]].calls.append(call)
     if not any(process.calls for process in processes.values()):
         raise PlanError(
-            "no call in the NCCL log", file=file, hint="record with NCCL_DEBUG_SUBSYS=INIT,COLL"
+            "no call in the NCCL log",
+            code="PG910",
+            file=file,
+            hint="record with NCCL_DEBUG_SUBSYS=INIT,COLL",
         )
     if not any(process.comms for process in processes.values()):
         raise PlanError(
