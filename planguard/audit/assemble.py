@@ -421,9 +421,10 @@ def _is_empty(part: Part) -> bool:
 
 def _why(part: Part) -> str:
     error = part.error
-    said = error.message if error is not None else "unreadable"
-    code = f" ({error.code})" if error is not None and error.code not in ("PG901", "PG910") else ""
-    return f"{clean(part.file)} is left out{code}: {clean(said)}"
+    if error is None:
+        return f"{clean(part.file)} is left out"
+    code = "" if error.code == "PG910" else f" ({error.code})"
+    return f"{clean(part.file)} is left out{code}: {clean(error.message)}"
 
 
 def _limits(chosen: dict[int, Part]) -> Iterable[Gap]:

@@ -78,6 +78,9 @@ def disagreement(
         rounds = [f"round {d.position} of group {group_words(scene, d.group)}" for d in also]
         more = f" and {len(rounds) - 3} more" if len(rounds) > 3 else ""
         notes.append(f"also: the same cause shows in {listed(rounds[:3])}{more}")
+        common = set.intersection(*({*d.odd, *d.rest} for d in (one, *also)))
+        if one.is_tie and len(common) == 1:
+            notes.append(f"evidence: {name_ranks(common)} alone belongs to all of these rounds")
     related: tuple[str, ...] = ()
     if left is not None:
         notes.insert(0, f"cause: {departure_words(scene, left)}")
