@@ -80,6 +80,11 @@ def _row(folder: Path, label: dict[str, Any]) -> Row:
         result = None
     if result is None:
         return Row(label["id"], label["determinable"], False, False, False, [], f"exit {code}")
+    return judged(label, result)
+
+
+def judged(label: dict[str, Any], result: dict[str, Any]) -> Row:
+    """Return how a result, as ``--format json`` prints it, compares with a label."""
     outcome, findings = _read(result)
     told = [f for f in findings if f["code"].startswith(("PG0", "PG2", "PG50"))]
     told = [f for f in told if f["code"] not in ("PG502", "PG507", "PG508")]

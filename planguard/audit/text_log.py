@@ -37,6 +37,8 @@ _SAYS_PROCESS = re.compile(
     r"\[(?P<role>[A-Za-z_]{1,40}\d{1,6})\]:\s?"
 )
 _CONTINUED = re.compile(r"\s+(?:- |\[\d[\d, ]*\] |#\d+ (?:started|finished))|#\d{1,3} \S+ from ")
+_ROLE = re.compile(r"[A-Za-z_]{1,40}?(\d{1,6})")
+LOCAL = "the number that torchrun gives a process on its node is taken for its rank"
 _REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
 
 
@@ -62,10 +64,12 @@ class Log:
     Attributes:
         lines: All lines, in order.
         is_folded: Repeated lines were left out: who prints nothing may have printed.
+        assumed: Ranks that are numbers on a node, by the launcher's prefix, and taken for ranks.
     """
 
     lines: list[Line] = field(default_factory=list)
     is_folded: bool = False
+    assumed: set[int] = field(default_factory=set)
 
     def speakers(self) -> Iterator[tuple[int | str | None, list[Line]]]:
         """Yield every speaker with its lines, those of one rank together."""
@@ -96,7 +100,23 @@ def lines_of(data: bytes) -> Log:
         # A process that speaks as two ranks is two processes of one name, on two nodes.
         if isinstance(line.who, str) and len(aliases[line.who]) == 1:
             (line.who,) = aliases[line.who]
+    _take_local(log, aliases)
     return log
+
+
+def _take_local(log: Log, aliases: dict[str, set[int]]) -> None:
+    """Take numbers on a node for ranks where no line says otherwise: one node is most likely."""
+    if any({local} != ranks for name, ranks in aliases.items() if (local := _local(name)) >= 0):
+        return
+    for line in log.lines:
+        if isinstance(line.who, str) and (local := _local(line.who)) >= 0:
+            line.who = local
+            log.assumed.add(local)
+
+
+def _local(name: str) -> int:
+    match = _ROLE.fullmatch(name)
+    return -1 if match is None else int(match[1])
 
 
 def _line(row: str, *, is_labelled: bool) -> tuple[Line, str | None]:
@@ -172,6 +192,9 @@ def read_text(data: bytes, file: str) -> list[Part]:
     log = lines_of(data)
     parts += read_stacks(log, file)
     parts += read_stderr(log, file)
+    for part in parts:
+        if part.rank in log.assumed and part.kind in ("stacks", "stderr"):
+            part.doubt = part.doubt or LOCAL
     if not parts:
         raise problem or PlanError("it says nothing of a communication", code="PG910", file=file)
     return parts
