@@ -33,6 +33,8 @@ _FAULT_FRAME = re.compile(r"  File \"(?P<file>[^\"]+)\", line (?P<line>\d{1,9}) 
 _PROCESS = re.compile(r"Process (\d{1,10}): ")
 _SECTION = re.compile(r"=== Rank (\d{1,7})\b")
 _DUMP = re.compile(r"Timeout \(\d|Fatal Python error: (?P<error>.{1,80})")
+_STARTS = frozenset("=PTCF")
+"""First letters of headlines: most lines of a log have others."""
 _LOCALS = frozenset({"dst", "src", "group_dst", "group_src", "tag"})
 
 CALLS = frozenset(
@@ -159,6 +161,10 @@ def _processes(lines: Sequence[Line]) -> list[Process]:
     found: list[Process] = []
     for line in lines:
         text = line.text
+        if text[:1] not in _STARTS:
+            if text[:1] == " " and found and found[-1].threads:
+                _frame(found[-1].threads[-1], text)
+            continue
         section, header, dump = _SECTION.match(text), _PROCESS.match(text), _DUMP.match(text)
         if section is not None:
             found.append(Process(("rank", section[1]), int(section[1])))
@@ -170,14 +176,12 @@ def _processes(lines: Sequence[Line]) -> list[Process]:
             if is_new:
                 found.append(Process())
             found[-1].error = dump["error"] or ""
-        elif _thread(found, text):
-            continue
-        elif found and found[-1].threads:
-            _frame(found[-1].threads[-1], text)
+        else:
+            _thread(found, text)
     return found
 
 
-def _thread(found: list[Process], text: str) -> bool:
+def _thread(found: list[Process], text: str) -> None:
     """Take a headline of a thread; a second current one begins another process."""
     spy, fault = _SPY_THREAD.match(text), _FAULT_THREAD.match(text)
     if fault is not None:
@@ -188,13 +192,10 @@ def _thread(found: list[Process], text: str) -> bool:
         if found[-1].key is None:
             found[-1].key = ("thread", fault["id"])
         found[-1].threads.append(Thread())
-        return True
-    if spy is not None:
+    elif spy is not None:
         if not found:
             found.append(Process())
         found[-1].threads.append(Thread(spy["name"] or ""))
-        return True
-    return False
 
 
 def _frame(thread: Thread, text: str) -> None:

@@ -54,6 +54,7 @@ _SLURM = re.compile(
     r"srun: error: \S+ tasks? (?P<rank>\d{1,7}): (?P<why>Killed|Out Of Memory|Segmentation fault|"
     r"Bus error)"
 )
+_PLACE = re.compile(r"Rank (\d{1,7})\](?: |$)")
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
 KILLED = {-4: "SIGILL", -7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV"}
 """Exit codes of processes that nobody in torch ends in this way."""
@@ -112,7 +113,7 @@ def _voices(who: int | str | None, lines: Sequence[Line]) -> list[tuple[int | No
     if rank is None:
         place: int | None = None
         for line in lines:
-            said = re.search(r"Rank (\d{1,7})\](?: |$)", line.text)
+            said = _PLACE.search(line.text) if "Rank " in line.text else None
             place = int(said[1]) if said is not None else place
             by_place.setdefault(place if said is not None else None, []).append(line)
         spoken = [p for p in by_place if p is not None]
@@ -150,11 +151,12 @@ def _continued(trace: Trace, text: str) -> Trace:
 
 
 def _mark(voice: Voice, text: str) -> None:
-    if (late := _LATE.search(text)) is not None:
+    if "Barrier" in text and (late := _LATE.search(text)) is not None:
         voice.late |= {int(n) for n in re.findall(r"\d{1,7}", late["who"])}
-    if (side := _FINGERPRINT.search(text)) is not None and voice.fingerprint is None:
-        voice.fingerprint = _side(side)
-    if (short := _ENFORCE.search(text)) is not None:
+    if "FingerPrint" in text and voice.fingerprint is None:
+        side = _FINGERPRINT.search(text)
+        voice.fingerprint = None if side is None else _side(side)
+    if "preamble" in text and (short := _ENFORCE.search(text)) is not None:
         voice.enforced = int(short[1]), int(short[2])
 
 
@@ -298,7 +300,7 @@ def _of_launcher(log: Log, file: str) -> list[Part]:
     is_root, rank = False, None
     for line in log.lines:
         text = line.text
-        if _FIRST.search(text):
+        if "Root Cause" in text and _FIRST.search(text):
             is_root = True
         elif is_root and (named := _RANK_OF.match(text)) is not None:
             rank = int(named[1])
@@ -307,7 +309,7 @@ def _of_launcher(log: Log, file: str) -> list[Part]:
             if signal is not None:
                 found[rank] = _killed(file, rank, f"ended by {signal}, before any other process")
             is_root, rank = False, None
-        elif (task := _SLURM.search(text)) is not None:
+        elif "srun" in text and (task := _SLURM.search(text)) is not None:
             found[int(task["rank"])] = _killed(file, int(task["rank"]), task["why"])
     return list(found.values())
 

@@ -26,7 +26,7 @@ _GLUED = re.compile(r"(?<=[^\s:\]|)])(?=\[rank\d{1,7}\]:)")
 _BROKEN = re.compile(r"(?:Watchdog caught collective|Work[A-Z]{2,8}\()(?!.*(?:timing out|wait))")
 _STAMPED = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}Z? (?:stdout|stderr) [FP] ")
 _DATED = re.compile(r"\[\d{4}-\d\d-\d\d[T ][\d:.,]+\]\s?")
-_DOCKER = re.compile(r'\{"log":"((?:[^"\\]|\\.)*)"')
+_DOCKER = re.compile(r'\{"log":\s?"((?:[^"\\]|\\.)*)"')
 _RANK = re.compile(r"\[rank(\d{1,7})\]:\s?")
 _SAYS_RANK = re.compile(
     r"\[\d{1,6},(?P<mpi>\d{1,7})\]<std(?:err|out)>:\s?|[^\n]{0,80}\[rank=(?P<set>\d{1,7})\] \|\|\s?"
@@ -37,6 +37,7 @@ _SAYS_PROCESS = re.compile(
     r"\[(?P<role>[A-Za-z_]{1,40}\d{1,6})\]:\s?"
 )
 _CONTINUED = re.compile(r"\s+(?:- |\[\d[\d, ]*\] |#\d+ (?:started|finished))|#\d{1,3} \S+ from ")
+_INDENTED = frozenset(" \t#")
 _ROLE = re.compile(r"[A-Za-z_]{1,40}?(\d{1,6})")
 LOCAL = "the number that torchrun gives a process on its node is taken for its rank"
 _REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
@@ -82,15 +83,22 @@ class Log:
 def lines_of(data: bytes) -> Log:
     """Return a text as lines of speakers."""
     log = Log()
-    text = _ANSI.sub("", data.decode("utf-8", errors="replace"))
+    text = data.decode("utf-8", errors="replace")
     if text.startswith('{"log":'):
         text = "\n".join(_unescaped(m[1]) for m in _DOCKER.finditer(text))
+    text = _ANSI.sub("", text)
     rows = _whole(_GLUED.sub("\n", text).splitlines()[:MAX_LINES])
-    is_labelled = sum(_LABEL.match(row) is not None for row in rows) > len(rows) // 2
+    numbered = sum(row.lstrip()[:1].isdigit() for row in rows)
+    is_labelled = 2 * numbered > len(rows) and sum(map(_has_label, rows)) > len(rows) // 2
     aliases: dict[str, set[int]] = defaultdict(set)
     for row in rows:
         line, process = _line(row[:MAX_LINE], is_labelled=is_labelled)
-        if line.who is None and log.lines and _CONTINUED.match(line.text):
+        if (
+            line.who is None
+            and log.lines
+            and line.text[:1] in _INDENTED
+            and _CONTINUED.match(line.text)
+        ):
             line.who = log.lines[-1].who
         if process is not None and line.rank is not None:
             aliases[process].add(line.rank)
@@ -125,18 +133,20 @@ def _line(row: str, *, is_labelled: bool) -> tuple[Line, str | None]:
     if row.startswith("{") or row[:1].isdigit():
         row = _STAMPED.sub("", row, count=1)
     rank = process = None
-    front = row[:200]
-    said = _RANK.search(row)
-    dated = _DATED.match(row)
+    # Most lines of a log are none of these: what is cheap to exclude is excluded first.
+    said = _RANK.search(row) if "[rank" in row else None
+    dated = _DATED.match(row) if row[:1] == "[" else None
     start = dated.end() if dated is not None else 0
-    known = _SAYS_RANK.match(row, start) or _SAYS_PROCESS.match(row, start)
+    known = None
+    if row[start : start + 1] in ("[", "(") or "[rank=" in row:
+        known = _SAYS_RANK.match(row, start) or _SAYS_PROCESS.match(row, start)
     if known is not None:
         groups = known.groupdict()
         number = groups.get("mpi") or groups.get("set")
         rank = int(number) if number else None
         process = groups.get("actor") or groups.get("role")
         row = row[known.end() :]
-    elif is_labelled and (label := _LABEL.match(front)) is not None:
+    elif is_labelled and (label := _LABEL.match(row)) is not None:
         rank, row = int(label[1]), row[label.end() :]
     if said is not None:
         rank = int(said[1])
@@ -144,6 +154,10 @@ def _line(row: str, *, is_labelled: bool) -> tuple[Line, str | None]:
         row = row[place + len(said[0]) :] if place >= 0 else row
     who: int | str | None = rank if rank is not None else process
     return Line(who, row, rank), process
+
+
+def _has_label(row: str) -> bool:
+    return _LABEL.match(row) is not None
 
 
 def _whole(rows: list[str]) -> list[str]:
@@ -156,7 +170,7 @@ def _whole(rows: list[str]) -> list[str]:
             wanted = wanted - 1 if _BROKEN.search(out[-1]) else 0
             continue
         out.append(row)
-        wanted = 4 if _BROKEN.search(row) else 0
+        wanted = 4 if ("Work" in row or "Watchdog" in row) and _BROKEN.search(row) else 0
     return out
 
 
