@@ -1,4 +1,4 @@
-"""One cause is one finding: what follows from it is folded, and groups are named by their members."""
+"""One cause is one finding: consequences are folded, groups are named by their members."""
 
 from __future__ import annotations
 
