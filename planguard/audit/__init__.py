@@ -28,8 +28,8 @@ def audit(
 
     Args:
         paths: Files and folders: Flight Recorder dumps, Kineto and execution traces, Chakra files,
-            logs of NCCL and of ranks, captured plans, stacks. One file per rank or one of all, kinds
-            mixed as they come.
+            logs of NCCL and of ranks, captured plans, stacks. One file per rank or one of all,
+            kinds mixed as they come.
         plan: The intended plan, or anything ``load`` accepts.
         prefix: What stands in front of the rank in file names.
         world_size: Number of ranks, where the recordings do not say it.

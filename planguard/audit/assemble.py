@@ -77,6 +77,7 @@ def assemble(
         # Nothing at all is usable: what the first file lacks is the answer.
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
     parts, remarks = resolve(parts, prefix)
+    unread = [part for part in parts if part.kind == UNREAD]
     chosen = _choose(parts)
     for rank, part in chosen.items():
         if UNSAID in part.groups:
@@ -101,7 +102,10 @@ def assemble(
         notes=tuple(dict.fromkeys([*notes, *(n for part in chosen.values() for n in part.notes)])),
     )
     recording = Recording(
-        **{**recording.__dict__, "gaps": (*_gaps(recording, chosen), *_unread(unread))},
+        **{
+            **recording.__dict__,
+            "gaps": (*_gaps(recording, chosen), *_against(parts, chosen), *_unread(unread)),
+        },
     )
     arguments = {p.rank: p.arguments for p in parts if p.rank is not None and p.arguments}
     versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
@@ -404,6 +408,30 @@ def _gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
             silent,
             recording.hidden or None,
         )
+
+
+def _against(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
+    """Yield the ranks whose logs name calls that failed, where another record of them counts.
+
+    A finished recording beside such a log is of another moment, or does not hold everything.
+    """
+    ranks = tuple(
+        sorted(
+            part.rank
+            for part in parts
+            if part.rank is not None
+            and part.kind == "stderr"
+            and chosen.get(part.rank) is not part
+            and (part.inside or part.late or part.oversized or _is_open(part))
+        )
+    )
+    if ranks:
+        said = f"logs of {name_ranks(ranks)} tell of calls that failed, beside other recordings"
+        yield Gap("partial", said, "PG904", ranks)
+
+
+def _is_open(part: Part) -> bool:
+    return any(state in (Progress.ISSUED, Progress.STARTED) for state in part.track.progress)
 
 
 def _unread(unread: Sequence[Part]) -> Iterable[Gap]:

@@ -11,8 +11,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.audit.part import SILENT, UNREAD, Part
-from planguard.errors import UsageError, shorten
+from planguard.audit.part import PARTIAL, SILENT, UNREAD, Part
+from planguard.errors import PlanError, UsageError, shorten
 from planguard.recording import UNNAMED, Observed, Track
 
 if TYPE_CHECKING:
@@ -61,7 +61,10 @@ def resolve(parts: Sequence[Part], prefix: str | None) -> tuple[list[Part], list
             hint="--prefix says what stands in front of the rank in file names, "
             "such as --prefix trace_rank_",
         )
-    left_out = dict.fromkeys(p.file for p in lost if p.file not in spoken)
+    whole = [p for p in lost if p.kind not in PARTIAL]
+    said = "neither its name nor its content says a rank"
+    kept += [Part(UNREAD, p.file, error=PlanError(said, file=p.file)) for p in whole]
+    left_out = dict.fromkeys(p.file for p in lost if p.file not in spoken and p not in whole)
     remarks = [f"{file} says no rank, neither by its name nor in it: left out" for file in left_out]
     return _merged(kept), remarks
 

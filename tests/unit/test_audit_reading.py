@@ -241,3 +241,25 @@ def test_what_a_pickle_names_is_still_refused(tmp_path):
     verdict = pg.audit(tmp_path)
     assert any("PG905" in f.message for f in verdict.findings)
     assert "PG911" in codes(verdict)
+
+
+def test_finished_dumps_beside_a_log_of_a_timeout_are_not_safe(tmp_path):
+    """Dumps in which all completed, and a log that names a call that timed out, contradict."""
+    for rank in (0, 1):
+        write(tmp_path, rank, [entry(number=0, seq=1)])
+    (tmp_path / "train.log").write_text(
+        "[rank1]:[E1119 10:04:11.5 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective "
+        "operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, "
+        "Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n"
+    )
+    assert pg.audit(tmp_path).unknown
+
+
+def test_a_dump_without_a_rank_beside_others_is_not_passed_over(tmp_path):
+    """A dump whose rank nobody knows holds calls that were not looked at: never SAFE."""
+    for rank in (0, 1):
+        write(tmp_path, rank, [entry(number=0, seq=1)])
+    (tmp_path / "dump.48211").write_bytes((tmp_path / "rank_0").read_bytes())
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert any("dump.48211 is left out" in f.message for f in verdict.findings)
