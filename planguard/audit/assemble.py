@@ -1,4 +1,7 @@
-"""Joins what all files say into one recording, and says what is missing from it."""
+"""Joins what all files say into one recording, and says what is missing from it.
+
+Above 400 lines: who belongs to which group and what is missing are asked of one table.
+"""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ READERS = {
     "kineto": ("planguard.audit.kineto", "read_kineto"),
     "execution-trace": ("planguard.audit.execution_trace", "read_execution_trace"),
     "chakra": ("planguard.audit.chakra", "read_chakra"),
+    "nccl-log": ("planguard.audit.text_log", "read_text"),
     "text": ("planguard.audit.text_log", "read_text"),
     "log": ("planguard.audit.own_log", "read_own_log"),
     "run": ("planguard.audit.own_log", "read_run_log"),

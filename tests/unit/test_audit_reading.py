@@ -263,3 +263,13 @@ def test_a_dump_without_a_rank_beside_others_is_not_passed_over(tmp_path):
     verdict = pg.audit(tmp_path)
     assert verdict.unknown
     assert any("dump.48211 is left out" in f.message for f in verdict.findings)
+
+
+def test_a_named_pipe_does_not_block(tmp_path):
+    """A pipe that the user names is told and left out; nobody waits for a writer."""
+    import os
+
+    stuck(tmp_path, (0, 1), 2)
+    os.mkfifo(tmp_path / "pipe")
+    verdict = pg.audit(tmp_path / "rank_0", tmp_path / "rank_1", tmp_path / "pipe")
+    assert any("not a regular file" in f.message for f in verdict.findings)
