@@ -28,7 +28,8 @@ def audit(
 
     Args:
         paths: Files and folders: Flight Recorder dumps, Kineto and execution traces, Chakra files,
-            NCCL logs, captured plans, stacks. One file per rank, kinds mixed as they come.
+            logs of NCCL and of ranks, captured plans, stacks. One file per rank or one of all,
+            kinds mixed as they come.
         plan: The intended plan, or anything ``load`` accepts.
         prefix: What stands in front of the rank in file names.
         world_size: Number of ranks, where the recordings do not say it.
@@ -37,8 +38,8 @@ def audit(
         allow_incomplete: Missing ranks are known not to exist: no warning about them.
 
     Raises:
-        PlanError: A file cannot be read, or is refused; nothing in it was executed.
-        UsageError: Nothing to read, or the ranks cannot be told from the names.
+        PlanError: No file can be read; nothing in them was executed. One of several is a finding.
+        UsageError: Nothing to read, or no file says a rank.
     """
     from planguard.audit.answer import AuditOptions, audit_paths
 

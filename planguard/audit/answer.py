@@ -52,8 +52,8 @@ def audit_paths(
         processes: Processes that read; as many as there are processors if None.
 
     Raises:
-        PlanError: A file cannot be read, or is refused; nothing in it was executed.
-        UsageError: Nothing to read, or the ranks cannot be told from the names.
+        PlanError: No file can be read; nothing in them was executed.
+        UsageError: Nothing to read, or no file says a rank.
     """
     names = [str(path) for path in paths]
     named = replace(options, name=options.name or ", ".join(names[:3]))

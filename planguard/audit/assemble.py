@@ -7,14 +7,23 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.part import LOST_END, PRIORITY, UNSAID, Part, PartGroup
+from planguard.audit.gaps import against, gaps, is_empty, unread_files, why_unread
+from planguard.audit.part import (
+    PRIORITY,
+    SILENT,
+    UNREAD,
+    UNSAID,
+    Part,
+    PartGroup,
+)
+from planguard.audit.ranks import resolve
 from planguard.errors import PlanError, UsageError
-from planguard.recording import Gap, Progress, RankRecord, RecordedGroup, Recording
+from planguard.recording import Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
-from planguard.words import clean, name_ranks, plural, rank_set, shown
+from planguard.words import clean, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from planguard.plan.plan import Plan
 
@@ -32,29 +41,42 @@ class Assembled:
         parts: The chosen part of every rank.
         arguments: Arguments of the call that a rank's stack stands in.
         versions: Recorder and library versions by rank.
+        remarks: What is worth telling and limits nothing.
     """
 
     recording: Recording
     parts: dict[int, Part]
     arguments: dict[int, dict[str, int]] = field(default_factory=dict)
     versions: dict[int, tuple[str | None, str | None]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
 
 def assemble(
-    parts: Sequence[Part], *, world_size: int | None = None, plan: Plan | None = None
+    parts: Sequence[Part],
+    *,
+    world_size: int | None = None,
+    plan: Plan | None = None,
+    prefix: str | None = None,
 ) -> Assembled:
     """Return the recording that the parts make together.
 
     Args:
-        parts: What every file says; ``rank`` is set where it is known.
+        parts: What every file says; ``rank`` is set where its content says it.
         world_size: Number of ranks, where the caller knows it.
         plan: The intended plan: it lends the number of ranks and members of groups.
+        prefix: What stands in front of the rank in file names.
 
     Raises:
-        UsageError: A rank is recorded twice in one format, or a file says no rank.
-        PlanError: More ranks than any job has.
+        UsageError: A rank is recorded twice in one format, or no file says a rank.
+        PlanError: More ranks than any job has, or nothing could be read.
     """
     parts, notes_of_attempts = _last_attempt(parts)
+    unread = [part for part in parts if part.kind == UNREAD]
+    if unread and all(part.kind in (UNREAD, SILENT) for part in parts):
+        # Nothing at all is usable: what the first file lacks is the answer.
+        raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
+    parts, remarks = resolve(parts, prefix)
+    unread = [part for part in parts if part.kind == UNREAD]
     chosen = _choose(parts)
     for rank, part in chosen.items():
         if UNSAID in part.groups:
@@ -62,7 +84,12 @@ def assemble(
     ranks, notes = _world(parts, chosen, world_size, plan)
     notes += notes_of_attempts
     groups = _groups(parts, chosen, ranks, plan)
-    stacks = {part.rank: part for part in reversed(parts) if part.kind == "stacks"}
+    stacks = {
+        part.rank: part
+        for kind in ("stderr", "stacks")
+        for part in parts
+        if part.kind == kind and (part.stack or part.crash)
+    }
     records = {rank: _record(part, stacks.get(rank)) for rank, part in sorted(chosen.items())}
     kinds = tuple(dict.fromkeys(part.kind for part in chosen.values()))
     backends = {part.backend for part in chosen.values() if part.backend}
@@ -75,11 +102,16 @@ def assemble(
         notes=tuple(dict.fromkeys([*notes, *(n for part in chosen.values() for n in part.notes)])),
     )
     recording = Recording(
-        **{**recording.__dict__, "gaps": tuple(_gaps(recording, chosen))},
+        **{
+            **recording.__dict__,
+            "gaps": (*gaps(recording, chosen), *against(parts, chosen), *unread_files(unread)),
+        },
     )
     arguments = {p.rank: p.arguments for p in parts if p.rank is not None and p.arguments}
     versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
-    return Assembled(recording, chosen, arguments, versions)
+    remarks += [remark for part in parts for remark in part.remarks]
+    remarks += [why_unread(part) for part in unread if is_empty(part)]
+    return Assembled(recording, chosen, arguments, versions, remarks)
 
 
 def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
@@ -97,16 +129,11 @@ def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
 
 
 def _choose(parts: Sequence[Part]) -> dict[int, Part]:
-    """Return the part that tells most of every rank."""
+    """Return the part that tells most of every rank; a stack alone is one."""
     chosen: dict[int, Part] = {}
     for part in parts:
-        if part.kind == "stacks":
+        if part.rank is None or part.kind in (SILENT, UNREAD):
             continue
-        if part.rank is None:
-            raise UsageError(
-                f"whose dump is {clean(part.file)}? neither its name nor its content says a rank",
-                hint="--prefix says what stands in front of the rank in file names",
-            )
         known = chosen.get(part.rank)
         if known is None or _order(part) < _order(known):
             chosen[part.rank] = part
@@ -133,7 +160,10 @@ def _world(
     said = {part.world_size for part in parts if part.world_size}
     # Parts share the members of the groups that they have in common.
     members = {id(g.ranks): g.ranks for part in parts for g in part.groups.values() if g.ranks}
-    least = max([max(chosen), *map(max, members.values())]) + 1
+    silent = [
+        part.rank for part in parts if part.kind in (SILENT, UNREAD) and part.rank is not None
+    ]
+    least = max([max(chosen), *silent, *map(max, members.values())]) + 1
     for part in parts:
         for name, group in part.groups.items():
             if name == "world":
@@ -169,6 +199,7 @@ def _groups(
             one = about.setdefault(name, PartGroup())
             one.description = one.description or group.description
             one.size = one.size or group.size
+            one.places |= group.places
             if group.ranks:
                 recorded[name][group.ranks].append(part)
     _tell_apart(recorded, about)
@@ -245,6 +276,8 @@ def _concluded(
 ) -> tuple[int, ...] | None:
     """Return the members of a group whose recorder names none, where they can be concluded."""
     found = tuple(sorted(users))
+    if known.places:
+        return _placed(known, world_size)
     if known.size is not None and len(users) == known.size:
         return found
     if plan is not None:
@@ -255,6 +288,34 @@ def _concluded(
     if everyone_is_here and any(_has_met(chosen[rank], name) for rank in users):
         return found
     return None
+
+
+def _placed(known: PartGroup, world_size: int) -> tuple[int, ...] | None:
+    """Return the members of a group of which ranks said their places, where nobody else fits.
+
+    Groups hold their ranks in ascending order, so a place between 4 and 6 is 5.
+    """
+    places = known.places
+    last = max(places)
+    if known.size is not None and known.size > last + 1:
+        room = world_size - 1 - places[last]
+        if room != known.size - 1 - last:
+            return None
+        places = {**places, **{n: places[last] + n - last for n in range(last, known.size)}}
+        last = known.size - 1
+    elif known.size is None and places[last] != world_size - 1:
+        return None
+    members: list[int] = []
+    for place in range(last + 1):
+        if place in places:
+            members.append(places[place])
+            continue
+        before = members[-1] if members else -1
+        after = next(n for n in sorted(places) if n > place)
+        if places[after] - before != after - place + 1:
+            return None
+        members.append(before + 1)
+    return tuple(members) if members == sorted(set(members)) else None
 
 
 def _has_met(part: Part, name: str) -> bool:
@@ -293,7 +354,7 @@ def _counter(name: str) -> int | None:
     return int(name) if re.fullmatch(r"[1-9]\d{0,5}", name) else None
 
 
-# --- records and gaps ----------------------------------------------------------------------------
+# --- records ----------------------------------------------------------------------------
 
 
 def _record(part: Part, stack: Part | None) -> RankRecord:
@@ -306,58 +367,8 @@ def _record(part: Part, stack: Part | None) -> RankRecord:
         inside=stack.inside if stack is not None else None,
         file=part.file,
         version=part.version,
+        crash=part.crash or (stack.crash if stack is not None else ""),
+        kind=part.kind,
+        late=part.late,
+        oversized=part.oversized,
     )
-
-
-def _gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
-    missing = recording.missing
-    if missing:
-        yield Gap(
-            "missing-rank",
-            f"no dump from {name_ranks(missing)}",
-            "PG911",
-            missing,
-            len(missing),
-        )
-    cut = {rank: part.dropped for rank, part in chosen.items() if part.dropped}
-    if cut:
-        most = max(cut.values())
-        yield Gap(
-            "truncated-ring",
-            f"ring buffer wrapped on {_some(cut)}: up to {plural(most, 'operation')} not covered",
-            "PG912",
-            tuple(sorted(cut)),
-            sum(cut.values()),
-        )
-    for rank, part in chosen.items():
-        if part.lost:
-            yield Gap(LOST_END, part.lost, "PG912", (rank,))
-    unsaid = tuple(rank for rank in chosen if f"{UNSAID}{rank}" in recording.groups)
-    if unsaid:
-        message = f"the calls of {name_ranks(unsaid)} do not say their groups"
-        yield Gap("unresolved-group", message, "PG914", unsaid)
-    for group in recording.groups.values():
-        if group.ranks is not None or group.name.startswith(UNSAID):
-            continue
-        yield Gap(
-            "unresolved-group",
-            f"members of group {shown(group.name)} are not recorded; seen: {rank_set(group.seen)}",
-            "PG914",
-            group.seen,
-        )
-    silent = tuple(sorted(r for r, p in chosen.items() if "point-to-point" in p.lacks))
-    if silent:
-        counted = f": {plural(recording.hidden, 'call')} counted only" if recording.hidden else ""
-        yield Gap(
-            "unrecorded-calls",
-            f"{recording.backend or 'the recorder'} writes no sends and receives down{counted}; "
-            "a rank may stand in one",
-            "PG904",
-            silent,
-            recording.hidden or None,
-        )
-
-
-def _some(ranks: Iterable[int]) -> str:
-    known = sorted(ranks)
-    return name_ranks(known) if len(known) <= 6 else plural(len(known), "rank")

@@ -45,11 +45,13 @@ def beside_findings(
 
 
 def _versions(assembled: Assembled) -> Iterator[Finding]:
-    counted = Counter(assembled.versions.values())
+    # Logs and stacks say no version.
+    known_versions = {rank: v for rank, v in assembled.versions.items() if any(v)}
+    counted = Counter(known_versions.values())
     if len(counted) < 2:
         return
     usual = counted.most_common(1)[0][0]
-    odd = sorted(rank for rank, known in assembled.versions.items() if known != usual)
+    odd = sorted(rank for rank, known in known_versions.items() if known != usual)
     named = sorted({" / ".join(clean(v) for v in known if v) or "none" for known in counted})
     yield make_finding(
         "PG507",

@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING
 from planguard.audit.rounds import HOLE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planguard.audit.rounds import Line, Rounds
+    from planguard.audit.waits import Wait
 
 MAX_SHIFT = 8
 """Most calls that a rank may have left out or added for the shift to be recognized."""
+MAX_PEERS = 8
+"""Waiting ranks that a missing one is compared with, call by call over all groups."""
 WINDOW = 64
 """Calls behind a departure that have to fit the shift."""
 
@@ -101,7 +106,9 @@ def _first(rounds: Rounds, lines: list[Line]) -> int | None:
 
 
 def _explain(rounds: Rounds, group: str, lines: dict[int, Line], position: int) -> Disagreement:
-    votes = Counter(line.sign(position) for line in lines.values() if line.sign(position) != HOLE)
+    signs = (line.sign(position) for line in lines.values())
+    # What says nothing of itself has no vote.
+    votes = Counter(sign for sign in signs if sign != HOLE and any(rounds.signs[sign]))
     ordered = votes.most_common()
     usual, most = ordered[0]
     here = [rank for rank, line in lines.items() if line.has(position)]
@@ -169,30 +176,131 @@ def _usual(lines: dict[int, Line], counted: Counter[Key]) -> tuple[Key, bool]:
 
 
 def _departure(group: str, line: Line, usual: Line, *, is_tie: bool) -> Departure | None:
-    low, high = max(line.first, usual.first), min(line.end, usual.end)
-    mine = _calls(line, low)
-    theirs = _calls(usual, low)
-    place = next((n for n in range(high + 1 - low) if mine[n] != theirs[n]), None)
+    low = max(line.first, usual.first)
+    found = _shift(_calls(line, low), _calls(usual, low))
+    if found is None:
+        return None
+    place, kind, calls = found
+    return Departure(group, line.rank, usual.rank, low + place, kind, calls, is_tie)
+
+
+def _shift(mine: Sequence[object], theirs: Sequence[object]) -> tuple[int, str, int] | None:
+    """Return where a sequence departs from another one, how, and by how many calls."""
+    reach = min(len(mine), len(theirs))
+    place = next((n for n in range(reach) if mine[n] != theirs[n]), None)
     if place is None:
         return None
     mine, theirs = mine[place:], theirs[place:]
-    position = low + place
-
-    def depart(kind: str, calls: int) -> Departure:
-        return Departure(group, line.rank, usual.rank, position, kind, calls, is_tie)
-
     for shift in range(1, MAX_SHIFT + 1):
         behind = shift + 1
         swaps = len(mine) > shift and len(theirs) > shift
         if swaps and mine[0] == theirs[shift] and mine[shift] == theirs[0]:
             rest = mine[behind:], theirs[behind:]
             if mine[1:shift] == theirs[1:shift] and (not all(rest) or _fits(*rest)):
-                return depart("swapped", shift)
+                return place, "swapped", shift
         if _fits(mine, theirs[shift:]):
-            return depart("skipped", shift)
+            return place, "skipped", shift
         if _fits(mine[shift:], theirs):
-            return depart("added", shift)
+            return place, "added", shift
     return None
+
+
+def skipped(rounds: Rounds, waits: Sequence[Wait]) -> Departure | None:
+    """Return the call that a missing rank left out, where only all its groups together show it.
+
+    Within one group a loop calls from one line, so a call left out looks like one that never came.
+    Between the calls on other groups its place is empty.
+    """
+    first = waits[0]
+    absent = {wait.target for wait in waits}
+    if not first.position or len(absent) != 1:
+        return None
+    (rank,) = absent
+    peers = sorted({wait.rank for wait in waits})[:MAX_PEERS]
+    found = [one for peer in peers if (one := _across(rounds, rank, peer)) is not None]
+    agreed = Counter((one.group, one.position) for one in found).most_common(1)
+    if not agreed or agreed[0][1] < len(peers):
+        return None
+    one = next(one for one in found if (one.group, one.position) == agreed[0][0])
+    return one if one.group == first.group and len(peers) > 1 else None
+
+
+def _across(rounds: Rounds, rank: int, peer: int) -> Departure | None:
+    """Return the call that a rank left out among those on all groups shared with another one."""
+    shared = [
+        (group, lines[rank], lines[peer])
+        for group, lines in rounds.lines.items()
+        if rank in lines and peer in lines
+    ]
+    if len(shared) < 2 or any(mine.first != theirs.first for _, mine, theirs in shared):
+        return None
+    mine = _merged([(group, line) for group, line, _ in shared])
+    theirs = _merged([(group, line) for group, _, line in shared])
+    found = _shift([key for _, key in mine], [key for _, key in theirs])
+    if found is None or found[1] != "skipped":
+        return None
+    place, kind, calls = found
+    (position, (group, *_)) = theirs[place]
+    same = [key[0] for _, key in theirs[place : place + calls]]
+    if set(same) != {group}:
+        return None
+    return Departure(group, rank, peer, position, kind, calls, is_tie=False)
+
+
+def _merged(lines: list[tuple[str, Line]]) -> list[tuple[int, tuple[str, int, int]]]:
+    """Return number, group, call site and signature of the calls on several groups, as issued."""
+    rows = [
+        (action, line.first + place, (group, line.sites[place], line.signs[place]))
+        for group, line in lines
+        for place, action in enumerate(line.actions)
+        if action != HOLE
+    ]
+    return [(position, key) for _, position, key in sorted(rows)]
+
+
+def causes(
+    rounds: Rounds, found: Sequence[Disagreement]
+) -> list[tuple[Disagreement, list[Disagreement]]]:
+    """Return the disagreements that are causes, each with those that follow from it or are like it.
+
+    A rank that went out of step on one group is out of step on the others behind that. And one
+    wrong size disagrees in every group that its ranks belong to.
+    """
+    ordered = sorted(found, key=lambda one: (_earliest(rounds, one), one.group))
+    kept: list[tuple[Disagreement, list[Disagreement]]] = []
+    for one in ordered:
+        owner = next((own for own in kept if _belongs(rounds, one, own[0])), None)
+        if owner is None:
+            kept.append((one, []))
+        else:
+            owner[1].append(one)
+    return kept
+
+
+def _earliest(rounds: Rounds, one: Disagreement) -> int:
+    lines = rounds.lines[one.group]
+    return min(lines[rank].action(one.position) for rank in one.odd)
+
+
+def _belongs(rounds: Rounds, one: Disagreement, cause: Disagreement) -> bool:
+    mine, theirs = rounds.lines[one.group], rounds.lines[cause.group]
+    blamed = {*cause.odd, *cause.rest} if cause.is_tie else set(cause.odd)
+    own = {*one.odd, *one.rest} if one.is_tie else set(one.odd)
+    behind = any(
+        mine[rank].action(one.position) > theirs[rank].action(cause.position)
+        for rank in blamed & own
+    )
+    return behind or _calls_of(rounds, one) == _calls_of(rounds, cause)
+
+
+def _calls_of(rounds: Rounds, one: Disagreement) -> tuple[object, ...]:
+    """Return what the two sides of a disagreement call, and from where."""
+    lines = rounds.lines[one.group]
+    sides = (lines[one.odd[0]], lines[one.rest[0]]) if one.rest else (lines[one.odd[0]],)
+    keys = sorted(
+        (line.sites[one.position - line.first], line.sign(one.position)) for line in sides
+    )
+    return one.fields, *keys
 
 
 def _calls(line: Line, low: int) -> list[tuple[int, int]]:
@@ -200,7 +308,7 @@ def _calls(line: Line, low: int) -> list[tuple[int, int]]:
     return list(zip(line.sites[skip:], line.signs[skip:], strict=True))
 
 
-def _fits(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> bool:
+def _fits(one: Sequence[object], other: Sequence[object]) -> bool:
     """Tell whether two sequences agree as far as both go, and go far enough to mean something."""
     reach = min(len(one), len(other), WINDOW)
     return reach > 0 and one[:reach] == other[:reach]

@@ -28,7 +28,10 @@ def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
     others = [r for r in members if r not in absent]
     known = scene.recording.groups.get(first.group)
     strength = "strong" if len(came) == len(others) else "medium"
-    if known is not None and known.is_inferred:
+    thin = [r for r in absent if scene.recording.ranks[r].kind == "stacks"]
+    if thin:
+        strength = f"medium, since of {name_ranks(thin)} there is a stack only"
+    elif known is not None and known.is_inferred:
         strength = "medium, since the members of the group were concluded"
     return [f"evidence: {strength} ({len(came)} of {len(others)} neighbors agree)"]
 

@@ -1,11 +1,10 @@
-"""Which files an audit reads, of which kind each is, and whose rank it is."""
+"""Which files an audit reads, and of which kind each is by its content."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +15,17 @@ MAX_FILES = 200_000
 HEAD = 4096
 RUN_LOG = b"PGRUN\0\0\0"
 """First bytes of the log of a recorded run."""
-_NUMBER = re.compile(r"\d{1,9}")
-_RANK_WORD = re.compile(r"rank[_\-.=]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _IGNORED = (".py", ".so", ".html", ".md", ".sh", ".log.lock", ".tmp")
+_TEXTS = re.compile(
+    rb"NCCL INFO|Watchdog caught collective|last enqueued (?:NCCL )?work|"
+    rb"Traceback \(most recent call last\)|Detected mismatch between collectives|"
+    rb"monitored_?[bB]arrier|ProcessGroup[A-Z]\w*\.cpp|ChildFailedError|Fatal Python error|"
+    rb"EnforceNotMet|failed \(exitcode|srun: error|have launched up to operation|"
+    rb"Communicators\.\.\.|^[^\n]{0,60}?(?:Process \d+: |Current thread 0x)|"
+    rb"^[^\n]{0,60}?Thread (?:0x)?[0-9a-fA-F]+ \(",
+    re.MULTILINE,
+)
+"""What stands in texts that an audit reads: logs of ranks, stacks, reports of NCCL."""
 
 
 @dataclass(frozen=True)
@@ -27,26 +34,22 @@ class Input:
 
     Attributes:
         path: The file.
-        rank: Rank that its name says, or None.
         was_named: The user named it; files found in a folder may be of no use without harm.
     """
 
     path: Path
-    rank: int | None
     was_named: bool
 
 
 def collect(paths: list[str], prefix: str | None) -> list[Input]:
-    """Return the files that paths name, those of folders included, with the ranks of their names.
+    """Return the files that paths name, those of folders included.
 
     Args:
         paths: Files and folders.
-        prefix: What stands in front of the rank in file names; files of folders without it are
-            left out. Without a prefix the rank is taken from the word ``rank`` and a number, or
-            from the one number that differs between the files.
+        prefix: Files of folders without it in their names are left out.
 
     Raises:
-        UsageError: Nothing to read, or the ranks cannot be told from the names.
+        UsageError: Nothing to read.
     """
     found: list[tuple[Path, bool]] = []
     for name in paths:
@@ -63,8 +66,7 @@ def collect(paths: list[str], prefix: str | None) -> list[Input]:
         raise UsageError(f"no file to read in {given}{wanted}", hint="one dump per rank")
     if len(found) > MAX_FILES:
         raise UsageError(f"{len(found):,} files; at most {MAX_FILES:,} are read")
-    ranks = _ranks([path for path, _ in found], prefix)
-    return [Input(path, rank, named) for (path, named), rank in zip(found, ranks, strict=True)]
+    return [Input(path, named) for path, named in found]
 
 
 def _walk(folder: Path, prefix: str | None) -> list[Path]:
@@ -84,44 +86,9 @@ def _walk(folder: Path, prefix: str | None) -> list[Path]:
     return files
 
 
-def _ranks(paths: list[Path], prefix: str | None) -> list[int | None]:
-    if prefix is not None:
-        return [_behind(path.name, prefix) for path in paths]
-    words = [_RANK_WORD.findall(path.name) for path in paths]
-    if all(words):
-        return [int(found[-1]) for found in words]
-    return _varying(paths, words)
-
-
-def _behind(name: str, prefix: str) -> int | None:
-    place = name.find(prefix)
-    match = _NUMBER.match(name, place + len(prefix)) if place >= 0 else None
-    return None if match is None else int(match.group())
-
-
-def _varying(paths: list[Path], words: list[list[str]]) -> list[int | None]:
-    """Return the number of each name, where names of one shape differ in one number only."""
-    ranks: list[int | None] = [int(found[-1]) if found else None for found in words]
-    shapes: dict[tuple[Path, str], list[int]] = {}
-    for place, path in enumerate(paths):
-        if ranks[place] is None:
-            shapes.setdefault((path.parent, _NUMBER.sub("#", path.name)), []).append(place)
-    for (_, shape), places in shapes.items():
-        numbers = [list(map(int, _NUMBER.findall(paths[place].name))) for place in places]
-        if not numbers[0]:
-            continue
-        columns = [n for n in range(len(numbers[0])) if len({row[n] for row in numbers}) > 1]
-        if len(places) == 1:
-            columns = [len(numbers[0]) - 1] if len(numbers[0]) == 1 else []
-        if len(columns) > 1:
-            raise UsageError(
-                f"which number of {shorten(shape)} is the rank?",
-                hint="--prefix says what stands in front of it, such as --prefix trace_rank_",
-            )
-        if columns:
-            for place, row in zip(places, numbers, strict=True):
-                ranks[place] = row[columns[0]]
-    return ranks
+def _at_once(name: str, flags: int) -> int:
+    """Open a file, a pipe without waiting for somebody who writes."""
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def read(path: Path) -> bytes:
@@ -132,7 +99,7 @@ def read(path: Path) -> bytes:
     """
     name = str(path)
     try:
-        with open(name, "rb") as file:  # noqa: PTH123  cheaper, and there are thousands
+        with open(name, "rb", opener=_at_once) as file:
             known = os.fstat(file.fileno())
             if not stat.S_ISREG(known.st_mode):
                 raise PlanError("not a regular file", file=name)
@@ -145,7 +112,10 @@ def read(path: Path) -> bytes:
 
 
 def kind_of(data: bytes) -> str | None:
-    """Return the kind of a recording by its first bytes; None when it is none that is known."""
+    """Return the kind of a recording by its content; None when it is none that is known.
+
+    Texts are looked through from end to end: what tells of a hang stands at the end of a log.
+    """
     head = data[:HEAD]
     if not head:
         return None
@@ -153,20 +123,21 @@ def kind_of(data: bytes) -> str | None:
         return "run"
     if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
         return "flight-recorder"
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text[:1] == b"{":
-        return _json_kind(data)
-    if text[:1] == b"[":
-        return "kineto" if b'"ph"' in head else None
-    if b"NCCL INFO" in head or b"NCCL INFO" in data[: 1 << 20]:
-        return "nccl-log"
-    if re.search(
-        rb"^(Process \d+:|Thread (0x)?[0-9a-fA-F]+|Current thread 0x)", head, re.MULTILINE
-    ):
-        return "stacks"
-    if b"\0" in head or not _is_text(head):
-        return "chakra"
-    return None
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start[:1] == b"{" and not start.startswith(b'{"log"'):
+        kind = _json_kind(data)
+        if kind is not None:
+            return kind
+    if re.match(rb"\[\s*\{", start):
+        if b'"ph"' in head:
+            return "kineto"
+        if re.search(rb'"frames"\s*:', data) and b'"thread_' in data:
+            return "stacks"
+    if _is_text(head):
+        if b"NCCL INFO" in data:
+            return "nccl-log"
+        return "text" if _TEXTS.search(data) else None
+    return "chakra"
 
 
 def _json_kind(data: bytes) -> str | None:
@@ -180,6 +151,7 @@ def _json_kind(data: bytes) -> str | None:
         if b"chakra" in schema or re.match(rb"\d+\.\d+", schema):
             return "execution-trace"
     for mark, kind in (
+        (rb'"communicators"\s*:', "ras"),
         (rb'"traceEvents"\s*:', "kineto"),
         (rb'"collective_seq_id"\s*:|"pg_config"\s*:|"comm_lib_version"\s*:', "flight-recorder"),
         (rb'"nodes"\s*:', "execution-trace"),
@@ -197,8 +169,3 @@ def _is_text(head: bytes) -> bool:
     except UnicodeDecodeError as error:
         return error.start > len(head) - 4
     return not any(byte < 9 for byte in head)
-
-
-def duplicates(ranks: list[int]) -> list[int]:
-    """Return the ranks that occur more than once."""
-    return sorted(rank for rank, count in Counter(ranks).items() if count > 1)

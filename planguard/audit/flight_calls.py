@@ -80,8 +80,8 @@ class Calls:
             op = "reduce_scatter_tensor"
         sizes = self.elements(into), self.elements(out)
         if known.size is None:
-            known.size = _group_size(op, *sizes)
-        count, shape = _count(op, *sizes, is_gloo=backend == "gloo")
+            known.size = group_size(op, *sizes)
+        count, shape = element_count(op, *sizes, is_gloo=backend == "gloo")
         peer = _peer(title, group, known.ranks) if op in ("send", "recv") else None
         dtype = element_type(text((types or out_types or [""])[0], 200))
         key = (op, group, peer, count, dtype, shape, id(stack))
@@ -215,8 +215,8 @@ def _elements(sizes: Any) -> int | None:
     return total
 
 
-def _count(
-    op: str, into: int | None, out: int | None, *, is_gloo: bool
+def element_count(
+    op: str, into: int | None, out: int | None, *, is_gloo: bool = False
 ) -> tuple[int | None, tuple[Any, ...] | None]:
     """Return the count of the plan format's rule, and what members of a round must have equal."""
     if op == "barrier" or op.startswith("all_to_all"):
@@ -229,7 +229,7 @@ def _count(
     return into, None
 
 
-def _group_size(op: str, into: int | None, out: int | None) -> int | None:
+def group_size(op: str, into: int | None, out: int | None) -> int | None:
     """Return the size of the group where shapes show it: an all_gather gathers from all."""
     if op not in ("all_gather", "all_gather_into_tensor"):
         return None

@@ -25,6 +25,8 @@ MAX_HIDDEN = 1_000_000
 LARGEST = 1 << 62
 CANDIDATES = 8
 """Entries of one call site that are compared with a new one before it is taken apart."""
+NUMBERS = ("record_id", "collective_seq_id", "p2p_seq_id", "op_id", "time_created_ns")
+"""Fields that are numbers, and text in the JSON that some versions write."""
 _STATES = {
     "scheduled": int(Progress.ISSUED),
     "started": int(Progress.STARTED),
@@ -55,6 +57,8 @@ class Entries:
         if not set(map(type, entries)) <= {dict}:
             raise PlanError("an entry is no table", file=self.part.file, path="$.entries")
         try:
+            if entries and any(type(entries[0].get(name)) is str for name in NUMBERS):
+                entries = [_numbered(entry) for entry in entries]
             self._read(entries)
         except (
             *(TypeError, ValueError, KeyError, AttributeError),
@@ -196,6 +200,12 @@ def _rows(entries: list[Any]) -> list[Row]:
         return list(map(itemgetter(*FIELDS), entries))
     except KeyError:
         return [tuple(map(entry.get, FIELDS)) for entry in entries]
+
+
+def _numbered(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry whose numbers are numbers, however they were written."""
+    texts = {name: entry[name] for name in NUMBERS if type(entry.get(name)) is str}
+    return entry | {name: int(text) for name, text in texts.items() if len(text) < 20}
 
 
 def _column(values: list[Any]) -> array[int]:

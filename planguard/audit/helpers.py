@@ -2,7 +2,7 @@
 
 All processes take slices of the inputs from one pipe, in order, so none waits for another that is
 slow. A copy writes what it read into a pipe of its own and ends. The answer is that of one process
-reading alone: parts come in the order of the inputs, and of several errors the first counts.
+reading alone: parts come in the order of the inputs. A file that cannot be read is a part, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.audit.safe import no_collection
-from planguard.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,9 +31,7 @@ SLICES = 128
 MOST = 8
 """Processes at most: they share one disk and one memory."""
 
-Error = tuple[str, str, str | None, str, str]
-"""Message, code, file, path and hint of what could not be read."""
-Slices = dict[int, "list[Part] | Error"]
+Slices = dict[int, "list[Part]"]
 
 
 class HelperLostError(Exception):
@@ -92,7 +89,6 @@ class Helpers:
         """Take part in the reading; return what all inputs say, in their order.
 
         Raises:
-            PlanError: An input cannot be read.
             HelperLostError: A process died.
         """
         with no_collection():
@@ -102,17 +98,9 @@ class Helpers:
                     found |= _receive(helper.pipe)
             finally:
                 self.close()
-        parts: list[Part] = []
-        for place in sorted(found):
-            result = found[place]
-            if isinstance(result, tuple):
-                message, code, file, path, hint = result
-                raise PlanError(message, code=code, file=file, path=path, hint=hint)
-            parts += result
         if len(found) < len(self.slices):
-            # An error stops the others, so what lacks here was lost.
             raise HelperLostError
-        return parts
+        return [part for place in sorted(found) for part in found[place]]
 
     def close(self) -> None:
         """End what still runs."""
@@ -146,17 +134,12 @@ class Helpers:
             os._exit(1)
 
     def _take(self, parent: int | None) -> Slices:
-        """Read slices until none is left; stop for an error, or when the parent is gone."""
+        """Read slices until none is left, or the parent is gone."""
         found: Slices = {}
         while token := os.read(self.queue, 1):
             if parent is not None and os.getppid() != parent:
                 break
-            try:
-                found[token[0]] = [part for one in self.slices[token[0]] for part in self.read(one)]
-            except PlanError as error:
-                found[token[0]] = (error.message, error.code, error.file, error.path, error.hint)
-                # What lies before was taken already; what lies behind no longer matters.
-                os.read(self.queue, SLICES)
+            found[token[0]] = [part for one in self.slices[token[0]] for part in self.read(one)]
         return found
 
 

@@ -10,7 +10,7 @@ from planguard.audit.admissible import other_executions
 from planguard.audit.assemble import Assembled, assemble
 from planguard.audit.beside import beside_findings
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
-from planguard.audit.part import LOST_END
+from planguard.audit.part import DOUBT, LOST_END
 from planguard.audit.stand import stand_in
 from planguard.audit.triage import Triage, triage
 from planguard.catalog import report_order
@@ -36,7 +36,9 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
         UsageError: No recording, or two of one rank.
     """
     started = time.perf_counter()
-    assembled = assemble(parts, world_size=options.world_size, plan=options.plan)
+    assembled = assemble(
+        parts, world_size=options.world_size, plan=options.plan, prefix=options.prefix
+    )
     verdict = judge(assembled, options)
     stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1000)
     return replace(verdict, stats=stats)
@@ -72,7 +74,7 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
         is_stuck=found.is_stuck,
         allow_incomplete=options.allow_incomplete,
     )
-    return _verdict(recording, model, found, findings, reasons, proved, options)
+    return _verdict(recording, model, found, findings, reasons, proved, options, assembled.remarks)
 
 
 def _only(recording: Recording, groups: tuple[str, ...]) -> Recording:
@@ -104,15 +106,20 @@ def _verdict(
     reasons: list[str],
     proved: tuple[str, ...],
     options: AuditOptions,
+    remarks: Sequence[str] = (),
 ) -> Verdict:
-    if any(gap.kind == LOST_END for gap in recording.gaps):
+    kinds = {gap.kind for gap in recording.gaps}
+    if LOST_END in kinds:
+        findings = [_unsure(f) if f.code.startswith((*STUCK, "PG3")) else f for f in findings]
+    if DOUBT in kinds:
         findings = [_unsure(f) for f in findings]
     outcome = _outcome(found, findings, reasons, recording)
     if outcome is Outcome.UNKNOWN:
         findings.append(_undecided(recording, reasons))
     findings.sort(key=lambda f: report_order(f.severity, f.code))
     notes = tuple(
-        Approximation("recording", note, "exact", scope="plan") for note in recording.notes
+        Approximation("recording", note, "exact", scope="plan")
+        for note in dict.fromkeys([*recording.notes, *remarks])
     )
     return Verdict(
         outcome,
@@ -139,8 +146,8 @@ STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
 
 
 def _unsure(finding: Finding) -> Finding:
-    """Return a finding that may be due to last records that are missing, as a warning."""
-    if finding.severity != "error" or not finding.code.startswith((*STUCK, "PG3")):
+    """Return a finding of which the recording does not make sure, as a warning."""
+    if finding.severity != "error":
         return finding
     return replace(finding, severity="warning", certainty="heuristic")
 
@@ -158,8 +165,8 @@ def _outcome(
     if any(f.certainty != "heuristic" for f in stuck):
         certain = any(f.certainty == "all-executions" for f in stuck)
         return Outcome.DEADLOCK if certain or found.is_stuck else Outcome.POTENTIAL_DEADLOCK
-    if stuck and found.is_stuck:
-        return Outcome.DEADLOCK
+    if found.is_stuck and any(f.code == "PG506" and f.certainty != "heuristic" for f in errors):
+        return Outcome.DEADLOCK  # others wait for a rank that is no more
     if any(f.code.startswith("PG1") for f in errors):
         return Outcome.POTENTIAL_DEADLOCK
     if wrong:

@@ -10,7 +10,7 @@ from planguard.audit.part import Part, PartGroup
 from planguard.errors import PlanError
 from planguard.recording import Call, Progress
 
-_PROCESS = rb"(?P<process>[^\s:]{1,200}:\d{1,10}):\d{1,10} \[\d{1,5}\] NCCL INFO "
+_PROCESS = rb"(?P<process>[^\s:]{1,200}:\d{1,10}):\d{1,10} \[(?P<device>\d{1,5})\] NCCL INFO "
 _CALL = re.compile(
     _PROCESS + rb"(?P<op>[A-Za-z]{1,40}): opCount (?P<number>[0-9a-f]{1,16}) .{0,200}?"
     rb"count (?P<count>\d{1,18}) datatype (?P<dtype>\d{1,3}) op (?P<reduce>\d{1,3}) "
@@ -37,6 +37,10 @@ OPS = {
     "Send": "send",
     "Recv": "recv",
 }
+UNJOINED = (
+    "the NCCL log does not hold the creation of its communicators: the largest of every process is "
+    "taken for the default group, a device for its rank"
+)
 ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
 REDUCING = frozenset({"all_reduce", "reduce", "reduce_scatter"})
 
@@ -57,7 +61,7 @@ def read_nccl_log(data: bytes, file: str) -> list[Part]:
     default group, its ranks for the global ones.
 
     Raises:
-        PlanError: No call, or no creation of a communicator.
+        PlanError: No call, or communicators of which nothing says which are one.
     """
     processes: dict[bytes, _Process] = defaultdict(_Process)
     for line in data.splitlines():
@@ -70,15 +74,43 @@ def read_nccl_log(data: bytes, file: str) -> list[Part]:
             processes[call["process"]].calls.append(call)
     if not any(process.calls for process in processes.values()):
         raise PlanError(
-            "no call in the NCCL log", file=file, hint="record with NCCL_DEBUG_SUBSYS=INIT,COLL"
+            "no call in the NCCL log",
+            code="PG910",
+            file=file,
+            hint="record with NCCL_DEBUG_SUBSYS=INIT,COLL",
         )
     if not any(process.comms for process in processes.values()):
-        raise PlanError(
-            "the NCCL log does not say which communicators are one",
-            file=file,
-            hint="record from the start with NCCL_DEBUG_SUBSYS=INIT,COLL",
-        )
+        return _unjoined(processes, file)
     return _parts(processes, file)
+
+
+def _unjoined(processes: dict[bytes, _Process], file: str) -> list[Part]:
+    """Return the calls on the largest communicator of every process, where none says its identity.
+
+    Raises:
+        PlanError: A process has several communicators of that size: which are one is open.
+    """
+    size = max(int(call["size"]) for process in processes.values() for call in process.calls)
+    hosts = {name.partition(b":")[0] for name in processes}
+    parts = []
+    for process in processes.values():
+        mine = [call for call in process.calls if int(call["size"]) == size]
+        if not mine:
+            continue
+        if len({call["comm"] for call in mine}) > 1:
+            raise PlanError(
+                "the NCCL log does not say which communicators are one",
+                file=file,
+                hint="record from the start with NCCL_DEBUG_SUBSYS=INIT,COLL",
+            )
+        part = Part("nccl-log", file, world_size=size, backend="nccl", doubt=UNJOINED)
+        if len(processes) > 1 and len(hosts) == 1:
+            part.rank = int(mine[0]["device"])
+        part.groups = {"world": PartGroup(tuple(range(size)), size=size, backend="nccl")}
+        known = {mine[0]["comm"]: ("world", 0, size)}
+        _track(part, _Process(mine, known), "world")
+        parts.append(part)
+    return parts
 
 
 def _parts(processes: dict[bytes, _Process], file: str) -> list[Part]:

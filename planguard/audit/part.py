@@ -8,16 +8,30 @@ from typing import TYPE_CHECKING
 from planguard.recording import Track
 
 if TYPE_CHECKING:
+    from planguard.errors import PlanError
     from planguard.verdict import Source
 
 PRIORITY = (
     "run", "log", "plan", "flight-recorder", "execution-trace", "kineto", "chakra", "nccl-log",
+    "stderr", "ras", "stacks",
 )  # fmt: skip
 """Which of several recordings of one rank tells most; the others lend what it lacks."""
 
 
+PARTIAL = {
+    "stderr": "logs of ranks tell only of what failed",
+    "stacks": "a stack shows where a rank stood at one moment, and not which call that was",
+    "ras": "RAS counts what was launched, and not what came to its end",
+}
+"""Kinds that leave out calls which their rank made, and what they do tell."""
 LOST_END = "lost-end"
 """Kind of the gap of a rank whose last records are missing."""
+DOUBT = "doubt"
+"""Kind of the gap of a reading that had to assume whose words it reads: nothing is certain then."""
+SILENT = "silent"
+"""Kind of a part that says that a rank exists, and nothing of it."""
+UNREAD = "unread"
+"""Kind of a part of a file that could not be read."""
 UNSAID = "?"
 """Group of calls that do not say theirs; ``assemble`` gives every rank its own."""
 
@@ -31,12 +45,14 @@ class PartGroup:
         description: What the program calls it.
         size: Number of members, where known.
         backend: ``nccl``, ``gloo``, ...
+        places: Global ranks by their place in the group, as far as they were seen.
     """
 
     ranks: tuple[int, ...] | None = None
     description: str = ""
     size: int | None = None
     backend: str | None = None
+    places: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -62,6 +78,12 @@ class Part:
         notes: What the reader had to assume.
         attempt: How often the job had been started anew before.
         lacks: What this kind of recorder does not write down, as words.
+        crash: The error that ended the rank and is no consequence of others, or "".
+        doubt: What had to be assumed to read it so, in one sentence; "" if nothing.
+        late: Places that it says failed to come to a monitored barrier.
+        oversized: Bytes that came and bytes that fit, where gloo ended the rank for that.
+        error: Why a file could not be read, of a part of kind ``UNREAD``.
+        remarks: What is worth telling and limits nothing.
     """
 
     kind: str
@@ -82,3 +104,9 @@ class Part:
     notes: list[str] = field(default_factory=list)
     attempt: int = 0
     lacks: tuple[str, ...] = ()
+    crash: str = ""
+    doubt: str = ""
+    late: tuple[int, ...] = ()
+    oversized: tuple[int, int] | None = None
+    error: PlanError | None = None
+    remarks: list[str] = field(default_factory=list)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.files import Input, kind_of, read
 from planguard.audit.helpers import MANY, Helpers, may_fork
+from planguard.audit.part import SILENT, UNREAD, Part
 from planguard.audit.safe import no_collection
 from planguard.errors import PlanError
 
@@ -14,28 +15,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
-    from planguard.audit.part import Part
-
 READERS = {
     "flight-recorder": ("planguard.audit.flight_recorder", "read_flight_recorder"),
     "kineto": ("planguard.audit.kineto", "read_kineto"),
     "execution-trace": ("planguard.audit.execution_trace", "read_execution_trace"),
     "chakra": ("planguard.audit.chakra", "read_chakra"),
-    "nccl-log": ("planguard.audit.nccl_log", "read_nccl_log"),
+    "nccl-log": ("planguard.audit.text_log", "read_text"),
+    "text": ("planguard.audit.text_log", "read_text"),
     "log": ("planguard.audit.own_log", "read_own_log"),
     "run": ("planguard.audit.own_log", "read_run_log"),
     "plan": ("planguard.audit.own_log", "read_captured_plan"),
-    "stacks": ("planguard.audit.stacks", "read_stacks"),
+    "stacks": ("planguard.audit.stacks", "read_json_stacks"),
+    "ras": ("planguard.audit.ras", "read_ras_json"),
 }
 """Reader of every kind: module and function, ``(bytes, file) -> Part`` or a list of parts."""
+NOTHING = "no recording of a known kind"
 
 
 class Reading:
     """Inputs being read: processes that help, where there are any, start at once.
 
     Args:
-        inputs: What to read. Files of a folder that are no recording are left out; a file that the
-            user named is refused.
+        inputs: What to read. Files of a folder that are no recording are left out; of a file that
+            the user named it is told.
         count: Processes; as many as there are processors if None.
     """
 
@@ -48,7 +50,6 @@ class Reading:
         """Return what all inputs say, in their order.
 
         Raises:
-            PlanError: An input cannot be read; nothing in it was executed.
             HelperLostError: A process that read died.
         """
         if self.helpers is not None:
@@ -65,35 +66,46 @@ class Reading:
 
 
 def read_input(one: Input) -> list[Part]:
-    """Return what one input says, under the rank that its name gives.
+    """Return what one input says; a part that says why where it cannot be read.
 
-    Raises:
-        PlanError: It cannot be read.
+    One bad file does not take the others with it: what it would have said is missing, as the record
+    of a rank that left none.
     """
-    data = read(one.path)
-    kind = kind_of(data)
-    if kind is None:
-        if one.was_named:
-            raise PlanError(
-                "no recording of a known kind",
-                file=str(one.path),
-                hint="known: " + ", ".join(READERS),
-            )
+    file, data = str(one.path), b""
+    try:
+        data = read(one.path)
+        kind = kind_of(data)
+        if kind is None:
+            return _useless(one, data)
+        return _read(data, kind, file)
+    except PlanError as error:
+        found = error
+    except RecursionError:
+        found = PlanError("nested too deep", file=file)
+    except MemoryError:
+        found = PlanError("needs too much memory", file=file)
+    # Chakra traces have no mark of their own: any binary file of a folder may look like one.
+    if found.code == "PG901" and not one.was_named and _may_be_anything(data):
         return []
+    return [Part(UNREAD, file, error=found)]
+
+
+def _read(data: bytes, kind: str, file: str) -> list[Part]:
     module, function = READERS[kind]
     reader: Callable[[bytes, str], Part | list[Part]] = getattr(import_module(module), function)
-    try:
-        found = reader(data, str(one.path))
-    except PlanError:
-        # Chakra traces have no mark of their own: any binary file of a folder may look like one.
-        if kind == "chakra" and not one.was_named:
-            return []
-        raise
-    except RecursionError:
-        raise PlanError("nested too deep", file=str(one.path)) from None
-    except MemoryError:
-        raise PlanError("needs too much memory", file=str(one.path)) from None
-    parts = found if isinstance(found, list) else [found]
-    if len(parts) == 1 and parts[0].rank is None:
-        parts[0].rank = one.rank
-    return parts
+    found = reader(data, file)
+    return found if isinstance(found, list) else [found]
+
+
+def _useless(one: Input, data: bytes) -> list[Part]:
+    """Return what a file without a recording says: nothing, or that its rank printed nothing."""
+    if not data.strip():
+        return [Part(SILENT, str(one.path))]
+    if not one.was_named:
+        return []
+    hint = "known: " + ", ".join(READERS)
+    return [Part(UNREAD, str(one.path), error=PlanError(NOTHING, file=str(one.path), hint=hint))]
+
+
+def _may_be_anything(data: bytes) -> bool:
+    return kind_of(data) == "chakra"

@@ -8,8 +8,8 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from planguard.audit.part import UNSAID
-from planguard.recording import Call, Progress
+from planguard.audit.part import PARTIAL, UNSAID
+from planguard.recording import UNNAMED, Call, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _DONE = bytes([Progress.COMPLETED])
 EVERYONE = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
 """Families that complete on nobody before every member has come."""
 
-Sign = tuple[str, int | None, str | None, tuple[object, ...] | None, int | None, str | None]
+Sign = tuple[str | None, int | None, str | None, tuple[object, ...] | None, int | None, str | None]
 """Family, size, element type, shape, root, reduce operation: what members of a round agree on."""
 
 
@@ -180,7 +180,7 @@ class Rounds:
             family = "all_reduce"
         vector = family == "all_to_all"
         sign: Sign = (
-            family,
+            None if call.op == UNNAMED else family,
             None if vector or call.count is None else call.count,
             call.dtype,
             None if vector else call.shape,
@@ -219,15 +219,20 @@ class Rounds:
         """
         for group, lines in self.lines.items():
             members = self.recording.members(group)
-            if not all(rank in self.recording.ranks for rank in members):
+            if not all(self._is_whole(rank) for rank in members):
                 continue
             least = min((lines[rank].end if rank in lines else 0 for rank in members), default=0)
             for line in lines.values():
                 for position in range(max(least + 1, line.first), line.end + 1):
                     place = position - line.first
-                    family = self.signs[line.signs[place]][0] if line.signs[place] >= 0 else ""
+                    family = self.signs[line.signs[place]][0] if line.signs[place] >= 0 else None
                     if line.progress[place] == Progress.COMPLETED and family in EVERYONE:
                         line.progress[place] = Progress.FAILED
+
+    def _is_whole(self, rank: int) -> bool:
+        """Tell whether the record of a rank would hold a call that the rank made."""
+        record = self.recording.ranks.get(rank)
+        return record is not None and record.kind not in PARTIAL
 
     @cached_property
     def waiting(self) -> dict[int, list[tuple[str, int]]]:
@@ -248,14 +253,18 @@ class Rounds:
         return dict(found)
 
     def absent(self, group: str, position: int) -> tuple[list[int], list[int]]:
-        """Return the members that were not seen calling a round, and those without a record."""
+        """Return the members that never called a round, and those of which that is not known.
+
+        Of a rank without a record nothing is known, nor of one whose stack stands in some call.
+        """
         known = self._absent.get((group, position))
         if known is None:
             lines, ranks = self.lines[group], self.recording.ranks
             members = self.recording.members(group)
+            late = [m for m in members if m not in lines or lines[m].end < position]
             known = self._absent[group, position] = (
-                [m for m in members if m in ranks and (m not in lines or lines[m].end < position)],
-                [m for m in members if m not in ranks],
+                [m for m in late if m in ranks and not ranks[m].stands_unseen],
+                [m for m in late if m not in ranks or ranks[m].stands_unseen],
             )
         return known
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planguard.audit.disagree import skipped
 from planguard.audit.evidence import ended_note, evidence_note, settle_note, wavefront_note
+from planguard.audit.part import PARTIAL
+from planguard.audit.say_rounds import skip
 from planguard.audit.wording import (
     MAX_SHOWN,
     at_words,
@@ -135,6 +138,9 @@ def missing(scene: Scene, waits: list[Wait]) -> Finding:
     """Return the finding of a round or a partner that some ranks never came to."""
     first = waits[0]
     absent = tuple(sorted({wait.target for wait in waits}))
+    left = skipped(scene.rounds, waits)
+    if left is not None:
+        return skip(scene, waits, left)
     waiting = sorted({wait.rank for wait in waits})
     owner = scene.recording.location(first.rank, first.action)
     if first.position:
@@ -172,10 +178,12 @@ def missing(scene: Scene, waits: list[Wait]) -> Finding:
 def _stopped(scene: Scene, ranks: Sequence[int]) -> list[str]:
     """Return where missing ranks were seen last."""
     out = []
-    for rank in ranks[:3]:
+    for rank in [rank for rank in ranks if rank in scene.recording.ranks][:3]:
         record = scene.recording.ranks[rank]
         place = last_action(scene, rank)
-        if place is None:
+        if place is None and record.kind in PARTIAL:
+            out.append(f"stopped: none of the calls of rank {rank} were recorded")
+        elif place is None:
             out.append(f"stopped: rank {rank} before its first recorded call")
         else:
             at = scene.recording.location(*place)
@@ -197,30 +205,63 @@ def _stopped(scene: Scene, ranks: Sequence[int]) -> list[str]:
 
 
 def unknown_partner(scene: Scene) -> Finding:
-    """Return the finding of ranks that wait for ranks without a record."""
-    waits = scene.graph.unknown
-    first = waits[0]
-    absent = sorted({wait.target for wait in waits})
-    ranks = sorted({wait.rank for wait in waits})
-    place = scene.recording.location(first.rank, first.action)
-    number = f" #{first.position}" if first.position else ""
+    """Return the finding of ranks that wait for ranks of which nothing, or only a stack, is known.
+
+    What a rank has queued behind its first open call waits for that call, so the first one counts.
+    """
+    firsts: dict[int, Wait] = {}
+    for wait in sorted(scene.graph.unknown, key=scene.since):
+        firsts.setdefault(wait.rank, wait)
+    rounds: dict[tuple[str, int], list[Wait]] = {}
+    for wait in scene.graph.unknown:
+        first = firsts[wait.rank]
+        if (wait.group, wait.position, wait.action) == (first.group, first.position, first.action):
+            rounds.setdefault((wait.group, wait.position), []).append(wait)
+    told = [_stuck_words(scene, waits) for waits in rounds.values()]
+    more = f", and in {plural(len(told) - 3, 'other round')}" if len(told) > 3 else ""
+    kept = [wait for waits in rounds.values() for wait in waits]
+    absent = sorted({wait.target for wait in kept})
+    ranks = sorted({wait.rank for wait in kept})
+    stacks = _stopped(scene, absent)
+    known = all(rank in scene.recording.ranks for rank in absent)
+    what = "only a stack" if known else "nothing"
     return finding(
         scene,
         "PG501",
-        f"{name_ranks(ranks)} are stuck in {place.op}{number} on group "
-        f"{group_words(scene, first.group)}, waiting for {name_ranks(absent)} without a dump",
-        [(wait.rank, wait.action) for wait in waits],
+        f"{'; '.join(told[:3])}{more}",
+        list(dict.fromkeys((wait.rank, wait.action) for wait in kept)),
         ranks=tuple(ranks),
+        severity="warning",
+        certainty="heuristic",
         notes=(
-            f"evidence: weak; nothing is known of {name_ranks(absent)}",
+            *stacks,
+            f"evidence: weak; {what} is known of {name_ranks(absent)}",
             f"next: a dump or a stack of {name_ranks(absent[:3])} would settle it",
         ),
     )
 
 
+def _stuck_words(scene: Scene, waits: list[Wait]) -> str:
+    """Return who is stuck in one round, and for whom."""
+    first = waits[0]
+    ranks = sorted({wait.rank for wait in waits})
+    absent = sorted({wait.target for wait in waits})
+    place = scene.recording.location(first.rank, first.action)
+    number = f" #{first.position}" if first.position else ""
+    verb = "is" if len(ranks) == 1 else "are"
+    lack = "" if any(rank in scene.recording.ranks for rank in absent) else " without a dump"
+    return (
+        f"{name_ranks(ranks)} {verb} stuck in {place.op}{number} on group "
+        f"{group_words(scene, first.group)}, waiting for {name_ranks(absent)}{lack}"
+    )
+
+
 def arrived(scene: Scene) -> Iterator[Finding]:
     """Yield the findings of rounds that every known member reached and none left."""
-    for group, position in scene.graph.arrived[:MAX_SHOWN]:
+    first: dict[str, int] = {}
+    for group, position in scene.graph.arrived:
+        first.setdefault(group, position)  # what was issued behind it waits for it
+    for group, position in list(first.items())[:MAX_SHOWN]:
         known = scene.recording.groups.get(group)
         lines = scene.rounds.lines[group]
         here = sorted(rank for rank, line in lines.items() if line.has(position))
@@ -248,16 +289,22 @@ def _hidden_member(scene: Scene, what: str, places: list[tuple[int, int]]) -> Fi
     here = [rank for rank, _ in places]
     others = [rank for rank in scene.recording.ranks if rank not in set(here)]
     idle = [rank for rank in others if not scene.graph.standing.get(rank)]
-    suspects = idle or others or list(scene.recording.missing)
-    stops = [place for rank in suspects[:1] if (place := last_action(scene, rank))]
+    unseen = list(scene.recording.missing)
+    suspects = idle or others or unseen
     who = name_ranks(suspects) if suspects else "a member that left no dump"
-    sure = len(suspects) == 1
+    # A log that tells only of what failed does not say that its rank left a group alone.
+    partial = any(scene.recording.ranks[r].kind in PARTIAL for r in (*here, *others))
+    sure = len(suspects) == 1 and not unseen and not partial
+    if not sure and (unseen or partial):
+        return _open_members(scene, what, places, suspects)
+    stops = [place for rank in suspects[:1] if (place := last_action(scene, rank))]
     return finding(
         scene,
         "PG007",
         (f"{who} never reached {what}" if sure else f"{what}: one of {who} never reached it"),
         [*stops, *places],
         ranks=tuple(suspects),
+        severity="error" if sure else "warning",
         certainty="all-executions" if sure else "heuristic",
         subkind="missing",
         related=("PG501", "PG914"),
@@ -270,6 +317,29 @@ def _hidden_member(scene: Scene, what: str, places: list[tuple[int, int]]) -> Fi
             ),
             "next: `--plan` with the intended plan says who belongs to the group",
         ),
+    )
+
+
+def _open_members(
+    scene: Scene, what: str, places: list[tuple[int, int]], suspects: Sequence[int]
+) -> Finding:
+    """Return the finding of a round whose other members may be anybody: nobody is blamed."""
+    here = [rank for rank, _ in places]
+    verb = "waits" if len(here) == 1 else "wait"
+    scene.open.append(f"the members of the group of {what} were not recorded")
+    ask = (
+        f"next: what the other members did: a dump, a log or a stack of {name_ranks(suspects[:3])}"
+    )
+    return finding(
+        scene,
+        "PG501",
+        f"{name_ranks(here)} {verb} in {what}; who else belongs to the group was not recorded",
+        places,
+        ranks=tuple(here),
+        severity="warning",
+        certainty="heuristic",
+        related=("PG914",),
+        notes=("evidence: weak; a missing member may be any rank that said nothing", ask),
     )
 
 

@@ -17,10 +17,11 @@ from planguard.recording import Progress
 from planguard.words import listed, name_ranks, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from planguard.audit.disagree import Departure, Disagreement
     from planguard.audit.triage import Scene
+    from planguard.audit.waits import Wait
     from planguard.verdict import Finding
 
 FIELD_CODES = {
@@ -39,8 +40,17 @@ FIELD_WORDS = {
 }
 
 
-def disagreement(scene: Scene, one: Disagreement, left: Departure | None) -> Finding:
-    """Return the finding of a round whose members disagree."""
+def disagreement(
+    scene: Scene, one: Disagreement, left: Departure | None, also: Sequence[Disagreement] = ()
+) -> Finding:
+    """Return the finding of a round whose members disagree.
+
+    Args:
+        scene: The recording.
+        one: The round.
+        left: Where a rank left the sequence of the others before that.
+        also: Rounds of other groups that disagree for the same reason, or because of it.
+    """
     code = FIELD_CODES[one.fields[0]] if one.fields else "PG201"
     lines = scene.rounds.lines[one.group]
     first = one.odd[0]
@@ -64,6 +74,13 @@ def disagreement(scene: Scene, one: Disagreement, left: Departure | None) -> Fin
         notes.append("evidence: as many ranks say the one as the other; neither side is blamed")
     else:
         notes.append(f"evidence: {len(one.rest)} of {len(one.odd) + len(one.rest)} members agree")
+    if also:
+        rounds = [f"round {d.position} of group {group_words(scene, d.group)}" for d in also]
+        more = f" and {len(rounds) - 3} more" if len(rounds) > 3 else ""
+        notes.append(f"also: the same cause shows in {listed(rounds[:3])}{more}")
+        common = set.intersection(*({*d.odd, *d.rest} for d in (one, *also)))
+        if one.is_tie and len(common) == 1:
+            notes.append(f"evidence: {name_ranks(common)} alone belongs to all of these rounds")
     related: tuple[str, ...] = ()
     if left is not None:
         notes.insert(0, f"cause: {departure_words(scene, left)}")
@@ -111,6 +128,32 @@ def departure_words(scene: Scene, one: Departure) -> str:
     if one.kind == "added":
         return f"rank {one.rank} alone calls {named} (its #{one.position})"
     return f"rank {one.rank} left out {named} (#{one.position} of the others)"
+
+
+def skip(scene: Scene, waits: list[Wait], one: Departure) -> Finding:
+    """Return the finding of a call that a rank left out, so that a later one never completes."""
+    lines = scene.rounds.lines[one.group]
+    first = waits[0]
+    what = call_words(scene, first.group, first.position, first.rank)
+    before = lines[one.rank].action(one.position) if lines[one.rank].has(one.position) else None
+    places = [(one.reference, lines[one.reference].action(one.position))]
+    if before is not None:
+        places.insert(0, (one.rank, before))
+    waiting = sorted({wait.rank for wait in waits})
+    return finding(
+        scene,
+        "PG007",
+        f"{departure_words(scene, one)}; so {what} never completes",
+        places,
+        ranks=(one.rank,),
+        related=("PG211", "PG501"),
+        notes=(
+            f"waiting: {waiting_words(scene, waits)}",
+            "evidence: the order of its calls over all groups; on this group alone they look alike",
+            *wavefront_note(scene, [one.rank], skip=waiting),
+        ),
+        subkind="missing",
+    )
 
 
 def departure(scene: Scene, found: list[Departure]) -> Finding:

@@ -1,23 +1,40 @@
-"""Python stacks of ranks: the text of ``py-spy dump`` and of ``faulthandler``."""
+"""Python stacks of ranks: ``py-spy dump`` as text and JSON, ``faulthandler``, reports of both.
+
+One text may hold the stacks of many processes, one after the other or line by line between each
+other; each becomes a part of its own. Of several stacks of one process the last one counts.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from planguard.audit.names import program_frames
 from planguard.audit.part import Part
 from planguard.audit.safe import decode_json
 
-MAX_LINES = 200_000
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.audit.text_log import Line, Log
+
 MAX_FRAMES = 500
 _SPY_THREAD = re.compile(
-    r"Thread (?:0x)?[0-9a-fA-F]+ \((?P<state>[^)]*)\)(?:: \"(?P<name>[^\"]*)\")?"
+    r"Thread (?P<id>(?:0x)?[0-9a-fA-F]+) \((?P<state>[^)]*)\)(?:: \"(?P<name>[^\"]*)\")?"
 )
 _SPY_FRAME = re.compile(r"    (?P<name>\S.*?) \((?P<file>[^()]+):(?P<line>\d{1,9})\)$")
+_SPY_NATIVE = re.compile(r"    (?:c10d|gloo)::\S.* \(\S+\.so[\d.]*\)$|    nccl[A-Z]\w+ \(")
 _SPY_LOCAL = re.compile(r"\s{8,}(?P<name>[a-z_]+): (?P<value>-?\d{1,9})$")
-_FAULT_THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-fA-F]+.*\(most recent call first\):")
+_FAULT_THREAD = re.compile(
+    r"(?P<which>Current thread|Thread) (?P<id>0x[0-9a-fA-F]+).*\(most recent call first\):"
+)
 _FAULT_FRAME = re.compile(r"  File \"(?P<file>[^\"]+)\", line (?P<line>\d{1,9}) in (?P<name>\S+)")
+_PROCESS = re.compile(r"Process (\d{1,10}): ")
+_SECTION = re.compile(r"=== Rank (\d{1,7})\b")
+_DUMP = re.compile(r"Timeout \(\d|Fatal Python error: (?P<error>.{1,80})")
+_STARTS = frozenset("=PTCF")
+"""First letters of headlines: most lines of a log have others."""
 _LOCALS = frozenset({"dst", "src", "group_dst", "group_src", "tag"})
 
 CALLS = frozenset(
@@ -42,80 +59,172 @@ CALLS = frozenset(
         "all_to_all_single",
         "barrier",
         "monitored_barrier",
+        "new_group",
+        "init_process_group",
+        "destroy_process_group",
     }
 )
 """Functions of torch.distributed that a rank may stand in."""
+UNCLEAR = "a wait below Python"
+"""What a rank stands in whose innermost frames may wait for a device or in C++ for others."""
+_MAY_WAIT = re.compile(r"(?:^|/)torch/(?:autograd|cuda|nn/parallel|futures)/")
+_ABORTED = re.compile(r"Aborted|Terminated|Interrupt")
+
+Frames = list[tuple[str, int, str]]
 
 
-def read_stacks(data: bytes, file: str) -> Part:
-    """Return the main thread's stack of a stack file: where the rank stands, and in which call.
+@dataclass
+class Thread:
+    """One thread: its frames, innermost first, and local variables by frame."""
+
+    name: str = ""
+    frames: Frames = field(default_factory=list)
+    values: dict[int, dict[str, int]] = field(default_factory=dict)
+    is_inside: bool = False
+
+
+@dataclass
+class Process:
+    """The stacks of one process at one moment.
+
+    Attributes:
+        key: What tells it from other processes, where something does.
+        rank: Rank that its headline says.
+        error: Fatal error that made it write its stacks, or "".
+        threads: Its threads.
+    """
+
+    key: object = None
+    rank: int | None = None
+    error: str = ""
+    threads: list[Thread] = field(default_factory=list)
+    has_current: bool = False
+
+
+def read_stacks(log: Log, file: str) -> list[Part]:
+    """Return one part for every process whose stack a text holds."""
+    parts: list[Part] = []
+    for who, lines in log.speakers():
+        latest: dict[object, Process] = {}
+        for number, process in enumerate(_processes(lines)):
+            if any(thread.frames for thread in process.threads):
+                key = process.key if process.key is not None else ("section", number)
+                latest[key] = process
+        for process in latest.values():
+            rank = process.rank if process.rank is not None else who
+            parts.append(_part(process, file, rank if isinstance(rank, int) else None))
+    return parts
+
+
+def read_json_stacks(data: bytes, file: str) -> list[Part]:
+    """Return what ``py-spy dump --json`` says: an array of threads, of one process or several.
 
     Raises:
         PlanError: Not readable.
     """
-    part = Part("stacks", file)
-    if data.lstrip()[:1] in (b"[", b"{"):
-        threads = _json_threads(decode_json(data, Any, file))
-    else:
-        threads = _text_threads(data.decode("utf-8", errors="replace"))
-    main = max(threads, key=_is_main, default=None)
-    if main is None:
-        return part
-    frames, values = main
-    part.stack = program_frames([frame[:3] for frame in frames])
-    for name, (source, _, function) in enumerate(frames):
+    document = decode_json(data, Any, file)
+    found: dict[object, Process] = {}
+    for row in document if isinstance(document, list) else []:
+        if isinstance(row, dict):
+            pid = row.get("pid")
+            key = pid if type(pid) is int else 0
+            found.setdefault(key, Process(key)).threads.append(_json_thread(row))
+    return [_part(process, file, None) for process in found.values()]
+
+
+def _part(process: Process, file: str, rank: int | None) -> Part:
+    part = Part("stacks", file, rank=rank)
+    main = max(process.threads, key=_is_main)
+    part.stack = program_frames(main.frames)
+    for place, (source, _, function) in enumerate(main.frames):
         if "torch/distributed" in source and function in CALLS:
             part.inside = function
-            part.arguments = values.get(name, {})
+            part.arguments = main.values.get(place, {})
+    may_wait = main.is_inside or any(_MAY_WAIT.search(source) for source, *_ in main.frames[:4])
+    if part.inside is None and may_wait:
+        part.inside = UNCLEAR
+    if process.error and not _ABORTED.search(process.error):
+        part.crash = process.error
+        part.has_ended = True
     return part
 
 
-Frames = list[tuple[str, int, str]]
-Thread = tuple[Frames, dict[int, dict[str, int]]]
+def _is_main(thread: Thread) -> tuple[bool, bool, int]:
+    """Order threads: the main thread says its name, or ends in ``<module>``; else the deepest."""
+    frames = thread.frames
+    is_module = any(name == "<module>" for *_, name in frames[-3:])
+    return thread.name == "MainThread" and bool(frames), is_module, len(frames)
 
 
-def _is_main(thread: Thread) -> tuple[bool, int]:
-    """Order threads: the main thread ends in ``<module>``; else the deepest."""
-    frames = thread[0]
-    return bool(frames) and frames[-1][2] == "<module>", len(frames)
-
-
-def _text_threads(text: str) -> list[Thread]:
-    threads: list[Thread] = []
-    for line in text.splitlines()[:MAX_LINES]:
-        if _SPY_THREAD.match(line) or _FAULT_THREAD.match(line):
-            threads.append(([], {}))
+def _processes(lines: Sequence[Line]) -> list[Process]:
+    """Return the processes of one speaker's lines, in order."""
+    found: list[Process] = []
+    for line in lines:
+        text = line.text
+        if text[:1] not in _STARTS:
+            if text[:1] == " " and found and found[-1].threads:
+                _frame(found[-1].threads[-1], text)
             continue
-        if not threads:
-            continue
-        frames, values = threads[-1]
-        frame = _SPY_FRAME.match(line) or _FAULT_FRAME.match(line)
-        if frame is not None and len(frames) < MAX_FRAMES:
-            frames.append((frame["file"], int(frame["line"]), frame["name"]))
-            continue
-        local = _SPY_LOCAL.match(line)
-        if local is not None and frames and local["name"] in _LOCALS:
-            values.setdefault(len(frames) - 1, {})[local["name"]] = int(local["value"])
-    return [thread for thread in threads if thread[0]]
+        section, header, dump = _SECTION.match(text), _PROCESS.match(text), _DUMP.match(text)
+        if section is not None:
+            found.append(Process(("rank", section[1]), int(section[1])))
+        elif header is not None:
+            if not found or found[-1].threads or found[-1].rank is None:
+                found.append(Process(("pid", header[1])))
+        elif dump is not None:
+            is_new = not found or found[-1].threads or found[-1].rank is None
+            if is_new:
+                found.append(Process())
+            found[-1].error = dump["error"] or ""
+        else:
+            _thread(found, text)
+    return found
 
 
-def _json_threads(document: Any) -> list[Thread]:
-    """Return the threads of ``py-spy dump --json``."""
-    threads: list[Thread] = []
-    for thread in document if isinstance(document, list) else []:
-        frames: Frames = []
-        values: dict[int, dict[str, int]] = {}
-        rows = thread.get("frames", []) if isinstance(thread, dict) else []
-        for row in rows[:MAX_FRAMES] if isinstance(rows, list) else []:
-            if not isinstance(row, dict):
-                continue
-            line = row.get("line", 0)
-            source = str(row.get("filename", ""))
-            frames.append((source, line if type(line) is int else 0, str(row.get("name", ""))))
-            for local in row.get("locals") or []:
-                name, value = local.get("name"), str(local.get("repr", ""))
-                if name in _LOCALS and re.fullmatch(r"-?\d{1,9}", value):
-                    values.setdefault(len(frames) - 1, {})[name] = int(value)
-        if frames:
-            threads.append((frames, values))
-    return threads
+def _thread(found: list[Process], text: str) -> None:
+    """Take a headline of a thread; a second current one begins another process."""
+    spy, fault = _SPY_THREAD.match(text), _FAULT_THREAD.match(text)
+    if fault is not None:
+        is_current = fault["which"] == "Current thread"
+        if not found or (is_current and found[-1].has_current):
+            found.append(Process())
+        found[-1].has_current |= is_current
+        if found[-1].key is None:
+            found[-1].key = ("thread", fault["id"])
+        found[-1].threads.append(Thread())
+    elif spy is not None:
+        if not found:
+            found.append(Process())
+        found[-1].threads.append(Thread(spy["name"] or ""))
+
+
+def _frame(thread: Thread, text: str) -> None:
+    frame = _SPY_FRAME.match(text) or _FAULT_FRAME.match(text)
+    if frame is not None and len(thread.frames) < MAX_FRAMES:
+        thread.frames.append((frame["file"], int(frame["line"]), frame["name"]))
+        return
+    if not thread.frames and _SPY_NATIVE.match(text):
+        thread.is_inside = True
+        return
+    local = _SPY_LOCAL.match(text)
+    if local is not None and thread.frames and local["name"] in _LOCALS:
+        values = thread.values.setdefault(len(thread.frames) - 1, {})
+        values[local["name"]] = int(local["value"])
+
+
+def _json_thread(row: dict[str, Any]) -> Thread:
+    thread = Thread(str(row.get("thread_name") or ""))
+    rows = row.get("frames", [])
+    for one in rows[:MAX_FRAMES] if isinstance(rows, list) else []:
+        if not isinstance(one, dict):
+            continue
+        line, source, name = one.get("line", 0), str(one.get("filename", "")), one.get("name", "")
+        if not thread.frames and str(name).startswith(("c10d::", "gloo::")):
+            thread.is_inside = True
+            continue
+        thread.frames.append((source, line if type(line) is int else 0, str(name)))
+        for local in one.get("locals") or []:
+            value = str(local.get("repr", "")) if isinstance(local, dict) else ""
+            if value and local.get("name") in _LOCALS and re.fullmatch(r"-?\d{1,9}", value):
+                thread.values.setdefault(len(thread.frames) - 1, {})[local["name"]] = int(value)
+    return thread

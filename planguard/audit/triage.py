@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.audit import say, say_rounds
+from planguard.audit import say, say_rounds, standing
 from planguard.audit.channels import Channels
-from planguard.audit.disagree import departures, disagreements
+from planguard.audit.disagree import causes, departures, disagreements
 from planguard.audit.rounds import Rounds
 from planguard.audit.waits import Graph, wait_graph
 
@@ -73,18 +73,19 @@ class Scene:
 
     def findings(self) -> Iterator[Finding]:
         """Yield the causes, the nearest to the root first."""
-        wrong = disagreements(self.rounds)
+        crashed = {rank for rank, record in self.recording.ranks.items() if record.crash}
+        yield from standing.crashes(self)
         left = departures(self.rounds)
         explained: set[str] = set()
-        for one in wrong:
-            explained.add(one.group)
-            yield say_rounds.disagreement(self, one, self._departure_of(one, left))
+        for one, also in causes(self.rounds, disagreements(self.rounds)):
+            explained |= {one.group, *(d.group for d in also)}
+            yield say_rounds.disagreement(self, one, self._departure_of(one, left), also)
         for group in dict.fromkeys(one.group for one in left):
             if group not in explained and self._matters(group, left):
                 explained.add(group)
                 yield say_rounds.departure(self, [one for one in left if one.group == group])
         yield from say_rounds.pair_disagreements(self)
-        yield from self._stuck(explained)
+        yield from self._stuck(explained, crashed)
 
     def _departure_of(self, one: Disagreement, left: list[Departure]) -> Departure | None:
         near = [d for d in left if d.group == one.group and d.position <= one.position]
@@ -100,9 +101,9 @@ class Scene:
         )
         return is_left and len({line.end for line in lines.values()}) > 1
 
-    def _stuck(self, explained: set[str]) -> Iterator[Finding]:
+    def _stuck(self, explained: set[str], crashed: set[int]) -> Iterator[Finding]:
         """Yield cycles, then missing participants, then what is stuck for reasons not recorded."""
-        told: set[int] = set()
+        told: set[int] = set(crashed)
         for cycle, part in self.graph.cycles():
             # What touches a group whose rounds are wrong follows from that.
             if explained & {wait.group for wait in cycle}:
@@ -111,12 +112,21 @@ class Scene:
             yield say.cycle(self, cycle, part)
         for waits in self._roots():
             groups = {wait.group for wait in waits}
-            if explained & groups:
+            absent = {wait.target for wait in waits}
+            # So does what waits for a rank that is held in such a group, or that has crashed.
+            if explained & groups or all(self._is_held(r, explained) for r in absent - crashed):
+                told |= absent
                 continue
-            told |= {wait.target for wait in waits}
+            told |= absent
             yield say.missing(self, waits)
         if not told and not explained:
             yield from self._unexplained()
+
+    def _is_held(self, rank: int, explained: set[str]) -> bool:
+        """Tell whether a rank was left in a round of a group that is explained."""
+        track = self.recording.ranks[rank].track
+        groups = {track.call_at(action).group for action in self.graph.standing.get(rank, ())}
+        return not explained.isdisjoint(groups)
 
     def _roots(self) -> list[list[Wait]]:
         """Return the waits for each rank or set of ranks that everybody else waits for.
@@ -125,21 +135,25 @@ class Scene:
         """
         causes: dict[tuple[str, int, str], list[Wait]] = {}
         for rank, waits in sorted(self.graph.ends().items()):
-            first = min(waits, key=self._since)
+            first = min(waits, key=self.since)
             same = [w for w in waits if (w.group, w.position) == (first.group, first.position)]
             kind = "" if first.position else f"{rank}{first.why}"
             causes.setdefault((first.group, first.position, kind), []).extend(same)
         return sorted(causes.values(), key=lambda ws: (-len(ws), ws[0].group, ws[0].target))
 
-    def _since(self, wait: Wait) -> tuple[int, int, str]:
+    def since(self, wait: Wait) -> tuple[int, int, str]:
         """Order waits by when they began; without times, by their numbers."""
         began = self.recording.ranks[wait.rank].track.created[wait.action]
         return began, wait.position, wait.group
 
     def _unexplained(self) -> Iterator[Finding]:
+        complaints = list(standing.complaints(self))
+        yield from complaints
         if self.graph.unknown:
             yield say.unknown_partner(self)
         elif self.graph.arrived:
             yield from say.arrived(self)
         elif self.channels.blind:
             yield say.blind(self)
+        elif not complaints:
+            yield from standing.roll_call(self)

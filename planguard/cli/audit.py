@@ -31,8 +31,9 @@ examples:
 
 reads, and tells apart by their content:
   PyTorch Flight Recorder dumps (pickle, JSON), Kineto traces, ExecutionTrace and Chakra files,
-  NCCL_DEBUG logs, captured plans; stacks of py-spy and faulthandler. One file per rank, folders
-  too, kinds mixed. No pickle can run code: whatever needs a global is refused.
+  NCCL_DEBUG logs, captured plans; stacks of py-spy and faulthandler; standard error of ranks
+  (watchdog, gloo, DETAIL), reports of RAS. One file per rank or one of all, folders too, kinds
+  mixed. No pickle can run code: whatever needs a global is refused.
 
 exit codes:
   0 nothing wrong   1 findings   2 usage, unreadable or refused input   3 undecided

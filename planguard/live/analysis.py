@@ -32,6 +32,7 @@ class Wait:
         missing: Ranks that have not come, as far as they are stuck or have ended.
         ended: Those of them that have ended.
         disagree: Everybody has come; the calls do not fit each other.
+        partners: Ranks that came to such a call, with the last call of each.
     """
 
     rank: int
@@ -39,6 +40,7 @@ class Wait:
     missing: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
     disagree: bool = False
+    partners: tuple[tuple[int, Call], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def find_stuck(states: Mapping[int, RankState], timeout: float, world_size: int)
         kept = closed
     if not kept:
         return None
+    kept |= _held_below(kept, suspects, states)
     gone = {rank for rank, state in states.items() if state.has_ended}
     everybody = len(set(kept) | gone) == world_size
     ordered = tuple(kept[rank] for rank in sorted(kept))
@@ -105,12 +108,39 @@ def _wait(
         # Everybody has come, and it still waits: sizes or kinds that do not fit, or a lost handle.
         others = [r for r in _partners(call) if r != state.rank]
         still = all(r in suspects or states[r].has_ended for r in others if r in states)
-        return Wait(state.rank, call, disagree=True) if still and state.is_certain else None
+        if not still or not state.is_certain:
+            return None
+        known = [(r, states[r].current) for r in others if r in states]
+        partners = tuple((r, last) for r, last in known if last is not None)
+        return Wait(state.rank, call, disagree=True, partners=partners)
     stuck = tuple(r for r in absent if r in suspects)
     ended = tuple(r for r in absent if r in states and states[r].has_ended)
     if not stuck and not ended:
         return None
     return Wait(state.rank, call, tuple(sorted({*stuck, *ended})), ended)
+
+
+def _held_below(
+    kept: Mapping[int, Wait],
+    suspects: Mapping[int, RankState],
+    states: Mapping[int, RankState],
+) -> dict[int, Wait]:
+    """Return the partners of calls that do not fit which wait below Python, as in DDP's reducer.
+
+    That such a rank waits is concluded, not seen. Beside a wait that was seen, in a call to which
+    it has come and in which all stand still, it is as stuck, if it stands in torch's own code.
+    One that stands in the program's code may compute.
+    """
+    found: dict[int, Wait] = {}
+    for wait in kept.values():
+        for rank, call in wait.partners if wait.disagree else ():
+            state = suspects.get(rank)
+            if state is None or rank in kept or state.is_certain or not state.stands_in_torch:
+                continue
+            if not _absent(rank, call, states):
+                partners = ((wait.rank, wait.call),)
+                found[rank] = Wait(rank, call, disagree=True, partners=partners)
+    return found
 
 
 def _partners(call: Call) -> tuple[int, ...]:

@@ -9,6 +9,9 @@ from planguard.live.state import P2P
 if TYPE_CHECKING:
     from planguard.live.analysis import Stuck, Wait
 
+MAX_PARTNERS = 4
+"""Partners of one call that a hint names."""
+
 
 def hints(stuck: Stuck) -> tuple[str, ...]:
     """Return hints for a stuck set, the most likely one first."""
@@ -39,10 +42,15 @@ def hints(stuck: Stuck) -> tuple[str, ...]:
 
 def _of(wait: Wait, calls: dict[int, str]) -> list[str]:
     if wait.disagree:
+        told = "; ".join(
+            f"rank {rank} in {call.text()}{f' at {call.where}' if call.where else ''}"
+            for rank, call in wait.partners[:MAX_PARTNERS]
+        )
+        said = f" ({told})" if told else ""
         return [
             (
-                f"rank {wait.rank}: everybody has come to this {wait.call.op}, so the calls do not "
-                "fit: compare kind, sizes and element types"
+                f"rank {wait.rank}: everybody has come to this {wait.call.op}{said}, so the calls "
+                "do not fit: compare kind, sizes and element types"
             )
         ]
     found = [

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from planguard.live.analysis import Stuck
-    from planguard.live.state import RankState
+    from planguard.live.state import Call, RankState
 
 SCHEMA = "planguard.live/1"
 
@@ -43,6 +43,7 @@ class LiveReport:
         everybody: No rank of the job can move.
         timeout: Seconds after which a rank was suspected.
         hints: What to change.
+        partners: Ranks that came to a call of a stuck rank and may compute: where they stand.
     """
 
     code: str
@@ -52,6 +53,7 @@ class LiveReport:
     everybody: bool
     timeout: float
     hints: tuple[str, ...]
+    partners: tuple[StuckRank, ...] = ()
 
     def text(self) -> str:
         """Return the report for people."""
@@ -69,8 +71,11 @@ class LiveReport:
             ring = " -> ".join(f"r{rank}" for rank in (*self.cycle, self.cycle[0]))
             lines.append(f"  cycle: {ring}")
         lines += [f"  ended: rank {rank}" for rank in self.ended]
+        for one in self.partners:
+            where = f"  at {one.where}" if one.where else ""
+            lines.append(f"  partner: r{one.rank}, last call {one.call}{where}")
         lines += [f"help: {hint}" for hint in self.hints]
-        for one in self.ranks:
+        for one in (*self.ranks, *self.partners):
             lines += ["", f"stack of rank {one.rank}, innermost first:"]
             lines += [f"  {frame}" for frame in one.stack]
             if one.native:
@@ -90,30 +95,44 @@ class LiveReport:
         for name in ("cycle", "ended", "hints"):
             fields[name] = tuple(fields[name])
         lists = ("waits_for", "stack", "native")
-        fields["ranks"] = tuple(
-            StuckRank(**{**one, **{name: tuple(one.get(name, ())) for name in lists}})
-            for one in fields["ranks"]
-        )
+        for name in ("ranks", "partners"):
+            fields[name] = tuple(
+                StuckRank(**{**one, **{part: tuple(one.get(part, ())) for part in lists}})
+                for one in fields.get(name, ())
+            )
         return LiveReport(**fields)
 
 
 def report_of(stuck: Stuck, states: Mapping[int, RankState], timeout: float) -> LiveReport:
     """Return the report of a stuck set."""
-    ranks = tuple(
-        StuckRank(
-            wait.rank,
-            wait.call.text(),
-            wait.call.where,
-            states[wait.rank].since_s,
-            wait.missing,
-            states[wait.rank].is_certain,
-            states[wait.rank].stack,
-            states[wait.rank].native,
-        )
-        for wait in stuck.waits
+    ranks = tuple(_stand(wait.rank, wait.call, states, wait.missing) for wait in stuck.waits)
+    beside = {rank: call for wait in stuck.waits for rank, call in wait.partners}
+    partners = tuple(
+        _stand(rank, call, states)
+        for rank, call in sorted(beside.items())
+        if rank not in stuck.ranks and not states[rank].has_ended
     )
     ended = tuple(sorted({rank for wait in stuck.waits for rank in wait.ended}))
-    return LiveReport("PG501", ranks, stuck.cycle, ended, stuck.everybody, timeout, hints(stuck))
+    return LiveReport(
+        "PG501", ranks, stuck.cycle, ended, stuck.everybody, timeout, hints(stuck), partners
+    )
+
+
+def _stand(
+    rank: int, call: Call, states: Mapping[int, RankState], missing: tuple[int, ...] = ()
+) -> StuckRank:
+    """Return where a rank stands, as the report shows it."""
+    state = states[rank]
+    return StuckRank(
+        rank,
+        call.text(),
+        call.where,
+        state.since_s,
+        missing,
+        state.is_certain,
+        state.stack,
+        state.native,
+    )
 
 
 def no_progress(states: Mapping[int, RankState], warn_after: float) -> str:

@@ -75,6 +75,11 @@ class RankState:
     has_ended: bool = False
     detail: str = ""
 
+    @property
+    def stands_in_torch(self) -> bool:
+        """Whether its innermost Python frame is torch's own: what it waits for is below that."""
+        return bool(self.stack) and "/torch/" in self.stack[0]
+
     def to_bytes(self) -> bytes:
         """Return the state as JSON."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()

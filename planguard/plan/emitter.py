@@ -201,7 +201,8 @@ class Emitter:
         kind = COALESCED_KIND[node.kind]
         ref, sig = self.tables.refs.group(node), self.tables.signing.coalesced(node, kind)
         self._launch(node, kind, ref, sig)
-        labels = [None if one.label is UNSET else one.label for one in (node, *node.ops)]
+        said = [node.label, *(part.label for part in node.ops)]
+        labels = [None if label is UNSET else label for label in said]
         if any(label is not None for label in labels[1:]):
             self.words[-2] = self.tables.labels.word(node, tuple(labels), self.times)
 

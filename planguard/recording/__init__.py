@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from planguard.recording.compare import Comparison, RankComparison, Status, compare
-from planguard.recording.observed import UNRECORDED, Call, Observed, Progress
+from planguard.recording.observed import UNNAMED, UNRECORDED, Call, Observed, Progress
 from planguard.recording.planned import recording_of
 from planguard.recording.recording import Gap, RankRecord, RecordedGroup, Recording
 from planguard.recording.track import Track
 
 __all__ = [
+    "UNNAMED",
     "UNRECORDED",
     "Call",
     "Comparison",

@@ -14,6 +14,9 @@ from planguard.words import size
 UNRECORDED = "unrecorded"
 """Operation of a placeholder: the recorder counted a call that it did not write down."""
 
+UNNAMED = "collective"
+"""Operation of a collective of which its round is known and its kind is not."""
+
 POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv"})
 LOCAL = frozenset({"wait", "test", "drop", "compute", "host_sync", "exit"})
 """Operations that communicate with nobody."""

@@ -25,7 +25,7 @@ class Gap:
 
     Attributes:
         kind: ``missing-rank``, ``truncated-ring``, ``unresolved-group``, ``unrecorded-calls``,
-            ``unknown-size``, ``lost-end``.
+            ``unknown-size``, ``lost-end``, ``doubt``, ``partial``, ``unread``.
         message: One sentence.
         code: Finding code: PG911, PG912, PG914 or PG904.
         ranks: Ranks it concerns.
@@ -80,6 +80,10 @@ class RankRecord:
         inside: Name of the communication call that stack stands in, or None.
         file: Where it was read from.
         version: Version of the recorder or library, where it is known.
+        crash: The error that ended the rank and is no consequence of others, or "".
+        kind: Format it was read from.
+        late: Ranks that it says did not come to a monitored barrier.
+        oversized: Bytes that came and bytes that fit, where that ended the rank.
     """
 
     rank: int
@@ -90,6 +94,15 @@ class RankRecord:
     inside: str | None = None
     file: str | None = None
     version: str | None = None
+    crash: str = ""
+    kind: str = ""
+    late: tuple[int, ...] = ()
+    oversized: tuple[int, int] | None = None
+
+    @property
+    def stands_unseen(self) -> bool:
+        """True when only a stack tells of the rank, and it stands in a call: which one is open."""
+        return self.inside is not None and not len(self.track)
 
     @cached_property
     def track(self) -> Track:

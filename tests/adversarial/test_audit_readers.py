@@ -257,7 +257,11 @@ HOSTILE = [*names_of(payloads("x")), *BOMBS, *names_of(strange())]
 def read(data, path):
     """Read bytes as an audit reads a file that was named."""
     path.write_bytes(data)
-    return read_input(Input(path, 0, was_named=True))
+    parts = read_input(Input(path, was_named=True))
+    for part in parts:
+        if part.error is not None:
+            raise part.error
+    return parts
 
 
 def test_there_are_sixty_of_them():

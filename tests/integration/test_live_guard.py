@@ -13,7 +13,7 @@ from planguard import kernels
 from planguard.errors import UsageError
 from planguard.live.analysis import find_stuck
 from planguard.live.hints import hints
-from planguard.live.report import LiveReport
+from planguard.live.report import LiveReport, report_of
 from planguard.live.state import Call, RankState
 
 LITMUS = Path(__file__).parents[1] / "corpus" / "litmus"
@@ -113,10 +113,52 @@ def test_hints_say_what_to_change():
     assert "meant for another rank" in " ".join(hints(find_stuck(receives, 5.0, 2)))
 
 
+TORCH = ("/x/torch/autograd/graph.py:869 in _engine_run_backward", "/p/train.py:40 in step")
+
+
+def test_the_partner_below_python_is_named_beside_a_wait_that_was_seen():
+    """Rank 0 stands in a barrier, rank 1 in the reducer's C++ for another call of that round: both
+    are stuck, and the report has the call, the line and the stack of each.
+    """
+    pair = {"ranks": (0, 1)}
+    below = state(1, "all_reduce", is_certain=False, stack=TORCH, **pair)
+    found = find_stuck({0: state(0, "barrier", **pair), 1: below}, 5.0, 2)
+    assert found.ranks == (0, 1)
+    assert found.everybody
+    text = report_of(found, {0: state(0, "barrier", **pair), 1: below}, 5.0).text()
+    assert "r1  all_reduce on g (round 0)" in text
+    assert "concluded from its stack" in text
+    assert "_engine_run_backward" in text
+
+
+def test_a_partner_that_may_compute_is_shown_and_not_called_stuck():
+    """A rank in the program's own code may be done with the call: its place is shown, no more."""
+    pair = {"ranks": (0, 1)}
+    stack = ("/p/train.py:41 in evaluate",)
+    states = {
+        0: state(0, "barrier", **pair),
+        1: state(1, "broadcast", is_certain=False, stack=stack, **pair),
+    }
+    found = find_stuck(states, 5.0, 2)
+    assert found.ranks == (0,)
+    report = report_of(found, states, 5.0)
+    assert "partner: r1, last call broadcast on g (round 0)" in report.text()
+    assert "train.py:41 in evaluate" in report.text()
+    assert LiveReport.from_json(report.json()) == report
+
+
+def test_two_inferred_waits_are_no_verdict():
+    """Without any wait that was seen, ranks whose stacks stand still may both compute."""
+    pair = {"ranks": (0, 1)}
+    states = {
+        rank: state(rank, op, is_certain=False, stack=TORCH, **pair)
+        for rank, op in enumerate(("barrier", "all_reduce"))
+    }
+    assert find_stuck(states, 5.0, 2) is None
+
+
 def test_a_report_survives_its_json():
     """What rank 0 writes is what the other ranks read."""
-    from planguard.live.report import report_of
-
     states = {0: state(0, "recv", peer=1, stack=("a.py:1 in f",)), 1: state(1, "recv", peer=0)}
     report = report_of(find_stuck(states, 5.0, 2), states, 5.0)
     assert LiveReport.from_json(report.json()) == report

@@ -1,0 +1,214 @@
+"""Logs as people keep them: who speaks on each line, whatever a launcher put in front of it.
+
+One file may hold what all ranks printed, coloured, prefixed, with lines glued or broken. Every
+line is given to a speaker: by ``[rank3]:``, which torch writes itself; by a prefix that names the
+rank; or by a prefix that names a process, whose rank another of its lines tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planguard.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.audit.part import Part
+
+MAX_LINE = 20_000
+MAX_LINES = 5_000_000
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\ufeff")
+_GLUED = re.compile(r"(?<=[^\s:\]|)])(?=\[rank\d{1,7}\]:)")
+_BROKEN = re.compile(r"(?:Watchdog caught collective|Work[A-Z]{2,8}\()(?!.*(?:timing out|wait))")
+_STAMPED = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}Z? (?:stdout|stderr) [FP] ")
+_DATED = re.compile(r"\[\d{4}-\d\d-\d\d[T ][\d:.,]+\]\s?")
+_DOCKER = re.compile(r'\{"log":\s?"((?:[^"\\]|\\.)*)"')
+_RANK = re.compile(r"\[rank(\d{1,7})\]:\s?")
+_SAYS_RANK = re.compile(
+    r"\[\d{1,6},(?P<mpi>\d{1,7})\]<std(?:err|out)>:\s?|[^\n]{0,80}\[rank=(?P<set>\d{1,7})\] \|\|\s?"
+)
+_LABEL = re.compile(r"\s{0,6}(\d{1,7}): ")
+_SAYS_PROCESS = re.compile(
+    r"\((?P<actor>[^()\n]{0,80}?pid=\d{1,10}[^()\n]{0,80})\)\s?|"
+    r"\[(?P<role>[A-Za-z_]{1,40}\d{1,6})\]:\s?"
+)
+_CONTINUED = re.compile(r"\s+(?:- |\[\d[\d, ]*\] |#\d+ (?:started|finished))|#\d{1,3} \S+ from ")
+_INDENTED = frozenset(" \t#")
+_ROLE = re.compile(r"[A-Za-z_]{1,40}?(\d{1,6})")
+LOCAL = "the number that torchrun gives a process on its node is taken for its rank"
+_REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
+
+
+@dataclass
+class Line:
+    """One line of a log.
+
+    Attributes:
+        who: Speaker: a rank, the name of a process, or None where the line does not say.
+        text: The line without what stands in front of it.
+        rank: Rank that the line itself says, or None.
+    """
+
+    who: int | str | None
+    text: str
+    rank: int | None = None
+
+
+@dataclass
+class Log:
+    """A text as lines of speakers.
+
+    Attributes:
+        lines: All lines, in order.
+        is_folded: Repeated lines were left out: who prints nothing may have printed.
+        assumed: Ranks that are numbers on a node, by the launcher's prefix, and taken for ranks.
+    """
+
+    lines: list[Line] = field(default_factory=list)
+    is_folded: bool = False
+    assumed: set[int] = field(default_factory=set)
+
+    def speakers(self) -> Iterator[tuple[int | str | None, list[Line]]]:
+        """Yield every speaker with its lines, those of one rank together."""
+        found: dict[int | str | None, list[Line]] = defaultdict(list)
+        for line in self.lines:
+            found[line.who].append(line)
+        yield from found.items()
+
+
+def lines_of(data: bytes) -> Log:
+    """Return a text as lines of speakers."""
+    log = Log()
+    text = data.decode("utf-8", errors="replace")
+    if text.startswith('{"log":'):
+        text = "\n".join(_unescaped(m[1]) for m in _DOCKER.finditer(text))
+    text = _ANSI.sub("", text)
+    rows = _whole(_GLUED.sub("\n", text).splitlines()[:MAX_LINES])
+    numbered = sum(row.lstrip()[:1].isdigit() for row in rows)
+    is_labelled = 2 * numbered > len(rows) and sum(map(_has_label, rows)) > len(rows) // 2
+    aliases: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        line, process = _line(row[:MAX_LINE], is_labelled=is_labelled)
+        if (
+            line.who is None
+            and log.lines
+            and line.text[:1] in _INDENTED
+            and _CONTINUED.match(line.text)
+        ):
+            line.who = log.lines[-1].who
+        if process is not None and line.rank is not None:
+            aliases[process].add(line.rank)
+        log.lines.append(line)
+    log.is_folded = _REPEATED.search(text) is not None
+    for line in log.lines:
+        # A process that speaks as two ranks is two processes of one name, on two nodes.
+        if isinstance(line.who, str) and len(aliases[line.who]) == 1:
+            (line.who,) = aliases[line.who]
+    _take_local(log, aliases)
+    return log
+
+
+def _take_local(log: Log, aliases: dict[str, set[int]]) -> None:
+    """Take numbers on a node for ranks where no line says otherwise: one node is most likely."""
+    if any({local} != ranks for name, ranks in aliases.items() if (local := _local(name)) >= 0):
+        return
+    for line in log.lines:
+        if isinstance(line.who, str) and (local := _local(line.who)) >= 0:
+            line.who = local
+            log.assumed.add(local)
+
+
+def _local(name: str) -> int:
+    match = _ROLE.fullmatch(name)
+    return -1 if match is None else int(match[1])
+
+
+def _line(row: str, *, is_labelled: bool) -> tuple[Line, str | None]:
+    """Return a line and the name of the process that its launcher names."""
+    row = row.rstrip("\r")
+    if row.startswith("{") or row[:1].isdigit():
+        row = _STAMPED.sub("", row, count=1)
+    rank = process = None
+    # Most lines of a log are none of these: what is cheap to exclude is excluded first.
+    said = _RANK.search(row) if "[rank" in row else None
+    dated = _DATED.match(row) if row[:1] == "[" else None
+    start = dated.end() if dated is not None else 0
+    known = None
+    if row[start : start + 1] in ("[", "(") or "[rank=" in row:
+        known = _SAYS_RANK.match(row, start) or _SAYS_PROCESS.match(row, start)
+    if known is not None:
+        groups = known.groupdict()
+        number = groups.get("mpi") or groups.get("set")
+        rank = int(number) if number else None
+        process = groups.get("actor") or groups.get("role")
+        row = row[known.end() :]
+    elif is_labelled and (label := _LABEL.match(row)) is not None:
+        rank, row = int(label[1]), row[label.end() :]
+    if said is not None:
+        rank = int(said[1])
+        place = row.find(said[0])
+        row = row[place + len(said[0]) :] if place >= 0 else row
+    who: int | str | None = rank if rank is not None else process
+    return Line(who, row, rank), process
+
+
+def _has_label(row: str) -> bool:
+    return _LABEL.match(row) is not None
+
+
+def _whole(rows: list[str]) -> list[str]:
+    """Return rows with those joined that a terminal broke in the middle of a watchdog's line."""
+    out: list[str] = []
+    wanted = 0
+    for row in rows:
+        if wanted and not row.startswith(("[", "(")):
+            out[-1] += row
+            wanted = wanted - 1 if _BROKEN.search(out[-1]) else 0
+            continue
+        out.append(row)
+        wanted = 4 if ("Work" in row or "Watchdog" in row) and _BROKEN.search(row) else 0
+    return out
+
+
+def _unescaped(text: str) -> str:
+    try:
+        import json
+
+        return str(json.loads(f'"{text}"')).rstrip("\n")
+    except ValueError:
+        return text
+
+
+def read_text(data: bytes, file: str) -> list[Part]:
+    """Return what a text says: logs of ranks, stacks, logs and reports of NCCL, in any mixture.
+
+    Raises:
+        PlanError: It says nothing that an audit can use.
+    """
+    from planguard.audit.nccl_log import read_nccl_log
+    from planguard.audit.ras import is_ras, read_ras
+    from planguard.audit.stacks import read_stacks
+    from planguard.audit.stderr import read_stderr
+
+    parts: list[Part] = []
+    problem: PlanError | None = None
+    if b"NCCL INFO" in data:
+        try:
+            parts += read_nccl_log(data, file)
+        except PlanError as error:
+            problem = error
+    if is_ras(data):
+        parts += read_ras(data, file)
+    log = lines_of(data)
+    parts += read_stacks(log, file)
+    parts += read_stderr(log, file)
+    for part in parts:
+        if part.rank in log.assumed and part.kind in ("stacks", "stderr"):
+            part.doubt = part.doubt or LOCAL
+    if not parts:
+        raise problem or PlanError("it says nothing of a communication", code="PG910", file=file)
+    return parts

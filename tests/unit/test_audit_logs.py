@@ -1,0 +1,329 @@
+"""Logs of ranks: what the watchdog, gloo, RAS and launchers print, however prefixed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import planguard as pg
+
+NEW, OLD = "2.7", "2.1"
+
+
+def caught(rank, seq, op="ALLREDUCE", into=1024, out=None, *, version=NEW, place=None):
+    """The line of a call that timed out."""
+    who = place if place is not None else rank
+    sizes = f"NumelIn={into}, NumelOut={out or into}, "
+    line = (
+        f"[Rank {who}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+        f"OpType={op}, {sizes}Timeout(ms)=600000) ran for 600010 milliseconds before timing out."
+    )
+    if version == OLD:
+        return f"[E ProcessGroupNCCL.cpp:474] {line}"
+    return f"[rank{rank}]:[E1119 10:04:11.588000000 ProcessGroupNCCL.cpp:632] {line}"
+
+
+def status(rank, failed, enqueued, completed, group="0(default_pg)", *, place=None):
+    """The line that says how far a rank came in a group (torch 2.6 on)."""
+    who = place if place is not None else rank
+    return (
+        f"[rank{rank}]:[E1119 10:04:11.589000000 ProcessGroupNCCL.cpp:2271] [PG ID 0 PG GUID "
+        f"{group} Rank {who}]  failure detected by watchdog at work sequence id: {failed} PG "
+        f"status: last enqueued work: {enqueued}, last completed work: {completed}"
+    )
+
+
+def signal(rank, enqueued, completed):
+    """The only line of a rank that has nothing pending."""
+    return (
+        f"[rank{rank}]:[E1119 10:04:12.001 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID "
+        f"0(default_pg) Rank {rank}] Received a dump signal due to a collective timeout from  rank "
+        f"0 and we will try our best to dump the debug info. Last enqueued NCCL work: {enqueued}, "
+        f"last completed NCCL work: {completed}.This is most likely caused by incorrect usages"
+    )
+
+
+def behind(late=2, world=4):
+    """A log in which one rank has issued ten calls, and the others wait in the eleventh."""
+    lines = []
+    for rank in range(world):
+        if rank == late:
+            lines.append(signal(rank, 10, 10))
+        else:
+            lines += [caught(rank, 11), status(rank, 11, 12, 10)]
+    return lines
+
+
+def audit(tmp_path, lines, name="train.log"):
+    """Audit one log."""
+    (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return pg.audit(tmp_path)
+
+
+def errors(verdict):
+    """Codes and ranks of what is stated with certainty."""
+    return [(f.code, f.ranks) for f in verdict.errors if f.certainty != "heuristic"]
+
+
+def test_who_says_that_it_never_issued_the_call_is_named(tmp_path):
+    """The last enqueued number of a rank is its own word: it never came to the round."""
+    assert errors(audit(tmp_path, behind())) == [("PG007", (2,))]
+
+
+PREFIXES = {
+    "colours": lambda n, line: f"\x1b[36m(Worker pid={70 + n}, ip=10.0.0.1)\x1b[0m {line}",
+    "kubernetes": lambda _, line: f"2026-11-19T10:04:11.123456789Z stderr F {line}",
+    "slurm": lambda n, line: f"{n}: {line}",
+    "mpi": lambda n, line: f"[1,{n}]<stderr>:{line}",
+    "torchrun": lambda n, line: f"[default{n}]:{line}",
+    "bar": lambda _, line: f" 42%|####     | 10/24 [00:01<00:02,  1.37it/s]{line}",
+    "docker": lambda _, line: json.dumps({"log": line + "\n", "stream": "stderr", "time": "x"}),
+    "mark": lambda _, line: f"\ufeff{line}\r",
+    "broken": lambda _, line: f"{line[:120]}\n{line[120:]}" if "Watchdog" in line else line,
+}
+
+
+@pytest.mark.parametrize("prefix", sorted(PREFIXES))
+def test_prefixes_of_launchers_change_nothing(prefix, tmp_path):
+    """Colours, prefixes, bars, JSON lines, CRLF and broken lines give the same answer."""
+    put = PREFIXES[prefix]
+    ranks = [int(line[5 : line.index("]")]) for line in behind()]
+    lines = [put(rank, line) for rank, line in zip(ranks, behind(), strict=True)]
+    assert errors(audit(tmp_path, lines)) == [("PG007", (2,))]
+
+
+def test_lines_of_two_ranks_glued_together_are_told_apart(tmp_path):
+    """Two ranks that wrote without a line feed between them are still two."""
+    lines = behind()
+    assert errors(audit(tmp_path, ["".join(lines[:3]), *lines[3:]])) == [("PG007", (2,))]
+
+
+def test_a_rank_within_a_group_is_not_the_rank_of_the_job(tmp_path):
+    """``Rank 1`` of mesh_tp on global rank 13: nobody is blamed by its place in the group."""
+    lines = [caught(13, 3, "BROADCAST", 1, place=1), status(13, 3, 3, 2, "20(mesh_tp)", place=1)]
+    verdict = audit(tmp_path, lines)
+    assert verdict.unknown
+    assert errors(verdict) == []
+    assert verdict.findings[0].ranks == (13,)
+
+
+def test_groups_are_closed_where_their_places_leave_no_other_member(tmp_path):
+    """Ranks 2 and 3 are places 0 and 1 of a group whose calls show two members: both are there."""
+    lines = []
+    for place, rank in enumerate((2, 3)):
+        op = ("_ALLGATHER_BASE", 8, 16)
+        lines += [caught(rank, 5, *op, place=place), status(rank, 5, 5, 4, "7(tp)", place=place)]
+    verdict = audit(tmp_path, lines)
+    assert verdict.unknown
+    assert "PG502" in {f.code for f in verdict.findings}
+
+
+def test_another_kind_in_one_round_of_one_group_is_a_mismatch(tmp_path):
+    """A broadcast among all_reduces of one number is PG201 on its rank."""
+    lines = []
+    for rank in range(4):
+        op = "BROADCAST" if rank == 2 else "ALLREDUCE"
+        lines += [caught(rank, 11, op), status(rank, 11, 11, 10)]
+    assert errors(audit(tmp_path, lines)) == [("PG201", (2,))]
+
+
+def test_before_the_group_was_printed_nothing_is_certain(tmp_path):
+    """One number and two operations of torch 2.1 may be of two groups: a hint at most."""
+    lines = [caught(r, 11, "BROADCAST" if r == 2 else "ALLREDUCE", version=OLD) for r in range(4)]
+    verdict = audit(tmp_path, lines)
+    assert errors(verdict) == []
+    assert verdict.findings[0].ranks == (2,)
+
+
+def test_who_prints_nothing_is_a_hint(tmp_path):
+    """Before torch 2.2 a rank without a pending call prints nothing: PG501 and PG911."""
+    lines = [caught(rank, 11, version=OLD) for rank in (0, 1, 3)]
+    verdict = audit(tmp_path, lines)
+    assert errors(verdict) == []
+    assert [f.ranks for f in verdict.findings if f.code == "PG911"] == [(2,)]
+
+
+def test_uneven_splits_are_no_mismatch(tmp_path):
+    """The sizes of an all_to_all differ by design."""
+    lines = []
+    for rank in range(4):
+        lines += [caught(rank, 9, "ALLTOALL_BASE", 100 + rank, 107 - rank), status(rank, 9, 9, 8)]
+    verdict = audit(tmp_path, lines)
+    assert verdict.unknown
+    assert errors(verdict) == []
+
+
+def test_a_number_that_was_never_set_is_no_count(tmp_path):
+    """torch 2.3 prints garbage for the last completed call before the first one."""
+    lines = []
+    for rank in range(3):
+        group = f"[PG 0 Rank {rank}]"
+        lines.append(
+            f"[rank{rank}]:[E ProcessGroupNCCL.cpp:1537] {group} Timeout at NCCL work: 1, last "
+            "enqueued NCCL work: 1, last completed NCCL work: 93459313471793."
+        )
+        lines.append(caught(rank, 1))
+    verdict = audit(tmp_path, lines)
+    assert verdict.unknown
+    assert errors(verdict) == []
+
+
+SUMMARY = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-19_10:05:12
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : {code} (pid: 4005)
+"""
+
+
+@pytest.mark.parametrize("code", [-6, -15, 1])
+def test_the_first_process_that_ended_is_no_culprit(code, tmp_path):
+    """torchrun's root cause with -6 was aborted by its watchdog: nothing is said of it."""
+    lines = [*behind(late=2), SUMMARY.format(rank=1, code=code)]
+    assert errors(audit(tmp_path, lines)) == [("PG007", (2,))]
+
+
+def test_a_killed_process_is_a_hint(tmp_path):
+    """SIGKILL before anything else is told, and not who sent it."""
+    verdict = audit(tmp_path, [SUMMARY.format(rank=1, code=-9)])
+    assert errors(verdict) == []
+    assert (verdict.findings[0].code, verdict.findings[0].ranks) == ("PG506", (1,))
+
+
+def trace(rank, error, call="all_reduce"):
+    """A traceback of one rank."""
+    return [
+        f"[rank{rank}]: {line}"
+        for line in (
+            "Traceback (most recent call last):",
+            '  File "train.py", line 30, in step',
+            f'  File "/x/torch/distributed/distributed_c10d.py", line 3252, in {call}',
+            error,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: [/x/gloo/tcp/unbound_buffer.cc:78] Timed out waiting 8000ms for recv",
+        "RuntimeError: [/x/gloo/tcp/pair.cc:553] Connection closed by peer [10.0.0.1]:123",
+        "KeyboardInterrupt",
+        "torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1",
+    ],
+)
+def test_an_error_that_others_cause_is_no_crash(error, tmp_path):
+    """A rank that timed out, lost its neighbor or was interrupted is a victim."""
+    verdict = audit(tmp_path, [*trace(0, error), *trace(1, error)])
+    assert verdict.unknown
+    assert errors(verdict) == []
+    assert "PG506" not in {f.code for f in verdict.findings}
+
+
+def test_an_error_of_its_own_is_a_crash_and_not_a_missing_rank_as_well(tmp_path):
+    """One cause is one finding: the others wait for the rank that raised."""
+    crash = ["[rank2]: Traceback (most recent call last):", '[rank2]:   File "a.py", line 3, in f']
+    lines = [*crash, "[rank2]: IndexError: list index out of range"]
+    for rank in (0, 1):
+        lines += [caught(rank, 11), status(rank, 11, 11, 10)]
+    verdict = audit(tmp_path, lines)
+    assert errors(verdict) == [("PG506", (2,))]
+    assert verdict.outcome.value == "DEADLOCK"
+
+
+REPORT = """Job summary
+===========
+
+  Nodes  Processes         GPUs  Processes     GPUs
+(total)   per node  per process    (total)  (total)
+      1          8            1          8        8
+
+Communicators... (0.00s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         1         8         8         8   RUNNING  MISMATCH
+
+#0-0 (27a079b828ff1a75) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+  {rest} ranks have launched up to operation {most}
+{listed}
+"""
+
+
+def ras(rest, most, listed):
+    """A report in which a smaller set of ranks is listed."""
+    rows = "\n".join(
+        f"  Rank {rank} has launched up to operation {count} -- GPU {rank} managed by process 9"
+        for rank, count in listed.items()
+    )
+    return REPORT.format(rest=rest, most=most, listed=rows)
+
+
+def test_one_report_of_ras_is_a_moment(tmp_path):
+    """Counts that differ once may differ in a healthy job."""
+    verdict = audit(tmp_path, [ras(7, 50, {3: 49})], "ras.txt")
+    assert errors(verdict) == []
+    assert verdict.findings[0].ranks == (3,)
+
+
+def test_two_equal_reports_of_ras_name_who_is_behind_also_where_others_are_listed(tmp_path):
+    """RAS lists the smaller set: here the two that are ahead, and six are behind."""
+    for minute in (0, 5):
+        (tmp_path / f"ras.{minute}.txt").write_text(ras(6, 49, {1: 50, 4: 50}))
+    assert errors(pg.audit(tmp_path)) == [("PG007", (0, 2, 3, 5, 6, 7))]
+
+
+def test_two_reports_of_ras_between_which_it_moved_are_undecided(tmp_path):
+    """Counts that grew show a job that moves."""
+    (tmp_path / "ras.0.txt").write_text(ras(7, 50, {3: 49}))
+    (tmp_path / "ras.5.txt").write_text(ras(7, 90, {3: 89}))
+    verdict = pg.audit(tmp_path)
+    assert errors(verdict) == []
+    assert not verdict.safe
+
+
+def test_folded_lines_are_told(tmp_path):
+    """Where Ray left repeated lines out, a rank that prints nothing may have printed."""
+    lines = [caught(r, 5) + " [repeated 3x across cluster]" for r in (0, 1)]
+    verdict = audit(tmp_path, [*lines, status(0, 5, 5, 4), status(1, 5, 5, 4)])
+    assert any("folds repeated lines" in str(one) for one in verdict.approximations)
+    assert errors(verdict) == []
+
+
+def test_calls_of_nccl_without_their_communicators_are_read(tmp_path):
+    """A log of COLL lines alone: each process has one communicator, of all ranks."""
+    for rank in range(3):
+        rows = [
+            f"node:{70 + rank}:1 [{rank}] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x1 recvbuff "
+            f"0x1 count 8 datatype 7 op 0 root 0 comm 0xa{rank} [nranks=3] stream 0x1"
+            for n in range(5 if rank == 1 else 6)
+        ]
+        (tmp_path / f"nccl.rank{rank}.log").write_text("\n".join(rows) + "\n")
+    verdict = pg.audit(tmp_path)
+    assert (verdict.findings[0].code, verdict.findings[0].ranks) == ("PG007", (1,))
+
+
+STRANGE = {
+    "ranks": "[rank1]:" * 200_000,
+    "threads": "Thread 0x1 (" * 100_000,
+    "frames": "#0 a from " * 100_000,
+    "processes": "Process 1: " * 90_000,
+    "works": "Work" + "A" * 1_000_000,
+    "blanks": " " * 2_000_000 + "Watchdog caught collective",
+    "brackets": "[" * 1_000_000,
+    "digits": "1" * 1_000_000 + ": x",
+    "tracebacks": "Traceback (most recent call last):\n" * 30_000,
+}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", sorted(STRANGE))
+def test_a_strange_text_is_read_in_a_bounded_time(name, tmp_path):
+    """Runs of one mark cost no more than their length."""
+    (tmp_path / "rank0.log").write_text("Watchdog caught collective\n" + STRANGE[name])
+    (tmp_path / "rank1.log").write_text("\n".join(behind()))
+    assert not pg.audit(tmp_path).safe
