@@ -10,7 +10,7 @@ from planguard import kernels
 from planguard.catalog import report_order
 from planguard.errors import OrderError
 from planguard.execution.advice import name_potential, safe_iff, with_help
-from planguard.execution.cause import make_finding
+from planguard.execution.cause import open_finding
 from planguard.execution.created import with_clashes
 from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
@@ -23,9 +23,11 @@ from planguard.execution.notes import (
     mixed_findings,
     small_group_findings,
 )
+from planguard.execution.reason import Kind as Why
+from planguard.execution.reason import Reason, construct, out_of_time
 from planguard.execution.undecided import nothing_to_check, undecided
 from planguard.execution.witness import make_witness, mismatch_witness
-from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
+from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions, Running, running
 from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
 from planguard.plan.operations import used
@@ -57,7 +59,7 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
         InternalError: If the independent checker rejects the certificate that was asked for.
     """
     started = time.perf_counter()
-    options = options or CheckOptions()
+    options = running(options or CheckOptions())
     asked = options.model or plan.model or DEFAULT_MODEL
     selected = (plan.model or DEFAULT_MODEL) if asked == "all" else asked
     try:
@@ -95,13 +97,17 @@ def _info(plan: Plan) -> PlanInfo:
     )
 
 
-def _matrix(plan: Plan, columns: Any, options: CheckOptions, selected: Verdict) -> Verdict:
+def _matrix(plan: Plan, columns: Any, options: Running, selected: Verdict) -> Verdict:
     """Decide under every model; conditions found under any of them are stated."""
     outcomes, codes = {}, {}
+    is_open = bool(plan.fusion) or columns.has_markers or is_contested(plan, columns)
     conditions = list(selected.safe_iff)
     for name in MODEL_NAMES:
         verdict = selected
-        if name != selected.model:
+        if name != selected.model and is_open and options.deadline.expired():
+            late = out_of_time(f" before {name} was asked")
+            verdict = _open(plan, name, [open_finding(late)])
+        elif name != selected.model:
             verdict = _decide(plan, columns, replace(options, model=name), brief=True)
         outcomes[name] = verdict.outcome
         codes[name] = tuple(sorted({f.code for f in verdict.findings if f.severity == "error"}))
@@ -121,8 +127,8 @@ def _beyond(plan: Plan, options: CheckOptions, model: ExecutionModel, error: Ord
 
 def _invalid(error: OrderError) -> Finding:
     """Return why a plan is not decided in which some order is no valid program."""
-    message = f"not decided: in some admissible order {error.path} is not valid: {error.message}"
-    return make_finding("PG902", message, severity="warning", certainty="some-execution")
+    detail = f"in some admissible order {error.path} is not valid: {error.message}"
+    return open_finding(Reason(Why.INVALID, detail))
 
 
 def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
@@ -156,6 +162,7 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
             plan,
             columns,
             model.name,
+            options,
             lambda merged: _decide(merged, expand(merged), options, brief=brief),
         )
     if has_threads:
@@ -234,9 +241,8 @@ def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool
     model = find_model(str(options.model))
     explored = explore(plan, columns, model, options)
     if explored.decider is None or explored.shown is None or explored.ordered is None:
-        code = "PG903" if "budget" in explored.reason or "more than" in explored.reason else "PG904"
-        message = f"not decided: {explored.reason}"
-        return _open(plan, model.name, [make_finding(code, message, severity="warning")])
+        reason = explored.reason or construct("no route decides its open order")
+        return _open(plan, model.name, [open_finding(reason)])
     if explored.outcome is Outcome.SAFE:
         empty = nothing_to_check(explored.ordered.plan, explored.decider.columns, model)
         if empty is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.classify import make_finding
+from planguard.execution.cause import make_finding, open_finding
+from planguard.execution.reason import construct
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -23,17 +24,13 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
         plan: The plan.
         options: Options of the check.
     """
-    reasons: list[tuple[str, str]] = []
-    if not str(options.model).startswith("mpi"):
-        present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
-        reasons += [
-            ("PG902", f"`{name}`, which only the mpi models define")
-            for kind, name in _MPI_ONLY.items()
-            if kind in present
-        ]
+    if str(options.model).startswith("mpi"):
+        return []
+    present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
     return [
-        make_finding(code, f"not decided: {text}", severity="warning", certainty="some-execution")
-        for code, text in reasons
+        open_finding(construct(f"`{name}`, which only the mpi models define"))
+        for kind, name in _MPI_ONLY.items()
+        if kind in present
     ]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import UndecidedError
 from planguard.reordering.blocks import Block, below_masks, bits, first_extension
-from planguard.reordering.buffers import Ready, UndecidedError, is_member, size_of
+from planguard.reordering.buffers import Ready, is_member, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

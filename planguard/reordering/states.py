@@ -12,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import UndecidedError, out_of_time, too_many
 from planguard.reordering.states_order import few
 from planguard.reordering.wildcards import Message, accepts
+
+if TYPE_CHECKING:
+    from planguard.options import Deadline
 
 ARRIVE, AWAIT = 1, 2
 
@@ -272,20 +276,16 @@ class Machine:
         return [m for found in self.words_of(lane, at, group).values() for m in found]
 
 
-class TooManyError(Exception):
-    """More states, or more time, than allowed."""
-
-
-def endings(machine: Machine, limit: int, late: Callable[[], bool]) -> tuple[list[State], int]:
+def endings(machine: Machine, limit: int, deadline: Deadline) -> tuple[list[State], int]:
     """Return every state in which an execution may end, and how many states were visited.
 
     Args:
         machine: The lanes and the rules.
-        limit: Most states to visit.
-        late: Whether the time is used up.
+        limit: Most states to visit where there is no budget.
+        deadline: The end of the budget.
 
     Raises:
-        TooManyError: The limit or the time is reached.
+        UndecidedError: The limit or the time is reached.
     """
     first = machine.start()
     known, todo, ends = {first}, [first], []
@@ -296,10 +296,10 @@ def endings(machine: Machine, limit: int, late: Callable[[], bool]) -> tuple[lis
             ends.append(state)
         for after in map(machine.settle, [*following, *machine.lends(state)]):
             if after not in known:
-                if late():
-                    raise TooManyError(f"budget exhausted after {len(known):,} states")
-                if len(known) >= limit:
-                    raise TooManyError(f"more than {limit:,} states")
+                if deadline.expired():
+                    raise UndecidedError(out_of_time(f" after {len(known):,} states"))
+                if len(known) >= limit and not deadline.is_bounded:
+                    raise UndecidedError(too_many(f"more than {limit:,} states"))
                 known.add(after)
                 todo.append(after)
     return ends, len(known)

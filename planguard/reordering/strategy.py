@@ -17,10 +17,11 @@ executor as a fixed order.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import LIMITS, Kind, Reason, construct, out_of_time, too_many
+from planguard.options import running
 from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
 from planguard.reordering.explorer import (
     LIMIT,
@@ -32,9 +33,10 @@ from planguard.reordering.explorer import (
     put_in_order,
 )
 from planguard.reordering.rounds import POINT_TO_POINT, movable, swaps, tie_twins
+from planguard.reordering.stuck_early import in_every_order, stuck_ranks
 from planguard.reordering.weak_fast import decide_bags
 from planguard.reordering.weak_outcomes import any_outcome, out_of_round
-from planguard.reordering.weak_search import search
+from planguard.reordering.weak_search import departures, fresh_in_blocks, search
 from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 
@@ -59,7 +61,7 @@ def explore(plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptio
     if quick is not None:
         return quick
     task, problem = prepare(plan, columns, model, options)
-    if problem:
+    if problem is not None:
         return Explored(Outcome.UNKNOWN, reason=problem)
     found = decide(task)
     if found.outcome is Outcome.UNKNOWN:
@@ -69,13 +71,13 @@ def explore(plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptio
 
 def prepare(
     plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions
-) -> tuple[Task, str]:
-    """Return the plan taken apart, and why it cannot be decided (empty if it can)."""
-    deadline = None if options.budget is None else time.perf_counter() + options.budget
+) -> tuple[Task, Reason | None]:
+    """Return the plan taken apart, and why it cannot be decided (None if it can)."""
+    deadline = running(options).deadline
     flat, orders = take_apart(plan, columns)
     task = Task(flat, orders, model, options, deadline)
     problem = label_movable(plan, orders, use_tags=model.use_tags)
-    if not problem:
+    if problem is None:
         task.orders = [_tied(order, model) for order in orders]
     return task, problem
 
@@ -84,6 +86,18 @@ def decide(task: Task) -> Explored:
     """Decide by the cheapest route but exhaustion; UNKNOWN with the reason where none is exact."""
     firsts = tuple(tuple(first_extension(block) for block in order.blocks) for order in task.orders)
     model = task.model
+    written = task.decide(firsts)
+    decision = written[0]
+    if decision.outcome is Outcome.DEADLOCK and not fresh_in_blocks(task):
+        ranks = stuck_ranks(decision.execution, task.orders)
+        if ranks:
+            certain = in_every_order(decision, ranks), *written[1:]
+            return Explored(decision.outcome, *certain, schedules=1, route=("any-order",))
+    left = departures(task)
+    if left and decision.outcome is Outcome.MISMATCH:  # one order that is not stuck settles it
+        return Explored(decision.outcome, *written, schedules=1, route=("rounds",), reordered=True)
+    if left:
+        return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=construct(left))
     swapped = [
         (order.rank, number, first, second)
         for order in task.orders
@@ -91,9 +105,7 @@ def decide(task: Task) -> Explored:
         for first, second in swaps(block, use_tags=model.use_tags)
     ]
     if swapped:
-        return out_of_round(task, firsts, swapped)
-    written = task.decide(firsts)
-    decision = written[0]
+        return out_of_round(task, firsts, swapped, written)
     if all(_is_free(order, model) for order in task.orders):
         return Explored(decision.outcome, *written, schedules=1, route=("any-order",))
     # Matching is the same in every order, so whether members agree is too.
@@ -111,15 +123,22 @@ def decide(task: Task) -> Explored:
 def _explore_if_small(task: Task, found: Explored) -> Explored:
     """Try every order where they are few or there is a budget; else say why it is UNKNOWN."""
     if task.expired():
-        reason = found.reason if "budget" in found.reason else f"budget exhausted: {found.reason}"
-        return replace(found, reason=reason)
+        return replace(found, reason=_late(found.reason))
     if task.options.budget is None and task.combinations(LIMIT) > LIMIT:
-        reason = f"{found.reason}; more than {LIMIT:,} combinations of orders"
-        return replace(found, reason=reason)
+        many = too_many(f"more than {LIMIT:,} combinations of orders")
+        return replace(found, reason=found.reason.then(many) if found.reason else many)
     explored = explore_all(task)
     if explored.outcome is Outcome.UNKNOWN:
-        return replace(explored, reason=f"{explored.reason}; {found.reason}")
+        both = [reason for reason in (explored.reason, found.reason) if reason is not None]
+        return replace(explored, reason=both[0].then(both[-1]) if len(both) > 1 else both[0])
     return explored
+
+
+def _late(reason: Reason | None) -> Reason:
+    """Return that the budget is used up, and what stood in the way before."""
+    if reason is None:
+        return out_of_time("")
+    return reason if reason.kind in LIMITS else out_of_time(f": {reason.detail}")
 
 
 def _tied(order: RankOrder, model: ExecutionModel) -> RankOrder:
@@ -134,7 +153,7 @@ def _tied(order: RankOrder, model: ExecutionModel) -> RankOrder:
     )
 
 
-def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False) -> str:
+def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False) -> Reason | None:
     """Give communication that may change places its implicit identity; say why if there is none."""
     programs = plan.code.rank_program
     for order in orders:
@@ -145,11 +164,17 @@ def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False
                     continue
                 op = fields["op"]
                 if op in POINT_TO_POINT or op == "batch":
-                    return f"an unlabeled {op} that may change places with another of its channel"
+                    return Reason(
+                        Kind.IDENTITY,
+                        f"an unlabeled {op} that may change places with another of its channel",
+                    )
                 if not _same_program(plan, fields, order.rank):
-                    return f"an unlabeled {op} that may move, on ranks with different programs"
+                    return Reason(
+                        Kind.IDENTITY,
+                        f"an unlabeled {op} that may move, on ranks with different programs",
+                    )
                 fields["label"] = f"~{programs[order.rank]}:{number}:{block.leaves[at].path}"
-    return ""
+    return None
 
 
 def _same_program(plan: Plan, fields: dict[str, Any], rank: int) -> bool:

@@ -6,7 +6,6 @@ deterministic engine decides that plan: what a search found is never shown unles
 
 from __future__ import annotations
 
-import time
 from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +14,17 @@ from planguard.errors import InternalError
 from planguard.execution.executor import execute
 from planguard.execution.expand import expand
 from planguard.execution.mismatch import blocking_rounds, candidates
+from planguard.execution.reason import (
+    Kind as Why,
+)
+from planguard.execution.reason import (
+    Reason,
+    UndecidedError,
+    construct,
+    out_of_time,
+    too_many,
+)
+from planguard.options import running
 from planguard.plan.actions import ITEM_BYTES, MEMBER, Kind
 from planguard.reordering.branches import AT, flat_tree, leaves, plan_of
 from planguard.reordering.branches_together import (
@@ -24,7 +34,7 @@ from planguard.reordering.branches_together import (
     shown_of,
     together,
 )
-from planguard.reordering.states import ARRIVE, Machine, State, TooManyError, endings
+from planguard.reordering.states import ARRIVE, Machine, State, endings
 from planguard.reordering.wildcards import (
     ANY,
     Meeting,
@@ -77,44 +87,45 @@ def over_matches(
         fixed: Decides a fixed plan.
     """
     flat = flat_tree(plan, columns)
-    code, reason = _unclear(flat, model, options)
-    if reason:
-        return open_verdict(plan, model.name, code, reason)
+    reason = _unclear(flat, model, options)
+    if reason is not None:
+        return open_verdict(plan, model.name, reason)
     if model.family is Family.DEVICE:
         return _without_tags(plan, flat, model, fixed)
     search = _Search(plan, flat, model, options, fixed)
     try:
         return search.verdict()
-    except TooManyError as reached:
-        what = f"the ways to match its messages: {reached}"
-        verdict = open_verdict(plan, model.name, "PG903", what)
+    except UndecidedError as reached:
+        reason = reached.reason.about("the ways to match its messages")
+        verdict = open_verdict(plan, model.name, reason)
         return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
 
 
-def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions) -> tuple[str, str]:
-    """Return why a plan cannot be searched under a model: code and reason."""
+def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions) -> Reason | None:
+    """Return why a plan cannot be searched under a model, if it cannot."""
     ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
     inner = [part for item in ops for part in (item["ops"] if item["op"] == "batch" else [item])]
     kinds = {item["op"] for item in ops}
     if model.family is Family.DEVICE:
         if any(part.get("peer") == ANY for part in inner):
-            return "PG904", "a receive from any source, which no NCCL model has"
+            return Reason(Why.SENDER, "a receive from any source, which no NCCL model has")
         if any(map(is_choice_wait, ops)):
-            return (
-                "PG902",
-                "a wait for any or some of several handles, where waits are stream edges",
+            return construct(
+                "a wait for any or some of several handles, where waits are stream edges"
             )
     if "new_group" in kinds:
-        return "PG902", "messages that compete beside new_group, which renames the groups they use"
+        return construct(
+            "messages that compete beside new_group, which renames the groups they use"
+        )
     if "exit" in kinds and model.exit_withdraws:
-        return "PG902", "messages that compete beside an exit, which may take some of them along"
+        return construct("messages that compete beside an exit, which may take some of them along")
     if "drop" in kinds and model.drops_kill:
-        return "PG902", "messages that compete beside a dropped handle, which may swallow some"
+        return construct("messages that compete beside a dropped handle, which may swallow some")
     if "probe" in kinds and model.family is Family.WORKER:
-        return "PG902", "a probe, which ProcessGroupMPI does not have"
+        return construct("a probe, which ProcessGroupMPI does not have")
     if model.eager and any(_leaves_early(item, options.eager_bytes) for item in ops):
-        return "PG902", "messages that compete beside a broadcast or reduce that may finish early"
-    return "", ""
+        return construct("messages that compete beside a broadcast or reduce that may finish early")
+    return None
 
 
 def _leaves_early(item: dict[str, Any], limit: int) -> bool:
@@ -148,8 +159,7 @@ class _Search:
         self.states = 0
         self.sends: dict[int, tuple[int, int, int | None]] = {}
         self.waits: dict[tuple[int, int], tuple[int, str]] = {}
-        budget = options.budget
-        self.deadline = None if budget is None else time.perf_counter() + budget
+        self.deadline = running(options).deadline
         # What finishes early is picked message by message, so nothing is left to the scenario.
         self.settled = replace(
             model, eager=False, early_degree=None, send_modes=model.send_modes or model.eager
@@ -162,26 +172,22 @@ class _Search:
         """Return the verdict over all ways to meet.
 
         Raises:
-            TooManyError: There are more than can be searched.
+            UndecidedError: There are more than can be searched.
         """
-        limit = STATES if self.deadline is None else 1 << 62
-        ends, self.states = endings(self.machine, limit, self._is_late)
+        ends, self.states = endings(self.machine, STATES, self.deadline)
         chosen = self._representatives(ends)
-        if len(chosen) > ENDINGS and self.deadline is None:
-            raise TooManyError(f"more than {ENDINGS:,} endings")
+        if len(chosen) > ENDINGS and not self.deadline.is_bounded:
+            raise UndecidedError(too_many(f"more than {ENDINGS:,} endings"))
         parts: list[Part] = []
         for state in chosen:
-            if self._is_late():
-                raise TooManyError(f"budget exhausted after {len(parts):,} endings")
+            if self.deadline.expired():
+                raise UndecidedError(out_of_time(f" after {len(parts):,} endings"))
             parts.append(self._part(state))
         shown = shown_of(parts, together(parts))
         full = self.fixed(shown.ordered.plan, self.settled, brief=False)
         verdict = combined(self.plan, parts, full, shown, CODE)
         evidence = replace(verdict.evidence, schedules=len(ends), states=self.states)
         return replace(verdict, evidence=evidence)
-
-    def _is_late(self) -> bool:
-        return self.deadline is not None and time.perf_counter() > self.deadline
 
     # --- the machine -------------------------------------------------------------------------
 
