@@ -161,19 +161,31 @@ class _Growing:
 
 def extensions(block: Block) -> Iterator[tuple[int, ...]]:
     """Yield every linear extension of a block, the written order first where it is one."""
+    # A stack of its own: a block is as long as its program, which recursion is not.
+    left = set(range(len(block.leaves)))
+    order: list[int] = []
 
-    def grow(order: list[int], left: set[int]) -> Iterator[tuple[int, ...]]:
-        if not left:
+    def ready() -> Iterator[int]:
+        return iter([leaf for leaf in sorted(left) if block.before[leaf].isdisjoint(left)])
+
+    if not left:
+        yield ()
+        return
+    turns = [ready()]
+    while turns:
+        leaf = next(turns[-1], None)
+        if leaf is None:
+            turns.pop()
+            left.update(order[-1:])
+            del order[-1:]
+            continue
+        order.append(leaf)
+        left.remove(leaf)
+        if left:
+            turns.append(ready())
+        else:
             yield tuple(order)
-        for leaf in sorted(left):
-            if block.before[leaf].isdisjoint(left):
-                order.append(leaf)
-                left.remove(leaf)
-                yield from grow(order, left)
-                left.add(leaf)
-                order.pop()
-
-    return grow([], set(range(len(block.leaves))))
+            left.add(order.pop())
 
 
 def count_extensions(block: Block, limit: int) -> int:

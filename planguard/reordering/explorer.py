@@ -161,9 +161,20 @@ def _choices(blocks: list[Block]) -> Iterator[tuple[tuple[int, ...], ...]]:
     if not blocks:
         yield ()
         return
-    for first in extensions(blocks[0]):
-        for others in _choices(blocks[1:]):
-            yield (first, *others)
+    chosen: list[tuple[int, ...]] = []
+    turns = [extensions(blocks[0])]
+    while turns:
+        found = next(turns[-1], None)
+        if found is None:
+            turns.pop()
+            del chosen[-1:]
+            continue
+        chosen.append(found)
+        if len(chosen) < len(blocks):
+            turns.append(extensions(blocks[len(chosen)]))
+        else:
+            yield tuple(chosen)
+            chosen.pop()
 
 
 def explore_all(task: Task) -> Explored:

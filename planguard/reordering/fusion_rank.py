@@ -69,20 +69,32 @@ class FusedRank:
 
     def extensions(self) -> Iterator[Extension]:
         """Yield every order that the program admits, the usual one first."""
-        count = len(self.leaves)
+        count, done = len(self.leaves), 0
         order: list[int] = []
 
-        def grow(done: int) -> Iterator[Extension]:
-            if len(order) == count:
-                yield tuple(order)
-                return
-            for element in range(count):
-                if not done >> element & 1 and not self.below[element] & ~done:
-                    order.append(element)
-                    yield from grow(done | 1 << element)
-                    order.pop()
+        def ready() -> Iterator[int]:
+            return iter(
+                [e for e in range(count) if not done >> e & 1 and not self.below[e] & ~done]
+            )
 
-        return grow(0)
+        if not count:
+            yield ()
+            return
+        turns = [ready()]
+        while turns:
+            element = next(turns[-1], None)
+            if element is None:
+                turns.pop()
+            elif len(order) + 1 == count:
+                yield (*order, element)
+                continue
+            else:
+                order.append(element)
+                done |= 1 << element
+                turns.append(ready())
+                continue
+            if order:
+                done ^= 1 << order.pop()
 
     def down_first(self, mask: int) -> Extension:
         """Return the order in which a closed set of elements comes first, else the usual one."""

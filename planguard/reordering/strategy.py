@@ -25,6 +25,7 @@ from planguard.options import running
 from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
 from planguard.reordering.explorer import (
     LIMIT,
+    Choice,
     Explored,
     Ordered,
     Task,
@@ -41,6 +42,7 @@ from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
+    from planguard.execution.decide import Decider, Decision
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
@@ -62,7 +64,7 @@ def explore(plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptio
         return quick
     task, problem = prepare(plan, columns, model, options)
     if problem is not None:
-        return Explored(Outcome.UNKNOWN, reason=problem)
+        return _without_identity(task, problem)
     found = decide(task)
     if found.outcome is Outcome.UNKNOWN:
         return _explore_if_small(task, found)
@@ -84,26 +86,19 @@ def prepare(
 
 def decide(task: Task) -> Explored:
     """Decide by the cheapest route but exhaustion; UNKNOWN with the reason where none is exact."""
-    firsts = tuple(tuple(first_extension(block) for block in order.blocks) for order in task.orders)
+    firsts = _firsts(task)
     model = task.model
     written = task.decide(firsts)
     decision = written[0]
-    if decision.outcome is Outcome.DEADLOCK and not fresh_in_blocks(task):
-        ranks = stuck_ranks(decision.execution, task.orders)
-        if ranks:
-            certain = in_every_order(decision, ranks), *written[1:]
-            return Explored(decision.outcome, *certain, schedules=1, route=("any-order",))
+    early = _stuck_anyway(task, written)
+    if early is not None:
+        return early
     left = departures(task)
     if left and decision.outcome is Outcome.MISMATCH:  # one order that is not stuck settles it
         return Explored(decision.outcome, *written, schedules=1, route=("rounds",), reordered=True)
     if left:
         return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=construct(left))
-    swapped = [
-        (order.rank, number, first, second)
-        for order in task.orders
-        for number, block in enumerate(order.blocks)
-        for first, second in swaps(block, use_tags=model.use_tags)
-    ]
+    swapped = _swapped(task)
     if swapped:
         return out_of_round(task, firsts, swapped, written)
     if all(_is_free(order, model) for order in task.orders):
@@ -118,6 +113,57 @@ def decide(task: Task) -> Explored:
             decision.outcome, *written, schedules=1, route=("any-order",), reordered=True
         )
     return search(task, firsts, written)
+
+
+def _firsts(task: Task) -> tuple[Choice, ...]:
+    """Return the written order of every rank."""
+    return tuple(tuple(first_extension(block) for block in order.blocks) for order in task.orders)
+
+
+def _swapped(task: Task) -> list[tuple[int, int, int, int]]:
+    """Return calls of one queue that may change places, first those that look different."""
+    found = [
+        (order.rank, number, first, second, _looks(block, first) == _looks(block, second))
+        for order in task.orders
+        for number, block in enumerate(order.blocks)
+        for first, second in swaps(block, use_tags=task.model.use_tags)
+    ]
+    return [one[:4] for one in sorted(found, key=lambda one: one[4])]
+
+
+def _looks(block: Block, leaf: int) -> dict[str, Any]:
+    """Return what the partners of a call compare with their own."""
+    own = {"label", "id", "work", "src", "x-after", "x-at"}
+    return {key: value for key, value in block.leaves[leaf].fields.items() if key not in own}
+
+
+def _stuck_anyway(task: Task, written: tuple[Decision, Decider, Ordered]) -> Explored | None:
+    """Return DEADLOCK where ranks are stuck before anything of open order plays a part."""
+    if written[0].outcome is not Outcome.DEADLOCK or fresh_in_blocks(task):
+        return None
+    ranks = stuck_ranks(written[0].execution, task.orders)
+    if not ranks:
+        return None
+    certain = in_every_order(written[0], ranks)
+    return Explored(
+        Outcome.DEADLOCK, certain, *written[1:], schedules=task.schedules, route=("any-order",)
+    )
+
+
+def _without_identity(task: Task, problem: Reason) -> Explored:
+    """Decide what needs no labels: what is stuck in every order, and kinds or sizes that differ.
+
+    An order in which calls meet that differ in kind or size settles MISMATCH, whatever is whose.
+    """
+    firsts = _firsts(task)
+    written = task.decide(firsts)
+    early = _stuck_anyway(task, written)
+    if early is not None:
+        return early
+    found = out_of_round(task, firsts, _swapped(task), written)
+    if found.outcome is Outcome.MISMATCH:
+        return found
+    return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=problem)
 
 
 def _explore_if_small(task: Task, found: Explored) -> Explored:

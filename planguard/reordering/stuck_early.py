@@ -77,7 +77,8 @@ def _first_open(run: Execution, order: RankOrder) -> int:
     else:
         return NONE
     columns, seen = run.columns, -1
-    start, end = columns.rank_off[order.rank], columns.rank_off[order.rank + 1]
+    start: int = columns.rank_off[order.rank]
+    end: int = columns.rank_off[order.rank + 1]
     for at in range(start, end):
         seen += not columns.op[at] & MEMBER
         if seen == fixed:

@@ -132,7 +132,7 @@ def test_no_time_at_all_is_unknown_and_a_second_is_enough():
         assert str(found.reason) == "budget exhausted before the solver was called"
     started = time.perf_counter()
     found = solver.solve(Limits(seconds=1))
-    assert "before the solver was called" not in found.reason
+    assert found.reason is None
     assert 0 < found.ms <= (time.perf_counter() - started) * 1e3
 
 
