@@ -86,7 +86,7 @@ def over_matches(
         options: Options; ``budget`` bounds the search in seconds.
         fixed: Decides a fixed plan.
     """
-    flat = flat_tree(plan, columns)
+    flat = _alive(flat_tree(plan, columns))
     reason = _unclear(flat, model, options)
     if reason is not None:
         return open_verdict(plan, model.name, reason)
@@ -99,6 +99,16 @@ def over_matches(
         reason = reached.reason.about("the ways to match its messages")
         verdict = open_verdict(plan, model.name, reason)
         return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
+
+
+def _alive(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return the plan without what stands behind an exit: nobody ever issues it."""
+    ranks = {}
+    for rank, body in flat["ranks"].items():
+        ops = [action["op"] for action in body["actions"]]
+        end = ops.index("exit") + 1 if "exit" in ops else len(ops)
+        ranks[rank] = {**body, "actions": body["actions"][:end]}
+    return {**flat, "ranks": ranks}
 
 
 def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions) -> Reason | None:

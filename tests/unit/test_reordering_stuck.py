@@ -164,3 +164,11 @@ def test_numbers_of_branches_that_no_float_holds(branches):
     verdict = pg.check(document, budget=2.0, model="gloo")
     assert verdict.unsafe or verdict.unknown
     assert "e+" in rounded(2 ** (64 * branches))
+
+
+@pytest.mark.parametrize("first", [{"op": "probe", "peer": 1}, {"op": "recv", "peer": "any"}])
+@pytest.mark.parametrize("model", ["mpi-eager", "mpi-sync"])
+def test_what_stands_behind_an_exit_sends_nothing(first, model):
+    """A send behind an exit is never issued, so a probe or receive for it waits for ever."""
+    document = plan([first], [EXIT, {"op": "send", "peer": 0}])
+    assert pg.check(document, model=model).outcome.value == enumerate_plan(document, model).outcome
