@@ -108,38 +108,44 @@ class _Growing:
         self.places = places
         self.leaves: list[Leaf] = []
         self.before: list[set[int]] = []
-        self.blocks: dict[str, set[int]] = {}
+        self.names: dict[str, set[int]] = {}
 
-    def body(self, items: list[Any], first: set[int], path: tuple[int, ...]) -> None:
-        """Append the items of a body, each after ``first`` and none after another."""
+    def body(self, items: list[Any], first: set[int], path: tuple[int, ...]) -> set[int]:
+        """Append the items of a body, each after ``first``; return the leaves that end them."""
+        ends: set[int] = set()
         for number, entry in enumerate(items):
             last = first
             for place, fields in enumerate(entry if isinstance(entry, list) else [entry]):
                 last = self._item(fields, last, (*path, number, place))
+            ends |= last
+        return ends
 
     def _item(self, fields: dict[str, Any], first: set[int], path: tuple[int, ...]) -> set[int]:
         """Append one item; return the leaves that end it."""
         begin = len(self.leaves)
         if fields["op"] in _INNER:
-            self.body(fields[_INNER[fields["op"]]], first, path)
-            for leaf in self.leaves[begin:] if "after" in fields else ():
-                leaf.fields["x-after"] = [*leaf.fields.get("x-after", []), *fields["after"]]
-            inside = set(range(begin, len(self.leaves))) or first
+            inside = self.body(fields[_INNER[fields["op"]]], first, path)
+            after = fields.get("after", [])
+            for leaf in self.leaves[begin:] if after else ():
+                leaf.fields["x-after"] = [*leaf.fields.get("x-after", []), *after]
+            inside |= set(range(begin, len(self.leaves)))
+            if len(self.leaves) == begin:  # nothing in it: it passes on what it comes after
+                inside = inside.union(first, *(self.names[name] for name in after))
             if "id" in fields:
-                self.blocks[fields["id"]] = inside
+                self.names[fields["id"]] = inside
             return inside
         kept = dict(fields)
         if "after" in kept:
             kept["x-after"] = kept.pop("after")
         self.before.append(set(first))
         self.leaves.append(Leaf(kept, next(self.places), path))
+        if "id" in kept:
+            self.names[kept["id"]] = {begin}
         return {begin}
 
     def order_by_name(self) -> None:
         """Add what ``after`` says, and what a handle or a result orders by being used."""
-        ids = {
-            leaf.fields["id"]: {at} for at, leaf in enumerate(self.leaves) if "id" in leaf.fields
-        } | self.blocks
+        ids = self.names
         started: dict[str, int] = {}
         ended: dict[str, set[int]] = {}
         for at, leaf in enumerate(self.leaves):

@@ -7,6 +7,7 @@ execution waits for is another graph (``planguard.execution.wait_for``).
 
 from __future__ import annotations
 
+import itertools
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,7 @@ class _Walk:
 
     def __init__(self, graph: nx.DiGraph[Any], rank: int) -> None:
         self.graph, self.rank = graph, rank
+        self.names: dict[str, set[int]] = {}
 
     def chain(self, items: Iterable[Any], before: set[int], enter: str, inside: str) -> set[int]:
         """Add a chain; return the actions that end it."""
@@ -96,11 +98,21 @@ class _Walk:
                 self.chain(entry if isinstance(entry, list) else [entry], before, enter, inside)
                 for entry in item[field]
             ]
-            return set().union(*ends) or before
+            first = [one for name in item.get("after", ()) for one in self.names[name]]
+            within = {one[AT] for one in leaves([item])}
+            for one, other in itertools.product(first, within):
+                self.edge(one, other, "after")
+            # A block with nothing in it passes on what it comes after.
+            last = set().union(*ends) if within else set().union(before, first, *ends)
+            if "id" in item:
+                self.names[item["id"]] = last | within
+            return last
         if item["op"] == "choice":
             ends = [self.chain(one, before, "branch", "branch") for one in item["branches"]]
             return set().union(*ends) or before
         self.graph.add_node((self.rank, item[AT]), rank=self.rank, op=item["op"])
+        if "id" in item:
+            self.names[item["id"]] = {item[AT]}
         for first in before:
             self.edge(first, item[AT], why)
         return {item[AT]}
@@ -113,7 +125,6 @@ class _Walk:
 
     def named(self, actions: list[dict[str, Any]], *, syncs: bool) -> None:
         """Add what names order: `after`, handles, results, events, host synchronization."""
-        ids = {item["id"]: item[AT] for item in actions if "id" in item}
         started: dict[str, int] = {}
         recorded: dict[str, int] = {}
         issued: list[int] = []
@@ -121,9 +132,11 @@ class _Walk:
             at, work = item[AT], item.get("work", [])
             names = [work] if isinstance(work, str) else work
             for name in item.get("after", ()):
-                self.edge(ids[name], at, "after")
+                for first in self.names[name]:
+                    self.edge(first, at, "after")
             for name in item.get("deps", ()):
-                self.edge(ids[name], at, "data")
+                for first in self.names[name]:
+                    self.edge(first, at, "data")
             for name in names:
                 if item["op"] not in _ENDS:
                     started[name] = at
