@@ -98,12 +98,12 @@ class _Walk:
                 self.chain(entry if isinstance(entry, list) else [entry], before, enter, inside)
                 for entry in item[field]
             ]
-            first = [one for name in item.get("after", ()) for one in self.names[name]]
+            earlier = [one for name in item.get("after", ()) for one in self.names[name]]
             within = {one[AT] for one in leaves([item])}
-            for one, other in itertools.product(first, within):
+            for one, other in itertools.product(earlier, within):
                 self.edge(one, other, "after")
             # A block with nothing in it passes on what it comes after.
-            last = set().union(*ends) if within else set().union(before, first, *ends)
+            last = set().union(*ends) if within else set().union(before, earlier, *ends)
             if "id" in item:
                 self.names[item["id"]] = last | within
             return last

@@ -10,10 +10,12 @@ from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from planguard.catalog import report_order
 from planguard.errors import InternalError
 from planguard.execution.executor import execute
 from planguard.execution.expand import expand
 from planguard.execution.mismatch import blocking_rounds, candidates
+from planguard.execution.notes import hazard_findings
 from planguard.execution.reason import (
     Kind as Why,
 )
@@ -47,8 +49,9 @@ from planguard.reordering.wildcards import (
     look_at,
     started_by,
 )
+from planguard.semantics.hazards import HAZARDS
 from planguard.semantics.model import Family, strict
-from planguard.verdict import Met, Outcome, Verdict
+from planguard.verdict import Finding, Met, Outcome, Verdict
 from planguard.words import plural
 
 if TYPE_CHECKING:
@@ -197,7 +200,16 @@ class _Search:
         full = self.fixed(shown.ordered.plan, self.settled, brief=False)
         verdict = combined(self.plan, parts, full, shown, CODE)
         evidence = replace(verdict.evidence, schedules=len(ends), states=self.states)
-        return replace(verdict, evidence=evidence)
+        return replace(verdict, evidence=evidence, findings=self._findings(verdict))
+
+    def _findings(self, verdict: Verdict) -> tuple[Finding, ...]:
+        """Return the findings with the hazards of the plan, not those of the way that is shown.
+
+        There every wait for one of several is a wait for the one that was picked.
+        """
+        own = [f for f in verdict.findings if f.code not in HAZARDS or f.subkind is not None]
+        own += hazard_findings(self.plan, self.model.name)
+        return tuple(sorted(own, key=lambda f: report_order(f.severity, f.code)))
 
     # --- the machine -------------------------------------------------------------------------
 
