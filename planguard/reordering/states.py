@@ -9,6 +9,7 @@ disagree. Picks that nothing else can interfere with go first, alone (`states_or
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -247,12 +248,19 @@ class Machine:
                     yield probe.number, send.number
                     break
 
-    def lends(self, state: State) -> list[State]:
+    def lends(self, state: State, *, last: bool) -> list[State]:
         """Return the states that one send leads to which finishes with nobody there.
 
-        It may be one that nobody waits for: in a queue others stand behind it.
+        It may be one that nobody waits for: in a queue others stand behind it. Where nothing that
+        others wait for stands behind a send, that it finishes enables nothing but the end of its
+        rank, and commutes with all that happens: it comes last, and one after the other.
+
+        Args:
+            state: A settled state.
+            last: No pick is left, so that those come, too, which enable nothing.
         """
-        found = []
+        found: list[State] = []
+        idle: list[State] = []
         need = self.need(state)
         for lane in sorted({*self.stuck(state), *self._queues(state)}):
             at = state.at[lane] // 2
@@ -260,8 +268,21 @@ class Machine:
                 mine = self.eager.get(match) == self.lanes.lane_rank[lane]
                 if mine and need[match] and match not in state.buffered:
                     buffered = state.buffered | {match}
-                    found.append(replace(state, buffered=buffered))
-        return found
+                    kept = found if self._enables(lane, at) else idle
+                    kept.append(replace(state, buffered=buffered))
+        return found + idle[:1] if last else found
+
+    @cached_property
+    def _lanes_of(self) -> Counter[int]:
+        """How many lanes a rank has."""
+        return Counter(self.lanes.lane_rank)
+
+    def _enables(self, lane: int, at: int) -> bool:
+        """Tell whether somebody may wait for what stands behind a place of a lane."""
+        if self.alternatives or self._lanes_of[self.lanes.lane_rank[lane]] > 1:
+            return True
+        behind = self.lanes.code[at + 1 : self.lanes.lane_off[lane + 1]]
+        return any(word & ARRIVE for word in behind)
 
     def _queues(self, state: State) -> Iterator[int]:
         """Yield the lanes in which something stands behind what they are at."""
@@ -294,7 +315,8 @@ def endings(machine: Machine, limit: int, deadline: Deadline) -> tuple[list[Stat
         following = machine.picks(state)
         if not following:
             ends.append(state)
-        for after in map(machine.settle, [*following, *machine.lends(state)]):
+        lent = machine.lends(state, last=not following)
+        for after in map(machine.settle, [*following, *lent]):
             if after not in known:
                 if deadline.expired():
                     raise UndecidedError(out_of_time(f" after {len(known):,} states"))

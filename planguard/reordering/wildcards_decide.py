@@ -43,12 +43,10 @@ from planguard.reordering.wildcards import (
     Message,
     Messages,
     accepts,
-    id_of,
     is_choice_wait,
     is_wild,
-    look_at,
-    started_by,
 )
+from planguard.reordering.wildcards_static import alive, has_choice, in_fifo, named, untagged
 from planguard.semantics.hazards import HAZARDS
 from planguard.semantics.model import Family, strict
 from planguard.verdict import Finding, Met, Outcome, Verdict
@@ -89,12 +87,16 @@ def over_matches(
         options: Options; ``budget`` bounds the search in seconds.
         fixed: Decides a fixed plan.
     """
-    flat = _alive(flat_tree(plan, columns))
+    flat = alive(flat_tree(plan, columns))
+    if model.family is not Family.DEVICE and not columns.has_new_group:
+        flat = named(flat)
+        if not has_choice(flat):
+            return settled(plan, flat, model, fixed)
     reason = _unclear(flat, model, options)
     if reason is not None:
         return open_verdict(plan, model.name, reason)
     if model.family is Family.DEVICE:
-        return _without_tags(plan, flat, model, fixed)
+        return settled(plan, untagged(flat), model, fixed)
     search = _Search(plan, flat, model, options, fixed)
     try:
         return search.verdict()
@@ -102,16 +104,6 @@ def over_matches(
         reason = reached.reason.about("the ways to match its messages")
         verdict = open_verdict(plan, model.name, reason)
         return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
-
-
-def _alive(flat: dict[str, Any]) -> dict[str, Any]:
-    """Return the plan without what stands behind an exit: nobody ever issues it."""
-    ranks = {}
-    for rank, body in flat["ranks"].items():
-        ops = [action["op"] for action in body["actions"]]
-        end = ops.index("exit") + 1 if "exit" in ops else len(ops)
-        ranks[rank] = {**body, "actions": body["actions"][:end]}
-    return {**flat, "ranks": ranks}
 
 
 def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions) -> Reason | None:
@@ -168,7 +160,7 @@ class _Search:
         fixed: Fixed,
     ) -> None:
         self.plan, self.model, self.options, self.fixed = plan, model, options, fixed
-        self.messages = Messages(_in_fifo(flat) if model.family is Family.WORKER else flat)
+        self.messages = Messages(in_fifo(flat) if model.family is Family.WORKER else flat)
         self.states = 0
         self.sends: dict[int, tuple[int, int, int | None]] = {}
         self.waits: dict[tuple[int, int], tuple[int, str]] = {}
@@ -389,40 +381,9 @@ def _arrivals(lanes: Any) -> dict[tuple[int, int], list[int]]:
     return found
 
 
-def _in_fifo(flat: dict[str, Any]) -> dict[str, Any]:
-    """Wait for the oldest of several handles: where all operations queue, it is done first."""
-    ranks = {}
-    for rank, body in flat["ranks"].items():
-        actions = [_plain(action) for action in body["actions"]]
-        started = started_by(actions)
-        for at in started.values():
-            actions[at] = {**actions[at], "id": id_of(actions, at)}
-        for at, action in enumerate(actions):
-            if is_choice_wait(action):
-                oldest = min((started[at, name], name) for name in action["work"])[1]
-                actions[at] = look_at(actions, at, oldest, started, apart=False)
-        ranks[rank] = {"actions": actions}
-    return {**flat, "ranks": ranks}
-
-
-def _plain(action: dict[str, Any]) -> dict[str, Any]:
-    """Return an action without send modes, which ProcessGroupMPI does not know."""
-    plain = {key: value for key, value in action.items() if key != "mode" or action["op"] == "wait"}
-    if action["op"] == "batch":
-        plain["ops"] = [_plain(part) for part in action["ops"]]
-    return plain
-
-
-def _without_tags(plan: Plan, flat: dict[str, Any], model: ExecutionModel, fixed: Fixed) -> Verdict:
-    """Decide a plan whose tags mean nothing: "any tag" is no choice then."""
-    ranks = {rank: [_untagged(a) for a in b["actions"]] for rank, b in flat["ranks"].items()}
-    ordered = plan_of(flat, ranks)
+def settled(plan: Plan, flat: dict[str, Any], model: ExecutionModel, fixed: Fixed) -> Verdict:
+    """Decide a plan in which every receive has one message that it may take."""
+    ordered = plan_of(flat, {rank: body["actions"] for rank, body in flat["ranks"].items()})
     part = Part(ordered, fixed(ordered.plan, model, brief=False))
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)
-
-
-def _untagged(action: dict[str, Any]) -> dict[str, Any]:
-    if action["op"] == "batch":
-        return {**action, "ops": [_untagged(part) for part in action["ops"]]}
-    return {**action, "tag": 0} if action.get("tag") == ANY else action
