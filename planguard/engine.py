@@ -218,7 +218,12 @@ class _Fixed:
         self, plan: Plan, model: ExecutionModel, *, brief: bool, implementation: Any = None
     ) -> Verdict:
         decider = Decider(plan, expand(plan), model, self.options, implementation)
-        return _verdict(decider, decider.decide(), self.options, brief=brief or self.brief)
+        decision = decider.decide()
+        if decision.outcome is Outcome.SAFE:
+            empty = nothing_to_check(plan, decider.columns, model)
+            if empty is not None:
+                return _open(plan, model.name, [empty])
+        return _verdict(decider, decision, self.options, brief=brief or self.brief)
 
 
 @dataclass(frozen=True)

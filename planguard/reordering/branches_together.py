@@ -70,7 +70,13 @@ def is_empty(verdict: Verdict) -> bool:
 
 
 def together(parts: Iterable[Part]) -> Outcome:
-    """Return one outcome for all parts: certain only if every part says so."""
+    """Return one outcome for all parts: certain only if every part says so.
+
+    A part in which nothing matches anything goes well beside others; alone it shows nothing.
+    """
+    parts = list(parts)
+    if parts and all(is_empty(part.verdict) for part in parts):
+        return Outcome.UNKNOWN
     return join(Case(part.outcome, part.mixes) for part in parts)
 
 
@@ -80,7 +86,8 @@ def shown_of(parts: Iterable[Part], outcome: Outcome) -> Part:
     exact = [part for part in parts if part.outcome is outcome]
     if outcome is Outcome.MISMATCH:
         exact = exact or [part for part in parts if part.mixes]
-    return (exact or sorted(parts, key=lambda part: -part.outcome.severity))[0]
+    found = exact or sorted(parts, key=lambda part: -part.outcome.severity)
+    return next((part for part in found if not is_empty(part.verdict)), found[0])
 
 
 def open_verdict(plan: Plan, model: str, reason: Reason) -> Verdict:

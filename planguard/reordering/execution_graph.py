@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.expand import expand
 from planguard.reordering.branches import AT, flat_tree, leaves
-from planguard.reordering.rounds import queues_of
+from planguard.reordering.rounds import channel_of, queues_of
 from planguard.semantics.model import find_model
 
 if TYPE_CHECKING:
@@ -164,17 +164,9 @@ def _matches(graph: nx.DiGraph[Any], flat: dict[str, Any], *, use_tags: bool) ->
                 continue
             for queue in queues_of(Leaf(item, item[AT]), use_tags=use_tags):
                 place = counts[queue] = counts.get(queue, -1) + 1
-                met.setdefault((*_channel(queue, rank), place), []).append((rank, item[AT]))
+                met.setdefault((*channel_of(queue, rank), place), []).append((rank, item[AT]))
     for members in met.values():
         for one, other in pairwise(members):
             if one[0] != other[0]:
                 for ends in ((one, other), (other, one)):
                     graph.add_edge(*ends, why="match", reason=REASONS["match"])
-
-
-def _channel(queue: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """Return a name that both ends of a channel, and all members of a group, agree on."""
-    if len(queue) == 1:
-        return queue
-    group, op, peer, tag = queue
-    return (group, rank, peer, tag) if op == "send" else (group, peer, rank, tag)

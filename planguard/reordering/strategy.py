@@ -33,7 +33,7 @@ from planguard.reordering.explorer import (
     explore_all,
     put_in_order,
 )
-from planguard.reordering.rounds import POINT_TO_POINT, movable, swaps, tie_twins
+from planguard.reordering.rounds import POINT_TO_POINT, movable, swaps, tie_twins, unlabeled_partner
 from planguard.reordering.stuck_early import in_every_order, stuck_ranks
 from planguard.reordering.weak_fast import decide_bags
 from planguard.reordering.weak_outcomes import any_outcome, out_of_round
@@ -220,7 +220,8 @@ def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False
                         f"an unlabeled {op} that may move, on ranks with different programs",
                     )
                 fields["label"] = f"~{programs[order.rank]}:{number}:{block.leaves[at].path}"
-    return None
+    partner = unlabeled_partner(orders, use_tags=use_tags)
+    return Reason(Kind.IDENTITY, partner) if partner else None
 
 
 def _same_program(plan: Plan, fields: dict[str, Any], rank: int) -> bool:

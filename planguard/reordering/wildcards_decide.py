@@ -309,13 +309,14 @@ class _Search:
         meeting = self._meeting(state)
         ordered = self.messages.settled(meeting, self._guesses(state))
         verdict = self.fixed(ordered.plan, self.settled, brief=True)
-        is_stuck = bool(self.machine.stuck(state))
-        if not is_stuck and verdict.outcome not in {Outcome.SAFE, Outcome.MISMATCH}:
-            raise InternalError("an execution that completed does not complete when re-executed")
-        if is_stuck and verdict.safe:
-            raise InternalError("an execution that got stuck completes when re-executed")
         notes, matches = self._notes(meeting), self._matches(meeting)
-        return Part(ordered, verdict, notes, differs=True, matches=matches)
+        part = Part(ordered, verdict, notes, differs=True, matches=matches)
+        is_stuck = bool(self.machine.stuck(state))
+        if not is_stuck and part.outcome not in {Outcome.SAFE, Outcome.MISMATCH}:
+            raise InternalError("an execution that completed does not complete when re-executed")
+        if is_stuck and part.is_safe:
+            raise InternalError("an execution that got stuck completes when re-executed")
+        return part
 
     def _meeting(self, state: State) -> Meeting:
         buffered = frozenset(self.sends[match] for match in state.buffered)

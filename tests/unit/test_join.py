@@ -138,3 +138,58 @@ def test_one_deadline_for_all_models():
     assert isinstance(begun, Running)
     assert running(begun) is begun
     assert running(CheckOptions()).deadline.left() is None
+
+
+AR = {"op": "all_reduce", "bytes": 4}
+LABELED = [{**AR, "label": name} for name in "ab"]
+
+
+def two(first, second):
+    """A plan of two ranks."""
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "ranks": {"0": {"actions": first}, "1": {"actions": second}},
+    }
+
+
+@pytest.mark.parametrize("model", ["gloo", "nccl", "mpi-sync"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        two([AR, AR], [{"op": "unordered", "body": LABELED}]),
+        two(
+            [{"op": "send", "peer": 1, "bytes": 4}] * 2,
+            [
+                {
+                    "op": "unordered",
+                    "body": [{"op": "recv", "peer": 0, "bytes": 4, "label": k} for k in "ab"],
+                }
+            ],
+        ),
+        two([AR, AR], [{"op": "threads", "threads": [[one] for one in LABELED]}]),
+    ],
+    ids=["calls", "messages", "threads"],
+)
+def test_labels_of_one_side_judge_nothing(document, model):
+    """Calls that may change places and meet calls without a label are never SAFE."""
+    verdict = pg.check(document, model=model)
+    assert verdict.unknown or verdict.unsafe, verdict
+    assert not verdict.safe
+
+
+def choice(*branches):
+    """A branch that all ranks take alike."""
+    return {"op": "choice", "name": "c", "uniform": True, "branches": [*branches]}
+
+
+@pytest.mark.parametrize("model", ["gloo", "nccl", "mpi-sync"])
+def test_nothing_to_check_is_unknown_in_every_route(model):
+    """Branches and threads in which nothing matches anything: UNKNOWN, PG910; one call is enough."""
+    for first in ([choice([], [])], [{"op": "threads", "threads": []}]):
+        verdict = pg.check(two(first, []), model=model)
+        assert verdict.unknown
+        assert {f.code for f in verdict.findings} == {"PG910"}
+    verdict = pg.check(two([choice([], [AR])], [choice([], [AR])]), model=model)
+    assert verdict.safe
+    assert not verdict.findings
