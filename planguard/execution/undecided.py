@@ -61,7 +61,7 @@ def _matches_something(columns: Any, *, use_tags: bool) -> bool:
         known[1] += received
         if known[0] and known[1]:
             return True
-    if columns.has_any_source or columns.has_any_tag:
+    if (columns.has_any_source or columns.has_any_tag) and any(columns.send_count):
         return True
     offsets, counts = columns.ginst_off, columns.slot_count
     return any(

@@ -16,6 +16,7 @@ from planguard.reordering.blocks import Block, above_masks, below_masks
 from planguard.reordering.cycles import Component, Stuck, components, exhaust, shortest
 from planguard.reordering.encoding import solve
 from planguard.reordering.explorer import Explored, explore_all
+from planguard.reordering.prefix import rest_of
 from planguard.reordering.shrink import orders_of, put_back
 from planguard.reordering.smt import Answer, Limits
 from planguard.reordering.weak_graph import InapplicableError, may_wait
@@ -25,6 +26,7 @@ from planguard.verdict import Outcome
 if TYPE_CHECKING:
     from planguard.execution.decide import Decider, Decision
     from planguard.execution.reason import Reason
+    from planguard.reordering.blocks import RankOrder
     from planguard.reordering.explorer import Choice, Ordered, Task
     from planguard.reordering.weak_graph import MayWait
 
@@ -48,8 +50,7 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
     """
     try:
         _check_fit(task)
-        run = written[1].run(strict(task.model), origins=True)
-        graph = may_wait(run, task.orders, firsts)
+        graph, orders = _graph(task, firsts, written)
     except InapplicableError as error:
         return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=construct(str(error)))
     route = ["weak-order" if graph.weak else "cycle"]
@@ -58,7 +59,7 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
         part = Component(graph, members)
         stuck, reason = _one(task, part, route)
         if stuck is not None:
-            return _shown(task, graph, stuck, firsts, tuple(route))
+            return _shown(task, orders_of(graph, stuck, orders, firsts), firsts, tuple(route))
         if reason is not None:
             return _unknown(task, part, reason, number, len(found))
     safe = Explored(
@@ -68,6 +69,27 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
     if "smt" in route or (found and task.options.certificate):
         _confirm(task)
     return safe
+
+
+def _graph(
+    task: Task, firsts: tuple[Choice, ...], written: Found
+) -> tuple[MayWait, list[RankOrder]]:
+    """Return the may-wait graph, and the programs of which it is one.
+
+    Where the host is held up apart from its stream, that of what follows a prefix that decides
+    nothing (`prefix`); its blocks are those of the plan.
+
+    Raises:
+        InapplicableError: With the reason.
+    """
+    run = written[1].run(strict(task.model), origins=True)
+    try:
+        return may_wait(run, task.orders, firsts), task.orders
+    except InapplicableError:
+        if task.model.family is Family.HOST:
+            raise
+        rest, orders = rest_of(task, firsts)
+        return may_wait(rest, orders, firsts), orders
 
 
 def _check_fit(task: Task) -> None:
@@ -172,14 +194,9 @@ def _unknown(task: Task, part: Component, reason: Reason, done: int, parts: int)
 
 
 def _shown(
-    task: Task,
-    graph: MayWait,
-    stuck: Stuck,
-    firsts: tuple[Choice, ...],
-    route: tuple[str, ...],
+    task: Task, chosen: tuple[Choice, ...], firsts: tuple[Choice, ...], route: tuple[str, ...]
 ) -> Explored:
     """Execute the orders of a cycle and show them, with as few ranks reordered as it takes."""
-    chosen = orders_of(graph, stuck, task.orders, firsts)
     found = task.decide(chosen)
     if found[0].outcome is Outcome.SAFE:
         if task.model.family is Family.HOST:
