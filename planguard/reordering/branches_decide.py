@@ -30,7 +30,6 @@ from planguard.reordering.branches_calls import UnfitError
 from planguard.reordering.branches_solver import Branching, OpenError, evidence, incomplete
 from planguard.reordering.branches_stretches import (
     Programs,
-    is_closed,
     joined,
     restricted,
     stretches,
@@ -43,6 +42,7 @@ from planguard.reordering.branches_together import (
     shown_of,
     together,
 )
+from planguard.reordering.prefix import is_closed
 from planguard.verdict import Outcome, SafeIff, Verdict
 
 if TYPE_CHECKING:

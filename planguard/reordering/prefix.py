@@ -20,7 +20,6 @@ from planguard.execution.decide import Decider
 from planguard.execution.expand import expand
 from planguard.plan.actions import COLLECTIVE_KIND
 from planguard.reordering.blocks import Block, RankOrder
-from planguard.reordering.branches_stretches import is_closed
 from planguard.reordering.explorer import put_in_order
 from planguard.reordering.rounds import POINT_TO_POINT
 from planguard.reordering.weak_graph import InapplicableError
@@ -147,3 +146,15 @@ def _groups(fields: dict[str, Any]) -> set[str]:
         own = fields.get("group", "world")
         return {str(part.get("group", own)) for part in fields["ops"]}
     return {str(fields.get("group", "world"))}
+
+
+def is_closed(columns: Any) -> bool:
+    """Tell whether every message and every round of a plan begins and ends in it."""
+    if columns.has_any_source or columns.has_any_tag:
+        return False
+    if list(columns.send_count) != list(columns.recv_count):
+        return False
+    counts: dict[int, set[int]] = {}
+    for slot, ginst in enumerate(columns.slot_ginst):
+        counts.setdefault(ginst, set()).add(columns.slot_count[slot])
+    return all(len(found) == 1 for found in counts.values())

@@ -44,7 +44,7 @@ def test_a_stream_of_its_own_is_not_all_of_them():
 @pytest.mark.parametrize("mode", ["any", "some"])
 @pytest.mark.parametrize("model", ["gloo", "mpi-sync"])
 def test_a_wait_for_one_of_several_is_as_sure_as_it_is(mode, model):
-    """One of two may be left: a warning for both. Asked twice, or for one alone: nothing is left."""
+    """One of two may be left: a warning. Asked twice, or for one alone: nothing is left."""
     one = {"op": "wait", "work": ["a", "b"], "mode": mode}
     assert findings(start("a"), start("b"), one, model=model) == {("PG301", "warning")}
     assert findings(start("a"), start("b"), one, one, model=model) == set()

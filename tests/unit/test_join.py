@@ -185,7 +185,7 @@ def choice(*branches):
 
 @pytest.mark.parametrize("model", ["gloo", "nccl", "mpi-sync"])
 def test_nothing_to_check_is_unknown_in_every_route(model):
-    """Branches and threads in which nothing matches anything: UNKNOWN, PG910; one call is enough."""
+    """Branches and threads in which nothing matches are UNKNOWN, PG910; one call is enough."""
     for first in ([choice([], [])], [{"op": "threads", "threads": []}]):
         verdict = pg.check(two(first, []), model=model)
         assert verdict.unknown
