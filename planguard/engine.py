@@ -158,12 +158,14 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     if plan.fusion and not (has_threads and model.family is not Family.HOST):
         from planguard.reordering.fusion import over_flushes
 
+        # What a case shows is asked for, so at least one of its causes is kept.
+        inner = replace(options, explain_limit=max(1, options.explain_limit))
         return over_flushes(
             plan,
             columns,
             model.name,
             options,
-            lambda merged: _decide(merged, expand(merged), options, brief=brief),
+            lambda merged: _decide(merged, expand(merged), inner, brief=brief),
         )
     if has_threads:
         from planguard.reordering.threads import over_threads
@@ -285,7 +287,8 @@ def _verdict(
     verdict = Verdict(
         decision.outcome,
         decider.model.name,
-        tuple(findings[: options.explain_limit]),
+        # In brief it is one case of several: whether its members disagree must not be cut off.
+        tuple(findings if brief else findings[: options.explain_limit]),
         models={decider.model.name: decision.outcome},
         safe_iff=conditions,
         evidence=Evidence(schedules=decider.runs),

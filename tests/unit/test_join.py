@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 
 import planguard as pg
 from planguard.execution.cause import make_finding, open_finding
 from planguard.execution.reason import TABLE, Kind, Reason
+from planguard.explain.prose import condition
 from planguard.operations import OperationSpec, register, unregister
 from planguard.options import CheckOptions, Running, running
 from planguard.reordering.branches_together import Part
@@ -193,3 +195,42 @@ def test_nothing_to_check_is_unknown_in_every_route(model):
     verdict = pg.check(two([choice([], [AR])], [choice([], [AR])]), model=model)
     assert verdict.safe
     assert not verdict.findings
+
+
+def test_one_budget_for_all_nine_models():
+    """Nine models under a budget of half a second take that, not nine times as long."""
+    receives = [{"op": "recv", "peer": "any", "bytes": 4}] * 14
+    ranks = {
+        "0": {"actions": receives},
+        "1-14": {"actions": [{"op": "send", "peer": 0, "bytes": 4}]},
+    }
+    plan = pg.load(
+        {"schema": "planguard.plan/1", "world_size": 15, "ranks": ranks, "model": "gloo"}
+    )
+    started = time.perf_counter()
+    verdict = pg.check(plan, model="all", budget=0.5)
+    assert time.perf_counter() - started < 3
+    assert set(verdict.models.values()) == {U}
+    assert {f.code for f in verdict.findings} == {"PG903"}
+
+
+def test_the_threshold_of_the_check_is_the_one_that_is_named():
+    """With ``eager_bytes`` of a MiB nothing says 4 KiB, in words or in JSON."""
+    first, second = (
+        [
+            {"op": "send", "peer": peer, "bytes": 1 << 21},
+            {"op": "recv", "peer": peer, "bytes": 1 << 21},
+        ]
+        for peer in (1, 0)
+    )
+    options = CheckOptions(model="mpi-eager", eager_bytes=1 << 20)
+    verdict = pg.check(two(first, second), options=options)
+    assert [c.eager_bytes for c in verdict.safe_iff] == [1 << 20]
+    (said,) = map(condition, verdict.safe_iff)
+    assert "at most 1.00 MiB" in said
+    assert verdict.to_json()["safe_iff"] == [
+        {"kind": "send-buffering", "bytes": 1 << 21, "eager_bytes": 1 << 20}
+    ]
+    usual = pg.check(two(first, second), model="mpi-eager")
+    assert [c.eager_bytes for c in usual.safe_iff] == [None]
+    assert "at most 4.00 KiB" in condition(usual.safe_iff[0])
