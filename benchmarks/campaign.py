@@ -39,7 +39,7 @@ from oracle.models import MODELS
 from oracle.program import OracleUnsupported
 
 import planguard
-from planguard.reordering.branches_together import MIXES
+from planguard.reordering.join import says_disagreement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,7 @@ def announced(document: Item, verdict: Any, model: str, expected: str) -> str:
     """Return why two outcomes may differ, or an empty string: what the property tests allow."""
     outcome, text = verdict.outcome.value, json.dumps(document)
     if {outcome, expected} == {"DEADLOCK", "MISMATCH"} and any(
-        finding.code in MIXES for finding in verdict.findings
+        map(says_disagreement, verdict.findings)
     ):
         return "blame of what hangs behind a mismatch"
     if not verdict.complete and verdict.unsafe and expected in WORSE.get(outcome, ()):

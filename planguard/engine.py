@@ -10,7 +10,7 @@ from planguard import kernels
 from planguard.catalog import report_order
 from planguard.errors import OrderError
 from planguard.execution.advice import name_potential, safe_iff, with_help
-from planguard.execution.cause import make_finding
+from planguard.execution.cause import open_finding
 from planguard.execution.claims import PROVED, with_claims
 from planguard.execution.created import with_clashes
 from planguard.execution.decide import Decider, Decision
@@ -24,9 +24,11 @@ from planguard.execution.notes import (
     mixed_findings,
     small_group_findings,
 )
+from planguard.execution.reason import Kind as Why
+from planguard.execution.reason import Reason, construct, out_of_time
 from planguard.execution.undecided import nothing_to_check, undecided
 from planguard.execution.witness import make_witness, mismatch_witness
-from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions
+from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions, Running, running
 from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
 from planguard.plan.operations import used
@@ -57,7 +59,7 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
         InternalError: If the independent checker rejects the certificate that was asked for.
     """
     started = time.perf_counter()
-    options = options or CheckOptions()
+    options = running(options or CheckOptions())
     asked = options.model or plan.model or DEFAULT_MODEL
     selected = (plan.model or DEFAULT_MODEL) if asked == "all" else asked
     try:
@@ -96,13 +98,17 @@ def _info(plan: Plan) -> PlanInfo:
     )
 
 
-def _matrix(plan: Plan, columns: Any, options: CheckOptions, selected: Verdict) -> Verdict:
+def _matrix(plan: Plan, columns: Any, options: Running, selected: Verdict) -> Verdict:
     """Decide under every model; conditions found under any of them are stated."""
     outcomes, codes = {}, {}
+    is_open = bool(plan.fusion) or columns.has_markers or is_contested(plan, columns)
     conditions = list(selected.safe_iff)
     for name in MODEL_NAMES:
         verdict = selected
-        if name != selected.model:
+        if name != selected.model and is_open and options.deadline.expired():
+            late = out_of_time(f" before {name} was asked")
+            verdict = _open(plan, name, [open_finding(late)])
+        elif name != selected.model:
             verdict = _decide(plan, columns, replace(options, model=name), brief=True)
         outcomes[name] = verdict.outcome
         codes[name] = tuple(sorted({f.code for f in verdict.findings if f.severity == "error"}))
@@ -122,8 +128,8 @@ def _beyond(plan: Plan, options: CheckOptions, model: ExecutionModel, error: Ord
 
 def _invalid(error: OrderError) -> Finding:
     """Return why a plan is not decided in which some order is no valid program."""
-    message = f"not decided: in some admissible order {error.path} is not valid: {error.message}"
-    return make_finding("PG902", message, severity="warning", certainty="some-execution")
+    detail = f"in some admissible order {error.path} is not valid: {error.message}"
+    return open_finding(Reason(Why.INVALID, detail))
 
 
 def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
@@ -153,11 +159,14 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     if plan.fusion and not (has_threads and model.family is not Family.HOST):
         from planguard.reordering.fusion import over_flushes
 
+        # What a case shows is asked for, so at least one of its causes is kept.
+        inner = replace(options, explain_limit=max(1, options.explain_limit))
         return over_flushes(
             plan,
             columns,
             model.name,
-            lambda merged: _decide(merged, expand(merged), options, brief=brief),
+            options,
+            lambda merged: _decide(merged, expand(merged), inner, brief=brief),
         )
     if has_threads:
         from planguard.reordering.threads import over_threads
@@ -212,7 +221,12 @@ class _Fixed:
         self, plan: Plan, model: ExecutionModel, *, brief: bool, implementation: Any = None
     ) -> Verdict:
         decider = Decider(plan, expand(plan), model, self.options, implementation)
-        return _verdict(decider, decider.decide(), self.options, brief=brief or self.brief)
+        decision = decider.decide()
+        if decision.outcome is Outcome.SAFE:
+            empty = nothing_to_check(plan, decider.columns, model)
+            if empty is not None:
+                return _open(plan, model.name, [empty])
+        return _verdict(decider, decision, self.options, brief=brief or self.brief)
 
 
 @dataclass(frozen=True)
@@ -235,9 +249,8 @@ def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool
     model = find_model(str(options.model))
     explored = explore(plan, columns, model, options)
     if explored.decider is None or explored.shown is None or explored.ordered is None:
-        code = "PG903" if "budget" in explored.reason or "more than" in explored.reason else "PG904"
-        message = f"not decided: {explored.reason}"
-        return _open(plan, model.name, [make_finding(code, message, severity="warning")])
+        reason = explored.reason or construct("no route decides its open order")
+        return _open(plan, model.name, [open_finding(reason)])
     if explored.outcome is Outcome.SAFE:
         empty = nothing_to_check(explored.ordered.plan, explored.decider.columns, model)
         if empty is not None:
@@ -275,7 +288,8 @@ def _verdict(
     verdict = Verdict(
         decision.outcome,
         decider.model.name,
-        tuple(findings[: options.explain_limit]),
+        # In brief it is one case of several: whether its members disagree must not be cut off.
+        tuple(findings if brief else findings[: options.explain_limit]),
         models={decider.model.name: decision.outcome},
         safe_iff=conditions,
         evidence=Evidence(schedules=decider.runs),

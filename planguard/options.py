@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from numbers import Real
 
@@ -19,6 +20,43 @@ MODEL_NAMES = (
     "mpi-pg",
 )
 DEFAULT_MODEL = "nccl"
+
+
+EAGER_BYTES = 4096
+"""Message threshold of the eager models where nothing else is asked for, bytes."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a check has to end: made once, where it begins, and handed down to every route.
+
+    Attributes:
+        at: On the clock of ``time.perf_counter``; None means no limit.
+    """
+
+    at: float | None = None
+
+    @classmethod
+    def after(cls, seconds: float | None) -> Deadline:
+        """Return the end of a budget that begins now."""
+        return cls(None if seconds is None else time.perf_counter() + seconds)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a limit."""
+        return self.at is not None
+
+    def expired(self) -> bool:
+        """Tell whether the time is used up."""
+        return self.at is not None and time.perf_counter() > self.at
+
+    def left(self) -> float | None:
+        """Return the seconds left, or None without a limit."""
+        return None if self.at is None else self.at - time.perf_counter()
+
+
+FOREVER = Deadline()
+"""No limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +77,31 @@ class CheckOptions:
 
     model: str | None = None
     budget: float | None = None
-    eager_bytes: int = 4096
+    eager_bytes: int = EAGER_BYTES
     max_resident_kernels: int | None = None
     strict_start_order: bool = True
     certificate: bool = False
     explain_limit: int = 20
     solver_memory_mb: int = 4096
     solver_process: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running(CheckOptions):
+    """The options of a check that has begun.
+
+    Attributes:
+        deadline: The end of its budget.
+    """
+
+    deadline: Deadline = FOREVER
+
+
+def running(options: CheckOptions) -> Running:
+    """Return options with the end of their budget; those of a check that has begun as they are."""
+    if isinstance(options, Running):
+        return options
+    return Running(**vars(options), deadline=Deadline.after(options.budget))
 
 
 def chosen_options(

@@ -226,7 +226,8 @@ class Approximation:
 class SafeIff:
     """A condition under which an unsafe plan becomes safe.
 
-    ``kind`` is send-buffering (``bytes``), launch-order (``groups``), fusion-order (``buffers``,
+    ``kind`` is send-buffering (``bytes``; ``eager_bytes``, the threshold of the eager models, where
+    it is not the usual one), launch-order (``groups``), fusion-order (``buffers``,
     and ``bytes``, their least safe capacity), batching (``actions``), uniform-branch
     (``branches``, the names of choices).
     """
@@ -237,6 +238,7 @@ class SafeIff:
     buffers: tuple[str, ...] = ()
     actions: tuple[tuple[int, int], ...] = ()
     branches: tuple[str, ...] = ()
+    eager_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ void Lowerer::communicate(uint64_t at, uint64_t end) {
     quick(at, entry, lane);
   } else if (batch && !device()) {
     one_by_one(at, end, entry);
+  } else if (batch && by_communicator(at, end, entry)) {
   } else {
     now_.clear();
     if (!batch) collect(at, false);
@@ -41,6 +42,39 @@ void Lowerer::communicate(uint64_t at, uint64_t end) {
   }
   if (kind == BARRIER && !async && device() && host_lane_allowed_) block_barrier(entry);
   if (rules_.barrier_last && async && is_collective(kind)) rounds_.push_back({c_.arg[at], entry});
+}
+
+// A group call is one kernel per communicator. Where one queue holds them they start in the order of
+// first use, so that order has to be the same on all ranks (ADR 0030).
+bool Lowerer::by_communicator(uint64_t at, uint64_t end, uint32_t entry) {
+  if (parallel()) return false;
+  std::vector<uint32_t> slots;
+  for (uint64_t member = at + 1; member < end; ++member) {
+    uint32_t slot = slot_of(member);
+    if (std::find(slots.begin(), slots.end(), slot) == slots.end()) slots.push_back(slot);
+  }
+  if (slots.size() < 2) return false;
+  std::vector<uint32_t> all;
+  done_[entry] = 0;
+  for (uint32_t slot : slots) {
+    now_.clear();
+    for (uint64_t member = at + 1; member < end; ++member)
+      if (slot_of(member) == slot) collect(member, true);
+    now_.direct = false;
+    emit_launch(0, entry, true, Why::queue);
+    all.insert(all.end(), now_.await.begin(), now_.await.end());
+  }
+  set_await(entry, all);
+  if (!solid_.empty()) note_fifo(entry, c_.op[at] & ASYNC);
+  return true;
+}
+
+// The place of the rank in the group that a member of a batch uses.
+uint32_t Lowerer::slot_of(uint64_t at) const {
+  uint8_t kind = kind_at(at);
+  uint32_t arg = c_.arg[at];
+  if (is_collective(kind)) return arg;
+  return is_send(kind) ? c_.chan_src_slot[arg] : c_.chan_dst_slot[arg];
 }
 
 // Without a device a batch is a loop of single calls (gloo and MPI do not fuse).

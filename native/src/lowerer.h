@@ -133,6 +133,8 @@ class Lowerer {
   void communicate(uint64_t at, uint64_t end);
   void quick(uint64_t at, uint32_t entry, size_t lane);
   void one_by_one(uint64_t at, uint64_t end, uint32_t entry);
+  bool by_communicator(uint64_t at, uint64_t end, uint32_t entry);
+  uint32_t slot_of(uint64_t at) const;
   void collect(uint64_t at, bool batched);
   void collect_pair(uint64_t at, bool batched);
   void collect_round(uint64_t at);

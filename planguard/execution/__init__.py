@@ -22,10 +22,11 @@ def stuck_actions(plan: Plan, model: str, *, worst: bool = False) -> dict[int, i
     from planguard.execution.executor import execute
     from planguard.execution.expand import expand
     from planguard.execution.stuck import stuck_by_rank
+    from planguard.options import EAGER_BYTES
     from planguard.semantics.model import find_model, lenient, strict
 
     columns = expand(plan)
     found = find_model(model)
-    scenario = strict(found) if worst else lenient(found, 4096)
+    scenario = strict(found) if worst else lenient(found, EAGER_BYTES)
     execution = execute(plan, columns, found, scenario, origins=True)
     return {rank: place.action for rank, place in stuck_by_rank(execution).items()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planguard.execution.classify import Cause, make_finding
 from planguard.execution.help import with_advice
 from planguard.execution.locate import group_name
+from planguard.options import EAGER_BYTES
 from planguard.semantics.model import UNLIMITED, Family, buffered, lenient, strict
 from planguard.verdict import Outcome, SafeIff
 from planguard.words import listed, name_ranks, shown, size
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 def with_help(cause: Cause) -> Cause:
     """Add the one-line advice of the finding."""
-    return replace(cause, finding=with_advice(cause.finding))
+    advised = with_advice(cause.finding, cause.absent, apart=cause.apart)
+    return replace(cause, finding=advised)
 
 
 def name_potential(decider: Decider, decision: Decision) -> Decision:
@@ -148,7 +150,10 @@ def safe_iff(decider: Decider, decision: Decision) -> tuple[SafeIff, ...]:
         found.append(SafeIff("launch-order", groups=tuple(sorted(names))))
     buffering = _least_buffering(decider)
     if buffering is not None:
-        found.append(SafeIff("send-buffering", bytes=None if buffering >= UNLIMITED else buffering))
+        eager = decider.options.eager_bytes
+        usual = eager == EAGER_BYTES
+        needed = None if buffering >= UNLIMITED else buffering
+        found.append(SafeIff("send-buffering", bytes=needed, eager_bytes=None if usual else eager))
     return tuple(found)
 
 

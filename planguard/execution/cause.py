@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
-from planguard.execution.help import general_advice
+from planguard.execution.help import HELP
 from planguard.verdict import Finding
 
 if TYPE_CHECKING:
     from planguard.execution.executor import Execution
+    from planguard.execution.reason import Reason
     from planguard.execution.stuck import Place
 
 
@@ -26,6 +27,8 @@ class Cause:
         matches: Rounds and pairs the cause waits for, as ``execution`` numbers them.
         execution: The run that shows the cause.
         stands: Places at which the run itself stands, when ``blocked`` names what is in front.
+        absent: Ranks that owe a call, of an orphan.
+        apart: One side of the pair is in a batch, the other is not: they never meet.
     """
 
     finding: Finding
@@ -35,6 +38,8 @@ class Cause:
     matches: tuple[int, ...]
     execution: Execution | None = None
     stands: tuple[Place, ...] = ()
+    absent: tuple[int, ...] = ()
+    apart: bool = False
 
 
 def make_finding(code: str, message: str, **fields: object) -> Finding:
@@ -44,9 +49,20 @@ def make_finding(code: str, message: str, **fields: object) -> Finding:
         "severity": entry.severity,
         "certainty": "all-executions",
         "evidence": "P",
-        "help": general_advice(code, message),
+        "help": HELP.get(code, ""),
     }
     return Finding(code=code, name=entry.name, message=message, **{**defaults, **fields})  # type: ignore[arg-type]
+
+
+def open_finding(reason: Reason) -> Finding:
+    """Return the finding that says why something was not decided."""
+    return make_finding(
+        reason.code,
+        reason.message,
+        severity="warning",
+        certainty="some-execution",
+        help=reason.help,
+    )
 
 
 def shape_of(execution: Execution, place: Place) -> tuple[int, int]:

@@ -108,7 +108,10 @@ def with_clashes(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
 def _clash(plan: Plan, columns: Any) -> Finding | None:
     """Return the first place of creation at which two ranks make different groups of their own.
 
-    Who is no member makes nothing, and groups of one rank each meet nobody (measured). A family is
+    Who is no member makes nothing, and groups of one rank each meet nobody (measured). A group of
+    one against a larger one is no harmless case: the one writes its address under the name that
+    both share. Measured on three gloo ranks: where rank 0 made {0} between ranks 1 and 2 making
+    {1, 2}, these two never connected; where it came last, all ended well. A family is
     made by one call for all of it, so its groups do not differ.
     """
     first: dict[int, tuple[object, int, int]] = {}

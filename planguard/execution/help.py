@@ -52,6 +52,7 @@ HELP = {
     "PG310": "wait for the pending action before the group is destroyed",
     "PG406": "create the groups in the same order on every rank",
     "PG902": "the page of this code says what is decided, and under which models",
+    "PG903": "give the check more time: --budget 10s",
     "PG904": "name the sender and the tag in the plan",
     "PG910": "see whether the adapter found the communication: planguard convert PLAN --flat",
 }
@@ -64,32 +65,19 @@ MISSING = {
     "PG209": "add the matching send on {absent}, or remove the recv on {present}",
     "PG210": "add its partner on {absent}, or remove the call on {present}",
 }
-OPEN = {
-    "combinations of branches (": "more time does not help; name one `choice` for what is taken "
-    "together, or give both branches the same communication",
-    "memory": "more time does not help; give the solver more memory: --solver-memory 16384",
-    "solver process": "see whether the machine ended the solver for its memory; "
-    "--solver-memory 1024 keeps it smaller",
-    "budget exhausted": "give the check more time: --budget 10s",
-    "more than": "go beyond this limit with a budget: --budget 60s; or fix in the plan what the "
-    "program leaves no choice in",
-    "": "give the check more time: --budget 10s",
-}
-"""What goes further where PG903 was reported, by words of its reason; the first that fits."""
 APART = "issue both sides in a batch, or both outside of one"
 
 
-def with_advice(finding: Finding) -> Finding:
-    """Return the finding with the most specific advice there is."""
-    general = general_advice(finding.code, finding.message)
-    return replace(finding, help=_swap(finding) or _add(finding) or general)
+def with_advice(finding: Finding, absent: tuple[int, ...] = (), *, apart: bool = False) -> Finding:
+    """Return the finding with the most specific advice there is.
 
-
-def general_advice(code: str, message: str) -> str:
-    """Return what is advised for a code and the reason in its message, knowing no more."""
-    if code == "PG903":
-        return next(advice for words, advice in OPEN.items() if words in message)
-    return HELP.get(code, "")
+    Args:
+        finding: The finding.
+        absent: Ranks that owe a call.
+        apart: One side of the pair is in a batch, the other is not.
+    """
+    general = HELP.get(finding.code, "")
+    return replace(finding, help=_swap(finding) or _add(finding, absent, apart=apart) or general)
 
 
 def _swap(finding: Finding) -> str:
@@ -126,15 +114,11 @@ def _named(place: Location) -> str:
     return f"#{place.action} {place.op}"
 
 
-def _add(finding: Finding) -> str:
+def _add(finding: Finding, absent: tuple[int, ...], *, apart: bool) -> str:
     """Say on which rank something is missing."""
     template = MISSING.get(finding.code)
     if finding.code == "PG011" and finding.subkind == "orphan":
-        never = any(note.endswith("never meet") for note in finding.notes)
-        template = APART if never else MISSING["PG210"]
-    absent = next(
-        (note.partition(": ")[2] for note in finding.notes if note.startswith("missing")), ""
-    )
+        template = APART if apart else MISSING["PG210"]
     if template is None or not absent:
         return ""
-    return template.format(absent=absent, present=name_ranks(finding.ranks))
+    return template.format(absent=name_ranks(absent), present=name_ranks(finding.ranks))

@@ -10,6 +10,7 @@ from planguard.execution.members import describe_match, members_of
 from planguard.execution.stuck import place_of
 from planguard.plan.actions import Kind
 from planguard.semantics.hazards import find_hazards
+from planguard.semantics.model import Family, find_model
 from planguard.words import name_ranks, plural
 
 if TYPE_CHECKING:
@@ -25,16 +26,16 @@ LIMIT = 20
 def hazard_findings(plan: Plan, model: str) -> list[Finding]:
     """Return the PG3xx findings of all programs, one per program and place."""
     found = []
-    code = plan.code
+    code, device = plan.code, find_model(model).family is Family.DEVICE
     ranks_of: dict[int, list[int]] = {}
     used = set(code.rank_program)  # a template that no rank runs is no finding
-    hazards = [hazard for hazard in find_hazards(code) if hazard.program in used]
+    hazards = [hazard for hazard in find_hazards(code, device=device) if hazard.program in used]
     for index in {hazard.program for hazard in hazards}:
         ranks_of[index] = [r for r, program in enumerate(code.rank_program) if program == index]
     for hazard in hazards[: 10 * LIMIT]:
         ranks = ranks_of[hazard.program]
         severity = hazard.severity
-        if hazard.code == "PG308" and model.startswith("gloo"):
+        if hazard.code == "PG308" and find_model(model).drops_kill:
             severity = "error"
         primary = plan.location(ranks[0], hazard.action)
         others = () if hazard.other is None else (plan.location(ranks[0], hazard.other),)

@@ -52,7 +52,15 @@ def explain_orphan(execution: Execution, orphan: Orphan) -> Cause:
         notes=story.notes(),
     )
     shape = (story.code, *sorted({shape_of(execution, place) for place in waiting}))
-    return Cause(finding, tuple(waiting), (), shape, (orphan.match.number,))
+    return Cause(
+        finding,
+        tuple(waiting),
+        (),
+        shape,
+        (orphan.match.number,),
+        absent=missing,
+        apart=story.is_split,
+    )
 
 
 def _stands(execution: Execution, match: Match, place: Place) -> Location:

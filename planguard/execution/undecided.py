@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.classify import make_finding
+from planguard.execution.cause import make_finding, open_finding
+from planguard.execution.reason import construct
 from planguard.plan.actions import Kind, is_collective, is_point_to_point
 
 if TYPE_CHECKING:
@@ -24,17 +25,13 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
         plan: The plan.
         options: Options of the check.
     """
-    reasons: list[tuple[str, str]] = []
-    if not str(options.model).startswith("mpi"):
-        present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
-        reasons += [
-            ("PG902", f"`{name}`, which only the mpi models define")
-            for kind, name in _MPI_ONLY.items()
-            if kind in present
-        ]
+    if str(options.model).startswith("mpi"):
+        return []
+    present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
     return [
-        make_finding(code, f"not decided: {text}", severity="warning", certainty="some-execution")
-        for code, text in reasons
+        open_finding(construct(f"`{name}`, which only the mpi models define"))
+        for kind, name in _MPI_ONLY.items()
+        if kind in present
     ]
 
 
@@ -54,8 +51,6 @@ def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding
 
 
 def _matches_something(columns: Any, *, use_tags: bool) -> bool:
-    if columns.has_any_source or columns.has_any_tag:
-        return True
     sends, receives, calls = _issued(columns)
     pairs: dict[tuple[int, ...], list[int]] = {}
     channels = zip(
@@ -68,6 +63,8 @@ def _matches_something(columns: Any, *, use_tags: bool) -> bool:
         known[1] += received
         if known[0] and known[1]:
             return True
+    if (columns.has_any_source or columns.has_any_tag) and any(sends):
+        return True
     offsets, counts = columns.ginst_off, calls
     return any(
         sum(1 for count in counts[start:end] if count) > 1

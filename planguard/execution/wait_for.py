@@ -14,6 +14,7 @@ from planguard.execution.expand import expand
 from planguard.execution.locate import describe, locate
 from planguard.execution.members import describe_match
 from planguard.execution.stuck import StuckState
+from planguard.options import EAGER_BYTES
 from planguard.semantics.model import Scenario, find_model, lenient
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def wait_for_graph(
-    plan: Plan, model: str = "nccl", *, scenario: Scenario | None = None, eager_bytes: int = 4096
+    plan: Plan,
+    model: str = "nccl",
+    *,
+    scenario: Scenario | None = None,
+    eager_bytes: int = EAGER_BYTES,
 ) -> nx.DiGraph[Any]:
     """Return the wait-for graph of the stuck state of a plan; empty when the plan completes.
 

@@ -10,7 +10,7 @@ from planguard.explain.context import Context
 from planguard.explain.lines import Line, columns, flow, line
 from planguard.explain.reasons import around
 from planguard.explain.schedule import schedule_lines
-from planguard.options import DEFAULT_MODEL, MODEL_NAMES
+from planguard.options import DEFAULT_MODEL, EAGER_BYTES, MODEL_NAMES
 from planguard.words import clean, cut, listed, name_ranks, plural, rank_set, shown, size
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ NOT_ON_GLOO = {"queue", "init", "event", "stream-edge"}
 OBSERVED = {"calls", "cause", "evidence", "next", "plan", "stack", "stopped", "then", "waiting"}
 """Keys with which audits begin their notes."""
 OUTCOME_FAMILIES = ("PG0", "PG1", "PG2")
-EAGER_BYTES = 4096
-"""Default threshold of the eager models (``CheckOptions.eager_bytes``)."""
 
 
 def headline(finding: Finding, width: int) -> list[Line]:
@@ -283,9 +281,10 @@ def condition(safe: SafeIff) -> str:
         if safe.bytes is None:
             return "sends whose size the plan does not say are buffered (mpi-eager may do so)"
         needed = safe.bytes
-        if needed <= EAGER_BYTES:
+        limit = EAGER_BYTES if safe.eager_bytes is None else safe.eager_bytes
+        if needed <= limit:
             return f"sends of {size(needed)} are buffered (mpi-eager may do so)"
-        eager = f"mpi-eager buffers at most {size(EAGER_BYTES)}"
+        eager = f"mpi-eager buffers at most {size(limit)}"
         return f"sends of {size(needed)} are buffered ({eager}: too little)"
     if safe.kind == "launch-order":
         groups = ", ".join(cut(clean(name)) for name in safe.groups)

@@ -42,6 +42,8 @@ class Issuing(Hosting):
             self.first_use(at, end)
         if kind == Kind.BATCH and not self.rules.device:
             self._one_by_one(at, end)
+        elif kind == Kind.BATCH and self._communicator_by_communicator(at, end):
+            pass
         else:
             now, batch = Launch(), kind == Kind.BATCH
             for member in range(at + batch, end):
@@ -74,6 +76,39 @@ class Issuing(Hosting):
             self.await_entry(0, entry, entry, Why.QUEUE)
         elif self.exits_withdraw:
             self.keep_for_exit(entry, begin)
+
+    def _communicator_by_communicator(self, at: int, end: int) -> bool:
+        """Issue a batch over several communicators to one queue; tell whether it is one.
+
+        A group call is one kernel per communicator. Where one queue holds them they start in the
+        order of first use, so that order has to be the same on all ranks (ADR 0030).
+        """
+        if self.rules.parallel:
+            return False
+        parts: dict[int, list[int]] = {}
+        for member in range(at + 1, end):
+            parts.setdefault(self._slot_of(member), []).append(member)
+        if len(parts) < 2:
+            return False
+        entry, everything = at - self.begin, list[int]()
+        self.done.pop(entry, None)
+        for members in parts.values():
+            now = Launch()
+            for member in members:
+                self._collect(now, member, batched=True)
+            now.direct = False
+            self._emit(now, 0, entry, wait=True, why=Why.QUEUE)
+            everything += now.awaits
+        self.awaits[entry] = tuple(everything)
+        self.note_fifo(entry, is_async=bool(self.columns.op[at] & ASYNC))
+        return True
+
+    def _slot_of(self, at: int) -> int:
+        """Return the place of the rank in the group that a member of a batch uses."""
+        columns, kind, arg = self.columns, self.kind_at(at), self.columns.arg[at]
+        if is_collective(kind):
+            return int(arg)
+        return int((columns.chan_src_slot if kind in SENDS else columns.chan_dst_slot)[arg])
 
     def _collect(self, now: Launch, at: int, *, batched: bool) -> None:
         """Add one operation to a launch."""

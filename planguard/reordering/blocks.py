@@ -108,38 +108,44 @@ class _Growing:
         self.places = places
         self.leaves: list[Leaf] = []
         self.before: list[set[int]] = []
-        self.blocks: dict[str, set[int]] = {}
+        self.names: dict[str, set[int]] = {}
 
-    def body(self, items: list[Any], first: set[int], path: tuple[int, ...]) -> None:
-        """Append the items of a body, each after ``first`` and none after another."""
+    def body(self, items: list[Any], first: set[int], path: tuple[int, ...]) -> set[int]:
+        """Append the items of a body, each after ``first``; return the leaves that end them."""
+        ends: set[int] = set()
         for number, entry in enumerate(items):
             last = first
             for place, fields in enumerate(entry if isinstance(entry, list) else [entry]):
                 last = self._item(fields, last, (*path, number, place))
+            ends |= last
+        return ends
 
     def _item(self, fields: dict[str, Any], first: set[int], path: tuple[int, ...]) -> set[int]:
         """Append one item; return the leaves that end it."""
         begin = len(self.leaves)
         if fields["op"] in _INNER:
-            self.body(fields[_INNER[fields["op"]]], first, path)
-            for leaf in self.leaves[begin:] if "after" in fields else ():
-                leaf.fields["x-after"] = [*leaf.fields.get("x-after", []), *fields["after"]]
-            inside = set(range(begin, len(self.leaves))) or first
+            inside = self.body(fields[_INNER[fields["op"]]], first, path)
+            after = fields.get("after", [])
+            for leaf in self.leaves[begin:] if after else ():
+                leaf.fields["x-after"] = [*leaf.fields.get("x-after", []), *after]
+            inside |= set(range(begin, len(self.leaves)))
+            if len(self.leaves) == begin:  # nothing in it: it passes on what it comes after
+                inside = inside.union(first, *(self.names[name] for name in after))
             if "id" in fields:
-                self.blocks[fields["id"]] = inside
+                self.names[fields["id"]] = inside
             return inside
         kept = dict(fields)
         if "after" in kept:
             kept["x-after"] = kept.pop("after")
         self.before.append(set(first))
         self.leaves.append(Leaf(kept, next(self.places), path))
+        if "id" in kept:
+            self.names[kept["id"]] = {begin}
         return {begin}
 
     def order_by_name(self) -> None:
         """Add what ``after`` says, and what a handle or a result orders by being used."""
-        ids = {
-            leaf.fields["id"]: {at} for at, leaf in enumerate(self.leaves) if "id" in leaf.fields
-        } | self.blocks
+        ids = self.names
         started: dict[str, int] = {}
         ended: dict[str, set[int]] = {}
         for at, leaf in enumerate(self.leaves):
@@ -161,19 +167,31 @@ class _Growing:
 
 def extensions(block: Block) -> Iterator[tuple[int, ...]]:
     """Yield every linear extension of a block, the written order first where it is one."""
+    # A stack of its own: a block is as long as its program, which recursion is not.
+    left = set(range(len(block.leaves)))
+    order: list[int] = []
 
-    def grow(order: list[int], left: set[int]) -> Iterator[tuple[int, ...]]:
-        if not left:
+    def ready() -> Iterator[int]:
+        return iter([leaf for leaf in sorted(left) if block.before[leaf].isdisjoint(left)])
+
+    if not left:
+        yield ()
+        return
+    turns = [ready()]
+    while turns:
+        leaf = next(turns[-1], None)
+        if leaf is None:
+            turns.pop()
+            left.update(order[-1:])
+            del order[-1:]
+            continue
+        order.append(leaf)
+        left.remove(leaf)
+        if left:
+            turns.append(ready())
+        else:
             yield tuple(order)
-        for leaf in sorted(left):
-            if block.before[leaf].isdisjoint(left):
-                order.append(leaf)
-                left.remove(leaf)
-                yield from grow(order, left)
-                left.add(leaf)
-                order.pop()
-
-    return grow([], set(range(len(block.leaves))))
+            left.add(order.pop())
 
 
 def count_extensions(block: Block, limit: int) -> int:

@@ -7,12 +7,14 @@ Few assignments are all decided as plans of their own. Many are cut where all ra
 
 from __future__ import annotations
 
-import time
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 from planguard.execution.expand import expand
+from planguard.execution.reason import LIMITS, Kind, Reason, UndecidedError, out_of_time
+from planguard.options import running
 from planguard.reordering.branches import (
     Assignment,
     UnclearError,
@@ -28,7 +30,6 @@ from planguard.reordering.branches_calls import UnfitError
 from planguard.reordering.branches_solver import Branching, OpenError, evidence, incomplete
 from planguard.reordering.branches_stretches import (
     Programs,
-    is_closed,
     joined,
     restricted,
     stretches,
@@ -41,6 +42,7 @@ from planguard.reordering.branches_together import (
     shown_of,
     together,
 )
+from planguard.reordering.prefix import is_closed
 from planguard.verdict import Outcome, SafeIff, Verdict
 
 if TYPE_CHECKING:
@@ -61,12 +63,8 @@ WIDTHS = (1, 2, 3, 4)
 """How many neighboring stretches are tried together, fewest first."""
 
 
-class BrokenError(Exception):
+class BrokenError(UndecidedError):
     """A combination of branches is no valid program."""
-
-
-class LateError(Exception):
-    """The budget is used up."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +90,10 @@ def over_branches(
     search = _Branches(plan, columns, model, options, decide)
     try:
         return search.verdict()
-    except UnclearError as reason:
-        return open_verdict(plan, model.name, "PG904", str(reason))
-    except BrokenError as reason:
-        return open_verdict(plan, model.name, "PG902", str(reason))
-    except LateError as reason:
-        verdict = open_verdict(plan, model.name, "PG903", str(reason))
+    except UnclearError as unclear:
+        return open_verdict(plan, model.name, Reason(Kind.IDENTITY, str(unclear)))
+    except UndecidedError as undecided:
+        verdict = open_verdict(plan, model.name, undecided.reason)
         return replace(verdict, evidence=replace(verdict.evidence, schedules=search.decided))
 
 
@@ -115,8 +111,7 @@ class _Branches:
         self.plan, self.model, self.options = plan, model, options
         self.decide, self.decided = decide, 0
         self.flat = flat_tree(plan, columns)
-        budget = options.budget
-        self.deadline = None if budget is None else time.perf_counter() + budget
+        self.deadline = running(options).deadline
 
     def verdict(self) -> Verdict:
         """Return the verdict over all assignments.
@@ -124,7 +119,7 @@ class _Branches:
         Raises:
             UnclearError: Which branches belong together is not known.
             BrokenError: Some assignment is no valid program.
-            LateError: There is no time for all assignments, and no shorter proof.
+            UndecidedError: There is no time for all assignments, and no shorter proof.
         """
         return self._over(variables_of(self.plan, self.flat))
 
@@ -132,13 +127,15 @@ class _Branches:
         count = variables.count(LIMIT + 1)
         if count <= FEW:
             return self._every(variables, variables.assignments())
-        why = ""
+        why = Reason(Kind.BRANCHES, "")
         try:
             verdict = self._by_clauses(variables)
             if verdict.complete or count > LIMIT:
                 return verdict
-        except (UnfitError, OpenError) as reason:
-            why = str(reason)
+        except UnfitError as unfit:
+            why = Reason(Kind.BRANCHES, str(unfit))
+        except OpenError as reached:
+            why = reached.reason
         if count <= LIMIT:
             return self._every(variables, variables.assignments())
         return self._by_stretches(variables, why)
@@ -178,8 +175,8 @@ class _Branches:
         return combined(self.plan, parts, full, shown, CODE)
 
     def _part(self, flat: dict[str, Any], assignment: Assignment) -> Part:
-        if self.deadline is not None and time.perf_counter() > self.deadline:
-            raise LateError(f"budget exhausted after {self.decided:,} combinations of branches")
+        if self.deadline.expired():
+            raise UndecidedError(out_of_time(f" after {self.decided:,} combinations of branches"))
         ordered = self._assigned(flat, assignment)
         self.decided += 1
         notes, differs = notes_of(assignment), differences(assignment)[0] > 0
@@ -192,7 +189,7 @@ class _Branches:
         except PlanError as error:
             where = "; ".join(notes_of(assignment))
             message = f"where {where}, the program is not valid: {error.message}"
-            raise BrokenError(message) from error
+            raise BrokenError(Reason(Kind.INVALID, message)) from error
 
     @staticmethod
     def _condition(variables: Variables, taken: list[Taken]) -> tuple[SafeIff, ...]:
@@ -215,7 +212,7 @@ class _Branches:
 
     # --- stretches ---------------------------------------------------------------------------
 
-    def _by_stretches(self, variables: Variables, why: str) -> Verdict:
+    def _by_stretches(self, variables: Variables, why: Reason) -> Verdict:
         """Decide a plan with many assignments stretch by stretch, as clauses do not."""
         pieces = stretches(self.flat) or []
         whole = self._part(self.flat, dict.fromkeys(variables.sizes, 0))
@@ -226,7 +223,7 @@ class _Branches:
                 return self._unsafe(whole, pieces[at], variables, why)
             at += width
         if not pieces or whole.outcome is not Outcome.SAFE:
-            raise LateError(_many(variables, why))
+            raise UndecidedError(_many(variables, why))
         verdict = self._together([whole])
         evidence = replace(verdict.evidence, kind="proof", schedules=self.decided)
         return replace(verdict, evidence=evidence)
@@ -238,7 +235,7 @@ class _Branches:
         agreed = Variables({(name, -1): size for (name, _), size in variables.sizes.items()}, ())
         try:
             return _uniform(variables.names) if self._over(agreed).safe else ()
-        except LateError:
+        except UndecidedError:
             return ()
 
     def _is_safe(self, several: list[Programs], variables: Variables) -> bool:
@@ -253,7 +250,9 @@ class _Branches:
         except BrokenError:
             return False  # something begins in another stretch
 
-    def _unsafe(self, whole: Part, programs: Programs, variables: Variables, why: str) -> Verdict:
+    def _unsafe(
+        self, whole: Part, programs: Programs, variables: Variables, why: Reason
+    ) -> Verdict:
         """Look for an unsafe assignment of the whole plan among those of one stretch."""
         inside = variables_in(programs, variables)
         if inside.count(LIMIT + 1) <= LIMIT:
@@ -270,7 +269,7 @@ class _Branches:
                         evidence=evidence,
                         safe_iff=(*verdict.safe_iff, *self._if_uniform(variables)),
                     )
-        raise LateError(_many(variables, why))
+        raise UndecidedError(_many(variables, why))
 
 
 def _uniform(names: Iterable[str]) -> tuple[SafeIff, ...]:
@@ -282,13 +281,20 @@ def _closed_and_safe(part: Part) -> bool:
     return part.outcome is Outcome.SAFE and is_closed(expand(part.ordered.plan))
 
 
-def _many(variables: Variables, why: str) -> str:
-    count = 1
-    for size in variables.sizes.values():
-        count *= size
-    return (
-        f"more than {LIMIT:,} combinations of branches ({count:.1e}), and the plan does not fall "
-        f"into stretches that are safe by themselves; clauses: {why}"
+def rounded(count: int) -> str:
+    """Return a count by its size: numbers of branches outgrow every float."""
+    if count.bit_length() < 1_000:
+        return f"{count:.1e}"
+    return f"1e+{int((count.bit_length() - 1) * math.log10(2))}"
+
+
+def _many(variables: Variables, why: Reason) -> Reason:
+    """Return that there are too many assignments for every route; a limit met before stays one."""
+    count = math.prod(variables.sizes.values())
+    return Reason(
+        why.kind if why.kind in LIMITS else Kind.BRANCHES,
+        f"more than {LIMIT:,} combinations of branches ({rounded(count)}), and the plan does not "
+        f"fall into stretches that are safe by themselves; clauses: {why.detail}",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import out_of_time, too_many
 from planguard.reordering.branches_together import (
     Part,
     combined,
@@ -38,16 +39,16 @@ def over_each_order(
         decide: Decides a plan without open order.
     """
     task, problem = prepare(plan, columns, model, options)
-    if problem:
-        return open_verdict(plan, model.name, "PG904", problem)
+    if problem is not None:
+        return open_verdict(plan, model.name, problem)
     if options.budget is None and task.combinations(LIMIT) > LIMIT:
         reason = f"more than {LIMIT:,} combinations of orders beside what else is open"
-        return open_verdict(plan, model.name, "PG903", reason)
+        return open_verdict(plan, model.name, too_many(reason))
     parts: list[Part] = []
     for chosen in combinations_of(task.orders):
         if task.expired():
-            reason = f"budget exhausted after {len(parts):,} combinations of orders"
-            return open_verdict(plan, model.name, "PG903", reason)
+            late = out_of_time(f" after {len(parts):,} combinations of orders")
+            return open_verdict(plan, model.name, late)
         ordered = put_in_order(task.flat, task.orders, chosen)
         parts.append(Part(ordered, decide(ordered.plan, brief=True), differs=True))
     shown = shown_of(parts, together(parts))

@@ -9,10 +9,10 @@ UNKNOWN, with what was decided.
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import UndecidedError, construct
 from planguard.reordering.branches import Assignment, Variables, plain_name, resolve
 from planguard.reordering.branches_calls import UnfitError, meetings, reader_of
 from planguard.reordering.branches_formula import Formula
@@ -23,7 +23,7 @@ from planguard.words import plural
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from planguard.options import CheckOptions
+    from planguard.options import CheckOptions, Deadline
     from planguard.reordering.branches_together import Part
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Verdict
@@ -37,7 +37,7 @@ NAMES = 40
 """Most names among which a smallest set that has to be uniform is looked for."""
 
 
-class OpenError(Exception):
+class OpenError(UndecidedError):
     """The solver, or the time, gives out before the question is settled."""
 
 
@@ -64,7 +64,7 @@ class Branching:
         model: The execution model.
         options: Budgets of the solver, and its process.
         decide: Decides one assignment.
-        deadline: End of the budget on the clock of ``time.perf_counter``, or None.
+        deadline: The end of the budget.
 
     Raises:
         UnfitError: The clauses do not cover something of the plan or of the options.
@@ -76,7 +76,7 @@ class Branching:
         model: ExecutionModel,
         options: CheckOptions,
         decide: Callable[[Assignment], Part],
-        deadline: float | None,
+        deadline: Deadline,
     ) -> None:
         if flat.get("fusion"):
             raise UnfitError("fused buffers")
@@ -103,16 +103,15 @@ class Branching:
         parts += found
         if all(part.outcome is Outcome.SAFE for part in parts):
             if not settled:
-                raise OpenError(f"{_UNSETTLED}, after {TRIES} that were decided")
+                raise OpenError(construct(f"{_UNSETTLED}, after {TRIES} that were decided"))
             parts += self._stuck(variables)
         return _asked(parts, settled=settled)
 
     # --- questions ---------------------------------------------------------------------------
 
     def _solve(self, formula: Formula, question: int, done: str) -> Assignment | None:
-        left = None if self.deadline is None else self.deadline - time.perf_counter()
         limits = Limits(
-            seconds=left,
+            seconds=self.deadline.left(),
             memory_mb=self.options.solver_memory_mb,
             process=self.options.solver_process,
         )
@@ -120,7 +119,9 @@ class Branching:
         self.ms += found.ms
         if found.answer is Answer.UNKNOWN:
             names = plural(len(formula.branch), "branch variable")
-            raise OpenError(f"{found.reason}; decided: {done}; open: {names}")
+            reason = found.reason or construct("the solver gave no answer")
+            said = f"{reason.detail}; decided: {done}; open: {names}"
+            raise OpenError(replace(reason, detail=said))
         return formula.assignment(found.true) if found.answer is Answer.SAT else None
 
     def _check_handles(self, formula: Formula) -> None:

@@ -53,18 +53,6 @@ def variables_in(programs: Programs, variables: Variables) -> Variables:
     return Variables(sizes, tuple(name for name in variables.names if name in names))
 
 
-def is_closed(columns: Any) -> bool:
-    """Tell whether every message and every round of a plan begins and ends in it."""
-    if columns.has_any_source or columns.has_any_tag:
-        return False
-    if list(columns.send_count) != list(columns.recv_count):
-        return False
-    counts: dict[int, set[int]] = {}
-    for slot, ginst in enumerate(columns.slot_ginst):
-        counts.setdefault(ginst, set()).add(columns.slot_count[slot])
-    return all(len(found) == 1 for found in counts.values())
-
-
 def _pieces(actions: list[Any]) -> list[list[Any]]:
     found: list[list[Any]] = [[]]
     for item in actions:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from planguard.catalog import lookup
-from planguard.execution.cause import make_finding
+from planguard.execution.cause import open_finding
 from planguard.execution.help import HELP
 from planguard.execution.ledger import apply_ledger
+from planguard.reordering.join import Case, join, mixes
 from planguard.reordering.settled import annotated
 from planguard.reordering.translate import back
 from planguard.verdict import Evidence, Finding, Met, Outcome, Verdict
@@ -16,11 +17,9 @@ from planguard.verdict import Evidence, Finding, Met, Outcome, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from planguard.execution.reason import Reason
     from planguard.plan.plan import Plan
     from planguard.reordering.strategy import Ordered
-
-MIXES = frozenset(f"PG{number}" for number in (102, 103, 106, 110, *range(201, 207), 212, 213))
-"""Codes of findings that may say that the members of a match disagree."""
 
 
 class Decide(Protocol):
@@ -62,10 +61,7 @@ class Part:
     @property
     def mixes(self) -> bool:
         """Whether some execution forms a match whose members disagree."""
-        verdict = self.verdict
-        if verdict.outcome is Outcome.DEADLOCK:
-            return any(f.code in MIXES - {"PG110", "PG106"} for f in verdict.errors)
-        return verdict.outcome is Outcome.MISMATCH
+        return mixes(self.verdict)
 
 
 def is_empty(verdict: Verdict) -> bool:
@@ -76,19 +72,12 @@ def is_empty(verdict: Verdict) -> bool:
 def together(parts: Iterable[Part]) -> Outcome:
     """Return one outcome for all parts: certain only if every part says so.
 
-    With parts that were not decided the answer is the most severe one that is sure, and UNKNOWN
-    where none is.
+    A part in which nothing matches anything goes well beside others; alone it shows nothing.
     """
     parts = list(parts)
-    seen = {part.outcome for part in parts}
-    known = seen - {Outcome.UNKNOWN}
-    if len(seen) == 1:
-        return seen.pop()
-    if any(part.mixes for part in parts) and known != {Outcome.DEADLOCK}:
-        return Outcome.MISMATCH
-    if known & {Outcome.DEADLOCK, Outcome.POTENTIAL_DEADLOCK} and known != {Outcome.DEADLOCK}:
-        return Outcome.POTENTIAL_DEADLOCK
-    return Outcome.UNKNOWN
+    if parts and all(is_empty(part.verdict) for part in parts):
+        return Outcome.UNKNOWN
+    return join(Case(part.outcome, part.mixes) for part in parts)
 
 
 def shown_of(parts: Iterable[Part], outcome: Outcome) -> Part:
@@ -97,13 +86,13 @@ def shown_of(parts: Iterable[Part], outcome: Outcome) -> Part:
     exact = [part for part in parts if part.outcome is outcome]
     if outcome is Outcome.MISMATCH:
         exact = exact or [part for part in parts if part.mixes]
-    return (exact or sorted(parts, key=lambda part: -part.outcome.severity))[0]
+    found = exact or sorted(parts, key=lambda part: -part.outcome.severity)
+    return next((part for part in found if not is_empty(part.verdict)), found[0])
 
 
-def open_verdict(plan: Plan, model: str, code: str, reason: str) -> Verdict:
+def open_verdict(plan: Plan, model: str, reason: Reason) -> Verdict:
     """Return UNKNOWN with its reason."""
-    message = f"not decided: {reason}"
-    finding = make_finding(code, message, severity="warning", certainty="some-execution")
+    finding = open_finding(reason)
     return Verdict(
         Outcome.UNKNOWN,
         model,
@@ -112,7 +101,7 @@ def open_verdict(plan: Plan, model: str, code: str, reason: str) -> Verdict:
         models={model: Outcome.UNKNOWN},
         evidence=Evidence(schedules=0),
         approximations=plan.approximations,
-        reasons=(message,),
+        reasons=(finding.message,),
     )
 
 

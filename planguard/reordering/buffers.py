@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import UndecidedError
+
 if TYPE_CHECKING:
     from planguard.reordering.blocks import Leaf
 
@@ -23,10 +25,6 @@ _KNOWN = frozenset(
 
 MERGED = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_tensor"})
 """Collectives of which several can travel as one: sizes add up."""
-
-
-class UndecidedError(Exception):
-    """A fused buffer is used in a way that is not decided; the message says which."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 STARTS = 24
 """Stands from which a shortest cycle is looked for."""
+LOOKS = 400_000
+"""Edges that are looked at in search of a shorter cycle once there is one: any cycle decides."""
 STEPS = 20_000
 """Steps of the exhaustive search, beyond which it gives up."""
 
@@ -130,33 +132,53 @@ def shortest(part: Component) -> Stuck | None:
     """Return a short cycle with distinct lanes through a stand of the smallest lanes, if any."""
     best: list[int] | None = None
     by_lane = sorted(part.stands, key=lambda node: part.graph.lane[node])
+    looks = 0
     for start in by_lane[:STARTS]:
-        cycle = _back_to(part, start, len(best) if best else len(part.stands) + 1)
+        cycle, cost = _back_to(part, start, len(best) if best else len(part.stands) + 1)
+        looks += cost
         if cycle is not None and part.distinct(cycle):
             best = cycle
-            if len(best) <= 2:
-                break
+        if best is not None and (len(best) <= 2 or looks > LOOKS):
+            break
     return None if best is None else part.stuck(best)
 
 
-def _back_to(part: Component, start: int, limit: int) -> list[int] | None:
-    """Return a shortest cycle through a stand with fewer than ``limit`` stands."""
-    before: dict[int, int] = {start: start}
-    todo = deque([(start, 1)])
-    while todo:
-        node, length = todo.popleft()
-        if length >= limit:
-            return None
-        for target in part.after(node):
-            if target == start:
-                cycle = [node]
-                while cycle[-1] != start:
-                    cycle.append(before[cycle[-1]])
-                return cycle[::-1]
-            if target not in before:
-                before[target] = node
-                todo.append((target, length + 1))
-    return None
+def _back_to(part: Component, start: int, limit: int) -> tuple[list[int] | None, int]:
+    """Return a shortest cycle through a stand with fewer than ``limit`` stands.
+
+    Breadth first by the number of stands, over the edges of the graph as they are: what a stand
+    may depend on is never listed, since that is quadratic in a block.
+
+    Returns:
+        The stands of the cycle if there is one, and how many edges were looked at.
+    """
+    edges, inside, stand = part.graph.edges, part.inside, part.graph.stand
+    before: dict[int, int] = {}
+    level, length, looks = [start], 1, 0
+    while level and length < limit:
+        following: list[int] = []
+        todo = deque(level)
+        while todo:
+            node = todo.popleft()
+            looks += len(edges[node])
+            for target in edges[node]:
+                if target == start:
+                    return _stands_on(part, before, node, start), looks
+                if target in inside and target not in before:
+                    before[target] = node
+                    (following if target in stand else todo).append(target)
+        level, length = following, length + 1
+    return None, looks
+
+
+def _stands_on(part: Component, before: dict[int, int], node: int, start: int) -> list[int]:
+    """Return the stands on the way from a stand to a node, in this order."""
+    found = [] if node == start or node not in part.graph.stand else [node]
+    while node != start:
+        node = before[node]
+        if node in part.graph.stand:
+            found.append(node)
+    return found[::-1] if found else [start]
 
 
 def exhaust(part: Component, steps: int = STEPS) -> tuple[Stuck | None, bool]:

@@ -7,12 +7,13 @@ execution waits for is another graph (``planguard.execution.wait_for``).
 
 from __future__ import annotations
 
+import itertools
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.expand import expand
 from planguard.reordering.branches import AT, flat_tree, leaves
-from planguard.reordering.rounds import queues_of
+from planguard.reordering.rounds import channel_of, queues_of
 from planguard.semantics.model import find_model
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class _Walk:
 
     def __init__(self, graph: nx.DiGraph[Any], rank: int) -> None:
         self.graph, self.rank = graph, rank
+        self.names: dict[str, set[int]] = {}
 
     def chain(self, items: Iterable[Any], before: set[int], enter: str, inside: str) -> set[int]:
         """Add a chain; return the actions that end it."""
@@ -96,11 +98,21 @@ class _Walk:
                 self.chain(entry if isinstance(entry, list) else [entry], before, enter, inside)
                 for entry in item[field]
             ]
-            return set().union(*ends) or before
+            earlier = [one for name in item.get("after", ()) for one in self.names[name]]
+            within = {one[AT] for one in leaves([item])}
+            for one, other in itertools.product(earlier, within):
+                self.edge(one, other, "after")
+            # A block with nothing in it passes on what it comes after.
+            last = set().union(*ends) if within else set().union(before, earlier, *ends)
+            if "id" in item:
+                self.names[item["id"]] = last | within
+            return last
         if item["op"] == "choice":
             ends = [self.chain(one, before, "branch", "branch") for one in item["branches"]]
             return set().union(*ends) or before
         self.graph.add_node((self.rank, item[AT]), rank=self.rank, op=item["op"])
+        if "id" in item:
+            self.names[item["id"]] = {item[AT]}
         for first in before:
             self.edge(first, item[AT], why)
         return {item[AT]}
@@ -113,7 +125,6 @@ class _Walk:
 
     def named(self, actions: list[dict[str, Any]], *, syncs: bool) -> None:
         """Add what names order: `after`, handles, results, events, host synchronization."""
-        ids = {item["id"]: item[AT] for item in actions if "id" in item}
         started: dict[str, int] = {}
         recorded: dict[str, int] = {}
         issued: list[int] = []
@@ -121,9 +132,11 @@ class _Walk:
             at, work = item[AT], item.get("work", [])
             names = [work] if isinstance(work, str) else work
             for name in item.get("after", ()):
-                self.edge(ids[name], at, "after")
+                for first in self.names[name]:
+                    self.edge(first, at, "after")
             for name in item.get("deps", ()):
-                self.edge(ids[name], at, "data")
+                for first in self.names[name]:
+                    self.edge(first, at, "data")
             for name in names:
                 if item["op"] not in _ENDS:
                     started[name] = at
@@ -151,17 +164,9 @@ def _matches(graph: nx.DiGraph[Any], flat: dict[str, Any], *, use_tags: bool) ->
                 continue
             for queue in queues_of(Leaf(item, item[AT]), use_tags=use_tags):
                 place = counts[queue] = counts.get(queue, -1) + 1
-                met.setdefault((*_channel(queue, rank), place), []).append((rank, item[AT]))
+                met.setdefault((*channel_of(queue, rank), place), []).append((rank, item[AT]))
     for members in met.values():
         for one, other in pairwise(members):
             if one[0] != other[0]:
                 for ends in ((one, other), (other, one)):
                     graph.add_edge(*ends, why="match", reason=REASONS["match"])
-
-
-def _channel(queue: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """Return a name that both ends of a channel, and all members of a group, agree on."""
-    if len(queue) == 1:
-        return queue
-    group, op, peer, tag = queue
-    return (group, rank, peer, tag) if op == "send" else (group, peer, rank, tag)

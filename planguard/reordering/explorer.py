@@ -7,21 +7,24 @@ routes must agree with it wherever both decide.
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.decide import Decider, Decision
 from planguard.execution.expand import expand
+from planguard.execution.reason import out_of_time
+from planguard.options import FOREVER
 from planguard.reordering.blocks import Block, RankOrder, count_extensions, extensions
 from planguard.reordering.derived import derived
+from planguard.reordering.join import Case, join, says_disagreement
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planguard.options import CheckOptions
+    from planguard.execution.reason import Reason
+    from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
 
@@ -67,7 +70,7 @@ class Explored:
     ordered: Ordered | None = None
     schedules: int = 0
     route: tuple[str, ...] = ("explorer",)
-    reason: str = ""
+    reason: Reason | None = None
     reordered: bool = False
     z3_ms: float = 0.0
 
@@ -81,7 +84,7 @@ class Task:
         orders: The order structure of every rank.
         model: The execution model.
         options: Options of the check.
-        deadline: End of the budget on the clock of ``time.perf_counter``, or None.
+        deadline: The end of the budget.
         schedules: Orders decided so far.
         z3_ms: Milliseconds spent in the solver so far.
     """
@@ -90,17 +93,17 @@ class Task:
     orders: list[RankOrder]
     model: ExecutionModel
     options: CheckOptions
-    deadline: float | None = None
+    deadline: Deadline = FOREVER
     schedules: int = 0
     z3_ms: float = 0.0
 
     def expired(self) -> bool:
         """Whether the budget is used up."""
-        return self.deadline is not None and time.perf_counter() > self.deadline
+        return self.deadline.expired()
 
     def left(self) -> float | None:
         """Return the seconds left, or None without a budget."""
-        return None if self.deadline is None else self.deadline - time.perf_counter()
+        return self.deadline.left()
 
     def decide(self, chosen: Sequence[Choice]) -> tuple[Decision, Decider, Ordered]:
         """Decide one order exactly."""
@@ -158,26 +161,38 @@ def _choices(blocks: list[Block]) -> Iterator[tuple[tuple[int, ...], ...]]:
     if not blocks:
         yield ()
         return
-    for first in extensions(blocks[0]):
-        for others in _choices(blocks[1:]):
-            yield (first, *others)
+    chosen: list[tuple[int, ...]] = []
+    turns = [extensions(blocks[0])]
+    while turns:
+        found = next(turns[-1], None)
+        if found is None:
+            turns.pop()
+            del chosen[-1:]
+            continue
+        chosen.append(found)
+        if len(chosen) < len(blocks):
+            turns.append(extensions(blocks[len(chosen)]))
+        else:
+            yield tuple(chosen)
+            chosen.pop()
 
 
 def explore_all(task: Task) -> Explored:
     """Decide every combination of orders of a plan, within its budget."""
-    seen: Counter[Outcome] = Counter()
+    seen: Counter[Case] = Counter()
     kept: dict[Outcome, tuple[Decision, Decider, Ordered]] = {}
     mixing: tuple[Decision, Decider, Ordered] | None = None
     for chosen in combinations_of(task.orders):
         if task.expired():
-            reason = f"budget exhausted after {seen.total():,} combinations of orders (PG903)"
+            reason = out_of_time(f" after {seen.total():,} combinations of orders")
             return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=reason)
         found = task.decide(chosen)
-        seen[found[0].outcome] += 1
-        kept.setdefault(found[0].outcome, found)
-        if mixing is None and mixes(found[0]):
+        case = Case(found[0].outcome, mixes(found[0]))
+        seen[case] += 1
+        kept.setdefault(case.outcome, found)
+        if mixing is None and case.mixes:
             mixing = found
-    outcome = together(seen, mixes=mixing is not None)
+    outcome = join(seen)
     shown = kept.get(outcome) or kept[max(kept, key=lambda one: one.severity)]
     if outcome is Outcome.MISMATCH and mixing is not None:
         shown = kept.get(outcome, mixing)
@@ -188,18 +203,4 @@ def explore_all(task: Task) -> Explored:
 
 def mixes(decision: Decision) -> bool:
     """Whether an order forms a match whose members disagree."""
-    return any(cause.finding.subkind is None for cause in decision.causes)
-
-
-def together(seen: Counter[Outcome], *, mixes: bool) -> Outcome:
-    """One outcome for all orders: certain only if every order says so.
-
-    Args:
-        seen: Outcomes of the orders.
-        mixes: Whether some order forms a match whose members disagree, stuck or not.
-    """
-    if len(seen) == 1:
-        return next(iter(seen))
-    if mixes:
-        return Outcome.MISMATCH
-    return Outcome.POTENTIAL_DEADLOCK
+    return any(says_disagreement(cause.finding) for cause in decision.causes)

@@ -11,14 +11,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.cause import make_finding
 from planguard.execution.ledger import apply_ledger
+from planguard.execution.reason import UndecidedError
+from planguard.options import running
 from planguard.reordering.blocks import take_apart
 from planguard.reordering.branches import leaves
-from planguard.reordering.buffers import UndecidedError, buffers_of
+from planguard.reordering.branches_together import open_verdict
+from planguard.reordering.buffers import buffers_of
 from planguard.reordering.fusion_agreement import agreements
 from planguard.reordering.fusion_events import conflict
-from planguard.reordering.fusion_explore import combinations, mixes, programs, together
+from planguard.reordering.fusion_explore import combinations, programs
 from planguard.reordering.fusion_findings import (
     arrives,
     describe,
@@ -32,14 +34,16 @@ from planguard.reordering.fusion_findings import (
 )
 from planguard.reordering.fusion_play import play
 from planguard.reordering.fusion_rank import fused_rank
+from planguard.reordering.join import case_of, join, mixes
 from planguard.reordering.largest_safe import largest_safe
 from planguard.reordering.merge import merge
 from planguard.semantics.model import Family, find_model
-from planguard.verdict import Evidence, Outcome, SafeIff, Verdict
+from planguard.verdict import Outcome, SafeIff, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.reordering.fusion_events import Conflict
     from planguard.reordering.fusion_play import Played
@@ -49,37 +53,32 @@ if TYPE_CHECKING:
     Decide = Callable[[Plan], Verdict]
 
 
-def over_flushes(plan: Plan, columns: Any, model: str, decide: Decide) -> Verdict:
+def over_flushes(
+    plan: Plan, columns: Any, model: str, options: CheckOptions, decide: Decide
+) -> Verdict:
     """Decide a plan over all orders in which its fused buffers may be flushed.
 
     Args:
         plan: A plan with ``fusion`` whose other open constructs are decided by ``decide``.
         columns: Its columns.
         model: Name of the execution model.
+        options: Options; ``budget`` bounds the work in seconds.
         decide: Decides a plan without fused buffers.
     """
     try:
-        return _Decision(plan, columns, model, decide).verdict()
-    except UndecidedError as reason:
-        message = f"not decided: {reason}"
-        finding = make_finding("PG902", message, severity="warning", certainty="some-execution")
-        return Verdict(
-            Outcome.UNKNOWN,
-            model,
-            (finding,),
-            complete=False,
-            models={model: Outcome.UNKNOWN},
-            evidence=Evidence(schedules=0),
-            approximations=plan.approximations,
-            reasons=(message,),
-        )
+        return _Decision(plan, columns, model, options, decide).verdict()
+    except UndecidedError as undecided:
+        return open_verdict(plan, model, undecided.reason)
 
 
 class _Decision:
     """One plan and its fused buffers."""
 
-    def __init__(self, plan: Plan, columns: Any, model: str, decide: Decide) -> None:
+    def __init__(
+        self, plan: Plan, columns: Any, model: str, options: CheckOptions, decide: Decide
+    ) -> None:
         self.plan, self.decide = plan, decide
+        self.deadline = running(options).deadline
         self.flat, orders = take_apart(plan, columns)
         self.buffers = buffers_of(self.flat)
         self._check_threads()
@@ -243,14 +242,18 @@ class _Decision:
     def _explore(self, fixed: Verdict) -> Verdict:
         """Decide every combination of the programs that the ranks can issue."""
         choices = [
-            programs(rank, lambda order, r=rank: self._play(r.order.rank, order))  # type: ignore[misc]
+            programs(
+                rank,
+                lambda order, r=rank: self._play(r.order.rank, order),  # type: ignore[misc]
+                self.deadline,
+            )
             for rank in self.ranks
         ]
         seen: list[tuple[Verdict, Sequence[Played], Merged]] = []
-        for combination in combinations(choices):
+        for combination in combinations(choices, self.deadline):
             plan = merge(self.flat, combination)
             seen.append((self.decide(plan.ordered.plan), combination, plan))
-        outcome = together(verdict for verdict, _, _ in seen)
+        outcome = join(case_of(verdict) for verdict, _, _ in seen)
         if outcome is Outcome.UNKNOWN:
             raise UndecidedError("an order of flushes could not be decided")
         worst = max(seen, key=lambda one: one[0].outcome.severity)
@@ -290,9 +293,7 @@ def _blocks_in(item: Any) -> Iterator[str]:
 def _together(usual: Verdict, odd: Verdict) -> Outcome | None:
     """Return the outcome of a plan with two executions among others, or None if it is not known.
 
-    An execution that is not stuck rules out DEADLOCK, and one that mixes what disagrees then
-    settles MISMATCH, whatever the others do.
+    Only a disagreement settles it: no further execution can make that anything else.
     """
-    if usual.outcome is Outcome.DEADLOCK is odd.outcome:
-        return None
-    return Outcome.MISMATCH if mixes(odd) else None
+    both = join([case_of(usual), case_of(odd)])
+    return both if both is Outcome.MISMATCH and mixes(odd) else None

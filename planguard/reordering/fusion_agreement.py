@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import UndecidedError
 from planguard.reordering.blocks import Block
-from planguard.reordering.buffers import UndecidedError
 from planguard.reordering.flushes import dealt, launch_order
 from planguard.reordering.fusion_policies import Agreed
 from planguard.semantics.model import Family

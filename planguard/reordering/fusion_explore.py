@@ -5,38 +5,37 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from planguard.reordering.buffers import UndecidedError
-from planguard.verdict import Outcome
+from planguard.execution.reason import UndecidedError, out_of_time, too_many
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from planguard.options import Deadline
     from planguard.reordering.fusion_play import Played
     from planguard.reordering.fusion_rank import Extension, FusedRank
-    from planguard.verdict import Verdict
 
 ORDERS = 5_040
 """Most orders of readiness of one rank that are played."""
-DISAGREES = frozenset(
-    {"PG102", "PG201", "PG202", "PG203", "PG204", "PG205", "PG206", "PG212", "PG213"}
-)
-"""Codes of matches whose members disagree."""
 COMBINATIONS = 2_000
 """Most combinations of programs that are decided."""
 
 
-def programs(rank: FusedRank, play: Callable[[Extension], Played]) -> list[Played]:
+def programs(
+    rank: FusedRank, play: Callable[[Extension], Played], deadline: Deadline
+) -> list[Played]:
     """Return the different programs that a rank can issue, the usual one first.
 
     Raises:
-        UndecidedError: There are too many orders.
+        UndecidedError: There are too many orders, or no time for them.
     """
     found: list[Played] = []
     keys: set[str] = set()
     for number, order in enumerate(rank.extensions()):
-        if number >= ORDERS:
-            where = f"rank {rank.order.rank}"
-            raise UndecidedError(f"more than {ORDERS:,} orders of readiness on {where}")
+        where = f"orders of readiness on rank {rank.order.rank}"
+        if number >= ORDERS and not deadline.is_bounded:
+            raise UndecidedError(too_many(f"more than {ORDERS:,} {where}"))
+        if deadline.expired():
+            raise UndecidedError(out_of_time(f" after {number:,} {where}"))
         played = play(order)
         key = repr(played.actions)
         if key not in keys:
@@ -45,36 +44,20 @@ def programs(rank: FusedRank, play: Callable[[Extension], Played]) -> list[Playe
     return found
 
 
-def combinations(choices: Sequence[Sequence[Played]]) -> Iterator[tuple[Played, ...]]:
+def combinations(
+    choices: Sequence[Sequence[Played]], deadline: Deadline
+) -> Iterator[tuple[Played, ...]]:
     """Yield one program per rank in all ways.
 
     Raises:
-        UndecidedError: There are too many.
+        UndecidedError: There are too many, or no time for them.
     """
     total = 1
     for programs_of_rank in choices:
         total *= len(programs_of_rank)
-    if total > COMBINATIONS:
-        raise UndecidedError(f"more than {COMBINATIONS:,} combinations of flushes")
-    yield from itertools.product(*choices)
-
-
-def together(verdicts: Iterable[Verdict]) -> Outcome:
-    """Return the outcome over all executions from the verdict on each."""
-    found = list(verdicts)
-    seen = {verdict.outcome for verdict in found}
-    if seen == {Outcome.DEADLOCK}:
-        return Outcome.DEADLOCK
-    if any(mixes(verdict) for verdict in found):
-        return Outcome.MISMATCH
-    if Outcome.UNKNOWN in seen:
-        return Outcome.UNKNOWN
-    return next(iter(seen)) if len(seen) == 1 else Outcome.POTENTIAL_DEADLOCK
-
-
-def mixes(verdict: Verdict) -> bool:
-    """Whether an execution forms a match whose members disagree, stuck or not."""
-    if verdict.outcome is Outcome.MISMATCH:
-        return True
-    errors = (finding for finding in verdict.findings if finding.severity == "error")
-    return any(finding.code in DISAGREES for finding in errors)
+    if total > COMBINATIONS and not deadline.is_bounded:
+        raise UndecidedError(too_many(f"more than {COMBINATIONS:,} combinations of flushes"))
+    for number, chosen in enumerate(itertools.product(*choices)):
+        if deadline.expired():
+            raise UndecidedError(out_of_time(f" after {number:,} combinations of flushes"))
+        yield chosen

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
 from planguard.execution.cause import make_finding
-from planguard.reordering.fusion_explore import DISAGREES
+from planguard.reordering.join import says_disagreement
 from planguard.reordering.settled import annotated
 from planguard.reordering.translate import back
 
@@ -156,7 +156,7 @@ def out_of_round(
     """Name the errors of an execution in which two ranks flush differently PG103."""
     entry = lookup("PG103")
     errors = [f for f in verdict.findings if f.severity == "error"]
-    named = [f for f in errors if f.code in DISAGREES] or errors[:1]
+    named = [f for f in errors if says_disagreement(f)] or errors[:1]
     findings = tuple(
         replace(
             finding,
@@ -192,7 +192,7 @@ def settled_layouts(verdict: Verdict, buffers: list[Buffer]) -> Verdict:
 
 def _layout(finding: Finding, members: set[str]) -> Finding:
     places = (finding.primary, *finding.related_actions)
-    if finding.code not in DISAGREES or not any(at and at.id in members for at in places):
+    if not says_disagreement(finding) or not any(at and at.id in members for at in places):
         return finding
     entry = lookup("PG104")
     return replace(

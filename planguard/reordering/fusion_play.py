@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import UndecidedError
 from planguard.reordering.blocks import Block
-from planguard.reordering.buffers import UndecidedError
 from planguard.reordering.fusion_policies import Coordinated, make_policy
 
 if TYPE_CHECKING:

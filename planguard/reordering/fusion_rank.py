@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import UndecidedError
 from planguard.reordering.blocks import Block, below_masks, bits, first_extension
-from planguard.reordering.buffers import Ready, UndecidedError, is_member, size_of
+from planguard.reordering.buffers import Ready, is_member, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,20 +69,32 @@ class FusedRank:
 
     def extensions(self) -> Iterator[Extension]:
         """Yield every order that the program admits, the usual one first."""
-        count = len(self.leaves)
+        count, done = len(self.leaves), 0
         order: list[int] = []
 
-        def grow(done: int) -> Iterator[Extension]:
-            if len(order) == count:
-                yield tuple(order)
-                return
-            for element in range(count):
-                if not done >> element & 1 and not self.below[element] & ~done:
-                    order.append(element)
-                    yield from grow(done | 1 << element)
-                    order.pop()
+        def ready() -> Iterator[int]:
+            return iter(
+                [e for e in range(count) if not done >> e & 1 and not self.below[e] & ~done]
+            )
 
-        return grow(0)
+        if not count:
+            yield ()
+            return
+        turns = [ready()]
+        while turns:
+            element = next(turns[-1], None)
+            if element is None:
+                turns.pop()
+            elif len(order) + 1 == count:
+                yield (*order, element)
+                continue
+            else:
+                order.append(element)
+                done |= 1 << element
+                turns.append(ready())
+                continue
+            if order:
+                done ^= 1 << order.pop()
 
     def down_first(self, mask: int) -> Extension:
         """Return the order in which a closed set of elements comes first, else the usual one."""

@@ -7,12 +7,13 @@ order of starts is searched, equal states once.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.executor import execute
+from planguard.execution.reason import UndecidedError, construct, out_of_time, too_many
 from planguard.kernels.twin_layout import EDGE
+from planguard.options import running
 from planguard.reordering.branches_together import open_verdict
 from planguard.reordering.states import ARRIVE, AWAIT
 from planguard.semantics.model import lenient
@@ -20,7 +21,7 @@ from planguard.verdict import Evidence, Outcome, Verdict
 
 if TYPE_CHECKING:
     from planguard.execution.executor import Execution
-    from planguard.options import CheckOptions
+    from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
     from planguard.reordering.wildcards_decide import Fixed
     from planguard.semantics.model import ExecutionModel
@@ -31,10 +32,6 @@ MANY = 1 << 30
 
 Launch = tuple[int, int]
 """A kernel: rank and entry of the action that launches it."""
-
-
-class LateError(Exception):
-    """More states, or more time, than allowed."""
 
 
 def over_residency(
@@ -54,14 +51,14 @@ def over_residency(
     if usual.outcome is Outcome.DEADLOCK:
         return usual  # stuck with any number of kernels, so in any order
     execution = execute(plan, columns, model, lenient(model, 0), origins=True)
-    device = Device(execution, options.budget)
+    device = Device(execution, running(options).deadline)
     bounds = [pinned or MANY] if pinned else [*range(1, device.most() + 1), MANY]
     if options.strict_start_order:
         return _in_order(plan, model, device, usual, bounds[0], fixed)
     try:
         ends = [end for bound in bounds for end in device.search(bound)]
-    except LateError as reached:
-        return open_verdict(plan, model.name, "PG903", f"the orders of kernel starts: {reached}")
+    except UndecidedError as reached:
+        return open_verdict(plan, model.name, reached.reason.about("the orders of kernel starts"))
     return _any_order(plan, model, device, usual, ends)
 
 
@@ -78,7 +75,7 @@ def _in_order(
         if completes:
             return usual
         reason = f"a mismatch beside a stuck state with {bound} resident kernels"
-        return open_verdict(plan, model.name, "PG902", reason)
+        return open_verdict(plan, model.name, construct(reason))
     evidence = replace(usual.evidence, kind="execution", schedules=usual.evidence.schedules + 1)
     if completes:
         return _changed(usual, Outcome.SAFE, (), evidence)
@@ -102,7 +99,7 @@ def _any_order(
         if all(ends):
             return replace(usual, evidence=evidence)
         reason = "a mismatch beside a stuck state in some order of kernel starts"
-        return open_verdict(plan, model.name, "PG902", reason)
+        return open_verdict(plan, model.name, construct(reason))
     if all(ends):
         return _changed(usual, Outcome.SAFE, (), evidence)
     outcome = Outcome.POTENTIAL_DEADLOCK if any(ends) else Outcome.DEADLOCK
@@ -141,12 +138,12 @@ class Device:
 
     Args:
         execution: A run with free queues, with origins.
-        budget: Seconds, None for a bound on states instead.
+        deadline: The end of the budget; without one there is a bound on states instead.
     """
 
-    def __init__(self, execution: Execution, budget: float | None) -> None:
+    def __init__(self, execution: Execution, deadline: Deadline) -> None:
         self.execution, self.lanes, self.states = execution, execution.lanes, 0
-        self.deadline = None if budget is None else time.perf_counter() + budget
+        self.deadline = deadline
         self.matches: dict[Launch, set[int]] = {}
         self.stuck_at: tuple[Launch, ...] = ()
         lanes = self.lanes
@@ -201,7 +198,7 @@ class Device:
         """Return, for every state in which a run may end, whether it is complete.
 
         Raises:
-            LateError: The limit or the time is reached.
+            UndecidedError: The limit or the time is reached.
         """
         first, _ = self._settle(self._first())
         known, todo, ends = {first}, [first], []
@@ -223,10 +220,10 @@ class Device:
         return ends
 
     def _count(self, known: int) -> None:
-        if self.deadline is None and self.states + known >= STATES:
-            raise LateError(f"more than {STATES:,} states")
-        if self.deadline is not None and time.perf_counter() > self.deadline:
-            raise LateError(f"budget exhausted after {self.states + known:,} states")
+        if not self.deadline.is_bounded and self.states + known >= STATES:
+            raise UndecidedError(too_many(f"more than {STATES:,} states"))
+        if self.deadline.expired():
+            raise UndecidedError(out_of_time(f" after {self.states + known:,} states"))
 
     def _first(self) -> Place:
         return Place(tuple(2 * at for at in self.lanes.lane_off[:-1]))

@@ -7,6 +7,7 @@ alone (docs/explanation/every-order.md, T1).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from planguard.plan.actions import COLLECTIVE_KIND
 from planguard.reordering.blocks import Block, above_masks, below_masks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from planguard.reordering.blocks import Leaf, RankOrder
 
@@ -34,6 +35,64 @@ def queues_of(leaf: Leaf, *, use_tags: bool) -> set[Queue]:
         elif op in COLLECTIVE_KIND or op == "coalesced":
             found.add((group,))
     return found
+
+
+def channel_of(queue: Queue, rank: int) -> Queue:
+    """Return a name that both ends of a channel, and all members of a group, agree on."""
+    if len(queue) == 1:
+        return queue
+    group, op, peer, tag = queue
+    return (group, rank, peer, tag) if op == "send" else (group, peer, rank, tag)
+
+
+def unlabeled_partner(orders: Iterable[RankOrder], *, use_tags: bool) -> str:
+    """Return a call without a label that may meet one of several which may change places.
+
+    Which of them it means is not known then, whatever labels those have: the test of an order
+    compares labels where both sides have one. Empty if there is no such call.
+    """
+    moving: dict[Queue, dict[int, int]] = {}
+    unlabeled: dict[Queue, list[tuple[int, range, str]]] = {}
+    for order in orders:
+        counts: Counter[Queue] = Counter()
+        for part in order.parts:
+            leaves = part.leaves if isinstance(part, Block) else (part,)
+            taken = [
+                (at, channel_of(queue, order.rank), label, leaf.fields["op"])
+                for at, leaf in enumerate(leaves)
+                for queue, label in _labels(leaf, use_tags=use_tags)
+            ]
+            inside = Counter(channel for _, channel, _, _ in taken)
+            free = set(movable(part, use_tags=use_tags)) if isinstance(part, Block) else set()
+            for at, channel, label, op in taken:
+                places = range(counts[channel], counts[channel] + inside[channel])
+                if at in free:
+                    found = moving.setdefault(channel, {})
+                    found |= {
+                        k: order.rank if found.get(k, order.rank) == order.rank else -1
+                        for k in places
+                    }
+                if not label:
+                    unlabeled.setdefault(channel, []).append((order.rank, places, op))
+            counts += inside
+    for channel, calls in unlabeled.items():
+        there = moving.get(channel, {})
+        for rank, places, op in calls:
+            if any(there.get(k, rank) != rank for k in places):
+                return f"an unlabeled {op} of rank {rank}, which may meet one of several"
+    return ""
+
+
+def _labels(leaf: Leaf, *, use_tags: bool) -> Iterator[tuple[Queue, bool]]:
+    """Yield the queues on which a leaf takes a position, each with whether it has a label there."""
+    if leaf.fields["op"] != "batch":
+        for queue in queues_of(leaf, use_tags=use_tags):
+            yield queue, "label" in leaf.fields
+        return
+    for part in leaf.fields["ops"]:
+        own = {"group": leaf.fields["group"]} if "group" in leaf.fields else {}
+        for queue in queues_of(replace(leaf, fields={**own, **part}), use_tags=use_tags):
+            yield queue, "label" in part or "label" in leaf.fields
 
 
 def _unordered_masks(block: Block, *, use_tags: bool) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import Kind, Reason, out_of_time
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -63,7 +65,7 @@ class Result:
     answer: Answer
     true: frozenset[int] = frozenset()
     core: frozenset[int] = frozenset()
-    reason: str = ""
+    reason: Reason | None = None
     ms: float = 0.0
 
 
@@ -130,7 +132,7 @@ class Solver:
         """
         started = time.perf_counter()
         if limits.seconds is not None and limits.seconds <= 0:
-            return Result(Answer.UNKNOWN, reason="budget exhausted before the solver was called")
+            return Result(Answer.UNKNOWN, reason=out_of_time(" before the solver was called"))
         call = self._elsewhere if limits.process else self._here
         found = call(limits, assumptions)
         return replace(found, ms=(time.perf_counter() - started) * 1e3)
@@ -167,18 +169,18 @@ class Solver:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Result(Answer.UNKNOWN, reason="solver process: budget exhausted (timeout)")
+            return Result(Answer.UNKNOWN, reason=out_of_time(" (timeout)").about("solver process"))
         except OSError as error:
-            return Result(Answer.UNKNOWN, reason=f"solver process: {error.strerror}")
+            return Result(Answer.UNKNOWN, reason=_process(f": {error.strerror}"))
         try:
             found = json.loads(done.stdout)
         except ValueError:
-            return Result(Answer.UNKNOWN, reason=f"solver process {_ended(done.returncode)}")
+            return Result(Answer.UNKNOWN, reason=_process(f" {_ended(done.returncode)}"))
         return Result(
             Answer(found["answer"]),
             frozenset(found["true"]),
             frozenset(found["core"]),
-            found["reason"],
+            Reason(Kind(found["kind"]), found["reason"]) if found["reason"] else None,
         )
 
 
@@ -196,13 +198,13 @@ def _ask(z3: Any, backend: Any, limits: Limits, assumptions: Sequence[int]) -> R
         core = {str(literal) for literal in backend.unsat_core()}
         pairs = zip(assumptions, literals, strict=True)
         return Result(Answer.UNSAT, core=frozenset(a for a, text in pairs if str(text) in core))
-    return Result(Answer.UNKNOWN, reason=_words(f"solver: {backend.reason_unknown()}"))
+    return Result(Answer.UNKNOWN, reason=_words(backend.reason_unknown()))
 
 
-def _failed(error: BaseException) -> str:
+def _failed(error: BaseException) -> Reason:
     said = error.args[0] if error.args else ""  # z3 leaves its text undecoded
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    return _words(f"solver: {text or 'out of memory'}")
+    return _words(text or "out of memory")
 
 
 def _ended(code: int) -> str:
@@ -218,9 +220,17 @@ def _number(declaration: Any) -> int:
     return int(declaration.name().partition("!")[2])
 
 
-def _words(reason: str) -> str:
-    limits = ("timeout", "canceled", "memory")
-    return f"budget exhausted ({reason})" if any(word in reason for word in limits) else reason
+def _process(what: str) -> Reason:
+    return Reason(Kind.SOLVER, f"solver process{what}")
+
+
+def _words(said: str) -> Reason:
+    """Return what Z3 says of an answer it did not find; it tells the limit in words alone."""
+    if "memory" in said:
+        return Reason(Kind.MEMORY, f"memory exhausted (solver: {said})")
+    if "timeout" in said or "canceled" in said:
+        return out_of_time(f" (solver: {said})")
+    return Reason(Kind.TIME, f"solver: {said}")
 
 
 def main() -> int:
@@ -243,7 +253,9 @@ def main() -> int:
     except (z3.Z3Exception, MemoryError) as error:
         found = Result(Answer.UNKNOWN, reason=_failed(error))
     fields = {"answer": found.answer.value, "true": sorted(found.true), "core": sorted(found.core)}
-    sys.stdout.write(json.dumps({**fields, "reason": found.reason}))
+    reason = {} if found.reason is None else {"kind": found.reason.kind.value}
+    detail = "" if found.reason is None else found.reason.detail
+    sys.stdout.write(json.dumps({**fields, **reason, "reason": detail}))
     return 0
 
 

@@ -9,13 +9,18 @@ disagree. Picks that nothing else can interfere with go first, alone (`states_or
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import UndecidedError, out_of_time, too_many
 from planguard.reordering.states_order import few
 from planguard.reordering.wildcards import Message, accepts
+
+if TYPE_CHECKING:
+    from planguard.options import Deadline
 
 ARRIVE, AWAIT = 1, 2
 
@@ -243,12 +248,19 @@ class Machine:
                     yield probe.number, send.number
                     break
 
-    def lends(self, state: State) -> list[State]:
+    def lends(self, state: State, *, last: bool) -> list[State]:
         """Return the states that one send leads to which finishes with nobody there.
 
-        It may be one that nobody waits for: in a queue others stand behind it.
+        It may be one that nobody waits for: in a queue others stand behind it. Where nothing that
+        others wait for stands behind a send, that it finishes enables nothing but the end of its
+        rank, and commutes with all that happens: it comes last, and one after the other.
+
+        Args:
+            state: A settled state.
+            last: No pick is left, so that those come, too, which enable nothing.
         """
-        found = []
+        found: list[State] = []
+        idle: list[State] = []
         need = self.need(state)
         for lane in sorted({*self.stuck(state), *self._queues(state)}):
             at = state.at[lane] // 2
@@ -256,8 +268,21 @@ class Machine:
                 mine = self.eager.get(match) == self.lanes.lane_rank[lane]
                 if mine and need[match] and match not in state.buffered:
                     buffered = state.buffered | {match}
-                    found.append(replace(state, buffered=buffered))
-        return found
+                    kept = found if self._enables(lane, at) else idle
+                    kept.append(replace(state, buffered=buffered))
+        return found + idle[:1] if last else found
+
+    @cached_property
+    def _lanes_of(self) -> Counter[int]:
+        """How many lanes a rank has."""
+        return Counter(self.lanes.lane_rank)
+
+    def _enables(self, lane: int, at: int) -> bool:
+        """Tell whether somebody may wait for what stands behind a place of a lane."""
+        if self.alternatives or self._lanes_of[self.lanes.lane_rank[lane]] > 1:
+            return True
+        behind = self.lanes.code[at + 1 : self.lanes.lane_off[lane + 1]]
+        return any(word & ARRIVE for word in behind)
 
     def _queues(self, state: State) -> Iterator[int]:
         """Yield the lanes in which something stands behind what they are at."""
@@ -272,20 +297,16 @@ class Machine:
         return [m for found in self.words_of(lane, at, group).values() for m in found]
 
 
-class TooManyError(Exception):
-    """More states, or more time, than allowed."""
-
-
-def endings(machine: Machine, limit: int, late: Callable[[], bool]) -> tuple[list[State], int]:
+def endings(machine: Machine, limit: int, deadline: Deadline) -> tuple[list[State], int]:
     """Return every state in which an execution may end, and how many states were visited.
 
     Args:
         machine: The lanes and the rules.
-        limit: Most states to visit.
-        late: Whether the time is used up.
+        limit: Most states to visit where there is no budget.
+        deadline: The end of the budget.
 
     Raises:
-        TooManyError: The limit or the time is reached.
+        UndecidedError: The limit or the time is reached.
     """
     first = machine.start()
     known, todo, ends = {first}, [first], []
@@ -294,12 +315,13 @@ def endings(machine: Machine, limit: int, late: Callable[[], bool]) -> tuple[lis
         following = machine.picks(state)
         if not following:
             ends.append(state)
-        for after in map(machine.settle, [*following, *machine.lends(state)]):
+        lent = machine.lends(state, last=not following)
+        for after in map(machine.settle, [*following, *lent]):
             if after not in known:
-                if late():
-                    raise TooManyError(f"budget exhausted after {len(known):,} states")
-                if len(known) >= limit:
-                    raise TooManyError(f"more than {limit:,} states")
+                if deadline.expired():
+                    raise UndecidedError(out_of_time(f" after {len(known):,} states"))
+                if len(known) >= limit and not deadline.is_bounded:
+                    raise UndecidedError(too_many(f"more than {limit:,} states"))
                 known.add(after)
                 todo.append(after)
     return ends, len(known)

@@ -17,13 +17,15 @@ executor as a fixed order.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import LIMITS, Kind, Reason, construct, out_of_time, too_many
+from planguard.options import running
 from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
 from planguard.reordering.explorer import (
     LIMIT,
+    Choice,
     Explored,
     Ordered,
     Task,
@@ -31,14 +33,16 @@ from planguard.reordering.explorer import (
     explore_all,
     put_in_order,
 )
-from planguard.reordering.rounds import POINT_TO_POINT, movable, swaps, tie_twins
+from planguard.reordering.rounds import POINT_TO_POINT, movable, swaps, tie_twins, unlabeled_partner
+from planguard.reordering.stuck_early import in_every_order, stuck_ranks
 from planguard.reordering.weak_fast import decide_bags
 from planguard.reordering.weak_outcomes import any_outcome, out_of_round
-from planguard.reordering.weak_search import search
+from planguard.reordering.weak_search import departures, fresh_in_blocks, search
 from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
+    from planguard.execution.decide import Decider, Decision
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
@@ -59,8 +63,8 @@ def explore(plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptio
     if quick is not None:
         return quick
     task, problem = prepare(plan, columns, model, options)
-    if problem:
-        return Explored(Outcome.UNKNOWN, reason=problem)
+    if problem is not None:
+        return _without_identity(task, problem)
     found = decide(task)
     if found.outcome is Outcome.UNKNOWN:
         return _explore_if_small(task, found)
@@ -69,31 +73,34 @@ def explore(plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptio
 
 def prepare(
     plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions
-) -> tuple[Task, str]:
-    """Return the plan taken apart, and why it cannot be decided (empty if it can)."""
-    deadline = None if options.budget is None else time.perf_counter() + options.budget
+) -> tuple[Task, Reason | None]:
+    """Return the plan taken apart, and why it cannot be decided (None if it can)."""
+    deadline = running(options).deadline
     flat, orders = take_apart(plan, columns)
     task = Task(flat, orders, model, options, deadline)
     problem = label_movable(plan, orders, use_tags=model.use_tags)
-    if not problem:
+    if problem is None:
         task.orders = [_tied(order, model) for order in orders]
     return task, problem
 
 
 def decide(task: Task) -> Explored:
     """Decide by the cheapest route but exhaustion; UNKNOWN with the reason where none is exact."""
-    firsts = tuple(tuple(first_extension(block) for block in order.blocks) for order in task.orders)
+    firsts = _firsts(task)
     model = task.model
-    swapped = [
-        (order.rank, number, first, second)
-        for order in task.orders
-        for number, block in enumerate(order.blocks)
-        for first, second in swaps(block, use_tags=model.use_tags)
-    ]
-    if swapped:
-        return out_of_round(task, firsts, swapped)
     written = task.decide(firsts)
     decision = written[0]
+    early = _stuck_anyway(task, written)
+    if early is not None:
+        return early
+    left = departures(task)
+    if left and decision.outcome is Outcome.MISMATCH:  # one order that is not stuck settles it
+        return Explored(decision.outcome, *written, schedules=1, route=("rounds",), reordered=True)
+    if left:
+        return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=construct(left))
+    swapped = _swapped(task)
+    if swapped:
+        return out_of_round(task, firsts, swapped, written)
     if all(_is_free(order, model) for order in task.orders):
         return Explored(decision.outcome, *written, schedules=1, route=("any-order",))
     # Matching is the same in every order, so whether members agree is too.
@@ -108,18 +115,76 @@ def decide(task: Task) -> Explored:
     return search(task, firsts, written)
 
 
+def _firsts(task: Task) -> tuple[Choice, ...]:
+    """Return the written order of every rank."""
+    return tuple(tuple(first_extension(block) for block in order.blocks) for order in task.orders)
+
+
+def _swapped(task: Task) -> list[tuple[int, int, int, int]]:
+    """Return calls of one queue that may change places, first those that look different."""
+    found = [
+        (order.rank, number, first, second, _looks(block, first) == _looks(block, second))
+        for order in task.orders
+        for number, block in enumerate(order.blocks)
+        for first, second in swaps(block, use_tags=task.model.use_tags)
+    ]
+    return [one[:4] for one in sorted(found, key=lambda one: one[4])]
+
+
+def _looks(block: Block, leaf: int) -> dict[str, Any]:
+    """Return what the partners of a call compare with their own."""
+    own = {"label", "id", "work", "src", "x-after", "x-at"}
+    return {key: value for key, value in block.leaves[leaf].fields.items() if key not in own}
+
+
+def _stuck_anyway(task: Task, written: tuple[Decision, Decider, Ordered]) -> Explored | None:
+    """Return DEADLOCK where ranks are stuck before anything of open order plays a part."""
+    if written[0].outcome is not Outcome.DEADLOCK or fresh_in_blocks(task):
+        return None
+    ranks = stuck_ranks(written[0].execution, task.orders)
+    if not ranks:
+        return None
+    certain = in_every_order(written[0], ranks)
+    return Explored(
+        Outcome.DEADLOCK, certain, *written[1:], schedules=task.schedules, route=("any-order",)
+    )
+
+
+def _without_identity(task: Task, problem: Reason) -> Explored:
+    """Decide what needs no labels: what is stuck in every order, and kinds or sizes that differ.
+
+    An order in which calls meet that differ in kind or size settles MISMATCH, whatever is whose.
+    """
+    firsts = _firsts(task)
+    written = task.decide(firsts)
+    early = _stuck_anyway(task, written)
+    if early is not None:
+        return early
+    found = out_of_round(task, firsts, _swapped(task), written)
+    if found.outcome is Outcome.MISMATCH:
+        return found
+    return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=problem)
+
+
 def _explore_if_small(task: Task, found: Explored) -> Explored:
     """Try every order where they are few or there is a budget; else say why it is UNKNOWN."""
     if task.expired():
-        reason = found.reason if "budget" in found.reason else f"budget exhausted: {found.reason}"
-        return replace(found, reason=reason)
+        return replace(found, reason=_late(found.reason))
     if task.options.budget is None and task.combinations(LIMIT) > LIMIT:
-        reason = f"{found.reason}; more than {LIMIT:,} combinations of orders"
-        return replace(found, reason=reason)
+        many = too_many(f"more than {LIMIT:,} combinations of orders")
+        return replace(found, reason=found.reason.then(many) if found.reason else many)
     explored = explore_all(task)
     if explored.outcome is Outcome.UNKNOWN:
-        return replace(explored, reason=f"{explored.reason}; {found.reason}")
+        both = [reason for reason in (explored.reason, found.reason) if reason is not None]
+        return replace(explored, reason=both[0].then(both[-1]) if len(both) > 1 else both[0])
     return explored
+
+
+def _late(reason: Reason | None) -> Reason:
+    """Return that the budget is used up, and what stood in the way before."""
+    if reason is None:
+        return out_of_time("")
+    return reason if reason.kind in LIMITS else out_of_time(f": {reason.detail}")
 
 
 def _tied(order: RankOrder, model: ExecutionModel) -> RankOrder:
@@ -134,7 +199,7 @@ def _tied(order: RankOrder, model: ExecutionModel) -> RankOrder:
     )
 
 
-def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False) -> str:
+def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False) -> Reason | None:
     """Give communication that may change places its implicit identity; say why if there is none."""
     programs = plan.code.rank_program
     for order in orders:
@@ -145,11 +210,18 @@ def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False
                     continue
                 op = fields["op"]
                 if op in POINT_TO_POINT or op == "batch":
-                    return f"an unlabeled {op} that may change places with another of its channel"
+                    return Reason(
+                        Kind.IDENTITY,
+                        f"an unlabeled {op} that may change places with another of its channel",
+                    )
                 if not _same_program(plan, fields, order.rank):
-                    return f"an unlabeled {op} that may move, on ranks with different programs"
+                    return Reason(
+                        Kind.IDENTITY,
+                        f"an unlabeled {op} that may move, on ranks with different programs",
+                    )
                 fields["label"] = f"~{programs[order.rank]}:{number}:{block.leaves[at].path}"
-    return ""
+    partner = unlabeled_partner(orders, use_tags=use_tags)
+    return Reason(Kind.IDENTITY, partner) if partner else None
 
 
 def _same_program(plan: Plan, fields: dict[str, Any], rank: int) -> bool:

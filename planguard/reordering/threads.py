@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.reason import construct
 from planguard.reordering.branches import flat_tree, leaves, plan_of
 from planguard.reordering.branches_together import Part, combined, open_verdict
 from planguard.reordering.threads_host import over_interleavings
@@ -59,7 +60,8 @@ def over_threads(
         return over_interleavings(plan, flat, ordered, model, options, fixed)
     holds_up = _CREATES if model.family is Family.WORKER else _HOLDS_UP
     if model.lazy_init or any(holds_up & {item["op"]} for item in _threaded(flat)):
-        return open_verdict(plan, model.name, "PG902", "`threads` with calls that block their host")
+        reason = construct("`threads` with calls that block their host")
+        return open_verdict(plan, model.name, reason)
     part = Part(ordered, decide(ordered.plan, brief=False), differs=True)
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)

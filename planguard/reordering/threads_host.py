@@ -9,13 +9,14 @@ are left out (`threads_lanes`). Where no queue is shared there is one run.
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.executor import execute
 from planguard.execution.expand import expand
 from planguard.execution.mismatch import blocking_rounds, candidates, find_mismatches
+from planguard.execution.reason import UndecidedError, construct, out_of_time, too_many
+from planguard.options import running
 from planguard.plan.actions import ITEM_BYTES
 from planguard.reordering.branches import AT, leaves, plan_of
 from planguard.reordering.branches_together import (
@@ -26,14 +27,14 @@ from planguard.reordering.branches_together import (
     together,
 )
 from planguard.reordering.threads_lanes import ThreadKernels, at_gates
-from planguard.reordering.threads_orders import BlurredError, Orders, Way, orders_of_ranks
+from planguard.reordering.threads_orders import Orders, Way, orders_of_ranks
 from planguard.reordering.wildcards import ANY, is_choice_wait
 from planguard.semantics.model import strict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planguard.options import CheckOptions
+    from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
     from planguard.reordering.strategy import Ordered
     from planguard.reordering.wildcards_decide import Fixed
@@ -46,10 +47,6 @@ LIMIT = 2_000
 
 Place = tuple[int, int, int | None]
 """Rank, action index in the plan, member of a batch."""
-
-
-class TooManyError(Exception):
-    """More orders, or more time, than allowed."""
 
 
 def over_interleavings(
@@ -72,14 +69,12 @@ def over_interleavings(
     """
     reason = _unclear(flat, model)
     if reason:
-        return open_verdict(plan, model.name, "PG902", reason)
+        return open_verdict(plan, model.name, construct(reason))
     try:
         orders = orders_of_ranks(flat, chained, use_tags=model.use_tags, any_source=False)
         return _Search(plan, flat, orders, model, options, fixed).verdict()
-    except BlurredError as blurred:
-        return open_verdict(plan, model.name, "PG902", str(blurred))
-    except TooManyError as reached:
-        return open_verdict(plan, model.name, "PG903", f"the orders of its threads: {reached}")
+    except UndecidedError as reached:
+        return open_verdict(plan, model.name, reached.reason.about("the orders of its threads"))
 
 
 def _unclear(flat: dict[str, Any], model: ExecutionModel) -> str:
@@ -110,14 +105,17 @@ class _Search:
     options: CheckOptions
     fixed: Fixed
     runs: int = 0
-    started: float = field(default_factory=time.perf_counter)
+    deadline: Deadline = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = running(self.options).deadline
 
     def verdict(self) -> Verdict:
         """Return the verdict over all orders.
 
         Raises:
-            TooManyError: There are more than can be run.
-            BlurredError: Sends and rooted collectives that may finish early compete.
+            UndecidedError: There are more than can be run.
+            UndecidedError: Sends and rooted collectives that may finish early compete.
         """
         ways = [list(self._few(rank)) for rank in self.orders]
         only_one = all(len(found) == 1 for found in ways)
@@ -137,21 +135,20 @@ class _Search:
 
     def _few(self, orders: Orders) -> Iterator[Way]:
         for number, way in enumerate(orders.ways()):
-            if number >= LIMIT and self.options.budget is None:
-                raise TooManyError(f"more than {LIMIT:,} on one rank")
+            if number >= LIMIT and not self.deadline.is_bounded:
+                raise UndecidedError(too_many(f"more than {LIMIT:,} on one rank"))
             self._hurry()
             yield way
 
     def _count(self) -> None:
         self.runs += 1
-        if self.runs > LIMIT and self.options.budget is None:
-            raise TooManyError(f"more than {LIMIT:,} combinations")
+        if self.runs > LIMIT and not self.deadline.is_bounded:
+            raise UndecidedError(too_many(f"more than {LIMIT:,} combinations"))
         self._hurry()
 
     def _hurry(self) -> None:
-        budget = self.options.budget
-        if budget is not None and time.perf_counter() > self.started + budget:
-            raise TooManyError(f"budget exhausted after {self.runs:,} combinations")
+        if self.deadline.expired():
+            raise UndecidedError(out_of_time(f" after {self.runs:,} combinations"))
 
     def _part(
         self,
@@ -185,7 +182,7 @@ class _Search:
                 size = _size(item)
                 rooted = item["op"] in {"broadcast", "reduce", "gather", "scatter"}
                 if rooted and (size is None or size <= self.options.eager_bytes):
-                    raise BlurredError(
+                    raise UndecidedError(
                         "threads that share a communicator or channel beside a broadcast or "
                         "reduce that may finish early"
                     )

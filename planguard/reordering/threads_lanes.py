@@ -269,23 +269,45 @@ def orders_of(threads: Sequence[Sequence[set[Any]]]) -> Iterator[list[tuple[int,
     Yields:
         ``(thread, place in the thread)`` of all calls.
     """
+    # One frame per call that was made: places, threads that sleep, threads tried, threads left.
+    count = len(threads)
     order: list[tuple[int, int]] = []
 
-    def grow(at: tuple[int, ...], asleep: frozenset[int]) -> Iterator[list[tuple[int, int]]]:
-        open_ = [t for t in range(len(threads)) if at[t] < len(threads[t])]
-        if not open_:
-            yield list(order)
-            return
-        done: set[int] = set()
-        for thread in open_:
-            if thread in asleep:
-                continue
-            mine = threads[thread][at[thread]]
-            kept = {t for t in asleep | done if not threads[t][at[t]] & mine}
-            order.append((thread, at[thread]))
-            after = (*at[:thread], at[thread] + 1, *at[thread + 1 :])
-            yield from grow(after, frozenset(kept))
-            order.pop()
-            done.add(thread)
+    def frame(at: tuple[int, ...], asleep: frozenset[int]) -> _Frame:
+        return _Frame(at, asleep, iter([t for t in range(count) if at[t] < len(threads[t])]))
 
-    return grow((0,) * len(threads), frozenset())
+    frames = [frame((0,) * count, frozenset())]
+    if not any(threads):
+        yield []
+        return
+    while frames:
+        top = frames[-1]
+        thread = next((t for t in top.left if t not in top.asleep), None)
+        if thread is None:
+            frames.pop()
+            del order[-1:]
+            if frames and frames[-1].last is not None:
+                frames[-1].done.add(frames[-1].last)
+            continue
+        at, top.last = top.at, thread
+        mine = threads[thread][at[thread]]
+        kept = {t for t in top.asleep | top.done if not threads[t][at[t]] & mine}
+        after = (*at[:thread], at[thread] + 1, *at[thread + 1 :])
+        order.append((thread, at[thread]))
+        if all(place == len(calls) for place, calls in zip(after, threads, strict=True)):
+            yield list(order)
+            order.pop()
+            top.done.add(thread)
+        else:
+            frames.append(frame(after, frozenset(kept)))
+
+
+@dataclass
+class _Frame:
+    """One step of the enumeration of interleavings."""
+
+    at: tuple[int, ...]
+    asleep: frozenset[int]
+    left: Iterator[int]
+    done: set[int] = field(default_factory=set)
+    last: int | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.expand import expand
+from planguard.execution.reason import UndecidedError
 from planguard.plan.actions import COLLECTIVE_KIND
 from planguard.reordering.blocks import Block, extensions, take_apart, taken
 from planguard.reordering.branches import AT, leaves
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 _ALONE = frozenset({"init", "new_group", "destroy", "exit", "drop"})
 _POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "probe"})
-
-
-class BlurredError(Exception):
-    """Threads that are used in a way that is not decided; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,7 @@ def orders_of_ranks(
         any_source: Whether receives may take the messages of more than one channel.
 
     Raises:
-        BlurredError: Threads are used in a way that is not decided.
+        UndecidedError: Threads are used in a way that is not decided.
     """
     ranks = {int(rank): body["actions"] for rank, body in flat["ranks"].items()}
     for actions in ranks.values():
@@ -151,7 +148,7 @@ def _parts(items: Iterable[dict[str, Any]], *, inside: bool) -> Iterator[Any]:
         if item["op"] != "threads":
             yield taken(item)
         elif inside:
-            raise BlurredError("`threads` inside `threads`")
+            raise UndecidedError("`threads` inside `threads`")
         else:
             yield tuple(tuple(_parts(thread, inside=True)) for thread in item["threads"] if thread)
 
@@ -163,7 +160,7 @@ def _named(
     _, orders = take_apart(ordered.plan, expand(ordered.plan))
     problem = label_movable(ordered.plan, orders, use_tags=use_tags and not any_source)
     if problem:
-        raise BlurredError(problem)
+        raise UndecidedError(problem)
     labels: dict[tuple[int, int], str] = {}
     for order in orders:
         for block in order.blocks:
@@ -198,7 +195,7 @@ def _check(item: Any) -> None:
     """Refuse threads inside blocks of open order, and threads that are not calls alone."""
     if item["op"] == "unordered":
         if any(inner["op"] == "threads" for inner in _blocks([item])):
-            raise BlurredError("`threads` inside `unordered`")
+            raise UndecidedError("`threads` inside `unordered`")
         return
     if item["op"] != "threads":
         return
@@ -206,10 +203,10 @@ def _check(item: Any) -> None:
     for number, thread in enumerate(item["threads"]):
         for fields in leaves(thread):
             if fields["op"] in _ALONE:
-                raise BlurredError(f"{fields['op']} in a thread where a call blocks its thread")
+                raise UndecidedError(f"{fields['op']} in a thread where a call blocks its thread")
             for name in _names(fields):
                 if owner.setdefault(name, number) != number:
-                    raise BlurredError("a handle or result that two threads share")
+                    raise UndecidedError("a handle or result that two threads share")
 
 
 def _blocks(items: Iterable[Any]) -> Iterator[dict[str, Any]]:

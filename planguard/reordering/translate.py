@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
+from planguard.reordering.join import says_disagreement
 from planguard.reordering.settled import note
 from planguard.verdict import Met
 
@@ -63,7 +64,7 @@ def _finding(plan: Plan, ordered: Ordered, finding: Finding, *, reordered: bool)
     )
     if not reordered:
         return moved
-    if finding.code in {"PG201", "PG202", "PG203", "PG204", "PG205", "PG206", "PG212", "PG213"}:
+    if says_disagreement(finding):
         entry = lookup("PG102")
         moved = replace(
             moved,

@@ -273,8 +273,9 @@ class _Builder:
             members = self.arrivals.get(match, [])
             if len(members) != need[match]:
                 raise InapplicableError("a match that does not complete in every order")
-            late = [node for node, number in members if node is not None and number != own]
-            if len(late) > PAIRWISE:
+            if len(members) <= PAIRWISE + 1:
+                late = [node for node, number in members if node is not None and number != own]
+            else:
                 if match not in others:
                     others[match] = _all_but_one(graph, [node for node, _ in members])
                 late = others[match][own] if own >= 0 else others[match][-1]

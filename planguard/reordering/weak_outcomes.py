@@ -11,11 +11,13 @@ import random
 from typing import TYPE_CHECKING
 
 from planguard.execution.mismatch import candidates
+from planguard.execution.reason import construct, out_of_time
 from planguard.reordering.blocks import Block
 from planguard.reordering.explorer import Explored
 from planguard.reordering.shrink import pass_by
 from planguard.reordering.weak_complete import Completing
 from planguard.reordering.weak_graph import InapplicableError, words_of
+from planguard.reordering.weak_search import fresh_in_blocks
 from planguard.semantics.model import Family, lenient
 from planguard.verdict import Outcome
 
@@ -34,7 +36,10 @@ SAMPLES = 24
 
 
 def out_of_round(
-    task: Task, firsts: Sequence[Choice], swapped: list[tuple[int, int, int, int]]
+    task: Task,
+    firsts: Sequence[Choice],
+    swapped: list[tuple[int, int, int, int]],
+    written: Found,
 ) -> Explored:
     """Look for an order that mixes rounds and is not stuck for a reason of its own.
 
@@ -42,12 +47,13 @@ def out_of_round(
         task: The plan.
         firsts: The written order of every rank.
         swapped: Rank, block and two leaves of one queue that the rank may issue in either order.
+        written: The decision on the written order.
     """
     tries = [*_exchanged(task, firsts, swapped[:PAIRS]), *_random_orders(task, SAMPLES)]
-    for chosen in (firsts, *tries):
+    for chosen in (None, *tries):
         if task.expired():
             break
-        found = task.decide(chosen)
+        found = written if chosen is None else task.decide(chosen)
         if found[0].outcome is Outcome.MISMATCH:
             return Explored(
                 found[0].outcome,
@@ -57,9 +63,8 @@ def out_of_round(
                 reordered=True,
             )
     reason = "actions of one communicator may change places, and no tried order settles the outcome"
-    if task.expired():
-        reason = f"budget exhausted: {reason}"
-    return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=reason)
+    why = out_of_time(f": {reason}") if task.expired() else construct(reason)
+    return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=why)
 
 
 def _exchanged(
@@ -112,7 +117,7 @@ def any_outcome(task: Task, firsts: Sequence[Choice], written: Found) -> Explore
     """
     if candidates(written[0].execution) or written[0].implied:
         reason = "a mismatch and a deadlock in one order: which of them other orders have is open"
-        return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=reason)
+        return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=construct(reason))
     if all(len(block.leaves) < 2 for order in task.orders for block in order.blocks):
         return Explored(Outcome.DEADLOCK, *written, schedules=task.schedules, route=("any-order",))
     final = False
@@ -123,7 +128,8 @@ def any_outcome(task: Task, firsts: Sequence[Choice], written: Found) -> Explore
         if completing.complete():
             tries.append(completing.chosen())
         else:
-            final = completing.exact and task.model.family is Family.HOST
+            exact = completing.exact and not fresh_in_blocks(task)
+            final = exact and task.model.family is Family.HOST
     except InapplicableError:
         pass
     if final:
@@ -132,6 +138,15 @@ def any_outcome(task: Task, firsts: Sequence[Choice], written: Found) -> Explore
         if task.expired():
             break
         found = task.decide(chosen)
+        if found[0].outcome is Outcome.MISMATCH:
+            # What disagrees is behind what is stuck in the written order.
+            return Explored(
+                found[0].outcome,
+                *found,
+                schedules=task.schedules,
+                route=("rounds",),
+                reordered=True,
+            )
         if found[0].outcome is not Outcome.DEADLOCK:
             # No order mixes rounds, this one is not a deadlock, and the written one is stuck.
             return Explored(
@@ -141,5 +156,5 @@ def any_outcome(task: Task, firsts: Sequence[Choice], written: Found) -> Explore
                 route=("cycle",),
                 reordered=True,
             )
-    reason = "every tried order deadlocks, and no exact route says that all do"
-    return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=reason)
+    why = construct("every tried order deadlocks, and no exact route says that all do")
+    return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=why)

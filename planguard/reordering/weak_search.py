@@ -7,13 +7,16 @@ counts.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.errors import InternalError
-from planguard.reordering.blocks import Block
+from planguard.execution.reason import construct, out_of_time
+from planguard.reordering.blocks import Block, above_masks, below_masks
 from planguard.reordering.cycles import Component, Stuck, components, exhaust, shortest
 from planguard.reordering.encoding import solve
 from planguard.reordering.explorer import Explored, explore_all
+from planguard.reordering.prefix import rest_of
 from planguard.reordering.shrink import orders_of, put_back
 from planguard.reordering.smt import Answer, Limits
 from planguard.reordering.weak_graph import InapplicableError, may_wait
@@ -22,6 +25,8 @@ from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from planguard.execution.decide import Decider, Decision
+    from planguard.execution.reason import Reason
+    from planguard.reordering.blocks import RankOrder
     from planguard.reordering.explorer import Choice, Ordered, Task
     from planguard.reordering.weak_graph import MayWait
 
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
 
 FRESH = {"init", "new_group", "destroy", "exit", "drop", "test", "probe"}
 """Operations whose effect on others depends on where in a block they are issued."""
+SILENT = {"compute", "copy"}
+"""Operations that nobody else notices."""
 AGREE = 64
 """Largest number of combinations of orders that are explored to confirm that no cycle is one."""
 
@@ -43,18 +50,17 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
     """
     try:
         _check_fit(task)
-        run = written[1].run(strict(task.model), origins=True)
-        graph = may_wait(run, task.orders, firsts)
+        graph, orders = _graph(task, firsts, written)
     except InapplicableError as error:
-        return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=str(error))
+        return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=construct(str(error)))
     route = ["weak-order" if graph.weak else "cycle"]
     found = components(graph)
     for number, members in enumerate(found):
         part = Component(graph, members)
         stuck, reason = _one(task, part, route)
         if stuck is not None:
-            return _shown(task, graph, stuck, firsts, tuple(route))
-        if reason:
+            return _shown(task, orders_of(graph, stuck, orders, firsts), firsts, tuple(route))
+        if reason is not None:
             return _unknown(task, part, reason, number, len(found))
     safe = Explored(
         Outcome.SAFE, *written, schedules=task.schedules, route=tuple(route), z3_ms=task.z3_ms
@@ -63,6 +69,27 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
     if "smt" in route or (found and task.options.certificate):
         _confirm(task)
     return safe
+
+
+def _graph(
+    task: Task, firsts: tuple[Choice, ...], written: Found
+) -> tuple[MayWait, list[RankOrder]]:
+    """Return the may-wait graph, and the programs of which it is one.
+
+    Where the host is held up apart from its stream, that of what follows a prefix that decides
+    nothing (`prefix`); its blocks are those of the plan.
+
+    Raises:
+        InapplicableError: With the reason.
+    """
+    run = written[1].run(strict(task.model), origins=True)
+    try:
+        return may_wait(run, task.orders, firsts), task.orders
+    except InapplicableError:
+        if task.model.family is Family.HOST:
+            raise
+        rest, orders = rest_of(task, firsts)
+        return may_wait(rest, orders, firsts), orders
 
 
 def _check_fit(task: Task) -> None:
@@ -87,6 +114,40 @@ def _check_fit(task: Task) -> None:
         raise InapplicableError("a handle that is dropped beside a block of open order")
 
 
+def fresh_in_blocks(task: Task) -> set[str]:
+    """Return the operations in blocks of open order whose place there changes what others mean."""
+    return {
+        leaf.fields["op"]
+        for order in task.orders
+        for block in order.blocks
+        if len(block.leaves) > 1
+        for leaf in block.leaves
+    } & FRESH
+
+
+def departures(task: Task) -> str:
+    """Return why what a rank issues depends on its order; empty if it does not.
+
+    Where an exit may come before a call or after it, some orders drop the call. What meets is then
+    not the same in all, and the lanes of one order say nothing of another: only whole orders can
+    be asked.
+    """
+    for order in task.orders:
+        for block in order.blocks:
+            exits = [at for at, leaf in enumerate(block.leaves) if leaf.fields["op"] == "exit"]
+            if not exits:
+                continue
+            below, above = below_masks(block), above_masks(block)
+            for at in exits:
+                tied = below[at] | above[at] | 1 << at
+                if any(
+                    not tied >> other & 1 and leaf.fields["op"] not in SILENT
+                    for other, leaf in enumerate(block.leaves)
+                ):
+                    return f"an `exit` of rank {order.rank} that may come before other calls"
+    return ""
+
+
 def _has(task: Task, op: str) -> bool:
     return any(
         leaf.fields["op"] == op
@@ -96,18 +157,18 @@ def _has(task: Task, op: str) -> bool:
     )
 
 
-def _one(task: Task, part: Component, route: list[str]) -> tuple[Stuck | None, str]:
+def _one(task: Task, part: Component, route: list[str]) -> tuple[Stuck | None, Reason | None]:
     """Return a cycle of one component, or why it is open; neither if there is no cycle."""
     stuck = shortest(part)
     if stuck is not None:
-        return stuck, ""
+        return stuck, None
     stuck, final = exhaust(part)
     if "cycle" not in route:
         route[0] = "cycle"
     if stuck is not None or final:
-        return stuck, ""
+        return stuck, None
     if task.expired():
-        return None, "budget exhausted"
+        return None, out_of_time("")
     options = task.options
     limits = Limits(
         seconds=task.left(),
@@ -118,27 +179,24 @@ def _one(task: Task, part: Component, route: list[str]) -> tuple[Stuck | None, s
         route.append("smt")
     stuck, answer = solve(part, limits)
     task.z3_ms += answer.ms
-    return stuck, answer.reason if answer.answer is Answer.UNKNOWN else ""
+    return stuck, answer.reason if answer.answer is Answer.UNKNOWN else None
 
 
-def _unknown(task: Task, part: Component, reason: str, done: int, parts: int) -> Explored:
+def _unknown(task: Task, part: Component, reason: Reason, done: int, parts: int) -> Explored:
     lanes = len({part.graph.lane[stand] for stand in part.stands})
-    said = (
-        f"{reason}; decided: the written order is safe, no order mixes rounds, {done} of {parts} "
-        f"components; open: whether {len(part.stands):,} waits of {lanes} ranks form a deadlock"
+    said = replace(
+        reason,
+        detail=f"{reason.detail}; decided: the written order is safe, no order mixes rounds, "
+        f"{done} of {parts} components; open: whether {len(part.stands):,} waits of {lanes} ranks "
+        "form a deadlock",
     )
     return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=said, z3_ms=task.z3_ms)
 
 
 def _shown(
-    task: Task,
-    graph: MayWait,
-    stuck: Stuck,
-    firsts: tuple[Choice, ...],
-    route: tuple[str, ...],
+    task: Task, chosen: tuple[Choice, ...], firsts: tuple[Choice, ...], route: tuple[str, ...]
 ) -> Explored:
     """Execute the orders of a cycle and show them, with as few ranks reordered as it takes."""
-    chosen = orders_of(graph, stuck, task.orders, firsts)
     found = task.decide(chosen)
     if found[0].outcome is Outcome.SAFE:
         if task.model.family is Family.HOST:
@@ -146,7 +204,9 @@ def _shown(
                 "a cycle of the may-wait graph completes when it is executed",
                 hint="please report the plan: no verdict is given",
             )
-        reason = "the order found to be stuck completes: the host runs ahead of what it started"
+        reason = construct(
+            "the order found to be stuck completes: the host runs ahead of what it started"
+        )
         return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=reason)
     fewer = put_back(
         chosen, firsts, lambda tried: task.decide(tried)[0].outcome is not Outcome.SAFE

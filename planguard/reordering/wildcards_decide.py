@@ -6,15 +6,27 @@ deterministic engine decides that plan: what a search found is never shown unles
 
 from __future__ import annotations
 
-import time
 from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from planguard.catalog import report_order
 from planguard.errors import InternalError
 from planguard.execution.executor import execute
 from planguard.execution.expand import expand
 from planguard.execution.mismatch import blocking_rounds, candidates
+from planguard.execution.notes import hazard_findings
+from planguard.execution.reason import (
+    Kind as Why,
+)
+from planguard.execution.reason import (
+    Reason,
+    UndecidedError,
+    construct,
+    out_of_time,
+    too_many,
+)
+from planguard.options import running
 from planguard.plan.actions import ITEM_BYTES, MEMBER, Kind
 from planguard.reordering.branches import AT, flat_tree, leaves, plan_of
 from planguard.reordering.branches_together import (
@@ -24,21 +36,20 @@ from planguard.reordering.branches_together import (
     shown_of,
     together,
 )
-from planguard.reordering.states import ARRIVE, Machine, State, TooManyError, endings
+from planguard.reordering.states import ARRIVE, Machine, State, endings
 from planguard.reordering.wildcards import (
     ANY,
     Meeting,
     Message,
     Messages,
     accepts,
-    id_of,
     is_choice_wait,
     is_wild,
-    look_at,
-    started_by,
 )
+from planguard.reordering.wildcards_static import alive, has_choice, in_fifo, named, untagged
+from planguard.semantics.hazards import HAZARDS
 from planguard.semantics.model import UNLIMITED, Family, strict
-from planguard.verdict import Met, Outcome, Verdict
+from planguard.verdict import Finding, Met, Outcome, Verdict
 from planguard.words import plural
 
 if TYPE_CHECKING:
@@ -76,45 +87,50 @@ def over_matches(
         options: Options; ``budget`` bounds the search in seconds.
         fixed: Decides a fixed plan.
     """
-    flat = flat_tree(plan, columns)
-    code, reason = _unclear(flat, model, options)
-    if reason:
-        return open_verdict(plan, model.name, code, reason)
+    flat = alive(flat_tree(plan, columns))
+    if model.family is not Family.DEVICE and not columns.has_new_group:
+        flat = named(flat)
+        if not has_choice(flat):
+            return settled(plan, flat, model, fixed)
+    reason = _unclear(flat, model, options)
+    if reason is not None:
+        return open_verdict(plan, model.name, reason)
     if model.family is Family.DEVICE:
-        return _without_tags(plan, flat, model, fixed)
+        return settled(plan, untagged(flat), model, fixed)
     search = _Search(plan, flat, model, options, fixed)
     try:
         return search.verdict()
-    except TooManyError as reached:
-        what = f"the ways to match its messages: {reached}"
-        verdict = open_verdict(plan, model.name, "PG903", what)
+    except UndecidedError as reached:
+        reason = reached.reason.about("the ways to match its messages")
+        verdict = open_verdict(plan, model.name, reason)
         return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
 
 
-def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions) -> tuple[str, str]:
-    """Return why a plan cannot be searched under a model: code and reason."""
+def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions) -> Reason | None:
+    """Return why a plan cannot be searched under a model, if it cannot."""
     ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
     inner = [part for item in ops for part in (item["ops"] if item["op"] == "batch" else [item])]
     kinds = {item["op"] for item in ops}
     if model.family is Family.DEVICE:
         if any(part.get("peer") == ANY for part in inner):
-            return "PG904", "a receive from any source, which no NCCL model has"
+            return Reason(Why.SENDER, "a receive from any source, which no NCCL model has")
         if any(map(is_choice_wait, ops)):
-            return (
-                "PG902",
-                "a wait for any or some of several handles, where waits are stream edges",
+            return construct(
+                "a wait for any or some of several handles, where waits are stream edges"
             )
     if "new_group" in kinds:
-        return "PG902", "messages that compete beside new_group, which renames the groups they use"
+        return construct(
+            "messages that compete beside new_group, which renames the groups they use"
+        )
     if "exit" in kinds and model.exit_withdraws:
-        return "PG902", "messages that compete beside an exit, which may take some of them along"
+        return construct("messages that compete beside an exit, which may take some of them along")
     if "drop" in kinds and model.drops_kill:
-        return "PG902", "messages that compete beside a dropped handle, which may swallow some"
+        return construct("messages that compete beside a dropped handle, which may swallow some")
     if "probe" in kinds and model.family is Family.WORKER:
-        return "PG902", "a probe, which ProcessGroupMPI does not have"
+        return construct("a probe, which ProcessGroupMPI does not have")
     if model.eager and any(_leaves_early(item, options.eager_bytes) for item in ops):
-        return "PG902", "messages that compete beside a broadcast or reduce that may finish early"
-    return "", ""
+        return construct("messages that compete beside a broadcast or reduce that may finish early")
+    return None
 
 
 def _leaves_early(item: dict[str, Any], limit: int) -> bool:
@@ -144,12 +160,11 @@ class _Search:
         fixed: Fixed,
     ) -> None:
         self.plan, self.model, self.options, self.fixed = plan, model, options, fixed
-        self.messages = Messages(_in_fifo(flat) if model.family is Family.WORKER else flat)
+        self.messages = Messages(in_fifo(flat) if model.family is Family.WORKER else flat)
         self.states = 0
         self.sends: dict[int, tuple[int, int, int | None]] = {}
         self.waits: dict[tuple[int, int], tuple[int, str]] = {}
-        budget = options.budget
-        self.deadline = None if budget is None else time.perf_counter() + budget
+        self.deadline = running(options).deadline
         # What finishes early is picked message by message, so nothing is left to the scenario.
         self.settled = replace(
             model, eager=False, early_degree=None, send_modes=model.send_modes or model.eager
@@ -162,26 +177,31 @@ class _Search:
         """Return the verdict over all ways to meet.
 
         Raises:
-            TooManyError: There are more than can be searched.
+            UndecidedError: There are more than can be searched.
         """
-        limit = STATES if self.deadline is None else 1 << 62
-        ends, self.states = endings(self.machine, limit, self._is_late)
+        ends, self.states = endings(self.machine, STATES, self.deadline)
         chosen = self._representatives(ends)
-        if len(chosen) > ENDINGS and self.deadline is None:
-            raise TooManyError(f"more than {ENDINGS:,} endings")
+        if len(chosen) > ENDINGS and not self.deadline.is_bounded:
+            raise UndecidedError(too_many(f"more than {ENDINGS:,} endings"))
         parts: list[Part] = []
         for state in chosen:
-            if self._is_late():
-                raise TooManyError(f"budget exhausted after {len(parts):,} endings")
+            if self.deadline.expired():
+                raise UndecidedError(out_of_time(f" after {len(parts):,} endings"))
             parts.append(self._part(state))
         shown = shown_of(parts, together(parts))
         full = self.fixed(shown.ordered.plan, self.settled, brief=False)
         verdict = combined(self.plan, parts, full, shown, CODE)
         evidence = replace(verdict.evidence, schedules=len(ends), states=self.states)
-        return replace(verdict, evidence=evidence)
+        return replace(verdict, evidence=evidence, findings=self._findings(verdict))
 
-    def _is_late(self) -> bool:
-        return self.deadline is not None and time.perf_counter() > self.deadline
+    def _findings(self, verdict: Verdict) -> tuple[Finding, ...]:
+        """Return the findings with the hazards of the plan, not those of the way that is shown.
+
+        There every wait for one of several is a wait for the one that was picked.
+        """
+        own = [f for f in verdict.findings if f.code not in HAZARDS or f.subkind is not None]
+        own += hazard_findings(self.plan, self.model.name)
+        return tuple(sorted(own, key=lambda f: report_order(f.severity, f.code)))
 
     # --- the machine -------------------------------------------------------------------------
 
@@ -289,13 +309,14 @@ class _Search:
         meeting = self._meeting(state)
         ordered = self.messages.settled(meeting, self._guesses(state))
         verdict = self.fixed(ordered.plan, self.settled, brief=True)
-        is_stuck = bool(self.machine.stuck(state))
-        if not is_stuck and verdict.outcome not in {Outcome.SAFE, Outcome.MISMATCH}:
-            raise InternalError("an execution that completed does not complete when re-executed")
-        if is_stuck and verdict.safe:
-            raise InternalError("an execution that got stuck completes when re-executed")
         notes, matches = self._notes(meeting), self._matches(meeting)
-        return Part(ordered, verdict, notes, differs=True, matches=matches)
+        part = Part(ordered, verdict, notes, differs=True, matches=matches)
+        is_stuck = bool(self.machine.stuck(state))
+        if not is_stuck and part.outcome not in {Outcome.SAFE, Outcome.MISMATCH}:
+            raise InternalError("an execution that completed does not complete when re-executed")
+        if is_stuck and part.is_safe:
+            raise InternalError("an execution that got stuck completes when re-executed")
+        return part
 
     def _meeting(self, state: State) -> Meeting:
         buffered = frozenset(self.sends[match] for match in state.buffered)
@@ -361,40 +382,9 @@ def _arrivals(lanes: Any) -> dict[tuple[int, int], list[int]]:
     return found
 
 
-def _in_fifo(flat: dict[str, Any]) -> dict[str, Any]:
-    """Wait for the oldest of several handles: where all operations queue, it is done first."""
-    ranks = {}
-    for rank, body in flat["ranks"].items():
-        actions = [_plain(action) for action in body["actions"]]
-        started = started_by(actions)
-        for at in started.values():
-            actions[at] = {**actions[at], "id": id_of(actions, at)}
-        for at, action in enumerate(actions):
-            if is_choice_wait(action):
-                oldest = min((started[at, name], name) for name in action["work"])[1]
-                actions[at] = look_at(actions, at, oldest, started, apart=False)
-        ranks[rank] = {"actions": actions}
-    return {**flat, "ranks": ranks}
-
-
-def _plain(action: dict[str, Any]) -> dict[str, Any]:
-    """Return an action without send modes, which ProcessGroupMPI does not know."""
-    plain = {key: value for key, value in action.items() if key != "mode" or action["op"] == "wait"}
-    if action["op"] == "batch":
-        plain["ops"] = [_plain(part) for part in action["ops"]]
-    return plain
-
-
-def _without_tags(plan: Plan, flat: dict[str, Any], model: ExecutionModel, fixed: Fixed) -> Verdict:
-    """Decide a plan whose tags mean nothing: "any tag" is no choice then."""
-    ranks = {rank: [_untagged(a) for a in b["actions"]] for rank, b in flat["ranks"].items()}
-    ordered = plan_of(flat, ranks)
+def settled(plan: Plan, flat: dict[str, Any], model: ExecutionModel, fixed: Fixed) -> Verdict:
+    """Decide a plan in which every receive has one message that it may take."""
+    ordered = plan_of(flat, {rank: body["actions"] for rank, body in flat["ranks"].items()})
     part = Part(ordered, fixed(ordered.plan, model, brief=False))
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)
-
-
-def _untagged(action: dict[str, Any]) -> dict[str, Any]:
-    if action["op"] == "batch":
-        return {**action, "ops": [_untagged(part) for part in action["ops"]]}
-    return {**action, "tag": 0} if action.get("tag") == ANY else action

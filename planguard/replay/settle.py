@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from planguard.engine import check_plan
 from planguard.errors import ReplayError
 from planguard.execution.expand import expand
+from planguard.execution.reason import UndecidedError
 from planguard.options import CheckOptions
 from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
 from planguard.plan.flatten import flatten
 from planguard.reordering.blocks import Block, take_apart
 from planguard.reordering.branches import AT, assigned, flat_tree, leaves, variables_of
-from planguard.reordering.buffers import UndecidedError, buffers_of
+from planguard.reordering.buffers import buffers_of
 from planguard.reordering.explorer import Ordered, put_in_order
 from planguard.reordering.fusion_agreement import agreements
 from planguard.reordering.fusion_play import play

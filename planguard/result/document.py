@@ -187,6 +187,7 @@ class SafeIffDoc(Struct, frozen=True):
     buffers: list[str] | UnsetType = UNSET
     actions: list[RankAction] | UnsetType = UNSET
     branches: list[str] | UnsetType = UNSET
+    eager_bytes: int | UnsetType = UNSET
 
 
 class EvidenceDoc(Struct, frozen=True):

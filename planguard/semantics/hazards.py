@@ -1,7 +1,23 @@
 """Handles and buffers along one program: what is never waited for, what is touched too early.
 
 A program is walked symbolically, every loop body twice, so that what one iteration leaves in
-flight meets the next. Findings of this module never change an outcome (PG3xx).
+flight meets the next.
+
+**Findings of this module never change an outcome.** The outcome tells of progress and of matching;
+these tell of data that may be read or written too early (docs/codes/PG301.md). That is the one rule
+on it: a SAFE plan can have errors of this family, they count for the exit code of ``check``, and
+whoever asks for the outcome alone does not see them.
+
+What ends an action in flight, so that nothing is said of it:
+
+* a wait for its handle, or for all of several;
+* a wait for any or some of several, where only one of them is in flight, or where the same
+  handles were asked as often as there are of them: every such wait takes another one (MPI_Waitany
+  ignores what is complete);
+* a host synchronization of everything, where operations are kernels on streams. Where a wait
+  blocks the host (gloo, MPI) there is no such stream, and it ends nothing.
+
+A wait for any or some that may have ended an action makes what is missing a warning, no error.
 """
 
 from __future__ import annotations
@@ -16,10 +32,14 @@ from planguard.plan.code import WORDS
 from planguard.plan.nodes import Batch, Coalesced
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planguard.plan.code import CompiledPlan, Program
 
 KIND_MASK, MEMBER, ASYNC = 63, 64, 128
 _LISTS: frozenset[type] = frozenset({Batch, Coalesced})
+HAZARDS = frozenset({"PG301", "PG304", "PG305", "PG306", "PG308", "PG309", "PG310"})
+"""Codes of this module. PG308 is also the code of ranks that a dropped handle leaves stuck."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +70,7 @@ class _InFlight:
     group: str
     reads: frozenset[str]
     writes: frozenset[str]
+    maybe: bool = False
 
 
 @dataclass
@@ -57,6 +78,8 @@ class _Walk:
     code: CompiledPlan
     program: Program
     index: int
+    device: bool
+    asked: dict[frozenset[int], int] = field(default_factory=dict)
     flying: dict[int, _InFlight] = field(default_factory=dict)
     loose: list[_InFlight] = field(default_factory=list)
     recorded: set[int] = field(default_factory=set)
@@ -94,9 +117,11 @@ class _Walk:
         node: Any = self.program.nodes[place]
         if kind == Kind.WAIT:
             self.flying.pop(a, None)
-        elif kind == Kind.WAIT_MANY and b == 0:
-            for slot in self.code.aux[a + 1 : a + 1 + self.code.aux[a]]:
-                self.flying.pop(slot, None)
+        elif kind == Kind.WAIT_MANY:
+            self._wait_many(self.code.aux[a + 1 : a + 1 + self.code.aux[a]], every=b == 0)
+        elif kind == Kind.HOST_SYNC and self.device and node.stream is UNSET:
+            self.flying.clear()
+            self.loose.clear()
         elif kind == Kind.DROP:
             self._drop(a, action)
         elif kind == Kind.EVENT_RECORD:
@@ -111,6 +136,19 @@ class _Walk:
         self._touch(node, action, flies=started and bool(op & ASYNC))
         if started and op & ASYNC and not op & MEMBER:
             self._start(node, action, b)
+
+    def _wait_many(self, slots: Sequence[int], *, every: bool) -> None:
+        """End what a wait for several handles surely ends."""
+        left = frozenset(slot for slot in slots if slot in self.flying)
+        self.asked[left] = self.asked.get(left, 0) + 1
+        sure = every or self.asked[left] >= len(left)
+        for slot in left:
+            if sure:
+                del self.flying[slot]
+            else:
+                self.flying[slot].maybe = True
+        if sure:
+            self.asked = {key: count for key, count in self.asked.items() if not key & left}
 
     def _start(self, node: Any, action: int, handle: int) -> None:
         group = getattr(node, "group", UNSET)
@@ -152,23 +190,26 @@ class _Walk:
                 writing = bool({*shared} & (writes | flight.writes))
                 self._note(
                     "PG306",
-                    "error" if writing else "warning",
+                    "error" if writing and not flight.maybe else "warning",
                     f"two actions in flight use {name}",
                     action,
                     flight.action,
                 )
             elif set(shared) & writes:
                 message = f"{name} is written while an action in flight uses it"
-                self._note("PG305", "error", message, action, flight.action)
+                self._note("PG305", _how(flight), message, action, flight.action)
             elif set(shared) & reads & flight.writes:
                 message = f"{name} is read before the wait of the action that fills it"
-                self._note("PG304", "error", message, action, flight.action)
+                self._note("PG304", _how(flight), message, action, flight.action)
 
     def finish(self) -> list[Hazard]:
         """Return what was found, with the handles that are never waited for."""
         for flight in self.flying.values():
-            message = f"work handle {_work(flight.node)!r} is never waited for"
-            self._note("PG301", "error", message, flight.action)
+            may = "may be left without a wait" if flight.maybe else "is never waited for"
+            severity = "warning" if flight.maybe else "error"
+            self._note(
+                "PG301", severity, f"work handle {_work(flight.node)!r} {may}", flight.action
+            )
         return list(self.found.values())
 
     def _note(
@@ -176,6 +217,10 @@ class _Walk:
     ) -> None:
         key = (code, action)
         self.found.setdefault(key, Hazard(code, severity, message, self.index, action, other))
+
+
+def _how(flight: _InFlight) -> str:
+    return "warning" if flight.maybe else "error"
 
 
 def _names(names: Any) -> frozenset[str]:
@@ -202,6 +247,7 @@ _ACTIVE = frozenset(
     for kind in (
         Kind.WAIT,
         Kind.WAIT_MANY,
+        Kind.HOST_SYNC,
         Kind.DROP,
         Kind.EVENT_RECORD,
         Kind.EVENT_WAIT,
@@ -213,11 +259,12 @@ _ACTIVE = frozenset(
 _INTERESTING = {int(Kind.EVENT_WAIT), int(Kind.DESTROY), int(Kind.DROP)}
 
 
-def find_hazards(code: CompiledPlan) -> list[Hazard]:
+def find_hazards(code: CompiledPlan, *, device: bool = False) -> list[Hazard]:
     """Return the hazards of every program, in program order.
 
     Args:
         code: The compiled plan. Programs with blocks of undecided order are left out.
+        device: Operations are kernels on streams, which a host synchronization waits for.
     """
     found: list[Hazard] = []
     for index, program in enumerate(code.programs):
@@ -227,7 +274,7 @@ def find_hazards(code: CompiledPlan) -> list[Hazard]:
             continue
         if any(Kind.UNORDERED_BEGIN <= kind < Kind.BIND for kind in plain):
             continue
-        walk = _Walk(code, program, index)
+        walk = _Walk(code, program, index, device)
         walk.block(0, len(program), 0)
         found.extend(walk.finish())
     return found

@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from planguard.execution.executor import Execution, execute
 from planguard.execution.expand import expand
+from planguard.options import EAGER_BYTES
 from planguard.plan.actions import MEMBER, NONE, is_collective, is_point_to_point
 from planguard.semantics.model import Family, find_model, lenient, strict
 from planguard.simulate.costs import Links, Rates
@@ -111,7 +112,7 @@ def schedule(
     """
     settled = settle(plan)
     chosen = find_model(model or plan.model or "nccl")
-    scenario = strict(chosen) if worst else lenient(chosen, 4096)
+    scenario = strict(chosen) if worst else lenient(chosen, EAGER_BYTES)
     execution = execute(settled.plan, expand(settled.plan), chosen, scenario, origins=True)
     clock = _Clock(settled, execution, rates or Rates())
     spans = clock.run()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import planguard as pg
-from planguard.execution.cause import make_finding
+from planguard.execution.cause import open_finding
+from planguard.execution.reason import Kind, Reason, out_of_time, too_many
 from planguard.reordering.branches import Variables
 from planguard.reordering.branches_decide import _many
-from planguard.reordering.smt import _words
+from planguard.reordering.smt import _process, _words
 
 TIME, LIMIT, MEMORY, PLAN = (
     "more time: --budget",
@@ -22,19 +23,23 @@ MANY = Variables({("c", k): 2 for k in range(40)}, ("c",))
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("budget exhausted after 12 combinations of orders", TIME),
-        ("`init` inside a block; more than 2,000 combinations of orders", LIMIT),
-        ("the ways to match its messages: more than 20,000 states", LIMIT),
-        ("the ways to match its messages: budget exhausted after 9 states", TIME),
-        (f"solver: {_words('max. memory exceeded')}", MEMORY),
-        (f"solver: {_words('timeout')}", TIME),
-        ("solver process: was ended by SIGKILL", MEMORY),
-        (_many(MANY, "budget exhausted (timeout)"), PLAN),
+        (out_of_time(" after 12 combinations of orders"), TIME),
+        (too_many("`init` inside a block; more than 2,000 combinations of orders"), LIMIT),
+        (too_many("more than 20,000 states").about("the ways to match its messages"), LIMIT),
+        (out_of_time(" after 9 states").about("the ways to match its messages"), TIME),
+        (_words("max. memory exceeded"), MEMORY),
+        (_words("timeout"), TIME),
+        (_process(" was ended by SIGKILL"), MEMORY),
+        (_many(MANY, Reason(Kind.BRANCHES, "a block of open order")), PLAN),
+        (_many(MANY, _words("timeout")), TIME),
+        (too_many("more than 9 of operation memory_budget_exhausted"), LIMIT),
     ],
 )
 def test_the_advice_follows_the_limit(reason, words):
     """PG903 advises what moves the limit that was reached, and nothing else."""
-    advice = make_finding("PG903", f"not decided: {reason}").help
+    finding = open_finding(reason)
+    assert finding.code == "PG903"
+    advice = finding.help
     assert [each for each in (TIME, LIMIT, MEMORY, PLAN) if each in advice] == [words]
 
 

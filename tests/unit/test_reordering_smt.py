@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from planguard.execution.reason import Kind
 from planguard.reordering.smt import Answer, Limits, Solver
 
 
@@ -91,7 +92,7 @@ def test_a_budget_that_runs_out_is_unknown(process):
     """Ten pigeonholes within 50 ms: UNKNOWN with the reason, in this process and in another."""
     found = pigeons(10).solve(Limits(seconds=0.05, process=process))
     assert found.answer is Answer.UNKNOWN
-    assert "budget" in found.reason
+    assert found.reason.kind is Kind.TIME
 
 
 def test_another_process_gives_the_same_answers():
@@ -128,10 +129,10 @@ def test_no_time_at_all_is_unknown_and_a_second_is_enough():
     for seconds in (0, -1):
         found = solver.solve(Limits(seconds=seconds))
         assert (found.answer, found.ms) == (Answer.UNKNOWN, 0.0)
-        assert found.reason == "budget exhausted before the solver was called"
+        assert str(found.reason) == "budget exhausted before the solver was called"
     started = time.perf_counter()
     found = solver.solve(Limits(seconds=1))
-    assert "before the solver was called" not in found.reason
+    assert found.reason is None
     assert 0 < found.ms <= (time.perf_counter() - started) * 1e3
 
 

@@ -1,0 +1,108 @@
+"""Stuck in every order: lanes that wait for each other before anything of open order plays a part.
+
+In the lenient run of one order, take the largest set of stuck lanes such that each of them
+
+* stands at a call of its rank's *fixed prefix*, what comes before its first block of open order,
+* at a match in which no call of open order takes part, and
+* waits for an arrival that nobody makes, or that one of the set makes behind where it stands.
+
+If the set is not empty, no lane of it gets further in any order. Suppose one did, and take the
+first: the arrival it waited for was made by a lane of the set, which then got further before. The
+prefixes, their matches and what their calls wait for are the same in every order: positions on a
+communicator count from the begin of the program, and a lane takes calls as they were issued.
+The lenient run makes the most progress of all executions of an order. So every execution of every
+order gets stuck, for a reason that has nothing to do with its order.
+
+Operations that change what later calls mean by where they are issued (`weak_search.FRESH`) must
+not be in a block: then positions would depend on the order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planguard.execution.members import NONE
+from planguard.execution.stuck import StuckState
+from planguard.plan.actions import MEMBER
+from planguard.reordering.blocks import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.execution.classify import Cause
+    from planguard.execution.decide import Decision
+    from planguard.execution.executor import Execution
+    from planguard.reordering.blocks import RankOrder
+
+
+def stuck_ranks(run: Execution, orders: Sequence[RankOrder]) -> set[int]:
+    """Return ranks that get stuck in every order, whatever the order is; none if that is open.
+
+    Args:
+        run: The lenient run of the plan in one order, with ``origins=True``.
+        orders: Its rank programs taken apart.
+    """
+    if run.completes:
+        return set()
+    state, lanes = StuckState(run), run.lanes
+    first = [_first_open(run, order) for order in orders]
+    in_play = _matches_of_open(run, first)
+    stuck = {
+        lane
+        for lane, match in state.match_of.items()
+        if match not in in_play and lanes.origin[run.state.pc[lane]] < first[lanes.lane_rank[lane]]
+    }
+    left = True
+    while left:
+        out = {lane for lane in stuck if not _waits_inside(run, state, lane, stuck)}
+        stuck, left = stuck - out, bool(out)
+    return {lanes.lane_rank[lane] for lane in stuck}
+
+
+def _waits_inside(run: Execution, state: StuckState, lane: int, stuck: set[int]) -> bool:
+    """Tell whether a lane waits for an arrival that nobody but those in ``stuck`` could make."""
+    match = state.match_of[lane]
+    owed = state.owed.get(match, [])
+    return len(owed) < run.state.need[match] or any(other in stuck for other, _ in owed)
+
+
+def _first_open(run: Execution, order: RankOrder) -> int:
+    """Return the first entry of a rank, in the plan that was run, that is in an open block."""
+    fixed = 0
+    for part in order.parts:
+        if isinstance(part, Block) and len(part.leaves) > 1:
+            break
+        fixed += len(part.leaves) if isinstance(part, Block) else 1
+    else:
+        return NONE
+    columns, seen = run.columns, -1
+    start: int = columns.rank_off[order.rank]
+    end: int = columns.rank_off[order.rank + 1]
+    for at in range(start, end):
+        seen += not columns.op[at] & MEMBER
+        if seen == fixed:
+            return at - start
+    return NONE
+
+
+def _matches_of_open(run: Execution, first: Sequence[int]) -> set[int]:
+    """Return the matches in which a call takes part that is issued in or behind a block."""
+    lanes, found = run.lanes, set[int]()
+    for lane, rank in enumerate(lanes.lane_rank):
+        for at in range(lanes.lane_off[lane], lanes.lane_off[lane + 1]):
+            if lanes.origin[at] >= first[rank]:
+                found.add(lanes.code[at] >> 2)
+    return found
+
+
+def in_every_order(decision: Decision, ranks: set[int]) -> Decision:
+    """Return a decision whose causes hold in every order only where they are about such ranks."""
+
+    def said(cause: Cause) -> Cause:
+        blocked = {place.rank for place in (cause.stands or cause.blocked)}
+        if blocked and blocked <= ranks:
+            return cause
+        return replace(cause, finding=replace(cause.finding, certainty="some-execution"))
+
+    return replace(decision, causes=tuple(map(said, decision.causes)))
