@@ -9,12 +9,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from oracle.batches import crossed
 from oracle.blame import Blame, stuck_actions
 from oracle.expand import Branches, expand
 from oracle.lowering import Lowered, Operation, lower
-from oracle.models import INFINITE, MODELS, Model
+from oracle.models import INFINITE, MODELS, Creation, Model
 from oracle.signature import disagreement, is_unjudged
 from oracle.state import Choice, Event, State, System
 
@@ -239,7 +241,7 @@ def _issued(system: System, state: State) -> list[Operation]:
 
 
 def _mismatches(system: System, state: State) -> dict[Key, str]:
-    found: dict[Key, str] = {}
+    found = crossed(system, state)
     for operation in _issued(system, state):
         members = system.members(state, operation)
         what = disagreement(system.match(state, operation), members, system.model)
@@ -345,31 +347,37 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
     rules = MODELS[model]
     endings: list[Ending] = []
     states = 0
-    crossed = False
+    clash = False
     following: Branches | None = Branches()
     while following is not None:
         program = expand(plan, following)
         oracle = Oracle(lower(program, rules), rules, effort)
         here = oracle.endings()
-        if not model.startswith("mpi") and _has_crossed_creations(plan, program):
-            crossed |= combine(here, oracle.states).outcome != "DEADLOCK"
+        if _has_crossed_creations(plan, program, rules):
+            clash |= combine(here, oracle.states).outcome != "DEADLOCK"
         endings += here
         states += oracle.states
         if states > effort.limit * 4:
             raise OracleBudget(f"more than {effort.limit * 4} states")
         following = following.following()
     verdict = combine(endings, states)
-    if crossed:
+    if clash:
         return replace(verdict, outcome="MISMATCH")
     return verdict
 
 
-def _has_crossed_creations(plan: dict[str, Any], program: Program) -> bool:
+def _has_crossed_creations(plan: dict[str, Any], program: Program, model: Model) -> bool:
     """Tell whether two ranks make groups of other members with the same creation of theirs.
 
     torch calls a group by the number of its creation, so they meet in one name. Who is no member
     makes nothing, and groups of one rank each have nobody to meet. A family is made as a whole.
+    With torch's MPI they meet in one `MPI_Comm_create`, which takes groups that share no rank; with
+    MPI alone nothing has a number.
     """
+    if model.creation is Creation.ENTERED:
+        return _has_overlaps(program)
+    if model.modes:
+        return False
     declared = plan.get("groups", {})
     made: dict[int, set[tuple[int, ...] | str]] = {}
     for rank, actions in enumerate(program.ranks):
@@ -383,3 +391,13 @@ def _has_crossed_creations(plan: dict[str, Any], program: Program) -> bool:
             who = members if len(members) > 1 else "one rank"
             made.setdefault(number, set()).add(who if own else family)
     return any(len(groups) > 1 for groups in made.values())
+
+
+def _has_overlaps(program: Program) -> bool:
+    """Tell whether different groups with a rank in common are one creation of their members."""
+    made: dict[int, set[frozenset[int]]] = {}
+    for rank, actions in enumerate(program.ranks):
+        groups = [frozenset(program.groups[a.group]) for a in actions if a.kind == "new_group"]
+        for number, members in enumerate(group for group in groups if rank in group):
+            made.setdefault(number, set()).add(members)
+    return any(one & other for groups in made.values() for one, other in combinations(groups, 2))

@@ -58,6 +58,7 @@ class HostView:
         meets: meetings that must be over before a launch may start.
         kernels: launches in host issue order.
         arrived: meetings at which this rank has arrived.
+        behind: meetings of one step that come before a meeting, where there are any.
         block_on: operations for which the last step blocks the host.
         block_meets: meetings for which the last step blocks the host.
         one_of: operations of each handle of which the last step waits for one.
@@ -80,6 +81,7 @@ class HostView:
     meets: dict[int, tuple[Meeting, ...]] = field(default_factory=dict)
     kernels: tuple[int, ...] = ()
     arrived: frozenset[Meeting] = frozenset()
+    behind: dict[Meeting, tuple[Meeting, ...]] = field(default_factory=dict)
     block_on: int = 0
     block_meets: tuple[Meeting, ...] = ()
     one_of: tuple[int, ...] = ()
@@ -229,6 +231,8 @@ class HostRules:
             view.block_on |= barriers
 
     def _meet(self, view: HostView, meeting: Meeting) -> None:
+        if meeting not in view.arrived and view.block_meets:
+            view.behind[meeting] = view.block_meets
         view.arrived |= {meeting}
         view.block_meets = (*view.block_meets, meeting)
 
@@ -277,12 +281,15 @@ class HostRules:
         view.marks[step.action.index] = view.frontier[stream]
 
     def _create(self, view: HostView, rank: int, group: str) -> None:
+        members = self.groups[group]
+        everyone = tuple(range(self.lowered.program.world_size))
+        entered = self.model.creation is Creation.ENTERED
+        if entered and rank not in members:
+            return
         place = view.creations
         view.creations += 1
         view.created[group] = place
-        members = self.groups[group]
-        if self.model.creation is Creation.WORLD:
-            everyone = tuple(range(self.lowered.program.world_size))
+        if entered or self.model.creation is Creation.WORLD:
             self._meet(view, Meeting(("new_group", place), everyone))
         elif self.model.creation is Creation.MEMBERS and rank in members:
             self._meet(view, Meeting(("new_group", place, members), members))

@@ -9,6 +9,8 @@ from oracle.program import (
     ANY,
     COLLECTIVES,
     POINT_TO_POINT,
+    PREFIXES,
+    REGISTERED,
     SENDS,
     Action,
     OracleUnsupported,
@@ -34,7 +36,7 @@ class Operation:
     @property
     def is_collective(self) -> bool:
         """Tell a collective from point-to-point."""
-        return self.action.kind in COLLECTIVES
+        return self.action.kind in COLLECTIVES or self.action.kind in REGISTERED
 
     @property
     def is_send(self) -> bool:
@@ -77,9 +79,8 @@ def _parts(action: Action) -> list[Action]:
             replace(part, place=place and (*place, number))
             for number, part in enumerate(action.parts)
         ]
-    if action.kind in COLLECTIVES or action.kind in POINT_TO_POINT:
-        return [action]
-    return []
+    known = COLLECTIVES | POINT_TO_POINT | REGISTERED.keys()
+    return [action] if action.kind in known else []
 
 
 def lower(program: Program, model: Model) -> Lowered:
@@ -96,7 +97,8 @@ def lower(program: Program, model: Model) -> Lowered:
     for rank, actions in enumerate(program.ranks):
         steps = []
         for action in actions:
-            _refuse(action, model)
+            for part in (action, *action.parts):
+                _refuse(part, rank, model, batched=action.kind == "batch")
             fused = action.kind == "batch" and model.fused_batch
             mine: list[Operation] = []
             for part in _parts(action):
@@ -111,8 +113,6 @@ def lower(program: Program, model: Model) -> Lowered:
     kinds = {action.kind for actions in program.ranks for action in actions}
     open_ended = any(ANY in (one.action.peer, one.action.tag) for one in operations)
     threads = any(action.thread for actions in program.ranks for action in actions)
-    if threads and kinds & {"probe", "exit", "drop"}:
-        raise OracleUnsupported("a probe, an exit or a dropped handle beside threads")
     return Lowered(
         program,
         tuple(all_steps),
@@ -123,17 +123,22 @@ def lower(program: Program, model: Model) -> Lowered:
     )
 
 
-def _refuse(action: Action, model: Model) -> None:
+def _refuse(action: Action, rank: int, model: Model, *, batched: bool) -> None:
     """Raise for what a model does not have.
 
     Raises:
-        OracleUnsupported: a wildcard receive where the backend has none, or a wait for any.
+        OracleUnsupported: a wildcard receive where the backend has none, a wait for any, a message
+            to oneself where torch refuses it, or an operation that only MPI has.
     """
-    if action.kind == "probe" and not model.short_is_fine:
-        raise OracleUnsupported("a probe outside MPI")
+    if action.kind in PREFIXES | {"probe"} and not model.short_is_fine:
+        raise OracleUnsupported(f"{action.kind} outside MPI")
+    alone = model.host_waits or not batched
+    own = model.own_messages and (model.modes or not action.sync)
+    if action.kind in POINT_TO_POINT and action.peer == rank and alone and not own:
+        raise OracleUnsupported("a message to oneself where torch or NCCL has none")
     if model.queue not in {Queue.COMMUNICATOR, Queue.DEVICE}:
         return
     if action.kind == "wait" and action.wait_mode != "all" and len(action.targets) > 1:
         raise OracleUnsupported(f"wait for {action.wait_mode}")
-    if any(part.peer == ANY for part in (action, *action.parts)):
+    if action.peer == ANY:
         raise OracleUnsupported("a receive from any source")

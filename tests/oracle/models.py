@@ -50,6 +50,7 @@ class Creation(Enum):
 
     NOTHING = "advances the creation counter"
     MEMBERS = "blocks until all members made the same creation"
+    ENTERED = "blocks until every rank makes a creation of which it is a member"
     WORLD = "blocks until every rank made its creation"
 
 
@@ -82,6 +83,9 @@ class Model:
         posted_order: a message goes to the receive that was posted first (any source included).
         exit_withdraws: an exiting process takes its incomplete asynchronous operations away.
         creation: what `new_group` costs.
+        modes: a send may be synchronous (never early) or buffered (always early).
+        own_messages: a rank may send to itself outside of a batch, too.
+        ordered_batch: calls of one batch on several communicators have one order on all ranks.
     """
 
     queue: Queue
@@ -106,6 +110,9 @@ class Model:
     posted_order: bool = True
     exit_withdraws: bool = False
     creation: Creation = Creation.NOTHING
+    modes: bool = False
+    own_messages: bool = False
+    ordered_batch: bool = False
 
 
 GLOO = Model(
@@ -142,6 +149,7 @@ NCCL = Model(
     residency=True,
     barrier_blocks=True,
     fused_batch=True,
+    ordered_batch=True,
     spellings=NCCL_SPELLINGS,
 )
 NCCL_LAZY = Model(
@@ -153,6 +161,7 @@ NCCL_LAZY = Model(
     residency=True,
     barrier_blocks=True,
     fused_batch=True,
+    ordered_batch=True,
     spellings=NCCL_SPELLINGS,
 )
 NCCL_EAGER = Model(
@@ -162,6 +171,7 @@ NCCL_EAGER = Model(
     residency=True,
     barrier_blocks=True,
     fused_batch=True,
+    ordered_batch=True,
     spellings=NCCL_SPELLINGS,
     creation=Creation.WORLD,
 )
@@ -171,6 +181,7 @@ NCCL_SERIALIZED = Model(
     tags=False,
     barrier_blocks=True,
     fused_batch=True,
+    ordered_batch=True,
     spellings=NCCL_SPELLINGS,
 )
 MPI_EAGER = Model(
@@ -183,6 +194,8 @@ MPI_EAGER = Model(
     short_is_fine=True,
     blocking_is_a_kind=True,
     creation=Creation.MEMBERS,
+    modes=True,
+    own_messages=True,
 )
 MPI_SYNC = Model(
     Queue.OWN,
@@ -193,6 +206,8 @@ MPI_SYNC = Model(
     short_is_fine=True,
     blocking_is_a_kind=True,
     creation=Creation.MEMBERS,
+    modes=True,
+    own_messages=True,
 )
 MPI_PG = Model(
     Queue.PROCESS,
@@ -201,7 +216,8 @@ MPI_PG = Model(
     neighbors=frozenset(),
     eager_bytes=4096,
     kinds_hang=True,
-    creation=Creation.MEMBERS,
+    creation=Creation.ENTERED,
+    own_messages=True,
 )
 
 MODELS = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from oracle.models import Model, same_kind
-from oracle.program import POINT_TO_POINT, REDUCING, ROOTED, Action
+from oracle.program import POINT_TO_POINT, REDUCING, REGISTERED, ROOTED, Action
 
 if TYPE_CHECKING:
     from oracle.lowering import Operation
@@ -72,27 +73,88 @@ def _reduce_op(action: Action, part: Action) -> str:
     return part.reduce_op or action.reduce_op or "sum"  # torch's default
 
 
-def _splits(one: Operation, other: Operation, members: tuple[int, ...]) -> str | None:
+Claims = dict[tuple[int, int], Fraction]
+"""Elements that go from one rank to another, as one of the two says it."""
+
+WIDTH = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2}
+WIDTH |= dict.fromkeys(("f8", "i8", "u8", "bool"), 1)
+EVERYBODY = -1
+"""In a gather every receiver gets the same from a member, in a scatter the same from every one."""
+
+
+def _claims(operation: Operation, members: tuple[int, ...], width: int) -> Claims:
+    """List what a member says of the parts that it gives and gets.
+
+    Its own tensor has the size of the call; the other side are its splits, or equal shares.
+    """
+    action, rank, kind = operation.action, operation.rank, operation.action.kind
+    own = action.size.count
+    whole = None if own is None else Fraction(own)
+    if whole is None and action.size.bytes is not None and width:
+        whole = Fraction(action.size.bytes, width)
+    share = whole
+    if kind.startswith("all_to_all") and whole is not None:
+        share = whole / len(members)
+    ins = action.in_splits or [share] * len(members)
+    outs = action.out_splits or [share] * len(members)
+    takes_part = kind not in ROOTED or rank == action.root
+    gives: dict[tuple[int, int], object] = {}
+    gets: dict[tuple[int, int], object] = {}
+    for place, other in enumerate(members):
+        if "gather" in kind:
+            gives[rank, EVERYBODY] = whole
+            gets |= {(other, EVERYBODY): outs[place]} if takes_part else {}
+        elif "scatter" in kind:
+            gives |= {(EVERYBODY, other): ins[place]} if takes_part else {}
+            gets[EVERYBODY, rank] = whole
+        else:
+            gives[rank, other], gets[other, rank] = ins[place], outs[place]
+    said: Claims = {}
+    for key, value in (*gives.items(), *gets.items()):
+        if value is None:
+            continue
+        if said.setdefault(key, Fraction(value)) != value:
+            raise _SelfContradictionError
+    return said
+
+
+class _SelfContradictionError(Exception):
+    """A member gives itself another amount than it gets from itself."""
+
+
+def _splits(one: Operation, other: Operation, members: tuple[int, ...], width: int) -> str | None:
     """Compare what each sends with what the receiver expects; each also sends to itself."""
-    for sender, receiver in product((one, other), repeat=2):
-        sent = _share(sender.action.in_splits, sender.action, members, receiver.rank)
-        expected = _share(receiver.action.out_splits, receiver.action, members, sender.rank)
-        if None not in (sent, expected) and sent != expected:
-            return "splits"
-    return None
+    try:
+        first, second = _claims(one, members, width), _claims(other, members, width)
+    except _SelfContradictionError:
+        return "splits"
+    return "splits" if any(first[key] != second[key] for key in first.keys() & second) else None
 
 
-def _share(
-    splits: tuple[int, ...] | None, action: Action, members: tuple[int, ...], rank: int
-) -> float | None:
-    if splits is not None:
-        return splits[members.index(rank)]
-    return None if action.size.count is None else action.size.count / len(members)
+def _registered(one: Action, other: Action) -> str | None:
+    """Compare what the members of an added operation must state alike."""
+    agree = REGISTERED[one.kind].agree
+    if "root" in agree and one.root != other.root:
+        return "root"
+    dtypes = {one.size.dtype, other.size.dtype} - {None}
+    if "dtype" in agree and len(dtypes) > 1:
+        return "dtype"
+    what = _sizes(one, other)
+    return _labels(one, other) if what is None or "bytes" not in agree else what
 
 
 def _collectives(
-    one: Operation, other: Operation, members: tuple[int, ...], model: Model
+    one: Operation, other: Operation, members: tuple[int, ...], model: Model, width: int | None
 ) -> str | None:
+    """Compare two members of a round.
+
+    Args:
+        one: a member.
+        other: another.
+        members: the ordered ranks of the communicator.
+        model: says which spellings are one call.
+        width: bytes of an element where some member has splits (0: unknown); else None.
+    """
     first, second = one.action, other.action
     if not same_kind(model, first.kind, second.kind):
         return "kind"
@@ -107,16 +169,16 @@ def _collectives(
     tensors, others = _layout(first), _layout(second)
     if len(tensors) != len(others):
         return "layout"
-    split = {first.in_splits, first.out_splits, second.in_splits, second.out_splits} != {None}
+    split = width is not None
     for tensor, counterpart in zip(tensors, others, strict=True):
         if first.kind in REDUCING and _reduce_op(first, tensor) != _reduce_op(second, counterpart):
             return "reduce_op"
-        if tensor.size.dtype != counterpart.size.dtype and split:
+        if split and len({tensor.size.dtype, counterpart.size.dtype} - {None}) > 1:
             return "dtype"
         difference = None if split else _sizes(tensor, counterpart)
         if difference or _labels(tensor, counterpart):
             return difference or "label"
-    return (_splits(one, other, members) if split else None) or _labels(first, second)
+    return (_splits(one, other, members, width or 0) if split else None) or _labels(first, second)
 
 
 def disagreement(
@@ -132,11 +194,22 @@ def disagreement(
         members: the ordered ranks of the communicator.
         model: says whether a blocking call may meet a nonblocking one.
     """
+    width = _width(operations)
     for one, other in combinations(operations, 2):
-        if one.is_collective:
-            what = _collectives(one, other, members, model)
+        if one.action.kind in REGISTERED and one.action.kind == other.action.kind:
+            what = _registered(one.action, other.action)
+        elif one.is_collective:
+            what = _collectives(one, other, members, model, width)
         else:
             what = _messages(one, other, model)
         if what:
             return one, other, what
     return None
+
+
+def _width(operations: list[Operation]) -> int | None:
+    """Return the bytes of an element, 0 if nobody says; None where nobody has uneven parts."""
+    actions = [each.action for each in operations]
+    if all(action.in_splits is None and action.out_splits is None for action in actions):
+        return None
+    return max((WIDTH[one.size.dtype] for one in actions if one.size.dtype), default=0)

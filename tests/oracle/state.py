@@ -53,6 +53,11 @@ class Event(NamedTuple):
     second: int = -1
 
 
+def _in_line(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Tell whether two threads are one, or one of them waits to join the other."""
+    return one[: len(other)] == other[: len(one)]
+
+
 class System:
     """The transition system of one plan under one model and one choice.
 
@@ -102,9 +107,21 @@ class System:
     def met(self, state: State, meetings: tuple[Meeting, ...]) -> bool:
         """Tell whether every member of every meeting has arrived."""
         return all(
-            meeting in self.view(state, rank).arrived
+            self.has_arrived(state, rank, meeting)
             for meeting in meetings
             for rank in meeting.members
+        )
+
+    def has_arrived(
+        self, state: State, rank: int, meeting: Meeting, asked: frozenset[Meeting] = frozenset()
+    ) -> bool:
+        """Tell whether a rank is at a meeting, those before it in its step being over."""
+        view = self.view(state, rank)
+        asked |= {meeting}
+        return meeting in view.arrived and all(
+            earlier not in asked and self.has_arrived(state, other, earlier, asked)
+            for earlier in view.behind.get(meeting, ())
+            for other in earlier.members
         )
 
     def is_started(self, state: State, operation: Operation) -> bool:
@@ -207,15 +224,27 @@ class System:
         if standing and not self.lowered.threads:
             return []
         steps = self.lowered.steps[rank]
-        held = {steps[index].action.thread for index in standing}
+        held = [steps[index].action.thread for index in standing]
         return [
             index
             for index, step in enumerate(steps)
             if index not in issued
             and step.action.before <= issued
-            and not held & {(), step.action.thread}
-            and not (held and not step.action.thread)
+            and not any(_in_line(step.action.thread, thread) for thread in held)
+            and not self._between_threads(rank, step.action.thread, issued)
         ]
+
+    def _between_threads(self, rank: int, thread: tuple[int, ...], issued: set[int]) -> bool:
+        """Tell whether a thread is inside a threads block of its own and has to join it first."""
+        if not self.lowered.threads:
+            return False
+        depth = len(thread)
+        begun, missing = set[int](), set[int]()
+        for index, step in enumerate(self.lowered.steps[rank]):
+            inner = step.action.thread
+            if len(inner) > depth and inner[:depth] == thread:
+                (begun if index in issued else missing).add(inner[depth])
+        return bool(begun & missing)
 
     def _may_start(self, state: State, view: HostView, launch: int) -> bool:
         if view.after[launch] & ~state.completed:
