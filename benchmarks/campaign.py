@@ -211,7 +211,7 @@ def compare(
     if patience is not None:
         signal.signal(signal.SIGALRM, _ring)
     shape, document = draw(seed)
-    if document.get("fusion") and shape == "fused":
+    if document.get("fusion") and shape in {"fused", "coordinated"}:
         models = [test_fused_orders.model_of(document, seed)]
     try:
         plan = planguard.load(document)

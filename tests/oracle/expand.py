@@ -215,7 +215,7 @@ class _Writer:
 
     def _append(self, item: dict[str, Any], before: frozenset[int]) -> int:
         index = len(self.actions)
-        if self.reordering:
+        if self.reordering or self.thread:
             before |= self._by_name(item, index)
         action = self._action(item, index, before)
         if self.thread:
@@ -452,6 +452,31 @@ def _selected(selector: str, world_size: int, mesh: Mesh | None) -> list[int]:
     ]
 
 
+def _moving(actions: list[Action]) -> tuple[Action, ...]:
+    """Say of each call in a reordering block whether its place on its communicator is open."""
+    ahead = [action.before for action in actions]
+    for _ in actions:
+        # `after` may name what is written later, so one pass does not do.
+        ahead = [known.union(*(ahead[at] for at in known)) for known in ahead]
+    queues = [_queues(action) for action in actions]
+    found = []
+    for at, action in enumerate(actions):
+        moves = action.place is not None and any(
+            other != at and at not in ahead[other] and other not in ahead[at] and shared
+            for other, shared in enumerate(queues[at] & queue for queue in queues)
+        )
+        parts = tuple(replace(part, moves=moves) for part in action.parts)
+        found.append(replace(action, moves=moves, parts=parts))
+    return tuple(found)
+
+
+def _queues(action: Action) -> set[tuple[str, bool]]:
+    """Give where the calls of an action are counted."""
+    calls = action.parts if action.kind == "batch" else (action,)
+    kinds = COLLECTIVES | POINT_TO_POINT | REGISTERED.keys()
+    return {(one.group, one.kind in POINT_TO_POINT) for one in calls if one.kind in kinds}
+
+
 def expand(plan: dict[str, Any], branches: Branches | None = None) -> Program:
     """Expand templates, selectors, families, relative peers and repeats into flat programs.
 
@@ -486,7 +511,7 @@ def expand(plan: dict[str, Any], branches: Branches | None = None) -> Program:
         for rank in _selected(selector, world_size, mesh):
             writer = _Writer(plan, mesh, rank, program, groups, branches=branches)
             writer.walk(actions, frozenset())
-            programs[rank] = tuple(writer.actions)
+            programs[rank] = _moving(writer.actions)
             reorderable |= writer.reorderable
     ranks = tuple(programs[rank] for rank in range(world_size))
     return Program(groups, ranks, reorderable)

@@ -182,7 +182,8 @@ class HostRules:
             meetings.append(Meeting(("checked", *key), members))
         for meeting in meetings:
             self._meet(view, meeting)
-        view.meets[operation.launch] = view.meets.get(operation.launch, ()) + tuple(meetings)
+        # What a batch issues one by one comes after the meetings of what was issued before.
+        view.meets[operation.launch] = view.block_meets
 
     def _communicator(
         self, view: HostView, operation: Operation, *, batched: bool

@@ -83,6 +83,7 @@ class Action:
         thread: block and place of each host thread on the way down to the one that issues it; empty
             is the main program.
         mode: how MPI sends it.
+        moves: whether it may change places with another call of its rank on the same communicator.
     """
 
     index: int
@@ -108,6 +109,7 @@ class Action:
     before: frozenset[int] = frozenset()
     thread: tuple[int, ...] = ()
     mode: str = "standard"
+    moves: bool = False
 
     @property
     def degree(self) -> str:

@@ -69,6 +69,8 @@ def _pairs(document: Item) -> Iterator[Item]:
     """Yield the plan without one action each of two lists: two ends of a message, say."""
     paths = _lists(document)
     for one, other in combinations(paths, 2):
+        if other[: len(one)] == one or one[: len(other)] == other:
+            continue
         for first in range(len(_at(document, one))):
             for second in range(len(_at(document, other))):
 
@@ -76,8 +78,7 @@ def _pairs(document: Item) -> Iterator[Item]:
                     for path, place in cut:
                         _at(plan, path).pop(place)
 
-                if other[: len(one)] != one:
-                    yield _changed(document, change)
+                yield _changed(document, change)
 
 
 def _replaced(path: tuple[Any, ...], place: int, new: list[Any]) -> Callable[[Item], Any]:

@@ -63,7 +63,7 @@ def is_unjudged(operations: list[Operation]) -> bool:
     """
     for one, other in combinations((each.action for each in operations), 2):
         labeled = one.label is not None and other.label is not None
-        loose = one.place is not None or other.place is not None
+        loose = one.moves or other.moves
         if loose and not labeled and not _share_a_program(one, other):
             return True
     return False
