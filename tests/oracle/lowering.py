@@ -130,7 +130,8 @@ def _refuse(action: Action, rank: int, model: Model, *, batched: bool) -> None:
         OracleUnsupported: a wildcard receive where the backend has none, a wait for any, a message
             to oneself where torch refuses it, or an operation that only MPI has.
     """
-    if action.kind in PREFIXES | {"probe"} and not model.short_is_fine:
+    has = {"probe": model.modes} | dict.fromkeys(PREFIXES, model.own_messages)
+    if not has.get(action.kind, True):
         raise OracleUnsupported(f"{action.kind} outside MPI")
     alone = model.host_waits or not batched
     own = model.own_messages and (model.modes or not action.sync)

@@ -139,8 +139,8 @@ def _item(word: str) -> Any:
 
 def _words(word: str) -> Item:
     name, _, inner = word.partition("(")
-    if name == "x":
-        return {"op": "exit"}
+    if re.match(r"x(?=[~%]|$)", name):
+        return {"op": "exit"} | _said(name[1:], "")
     if name == "sync":
         return {"op": "host_sync"}
     if name in {"w", "wany", "drop", "test"}:

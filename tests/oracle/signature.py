@@ -62,11 +62,17 @@ def is_unjudged(operations: list[Operation]) -> bool:
     That is so when one of them may be reordered and neither labels nor places identify them.
     """
     for one, other in combinations((each.action for each in operations), 2):
-        labeled = one.label is not None and other.label is not None
+        labeled = _is_labeled(one) and _is_labeled(other)
         loose = one.moves or other.moves
         if loose and not labeled and not _share_a_program(one, other):
             return True
     return False
+
+
+def _is_labeled(action: Action) -> bool:
+    """Tell whether an action says what its data is, itself or part by part."""
+    parts = action.parts if action.coalesced else ()
+    return action.label is not None or (bool(parts) and all(part.label for part in parts))
 
 
 def _reduce_op(action: Action, part: Action) -> str:
