@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from oracle.batches import crossed
 from oracle.blame import Blame, stuck_actions
-from oracle.expand import Branches, expand
+from oracle.branches import Branches
+from oracle.expand import expand
 from oracle.lowering import Lowered, Operation, lower
 from oracle.models import INFINITE, MODELS, Creation, Model
 from oracle.signature import disagreement, is_unjudged
@@ -240,6 +241,15 @@ def _issued(system: System, state: State) -> list[Operation]:
     ]
 
 
+def _has_met(system: System, state: State) -> bool:
+    """Tell whether ranks made a group or a communicator together."""
+    return any(
+        meeting.name[0] in {"init", "new_group"} and system.met(state, (meeting,))
+        for rank in range(len(state.order))
+        for meeting in system.view(state, rank).arrived
+    )
+
+
 def _mismatches(system: System, state: State) -> dict[Key, str]:
     found = crossed(system, state)
     for operation in _issued(system, state):
@@ -297,6 +307,7 @@ class Oracle:
         matches = [system.match(state, one) for one in _issued(system, state)]
         alone = all(len(system.members(state, one)) == 1 for one in _issued(system, state))
         matched = any(len(match) > 1 for match in matches) or (bool(matches) and alone)
+        matched |= len(state.order) == 1 or _has_met(system, state)
         unjudged = any(is_unjudged(match) for match in matches)
         lenient = not system.enabled(state)
         return Ending(choice, stuck, bool(stuck), what, matched, unjudged, lenient, bool(stuck))

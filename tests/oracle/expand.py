@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from oracle.branches import Branches, loose, variable
 from oracle.program import (
     COLLECTIVES,
     POINT_TO_POINT,
@@ -65,38 +66,6 @@ class Mesh:
         for name, size in zip(self.names, self.sizes, strict=True):
             rank = rank * size + coordinates[name]
         return rank
-
-
-@dataclass
-class Branches:
-    """Which branch every choice takes; what is met for the first time takes its first branch.
-
-    Attributes:
-        taken: Branch of every variable: name with iterations, then rank (-1: all ranks).
-        sizes: How many branches each variable has that was met so far.
-        loose: Names that some choice does not call uniform: a variable of each rank.
-    """
-
-    taken: dict[tuple[object, ...], int] = field(default_factory=dict)
-    sizes: dict[tuple[object, ...], int] = field(default_factory=dict)
-    loose: set[tuple[object, ...]] = field(default_factory=set)
-
-    def take(self, name: tuple[object, ...], rank: int, size: int) -> int:
-        """Give the branch of a variable."""
-        key = (*name, rank if name in self.loose else -1)
-        self.sizes[key] = size
-        return self.taken.setdefault(key, 0)
-
-    def following(self) -> Branches | None:
-        """Give the next combination of branches, or None after the last."""
-        taken = dict(self.taken)
-        for key in sorted(self.sizes, key=str):
-            taken[key] += 1
-            if taken[key] < self.sizes[key]:
-                # What this run did not meet keeps its place: others meet it again.
-                return Branches(taken, dict(self.sizes), self.loose)
-            taken[key] = 0
-        return None
 
 
 @dataclass
@@ -185,7 +154,7 @@ class _Writer:
     def _choice(self, item: dict[str, Any], before: frozenset[int]) -> frozenset[int]:
         if self.branches is None:
             raise OracleUnsupported("a branch that nobody takes")
-        name = _variable(item, self.iterations)
+        name = variable(item, self.iterations)
         branch = self.branches.take(name, self.rank, len(item["branches"]))
         return self.walk(item["branches"][branch], before)
 
@@ -378,35 +347,6 @@ def _splits(value: list[int] | None) -> tuple[int, ...] | None:
     return None if value is None else tuple(value)
 
 
-def _variable(item: dict[str, Any], iterations: list[int]) -> tuple[object, ...]:
-    """Name the variable of a choice: its name, and the iterations in which it stands."""
-    name = item.get("name")
-    if name is None:
-        raise OracleUnsupported("a choice without a name")
-    inner = "{i}" in name
-    around = iterations[:-1] if inner else iterations
-    here = name.replace("{i}", str(iterations[-1])) if inner and iterations else name
-    return (here, *around)
-
-
-def _loose(items: list[Any], iterations: list[int]) -> set[tuple[object, ...]]:
-    """Give the names that some choice, taken or not, does not call uniform."""
-    found: set[tuple[object, ...]] = set()
-    for item in items:
-        if isinstance(item, list):
-            found |= _loose(item, iterations)
-            continue
-        if item["op"] == "choice" and not item.get("uniform", False):
-            found.add(_variable(item, iterations))
-        for inner in ("branches", "threads"):
-            found |= _loose(item.get(inner, []), iterations)
-        for iteration in range(item["times"]) if item["op"] == "repeat" else ():
-            found |= _loose(item["body"], [*iterations, iteration])
-        if item["op"] == "unordered":
-            found |= _loose(item["body"], iterations)
-    return found
-
-
 def _iteration(body: list[dict[str, Any]], iteration: int) -> list[dict[str, Any]]:
     """Copy the body of a loop, its `{i}` replaced in labels and ids; an inner loop has its own."""
 
@@ -452,31 +392,6 @@ def _selected(selector: str, world_size: int, mesh: Mesh | None) -> list[int]:
     ]
 
 
-def _moving(actions: list[Action]) -> tuple[Action, ...]:
-    """Say of each call in a reordering block whether its place on its communicator is open."""
-    ahead = [action.before for action in actions]
-    for _ in actions:
-        # `after` may name what is written later, so one pass does not do.
-        ahead = [known.union(*(ahead[at] for at in known)) for known in ahead]
-    queues = [_queues(action) for action in actions]
-    found = []
-    for at, action in enumerate(actions):
-        moves = action.place is not None and any(
-            other != at and at not in ahead[other] and other not in ahead[at] and shared
-            for other, shared in enumerate(queues[at] & queue for queue in queues)
-        )
-        parts = tuple(replace(part, moves=moves) for part in action.parts)
-        found.append(replace(action, moves=moves, parts=parts))
-    return tuple(found)
-
-
-def _queues(action: Action) -> set[tuple[str, bool]]:
-    """Give where the calls of an action are counted."""
-    calls = action.parts if action.kind == "batch" else (action,)
-    kinds = COLLECTIVES | POINT_TO_POINT | REGISTERED.keys()
-    return {(one.group, one.kind in POINT_TO_POINT) for one in calls if one.kind in kinds}
-
-
 def expand(plan: dict[str, Any], branches: Branches | None = None) -> Program:
     """Expand templates, selectors, families, relative peers and repeats into flat programs.
 
@@ -503,7 +418,7 @@ def expand(plan: dict[str, Any], branches: Branches | None = None) -> Program:
     if branches is not None:
         for body in plan["ranks"].values():
             own = plan["templates"][body["template"]] if "template" in body else body["actions"]
-            branches.loose |= _loose(own, [])
+            branches.loose |= loose(own, [])
     for selector, body in plan["ranks"].items():
         shared = "template" in body
         actions = plan["templates"][body["template"]] if shared else body["actions"]
@@ -511,7 +426,7 @@ def expand(plan: dict[str, Any], branches: Branches | None = None) -> Program:
         for rank in _selected(selector, world_size, mesh):
             writer = _Writer(plan, mesh, rank, program, groups, branches=branches)
             writer.walk(actions, frozenset())
-            programs[rank] = _moving(writer.actions)
+            programs[rank] = tuple(writer.actions)
             reorderable |= writer.reorderable
     ranks = tuple(programs[rank] for rank in range(world_size))
     return Program(groups, ranks, reorderable)

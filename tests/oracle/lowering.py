@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from oracle.models import Model, Queue
+from oracle.movable import moving
 from oracle.program import (
     ANY,
     COLLECTIVES,
@@ -94,7 +95,8 @@ def lower(program: Program, model: Model) -> Lowered:
     operations: list[Operation] = []
     launches: list[tuple[Operation, ...]] = []
     all_steps = []
-    for rank, actions in enumerate(program.ranks):
+    for rank, written in enumerate(program.ranks):
+        actions = moving(written, model)
         steps = []
         for action in actions:
             for part in (action, *action.parts):

@@ -7,9 +7,9 @@ from oracle.rules_calls import Rule
 
 EXITS: Rule = (
     (
-        "PLAN exit: the rank ends here; SEM R18: a rank that ended leaves the others stuck without a "
-        "cycle; unordered: one order of those that `after` allows; SEM 7.2: POTENTIAL_DEADLOCK if some "
-        "execution gets stuck and some does not"
+        "PLAN exit: the rank ends here; SEM R18: a rank that ended leaves the others stuck "
+        "without a cycle; unordered: one order of those that `after` allows; SEM 7.2: "
+        "POTENTIAL_DEADLOCK if some execution gets stuck and some does not"
     ),
     (
         ("ba x | ba ar", "all:D", "the call is never made"),
@@ -45,9 +45,9 @@ EXITS: Rule = (
 
 NAMES: Rule = (
     (
-        "choices: equal names are one variable of a rank, or of all ranks where every choice of that "
-        "name is uniform; a loop decides anew in every iteration; {i} in a name is replaced like in a "
-        "label"
+        "choices: equal names are one variable of a rank, or of all ranks where every choice "
+        "of that name is uniform; a loop decides anew in every iteration; {i} in a name is "
+        "replaced like in a label"
     ),
     (
         ("ba !c(ar / ) | ba !c(ar / )", "all:S", "one name"),
@@ -88,9 +88,9 @@ NAMES: Rule = (
 
 BATCHES: Rule = (
     (
-        "SEM R15: the order inside a fused group matters, also across communicators; SEM 4: one launch; "
-        "elsewhere a batch is a loop of single calls (SEM 2); nccl-lazy: the first use of a "
-        "communicator blocks the host, in the order of the calls"
+        "SEM R15: the order inside a fused group matters, also across communicators; SEM 4: "
+        "one launch; elsewhere a batch is a loop of single calls (SEM 2); nccl-lazy: the "
+        "first use of a communicator blocks the host, in the order of the calls"
     ),
     (
         ("A=01 B=01 :: b[ar@A ar@B] | b[ar@A ar@B]", "g:S n:S mp:S", "one order"),
@@ -133,8 +133,8 @@ BATCHES: Rule = (
 
 DROPS: Rule = (
     (
-        "PLAN drop: the handle dies; SEM R19 and 3: on gloo a point-to-point handle that dies before "
-        "its match breaks the pair; a collective's does not; NCCL and MPI do not mind"
+        "PLAN drop: the handle dies; SEM R19 and 3: on gloo a point-to-point handle that dies "
+        "before its match breaks the pair; a collective's does not; NCCL and MPI do not mind"
     ),
     (
         ("is1=h drop(h) | r0", "g:P n:S me:S ms:S", "the receive may be posted too late"),
@@ -163,8 +163,8 @@ DROPS: Rule = (
 
 DESTROYS: Rule = (
     (
-        "PLAN destroy: the group ends on this rank; pending work is a finding (PG310), no outcome of its "
-        "own"
+        "PLAN destroy: the group ends on this rank; pending work is a finding (PG310), no "
+        "outcome of its own"
     ),
     (
         ("A=01 :: ar@A destroy(A) | ar@A destroy(A)", "all:S", "on both sides"),
@@ -196,18 +196,19 @@ DESTROYS: Rule = (
 
 CREATIONS: Rule = (
     (
-        "PLAN new_group, MODELS: on gloo the members meet; nccl: nothing waits; nccl-eager: a collective "
-        "over the world; MPI: the members meet; torch's MPI group: all ranks of the world enter the "
-        "creation of which they are members (ProcessGroupMPI: a barrier on MPI_COMM_WORLD, then "
-        "MPI_Comm_create, which takes disjoint groups); torch names groups by a counter of the process"
+        "PLAN new_group, MODELS: on gloo the members meet; nccl: nothing waits; nccl-eager: a "
+        "collective over the world; MPI: the members meet; torch's MPI group: all ranks of "
+        "the world enter the creation of which they are members (ProcessGroupMPI: a barrier "
+        "on MPI_COMM_WORLD, then MPI_Comm_create, which takes disjoint groups); torch names "
+        "groups by a counter of the process"
     ),
     (
         ("A=01 :: new(A) ar@A | new(A) ar@A", "all:S", "all ranks are members"),
         ("A=01 :: new(A) ar | ar", "g:D n:S ne:D me:D ms:D mp:D", "one of them does not"),
         ("A=01 :: new(A) ar@A | new(A) ar@A | ", "g:S n:S ne:D me:S ms:S mp:D", "members only"),
-        ("A=01 :: new(A) ar@A | new(A) ar@A | new(A)", "g:S n:S me:S ms:S mp:D", "and the rest"),
+        ("A=01 :: new(A) ar@A | new(A) ar@A | new(A)", "g:S n:S me:S ms:S mp:D", "and one"),
         (
-            "A=01 B=23 :: new(A) new(B) ar | new(A) new(B) ar | new(A) new(B) ar | new(A) new(B) ar",
+            "A=01 B=23 :: new(A) new(B) | new(A) new(B) | new(A) new(B) s3 | new(A) new(B) r2",
             "all:S",
             "the parts of the world: in MPI, one creation of all",
         ),
@@ -253,9 +254,9 @@ CREATIONS: Rule = (
 
 NESTED: Rule = (
     (
-        "PLAN threads: each keeps its order and blocks alone, the end joins all; unordered: a fence at "
-        "both ends, one order of its items, a list is a chain; every-order: a block in a chain is a "
-        "fence in that chain only"
+        "PLAN threads: each keeps its order and blocks alone, the end joins all; unordered: a "
+        "fence at both ends, one order of its items, a list is a chain; every-order: a block "
+        "in a chain is a fence in that chain only"
     ),
     (
         ("A=01 B=01 :: <ar@A / ar@B> | <ar@A / ar@B>", "g:S ms:S", "two groups, two threads"),
@@ -287,5 +288,68 @@ NESTED: Rule = (
         ("is1#a=h <w(h) / r1#b> | s0#b r0#a", "g:S ms:S", "a handle into a thread"),
         ("<is1#a=h w(h) / r1#b> | s0#b r0#a", "g:S ms:S", "a handle of a thread"),
         ("<ar#a / ar#b> | ar#a ar#b", "g:M n:M ms:M", "two threads race for a round"),
+    ),
+)
+
+LOOSE: Rule = (
+    (
+        "PLAN labels: compared where both members have one; an action in a block without a label "
+        "has an implicit one if all run one template, otherwise the round cannot be judged; SEM "
+        "7.3 Theorem 3: every rank's order on a communicator has to be a chain"
+    ),
+    (
+        ("{ar#a ar#b} | {ar#a ar#b}", "all:M", "each picks an order of its own"),
+        ("{ar#a ar#b} | ar#a ar#b", "all:M", "one of them does"),
+        ("{ar ar} | ar ar", "all:U", "nobody says what is what"),
+        ("{ar#a ar#b} | ar ar", "all:U", "only those that move are labeled"),
+        ("{ar ar} | ar#a ar#b", "all:U", "only those that stay are"),
+        ("{ar#a ar} | ar#a ar#b", "all:M", "a may meet b"),
+        ("{ar#a ar#a} | ar#a ar#a", "all:S", "one name for both: no matter which"),
+        ("{ar} | ar", "all:S", "one call has no order"),
+        ("{ar [ba]} | ar ba", "all:M", "one of the kinds is first"),
+        ("{ar:1 ar:2} | ar:1 ar:2", "all:M", "one of the sizes is"),
+        ("{[ar ar]} | ar ar", "all:S", "a chain has one order"),
+        ("{ar~x ar%x} | ar ar", "all:S", "so has `after`"),
+        ("A=01 :: {ar ar@A} | ar ar@A", "g:P ms:P", "two communicators: no rounds mixed"),
+        ("A=01 :: {ar=g ar@A=h} w(g,h) | ar=g ar@A=h w(g,h)", "g1:S ms:S", "asynchronous"),
+        ("{s1#a s1#b} | r0#a r0#b", "all:M", "messages of a channel"),
+        ("{s1 s1} | r0 r0", "all:U", "without a label"),
+        ("{s1#a s1#b} | r0 r0", "all:U", "labeled where they are sent"),
+        ("s1 s1 | {r0#a r0#b}", "all:U", "or where they are received"),
+        ("{is1.1 is1.2} | ir0.1=g ir0.2=h w(g,h)", "g:S me:S ms:S", "two tags are two channels"),
+        ("{s1 s2} | r0 | r0", "all:S", "two peers, too"),
+        ("{is1 ir1=h} w(h) | {is0 ir0=h} w(h)", "g:S ms:S", "and two directions"),
+        ("<ar#a / ar#b> | ar ar", "g:S", "threads without labels on the other side"),
+    ),
+)
+
+ENDS: Rule = (
+    (
+        "PLAN bad input: a plan in which nothing matches anything is UNKNOWN (PG910), worlds and "
+        "groups of one rank exempt; exit: the rank ends here; an asynchronous call that is never "
+        "waited for and never matched is no deadlock where a wait blocks the host (PG210)"
+    ),
+    (
+        (" | ", "all:U", "no action"),
+        ("x | x", "all:U", "both end"),
+        ("x ar | x ar", "all:U", "what is behind an exit is not there"),
+        ("x s1 | ir0=h", "g:U m:U", "a message that is never sent"),
+        ("x s1 | x r0", "all:U", "nor received"),
+        ("is1 | ", "g:U m:U", "a message that nobody takes, or waits for"),
+        ("ir1 | ", "g:U m:U", "a receive that nobody needs"),
+        ("s1 | ", "g:D n:D ms:D", "a blocking one is stuck"),
+        ("s1^b | ", "me:U ms:U", "a buffered one is not"),
+        ("?c( / ) | ", "all:U", "branches of nothing"),
+        ("2*(?c( / )) | ", "all:U", "in a loop"),
+        ("{} | ", "all:U", "a block of nothing"),
+        ("< / > | ", "all:U", "threads of nothing"),
+        ("!c(ar / ) | !c(ar / )", "all:S", "a match in some execution is something"),
+        ("ar", "all:S", "a world of one rank"),
+        ("", "all:S", "even of no action"),
+        ("A=0 :: ar@A | ", "all:S", "a group of one rank"),
+        ("A=01 :: new(A) | new(A)", "g:S ne:S m:S", "a creation that all make"),
+        ("init(world) | init(world)", "all:S", "or a communicator"),
+        ("ar x s1 | ar x s0", "all:S", "a match before the end"),
+        ("sync | sync", "all:U", "nothing to wait for"),
     ),
 )

@@ -1,8 +1,8 @@
 """Tiny plans by hand, and what the specification says of each: rules of single calls.
 
-Every rule has its sources: PLAN is the reference of the plan file, MODELS that of the execution models,
-SEM the semantics of blocking and matching (R1 to R19 are its rules). A row is a plan in the notation
-of `notation`, the outcome per model, and why.
+Every rule has its sources: PLAN is the reference of the plan file, MODELS that of the execution
+models, SEM the semantics of blocking and matching (R1 to R19 are its rules). A row is a plan in the
+notation of `notation`, the outcome per model, and why.
 """
 
 Row = tuple[str, str, str]
@@ -10,8 +10,9 @@ Rule = tuple[str, tuple[Row, ...]]
 
 PARTS: Rule = (
     (
-        "PLAN coalesced: the layouts of the lists must agree; labels: two members whose labels differ "
-        "are out of round, compared where both have one; SEM R6: equal bytes in another order corrupt"
+        "PLAN coalesced: the layouts of the lists must agree; labels: two members whose "
+        "labels differ are out of round, compared where both have one; SEM R6: equal bytes in "
+        "another order corrupt"
     ),
     (
         ("co(ar a b) | co(ar a b)", "all:S", "the same"),
@@ -43,7 +44,7 @@ PARTS: Rule = (
         (
             "{co(ar a) co(ar b)} | co(ar a) co(ar b)",
             "all:M",
-            "the calls have no label, the parts do",
+            "the parts have labels",
         ),
         ("{co(ar a)#x co(ar b)#y} | co(ar a)#x co(ar b)#y", "all:M", "either may be first"),
     ),
@@ -51,8 +52,8 @@ PARTS: Rule = (
 
 SPLITS: Rule = (
     (
-        "PLAN sizes: one number of elements for every member; size: what a rank gives to a gather, what "
-        "it gets from a scatter; SEM 2: in_split[i->j] = out_split[j<-i]"
+        "PLAN sizes: one number of elements for every member; size: what a rank gives to a "
+        "gather, what it gets from a scatter; SEM 2: in_split[i->j] = out_split[j<-i]"
     ),
     (
         ("ga0:2+o2,3 | ga0:3", "all:S", "the root expects what each gives"),
@@ -89,8 +90,9 @@ SPLITS: Rule = (
 
 SIZELESS: Rule = (
     (
-        "PLAN defaults: an absent size is unknown, nothing is compared; size rule of the models with "
-        "buffers: what has no size may be as small as the buffer wants (MODELS mpi-eager)"
+        "PLAN defaults: an absent size is unknown, nothing is compared; size rule of the "
+        "models with buffers: what has no size may be as small as the buffer wants (MODELS "
+        "mpi-eager)"
     ),
     (
         ("ar:? | ar:2", "all:S", "one side says nothing"),
@@ -122,9 +124,9 @@ SIZELESS: Rule = (
 
 MODES: Rule = (
     (
-        "PLAN mode: how MPI sends; ready is treated as standard; SEM 3: Ssend of 4 bytes head to head "
-        "hangs, Bsend of 4 MiB does not; SEM 6; torch's own MPI group has no modes, nor has any other "
-        "model"
+        "PLAN mode: how MPI sends; ready is treated as standard; SEM 3: Ssend of 4 bytes head "
+        "to head hangs, Bsend of 4 MiB does not; SEM 6; torch's own MPI group has no modes, "
+        "nor has any other model"
     ),
     (
         ("s1 r1 | s0 r0", "me:P ms:D mp:P g:D n:D", "standard: buffered, perhaps"),
@@ -157,8 +159,9 @@ MODES: Rule = (
 
 PROBES: Rule = (
     (
-        "PLAN probe: as a receive, MPI only; a probe waits until a message is there that a receive with "
-        "its arguments would take, and takes nothing; SEM 6: messages are served in posted order"
+        "PLAN probe: as a receive, MPI only; a probe waits until a message is there that a "
+        "receive with its arguments would take, and takes nothing; SEM 6: messages are served "
+        "in posted order"
     ),
     (
         ("p1 r1 | s0", "me:S ms:S", "it looks, then takes"),
@@ -188,8 +191,8 @@ PROBES: Rule = (
 
 OWN: Rule = (
     (
-        "A message to oneself: MPI has it, NCCL within one group call, torch's gloo refuses it "
-        "(SEM 3, PG010)"
+        "A message to oneself: MPI has it, NCCL within one group call, torch's gloo refuses "
+        "it (SEM 3, PG010)"
     ),
     (
         ("is0=h r0 w(h) | ", "me:S ms:S", "started, received, waited for"),
@@ -219,8 +222,8 @@ OWN: Rule = (
 
 ADDED: Rule = (
     (
-        "A registered operation: degree all or root, the fields that agree, or another spelling "
-        "(how-to/add-an-operation); scan and exscan: MPI only, as collectives (PLAN)"
+        "A registered operation: degree all or root, the fields that agree, or another "
+        "spelling (how-to/add-an-operation); scan and exscan: MPI only, as collectives (PLAN)"
     ),
     (
         ("shift | shift", "all:S", "degree all, and everybody comes"),
