@@ -12,7 +12,6 @@ from enum import Enum
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from oracle.batches import crossed
 from oracle.blame import Blame, stuck_actions
 from oracle.branches import Branches
 from oracle.expand import expand
@@ -251,7 +250,7 @@ def _has_met(system: System, state: State) -> bool:
 
 
 def _mismatches(system: System, state: State) -> dict[Key, str]:
-    found = crossed(system, state)
+    found: dict[Key, str] = {}
     for operation in _issued(system, state):
         members = system.members(state, operation)
         what = disagreement(system.match(state, operation), members, system.model)

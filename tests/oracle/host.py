@@ -219,9 +219,10 @@ class HostRules:
                     ahead |= 1 << other_id
         view.queues[lane] = view.queues.get(lane, 0) | operation.bit
         # A stream edge exists only where there are streams; elsewhere the frontier stays empty.
-        view.after[launch] = view.after.get(launch, 0) | ahead | edges
+        # What a batch calls later on a communicator of which it has a launch goes with that one.
         if launch not in view.kernels:
             view.kernels = (*view.kernels, launch)
+            view.after[launch] = ahead | edges
 
     def _wait(self, view: HostView, bits: int, stream: str, barriers: int) -> None:
         if self.model.host_waits:

@@ -87,7 +87,8 @@ def _parts(action: Action) -> list[Action]:
 def lower(program: Program, model: Model) -> Lowered:
     """Number the operations and group those that one launch starts together.
 
-    A batch is one launch where the model fuses it, and a loop of single calls elsewhere.
+    A batch is one launch for each communicator where the model fuses it, and a loop of single calls
+    elsewhere.
 
     Raises:
         OracleUnsupported: a wildcard receive where the backend has none, or a wait for any.
@@ -103,13 +104,15 @@ def lower(program: Program, model: Model) -> Lowered:
                 _refuse(part, rank, model, batched=action.kind == "batch")
             fused = action.kind == "batch" and model.fused_batch
             mine: list[Operation] = []
-            for part in _parts(action):
-                launch = len(launches) if fused else len(launches) + len(mine)
+            together: dict[object, list[Operation]] = {}
+            for place, part in enumerate(_parts(action)):
+                mates = together.setdefault(part.group if fused else place, [])
+                launch = len(launches) + list(together.values()).index(mates)
                 operation = Operation(len(operations), rank, action.index, part, launch)
                 operations.append(operation)
                 mine.append(operation)
-            if mine:
-                launches += [tuple(mine)] if fused else [(one,) for one in mine]
+                mates.append(operation)
+            launches += map(tuple, together.values())
             steps.append(Step(action, tuple(mine)))
         all_steps.append(tuple(steps))
     kinds = {action.kind for actions in program.ranks for action in actions}

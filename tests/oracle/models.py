@@ -75,7 +75,7 @@ class Model:
         checked: a collective first makes the host wait for the same call of all members.
         barrier_blocks: a barrier blocks the host even where other calls block a stream.
         barrier_last: a barrier starts after the rank's earlier collectives of the group.
-        fused_batch: a batch is one launch.
+        fused_batch: a batch is one launch for each communicator, in the order of first use.
         kinds_hang: a round whose members differ in kind never completes (else: no prediction).
         short_is_fine: a message may be shorter than the receive that takes it.
         blocking_is_a_kind: a blocking call never matches a nonblocking one.
@@ -85,7 +85,6 @@ class Model:
         creation: what `new_group` costs.
         modes: a send may be synchronous (never early) or buffered (always early).
         own_messages: a rank may send to itself outside of a batch, too.
-        ordered_batch: calls of one batch on several communicators have one order on all ranks.
     """
 
     queue: Queue
@@ -112,7 +111,6 @@ class Model:
     creation: Creation = Creation.NOTHING
     modes: bool = False
     own_messages: bool = False
-    ordered_batch: bool = False
 
 
 GLOO = Model(
@@ -149,7 +147,6 @@ NCCL = Model(
     residency=True,
     barrier_blocks=True,
     fused_batch=True,
-    ordered_batch=True,
     spellings=NCCL_SPELLINGS,
 )
 NCCL_LAZY = Model(
@@ -161,7 +158,6 @@ NCCL_LAZY = Model(
     residency=True,
     barrier_blocks=True,
     fused_batch=True,
-    ordered_batch=True,
     spellings=NCCL_SPELLINGS,
 )
 NCCL_EAGER = Model(
@@ -171,7 +167,6 @@ NCCL_EAGER = Model(
     residency=True,
     barrier_blocks=True,
     fused_batch=True,
-    ordered_batch=True,
     spellings=NCCL_SPELLINGS,
     creation=Creation.WORLD,
 )
@@ -181,7 +176,6 @@ NCCL_SERIALIZED = Model(
     tags=False,
     barrier_blocks=True,
     fused_batch=True,
-    ordered_batch=True,
     spellings=NCCL_SPELLINGS,
 )
 MPI_EAGER = Model(

@@ -88,24 +88,32 @@ NAMES: Rule = (
 
 BATCHES: Rule = (
     (
-        "SEM R15: the order inside a fused group matters, also across communicators; SEM 4: "
-        "one launch; elsewhere a batch is a loop of single calls (SEM 2); nccl-lazy: the "
-        "first use of a communicator blocks the host, in the order of the calls"
+        "MODELS and ADR 0030 on SEM R15 (inside a fused group the order matters, also across "
+        "communicators): a batch is one launch for each communicator, in the order of first use; "
+        "elsewhere a loop of single calls (SEM 2); nccl-lazy: the first use of a communicator "
+        "blocks the host, in the order of the calls"
     ),
     (
         ("A=01 B=01 :: b[ar@A ar@B] | b[ar@A ar@B]", "g:S n:S mp:S", "one order"),
-        ("A=01 B=01 :: b[ar@A ar@B] | b[ar@B ar@A]", "n:M nl:D g1:S gd:D mp:D", "two orders"),
-        ("A=01 B=01 :: b[ar@A ar@B]=h w(h) | b[ar@B ar@A]=h w(h)", "n:M nl:D", "asynchronous"),
-        ("A=01 :: b[ar@A ar] | b[ar ar@A]", "n:M nl:D", "the world is a communicator, too"),
-        ("A=01 B=01 :: init(A) init(B) b[ar@A ar@B] | init(A) init(B) b[ar@B ar@A]", "n:M", "made"),
-        ("A=01 B=01 :: b[ar@A ar@B] | ar@A ar@B", "n:S g:S", "single calls in that order"),
-        ("A=01 B=01 :: b[ar@A ar@B] | ar@B ar@A", "n1:S ne:S ns:S nl:D g1:S gd:D", "in the other"),
-        ("A=01 B=02 :: b[ar@A ar@B] | b[ar@A] | b[ar@B]", "n:S", "no two ranks share both"),
+        ("A=01 B=01 :: b[ar@A ar@B] | b[ar@B ar@A]", "n:P ns:D nl:D g1:S gd:D mp:D", "two orders"),
+        ("A=01 B=01 :: b[ar@A ar@B]=h w(h) | b[ar@B ar@A]=h w(h)", "n:P ns:D nl:D", "asynchronous"),
+        ("A=01 :: b[ar@A ar] | b[ar ar@A]", "n:P ns:D nl:D", "the world is a communicator, too"),
         (
-            "A=01 B=12 C=02 :: b[ar@A ar@C] | b[ar@B ar@A] | b[ar@C ar@B]",
-            "n1:S ne:S ns:S",
-            "nor here",
+            "A=01 B=01 :: init(A) init(B) b[ar@A ar@B] | init(A) init(B) b[ar@B ar@A]",
+            "n:P ns:D",
+            "made before: no host waits",
         ),
+        ("A=01 B=01 :: b[ar@A ar@B] | ar@A ar@B", "n:S g:S", "single calls in that order"),
+        ("A=01 B=01 :: b[ar@A ar@B] | ar@B ar@A", "n:P ns:D nl:D g1:S gd:D", "in the other"),
+        ("A=01 B=02 :: b[ar@A ar@B] | b[ar@A] | b[ar@B]", "n:S", "no two ranks share both"),
+        ("A=01 B=12 C=02 :: b[ar@A ar@C] | b[ar@B ar@A] | b[ar@C ar@B]", "n:P ns:D nl:D", "a ring"),
+        ("A=01 B=12 C=02 :: b[ar@A ar@C] | b[ar@A ar@B] | b[ar@B ar@C]", "n:S", "in one order"),
+        (
+            "A=01 B=01 :: b[ar@A ar@B ar@A] | b[ar@A ar@A ar@B]",
+            "n:S g1:S gd:D",
+            "the order of first use",
+        ),
+        ("A=01 B=01 :: b[ar@A ar@B ar@A] | b[ar@B ar@A ar@A]", "n:P ns:D nl:D", "and of no other"),
         ("b[ar#a ar#b] | b[ar#a ar#b]", "n:S g:S mp:S", "one communicator"),
         ("b[ar#a ar#b] | b[ar#b ar#a]", "all:M", "its rounds are places"),
         ("b[ar#a] b[ar#b] | b[ar#a ar#b]", "n:S g:S", "one batch or two"),
@@ -116,16 +124,12 @@ BATCHES: Rule = (
         ("b[is1 is2] | b[ir0 ir2] | b[is1 ir0]", "g:S n:S", "a triangle"),
         ("b[is1#a is1#b] | b[ir0#a ir0#b]", "all:S", "to one peer: in order"),
         ("b[is1#a is1#b] | b[ir0#b ir0#a]", "all:M", "to one peer: crossed"),
-        (
-            "A=01 :: b[is1 is1@A] | b[ir0@A ir0]",
-            "g:S n1:S ne:S ns:S",
-            "messages have no such order",
-        ),
+        ("A=01 :: b[is1 is1@A] | b[ir0@A ir0]", "g:S n:P ns:D nl:D", "messages of two groups"),
         ("b[ar ir1] | s0 ar", "gd:D g1:S", "the check of the call comes before the receive"),
         (
             "A=01 B=01 :: b[ar@A ar@B] b[ar@A ar@B] | b[ar@A ar@B] b[ar@B ar@A]",
-            "n1:M",
-            "the second",
+            "n:P ns:D",
+            "the second of two",
         ),
         ("A=01 B=01 :: b[ar@A ar@B] | b[ar@A] b[ar@B]", "n:S", "not together on one of them"),
     ),
