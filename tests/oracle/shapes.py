@@ -108,13 +108,21 @@ def sizeless(rng: random.Random) -> Item:
     for program in programs(document):
         for item in program:
             for part in item.get("ops", [item]):
-                if "count" in part and (everywhere or rng.random() < 0.4):
-                    part.pop("count")
-                    part.pop("dtype", None)
-                elif "count" in part and rng.random() < 0.1:
-                    part["bytes"] = 4 * part.pop("count")
-                    part.pop("dtype", None)
+                if "count" in part and (everywhere or rng.random() < 0.5):
+                    _say_less(part, rng)
     return document
+
+
+def _say_less(call: Item, rng: random.Random) -> None:
+    """Leave out of the size of a call its count, its type, or both."""
+    count, pick = call.pop("count"), rng.random()
+    if pick < 0.6:
+        call.pop("dtype", None)
+    elif pick < 0.8:
+        call["dtype"] = rng.choice(["f32", "f32", "f32", "i32"])
+    else:
+        call.pop("dtype", None)
+        call["bytes"] = 4 * count
 
 
 def batches(rng: random.Random) -> Item:
