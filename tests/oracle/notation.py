@@ -14,7 +14,8 @@ and what is said of it, in any order: `@A` group, `:2` elements, `:4k` 4096 of t
 `:2i` of i32, `#a` label, `.1` tag, `=h` handle (asynchronous), `^b` mode (by its first letter),
 `+i1,2` and `+o1,2` splits, `~n` id, `%n` after. Blocks: `{..}` unordered, `[..]` a chain in it,
 `<.. / ..>` threads, `?c(.. / ..)` a choice, `!c(.. / ..)` a uniform one, `2*(..)` a loop, `b[..]` a
-batch.
+batch. `m1` is member m1 of a fused buffer, asynchronous under that name; `F=negotiated,8` in the
+head says how its ranks agree and how many bytes it takes, `F=rank0-broadcast,8` likewise.
 """
 
 from __future__ import annotations
@@ -80,15 +81,26 @@ def plan(text: str) -> Item:
     head, _, rest = text.rpartition("::")
     programs = _split(rest, "|")
     groups = {}
+    fusion = []
     for word in head.split():
         name, _, ranks = word.partition("=")
-        groups[name] = {"ranks": [int(rank) for rank in ranks]}
-    return {
+        if name == "F":
+            fusion = [_buffer(ranks, sorted(set(re.findall(r"\bm\d", rest))))]
+        else:
+            groups[name] = {"ranks": [int(rank) for rank in ranks]}
+    more = {"fusion": fusion} if fusion else {}
+    return more | {
         "schema": "planguard.plan/1",
         "world_size": len(programs),
         "groups": groups,
         "ranks": {str(at): {"actions": _items(one)} for at, one in enumerate(programs)},
     }
+
+
+def _buffer(text: str, members: list[str]) -> Item:
+    coordination, cap = text.split(",")
+    spec = {"coordination": coordination, "membership": "fixed", "launch": "ordered"}
+    return {"id": "f", "group": "world", "cap_bytes": int(cap), "members": members, **spec}
 
 
 def outcomes(text: str) -> dict[str, str]:
@@ -150,6 +162,10 @@ def _words(word: str) -> Item:
         return item | ({"mode": "any"} if name == "wany" else {})
     if name in {"new", "init", "destroy"}:
         return {"op": {"new": "new_group"}.get(name, name), "group": inner[:-1]}
+    if re.match(r"m\d", name):
+        member, _, count = name.partition(":")
+        item = {"op": "all_reduce", "async": True, "bytes": 4 * int(count or 1), "group": "world"}
+        return item | {"id": member, "label": member, "work": member}
     if name == "co":
         kind, *parts = inner[: inner.rindex(")")].split()
         found = {"op": "coalesced", "kind": CALLS[kind], "ops": [_part(part) for part in parts]}

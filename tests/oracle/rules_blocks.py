@@ -357,3 +357,69 @@ ENDS: Rule = (
         ("sync | sync", "all:U", "nothing to wait for"),
     ),
 )
+
+COORDINATED: Rule = (
+    (
+        "PLAN fused buffer and fused-buffers: negotiated: a tensor is matched by its name and "
+        "launched when all ranks have submitted it, never if one does not; rank0-broadcast: the "
+        "layout is that of the first rank, and a rank that lacks a member of a bucket launches "
+        "neither that bucket nor those behind it; a wait for what is never launched does not end"
+    ),
+    (
+        ("F=negotiated,8 :: {m1 m2} w(m1,m2) | {m1 m2} w(m1,m2)", "g1:S ms:S", "in any order"),
+        ("F=negotiated,8 :: m1 m2 w(m1,m2) | m2 m1 w(m1,m2)", "g1:S ms:S", "in opposite orders"),
+        ("F=negotiated,4 :: {m1 m2} w(m1,m2) | {m2 m1} w(m2,m1)", "g1:S ms:S", "one by one"),
+        ("F=negotiated,8 :: {m1 m2} w(m1,m2) | {m1} w(m1)", "g1:D ms:D", "one is not submitted"),
+        ("F=negotiated,8 :: {m1 m2} w(m1) | {m1} w(m1)", "g1:S ms:S", "which nobody waits for"),
+        ("F=negotiated,8 :: m1 w(m1) m2 w(m2) | m2 w(m2) m1 w(m1)", "g1:D ms:D", "waits cross"),
+        ("F=negotiated,8 :: m1 w(m1) m2 w(m2) | m1 w(m1) m2 w(m2)", "g1:S ms:S", "waits agree"),
+        ("F=negotiated,8 :: m1 w(m1) m2 w(m2) | {m1 m2} w(m1,m2)", "g1:S ms:S", "or come last"),
+        ("F=negotiated,8 :: {m1 m2} w(m1,m2) ar | {m1 m2} w(m1,m2) ar", "g1:S ms:S", "then a call"),
+        (
+            "F=negotiated,8 :: ar m1 w(m1) | m1 w(m1) ar",
+            "g:D ms:D",
+            "a call on two sides of a wait",
+        ),
+        ("F=negotiated,8 :: m1:2 w(m1) | m1 w(m1)", "g1:M ms:M", "sizes"),
+        (
+            "F=rank0-broadcast,8 :: {m1 m2} w(m1,m2) | {m1 m2} w(m1,m2)",
+            "g:S n1:S ns:S",
+            "one bucket",
+        ),
+        ("F=rank0-broadcast,4 :: {m1 m2} w(m1,m2) | {m2 m1} w(m2,m1)", "g:S n1:S ns:S", "two"),
+        ("F=rank0-broadcast,4 :: m1 m2 w(m1,m2) | m2 m1 w(m1,m2)", "g:S n1:S ns:S", "crosswise"),
+        (
+            "F=rank0-broadcast,4 :: {m1 m2} w(m1,m2) | {m1} w(m1)",
+            "g:D n1:D",
+            "the second lacks one",
+        ),
+        (
+            "F=rank0-broadcast,4 :: {m1 m2} w(m1,m2) | {m2} w(m2)",
+            "g:D",
+            "the first bucket lacks it",
+        ),
+        (
+            "F=rank0-broadcast,4 :: {m1} w(m1) | {m1 m2} w(m1)",
+            "g:S n1:S",
+            "the first rank lacks one",
+        ),
+        (
+            "F=rank0-broadcast,4 :: {m1} w(m1) | {m1 m2} w(m1,m2)",
+            "g:D",
+            "which the other waits for",
+        ),
+        (
+            "F=rank0-broadcast,4 :: m1 w(m1) m2 w(m2) | {m1 m2} w(m1,m2)",
+            "g:S n1:S",
+            "waits between",
+        ),
+        (
+            "F=rank0-broadcast,4 :: m1 m2 w(m1,m2) | m2 w(m2) m1 w(m1)",
+            "g:D",
+            "waits against the order",
+        ),
+        ("F=rank0-broadcast,8 :: m1:2 w(m1) | m1 w(m1)", "g:M n1:M", "sizes"),
+        ("F=rank0-broadcast,8 :: {m1 m2} w(m1,m2) ar | {m1 m2} w(m1,m2) ar", "g:S n1:S", "a call"),
+        ("F=rank0-broadcast,8 :: m1 w(m1) ar#z | ar#z m1 w(m1)", "g:M", "a call in its round"),
+    ),
+)

@@ -12,6 +12,7 @@ sys.path.insert(0, str(TESTS))
 
 from oracle import rules_blocks, rules_calls  # noqa: E402
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
+from oracle.flushes import outcome_of  # noqa: E402
 from oracle.notation import outcomes, plan  # noqa: E402
 from oracle.program import REGISTERED, OracleUnsupported  # noqa: E402
 
@@ -30,6 +31,8 @@ FEWEST = 20
 def judged(document, model):
     """The outcome by the enumerator, or `refused`."""
     try:
+        if document.get("fusion"):
+            return outcome_of(document, model)
         return enumerate_plan(document, model, Effort(verify=0)).outcome
     except OracleUnsupported:
         return "refused"
