@@ -217,7 +217,7 @@ class HostRules:
             for other_id, other_key in view.keys.items():
                 if other_key[:2] == key[:2] and other_id != operation.id:
                     ahead |= 1 << other_id
-        view.queues[lane] = view.queues.get(lane, 0) | operation.bit
+        view.queues[lane] = view.queues.get(lane, 0) | mine
         # A stream edge exists only where there are streams; elsewhere the frontier stays empty.
         # What a batch calls later on a communicator of which it has a launch goes with that one.
         if launch not in view.kernels:

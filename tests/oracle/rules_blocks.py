@@ -132,6 +132,12 @@ BATCHES: Rule = (
             "the second of two",
         ),
         ("A=01 B=01 :: b[ar@A ar@B] | b[ar@A] b[ar@B]", "n:S", "not together on one of them"),
+        ("A=01 :: b[ar ar@A is1] | ar ar@A r0", "ns:D n1:P g:S", "a launch ends as a whole"),
+        (
+            "B=01 :: ar@B ar ar | ar=h b[ar@B ar] w(h)",
+            "n1:P ne:P ns:D",
+            "a launch waits for its own communicator only",
+        ),
     ),
 )
 
@@ -162,6 +168,7 @@ DROPS: Rule = (
         ("?c(is1=h drop(h) / s1) | r0", "g:P n:S ms:S", "in a branch"),
         ("is1#a=h drop(h) | r0#b", "all:M g:M", "other data is worse"),
         ("b[is1]=h drop(h) | r0", "g:P n1:S ms:S", "a batch's handle"),
+        ("is1=h drop(h) ar | ar r0", "g:P n:D ms:S", "when a handle dies is open (SEM 7.2)"),
     ),
 )
 

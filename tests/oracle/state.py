@@ -46,7 +46,10 @@ class State(NamedTuple):
 
 
 class Event(NamedTuple):
-    """`issue` (rank, step), `start` (launch), `complete` (operation) or `bind` (recv, send)."""
+    """`issue` (rank, step), `start` (launch), `complete` (operation) or `bind` (recv, send).
+
+    `linger` (rank, step) issues a drop whose handle dies only when it does not matter any more.
+    """
 
     name: str
     first: int
@@ -297,6 +300,12 @@ class System:
             for rank in range(len(state.order))
             for step in self.ready(state, rank)
         ]
+        if self.model.fragile_handles:
+            events += [
+                Event("linger", event.first, event.second)
+                for event in events
+                if self.lowered.steps[event.first][event.second].action.kind == "drop"
+            ]
         if self._queued:
             events += [
                 Event("start", launch)
@@ -316,6 +325,8 @@ class System:
         """Give the state after an enabled event."""
         if event.name == "issue":
             return self._issue(state, event.first, event.second)
+        if event.name == "linger":
+            return self._issue(state, event.first, event.second, dies=False)
         if event.name == "start":
             bits = sum(member.bit for member in self.lowered.launches[event.first])
             return state._replace(started=state.started | bits)
@@ -323,12 +334,12 @@ class System:
             return state._replace(bound=state.bound | {(event.first, event.second)})
         return state._replace(completed=state.completed | 1 << event.first)
 
-    def _issue(self, state: State, rank: int, index: int) -> State:
+    def _issue(self, state: State, rank: int, index: int, *, dies: bool = True) -> State:
         order = list(state.order)
         order[rank] = (*order[rank], index)
         state = state._replace(order=tuple(order))
         view = self.view(state, rank)
-        if view.dropped and self.model.fragile_handles:
+        if dies and view.dropped and self.model.fragile_handles:
             state = state._replace(poisoned=state.poisoned | self._fragile(state, view.dropped))
         if view.ended and self.model.exit_withdraws:
             lost = view.issued & ~state.completed
