@@ -32,7 +32,10 @@ def pytest_generate_tests(metafunc):
     """Cut the seeds into chunks; --slow makes it the whole campaign."""
     if "first" in metafunc.fixturenames:
         count = SLOW if metafunc.config.getoption("--slow") else CI
-        metafunc.parametrize("first", range(0, count, CHUNK))
+        # Seed 197 makes a group of some ranks under mpi-pg: row W10, to be unmarked when mended.
+        known = pytest.mark.xfail(strict=True, reason="W10")
+        firsts = [pytest.param(n, marks=[] if n else [known]) for n in range(0, count, CHUNK)]
+        metafunc.parametrize("first", firsts)
 
 
 def test_plans_that_mix_constructs_are_judged_as_the_enumerator_judges_them(first, request):
