@@ -9,6 +9,10 @@ with PlanGuard. A seed always gives the same plan, so slices add up:
     python benchmarks/campaign.py --first 0 --count 5000 --append campaign.jsonl
     python benchmarks/campaign.py --sum campaign.jsonl
 
+Seeds from 1,000,000 on draw the shapes of ``tests/oracle/shapes.py``, one for each thing that
+the others leave out, and fused buffers that ranks coordinate. ``--resume`` goes on behind the last
+slice of the file.
+
 Exit code 1 if an outcome differs. docs/benchmarks.md holds the last results.
 """
 
@@ -17,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -30,15 +35,16 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "property")]
 # ruff: noqa: E402  the tests are found only now
 import test_fused_orders
 import test_orders
-from oracle import combined, opened
+from oracle import combined, opened, shapes
 from oracle.enumerator import Effort, OracleBudget, enumerate_plan
 from oracle.flushes import every_execution
 from oracle.flushes import outcome_of as outcome_of_flushes
 from oracle.generate import generate
 from oracle.models import MODELS
-from oracle.program import OracleUnsupported
+from oracle.program import REGISTERED, OracleUnsupported
 
 import planguard
+from planguard.operations import OperationSpec, register
 from planguard.reordering.join import says_disagreement
 
 if TYPE_CHECKING:
@@ -46,6 +52,17 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 SHAPES = ("fixed", "orders", "fused", "branched", "wild", "threaded", "raced", "mixed")
+LATER = 1_000_000
+"""From this seed on plans are of the later shapes."""
+LATER_SHAPES = (*shapes.SHAPES, "coordinated")
+OWN_MODELS = {
+    "probes": ("mpi-eager", "mpi-sync"),
+    "modes": ("mpi-eager", "mpi-sync", "mpi-eager", "mpi-sync", "mpi-pg", "gloo", "nccl"),
+    "drops": ("gloo", "gloo", "gloo-detail", "mpi-sync", "nccl-lazy"),
+    "batches": ("nccl", "nccl-lazy", "nccl-eager", "nccl-serialized", "gloo", "mpi-pg"),
+    "selves": ("mpi-eager", "mpi-sync", "nccl", "nccl-lazy", "nccl-eager", "nccl-serialized"),
+}
+"""Models in which a shape says something; of the others, all nine."""
 WORSE = {"POTENTIAL_DEADLOCK": ("MISMATCH", "DEADLOCK"), "MISMATCH": ("DEADLOCK",)}
 """What may be true where a verdict says of itself that it is not complete."""
 EXECUTIONS = 24
@@ -54,6 +71,9 @@ EXECUTIONS = 24
 
 def draw(seed: int) -> tuple[str, Item]:
     """Return the shape and the plan of a seed."""
+    if seed >= LATER:
+        shape = LATER_SHAPES[seed % len(LATER_SHAPES)]
+        return shape, coordinated(seed) if shape == "coordinated" else shapes.shaped(shape, seed)
     shape, rng = SHAPES[seed % len(SHAPES)], random.Random(seed)
     if shape == "fixed":
         return shape, generate(seed)
@@ -72,6 +92,46 @@ def draw(seed: int) -> tuple[str, Item]:
     return shape, combined.combined(seed)
 
 
+def coordinated(seed: int) -> Item:
+    """Return a plan with fused buffers whose ranks agree on an order."""
+    document = test_fused_orders.random_plan(seed)
+    rng = random.Random(f"coordinated {seed}")
+    for spec in document["fusion"]:
+        spec["coordination"] = rng.choice(["rank0-broadcast", "negotiated"])
+    return document
+
+
+def models_of(seed: int) -> Sequence[str]:
+    """Return the models that say something about the plan of a seed."""
+    if seed < LATER:
+        return list(MODELS)
+    return OWN_MODELS.get(LATER_SHAPES[seed % len(LATER_SHAPES)], tuple(MODELS))
+
+
+def one_model_of(seed: int) -> str:
+    """Return one model for a seed; all pairs of shape and model come up."""
+    models = models_of(seed)
+    # Nine models and eight shapes have no divisor in common; of the later shapes some have fewer.
+    return models[(seed if seed < LATER else seed // len(LATER_SHAPES)) % len(models)]
+
+
+def register_operations() -> None:
+    """Let PlanGuard know the operations that the enumerator knows."""
+    for name, spec in REGISTERED.items():
+        more: Item = {"spelling": spec.spelling} if spec.spelling else {"degree": spec.degree}
+        if not spec.spelling:
+            more["agree"] = tuple(sorted(spec.agree))
+        register(OperationSpec(name=name, **more))
+
+
+class TooSlow(Exception):  # noqa: N818  # as OracleBudget
+    """A verdict, ours or the enumerator's, takes too long."""
+
+
+def _ring(_signal: int, _frame: object) -> None:
+    raise TooSlow
+
+
 @dataclass
 class Tally:
     """What a slice found.
@@ -82,6 +142,7 @@ class Tally:
         unknown: Verdicts that PlanGuard did not give, by reason.
         passed: Verdicts that the enumerator did not give, by reason.
         careful: Different outcomes that the documentation announces, by kind.
+        bold: SAFE where the enumerator cannot tell: seed, model.
         different: Different outcomes: seed, model, what was expected, what was found.
         raised: Checks that raised: seed, model, exception.
     """
@@ -91,6 +152,7 @@ class Tally:
     unknown: Counter[str] = field(default_factory=Counter)
     passed: Counter[str] = field(default_factory=Counter)
     careful: Counter[str] = field(default_factory=Counter)
+    bold: list[list[Any]] = field(default_factory=list)
     different: list[list[Any]] = field(default_factory=list)
     raised: list[list[Any]] = field(default_factory=list)
 
@@ -98,6 +160,7 @@ class Tally:
         """Add the counts of another slice."""
         for name in ("plans", "compared", "unknown", "passed", "careful"):
             getattr(self, name).update(row[name])
+        self.bold += row.get("bold", [])
         self.different += row["different"]
         self.raised += row["raised"]
 
@@ -110,7 +173,7 @@ def expected_of(document: Item, model: str, limit: int, seed: int) -> str:
         if len(every_execution(document)) > EXECUTIONS:
             return "(more than 24 executions of fused buffers)"
         return outcome_of_flushes(document, model)
-    except OracleBudget:
+    except (OracleBudget, TooSlow):
         return "(too many states)"
     except OracleUnsupported as reason:
         return f"({reason})"
@@ -137,10 +200,18 @@ def announced(document: Item, verdict: Any, model: str, expected: str) -> str:
     return ""
 
 
-def compare(seed: int, models: Sequence[str], limit: int, tally: Tally) -> None:
-    """Compare one plan under some models."""
+def compare(
+    seed: int, models: Sequence[str], limit: int, tally: Tally, patience: float | None = None
+) -> None:
+    """Compare one plan under some models.
+
+    Args:
+        patience: seconds for each verdict, ours and the enumerator's; None is no limit.
+    """
+    if patience is not None:
+        signal.signal(signal.SIGALRM, _ring)
     shape, document = draw(seed)
-    if document.get("fusion") and shape == "fused":
+    if document.get("fusion") and shape in {"fused", "coordinated"}:
         models = [test_fused_orders.model_of(document, seed)]
     try:
         plan = planguard.load(document)
@@ -150,14 +221,24 @@ def compare(seed: int, models: Sequence[str], limit: int, tally: Tally) -> None:
     tally.plans[shape] += 1
     for model in models:
         try:
-            verdict = planguard.check(plan, model=model)
+            signal.setitimer(signal.ITIMER_REAL, patience or 0)
+            verdict = planguard.check(plan, model=model, budget=patience and patience * 0.8)
+        except TooSlow:
+            tally.unknown[f"takes more than {patience} s"] += 1
+            continue
         except Exception as error:  # noqa: BLE001  whatever it is, it is what is looked for
             tally.raised.append([seed, model, repr(error)[:200]])
             continue
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         if verdict.unknown:
             tally.unknown[_reason(verdict)] += 1
             continue
+        signal.setitimer(signal.ITIMER_REAL, patience or 0)
         expected = expected_of(document, model, limit, seed)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if expected == "UNKNOWN" and verdict.safe:
+            tally.bold.append([seed, model])
         if expected.startswith("(") or expected == "UNKNOWN":
             tally.passed[expected] += 1
         elif expected == verdict.outcome.value:
@@ -178,16 +259,21 @@ def _reason(verdict: Any) -> str:
 
 
 def run(
-    first: int, count: int, *, one_model: bool, limit: int, seconds: float | None = None
+    first: int,
+    count: int,
+    *,
+    one_model: bool,
+    limit: int,
+    seconds: float | None = None,
+    patience: float | None = None,
 ) -> tuple[Tally, int]:
     """Compare the plans of a slice; return the tally and how many seeds were drawn."""
     tally, begin = Tally(), time.monotonic()
     for done, seed in enumerate(range(first, first + count)):
         if seconds is not None and time.monotonic() - begin > seconds:
             return tally, done
-        # Nine models and eight shapes: all pairs come up.
-        models = [list(MODELS)[seed % len(MODELS)]] if one_model else list(MODELS)
-        compare(seed, models, limit, tally)
+        models = [one_model_of(seed)] if one_model else models_of(seed)
+        compare(seed, models, limit, tally, patience)
     return tally, count
 
 
@@ -201,6 +287,7 @@ def summary(tally: Tally) -> str:
         f"verdicts   {asked:,}",
         f"compared   {compared:,}  {dict(tally.compared)}",
         f"different  {len(tally.different)}  {tally.different[:10]}",
+        f"bold       {len(tally.bold)}  {tally.bold[:10]}",
         f"raised     {len(tally.raised)}  {tally.raised[:10]}",
         f"careful    {sum(tally.careful.values())}  {dict(tally.careful)}",
         f"UNKNOWN    {unknown:,} ({100 * unknown / max(1, asked):.1f} %)",
@@ -211,6 +298,15 @@ def summary(tally: Tally) -> str:
     return "\n".join(lines)
 
 
+def _reached(path: Path | None, first: int, end: int) -> int:
+    """Return the first seed of a range behind the slices of a file."""
+    if path is None or not path.exists():
+        return first
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    ends = [row["first"] + row["seeds"] for row in rows if first <= row["first"] < end]
+    return max(ends, default=first)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a slice, or add up slices."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
@@ -219,21 +315,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, help="stop after this time")
     parser.add_argument("--limit", type=int, default=2_000, help="states the enumerator visits")
     parser.add_argument("--one-model", action="store_true", help="one model for each plan")
+    parser.add_argument("--patience", type=float, help="seconds for a verdict")
+    parser.add_argument("--resume", action="store_true", help="go on behind the file's last slice")
     parser.add_argument("--append", type=Path, help="append the result to this file")
     parser.add_argument("--sum", type=Path, help="only add up the slices in this file")
     given = parser.parse_args(arguments)
+    if given.resume and not given.append:
+        parser.error("--resume needs the file of the slices, --append")
+    register_operations()
     if given.sum:
         tally = Tally()
         for line in given.sum.read_text(encoding="utf-8").splitlines():
             tally.add(json.loads(line))
     else:
-        one, limit = given.one_model, given.limit
+        one, first, end = given.one_model, given.first, given.first + given.count
+        if given.resume:
+            first = _reached(given.append, first, end)
         tally, done = run(
-            given.first, given.count, one_model=one, limit=limit, seconds=given.seconds
+            first,
+            end - first,
+            one_model=one,
+            limit=given.limit,
+            seconds=given.seconds,
+            patience=given.patience,
         )
-        print(f"seeds      {given.first} to {given.first + done - 1}")
+        print(f"seeds      {first} to {first + done - 1}")
         if given.append:
-            row = {"first": given.first, "seeds": done, "one_model": one, **vars(tally)}
+            row = {"first": first, "seeds": done, "one_model": one, **vars(tally)}
             with given.append.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(row) + "\n")
     print(summary(tally))

@@ -219,7 +219,7 @@ class Blame:
             else self._host(rank, meeting in self._to_come(rank).arrived)
             for meeting in meetings
             for rank in meeting.members
-            if meeting not in self.system.view(self.state, rank).arrived
+            if not self.system.has_arrived(self.state, rank, meeting)
         }
 
 

@@ -14,7 +14,7 @@ from oracle.generate import generate
 from oracle.opened import programs, widen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 Item = dict[str, Any]
 _INNER = {"unordered": "body", "threads": "threads", "choice": "branches", "repeat": "body"}
@@ -38,7 +38,7 @@ def combined(seed: int) -> Item:
         _fuse(document, rng)
     for program in programs(document):
         for _ in range(rng.choice([0, 1, 1, 2, 3])):
-            _wrap(rng.choice(list(_lists(program))), rng)
+            _wrap(rng.choice(list(chains_of(program))), rng)
         if rng.random() < 0.05:
             program.insert(rng.randint(0, len(program)), {"op": "init", "group": "world"})
         if rng.random() < 0.1 and not any(item["op"] == "exit" for item in program):
@@ -46,12 +46,12 @@ def combined(seed: int) -> Item:
     return document
 
 
-def _lists(items: list[Any]) -> Iterator[list[Any]]:
+def chains_of(items: list[Any]) -> Iterator[list[Any]]:
     """Yield a chain of actions and all chains inside it."""
     yield items
     for item in items:
         for inner in _chains(item):
-            yield from _lists(inner)
+            yield from chains_of(inner)
 
 
 def _chains(item: Item) -> list[list[Any]]:
@@ -68,6 +68,15 @@ def _wrap(chain: list[Any], rng: random.Random) -> None:
     first = rng.randrange(len(chain))
     place = slice(first, first + rng.choice([1, 2, 2, 3]))
     chain[place] = [rng.choice(_BLOCKS)(chain[place], rng)]
+
+
+def block_of(chain: list[Any], rng: random.Random, kinds: Sequence[str]) -> None:
+    """Put a stretch of a chain into a block of one of some kinds."""
+    if not chain:
+        return
+    first = rng.randrange(len(chain))
+    place = slice(first, first + rng.choice([1, 2, 2, 3]))
+    chain[place] = [_BY_NAME[rng.choice(kinds)](chain[place], rng)]
 
 
 def _unordered(body: list[Any], rng: random.Random) -> Item:
@@ -128,6 +137,8 @@ _BLOCKS: tuple[Callable[[list[Any], random.Random], Item], ...] = (
     _choice,
     _repeat,
 )
+
+_BY_NAME = {"unordered": _unordered, "threads": _threads, "choice": _choice, "repeat": _repeat}
 
 
 def _fuse(document: Item, rng: random.Random) -> None:

@@ -35,13 +35,13 @@ def flows(action: Action, rank: int, members: Ranks) -> tuple[Ranks, Ranks]:
     """
     others = tuple(member for member in members if member != rank)
     root = action.root
-    if root is None or action.kind not in {"broadcast", "gather", "scatter"}:
+    if root is None or action.degree not in {"broadcast", "gather", "scatter"}:
         return others, others
-    if action.kind == "broadcast":
+    if action.degree == "broadcast":
         above = parent(rank, root, members)
         below = tuple(member for member in others if parent(member, root, members) == rank)
         return () if above is None else (above,), below
-    inward = action.kind == "gather"
+    inward = action.degree == "gather"
     if rank == root:
         return (others, ()) if inward else ((), others)
     return ((), (root,)) if inward else ((root,), ())

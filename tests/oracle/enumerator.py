@@ -9,12 +9,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from oracle.blame import Blame, stuck_actions
-from oracle.expand import Branches, expand
+from oracle.branches import Branches
+from oracle.expand import expand
 from oracle.lowering import Lowered, Operation, lower
-from oracle.models import INFINITE, MODELS, Model
+from oracle.models import INFINITE, MODELS, Creation, Model
 from oracle.signature import disagreement, is_unjudged
 from oracle.state import Choice, Event, State, System
 
@@ -238,6 +240,15 @@ def _issued(system: System, state: State) -> list[Operation]:
     ]
 
 
+def _has_met(system: System, state: State) -> bool:
+    """Tell whether ranks made a group or a communicator together."""
+    return any(
+        meeting.name[0] in {"init", "new_group"} and system.met(state, (meeting,))
+        for rank in range(len(state.order))
+        for meeting in system.view(state, rank).arrived
+    )
+
+
 def _mismatches(system: System, state: State) -> dict[Key, str]:
     found: dict[Key, str] = {}
     for operation in _issued(system, state):
@@ -295,7 +306,7 @@ class Oracle:
         matches = [system.match(state, one) for one in _issued(system, state)]
         alone = all(len(system.members(state, one)) == 1 for one in _issued(system, state))
         matched = any(len(match) > 1 for match in matches) or (bool(matches) and alone)
-        matched = matched or _creates_together(system.lowered.program)
+        matched |= len(state.order) == 1 or _has_met(system, state)
         unjudged = any(is_unjudged(match) for match in matches)
         lenient = not system.enabled(state)
         return Ending(choice, stuck, bool(stuck), what, matched, unjudged, lenient, bool(stuck))
@@ -346,34 +357,37 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
     rules = MODELS[model]
     endings: list[Ending] = []
     states = 0
-    crossed = False
+    clash = False
     following: Branches | None = Branches()
     while following is not None:
         program = expand(plan, following)
         oracle = Oracle(lower(program, rules), rules, effort)
         here = oracle.endings()
-        is_mpi = model.startswith("mpi")
-        if (model == "mpi-pg" and _overlaps(program)) or (
-            not is_mpi and _has_crossed_creations(plan, program)
-        ):
-            crossed |= combine(here, oracle.states).outcome != "DEADLOCK"
+        if _has_crossed_creations(plan, program, rules):
+            clash |= combine(here, oracle.states).outcome != "DEADLOCK"
         endings += here
         states += oracle.states
         if states > effort.limit * 4:
             raise OracleBudget(f"more than {effort.limit * 4} states")
         following = following.following()
     verdict = combine(endings, states)
-    if crossed:
+    if clash:
         return replace(verdict, outcome="MISMATCH")
     return verdict
 
 
-def _has_crossed_creations(plan: dict[str, Any], program: Program) -> bool:
+def _has_crossed_creations(plan: dict[str, Any], program: Program, model: Model) -> bool:
     """Tell whether two ranks make groups of other members with the same creation of theirs.
 
     torch calls a group by the number of its creation, so they meet in one name. Who is no member
     makes nothing, and groups of one rank each have nobody to meet. A family is made as a whole.
+    With torch's MPI they meet in one `MPI_Comm_create`, which takes groups that share no rank; with
+    MPI alone nothing has a number.
     """
+    if model.creation is Creation.ENTERED:
+        return _has_overlaps(program)
+    if model.modes:
+        return False
     declared = plan.get("groups", {})
     made: dict[int, set[tuple[int, ...] | str]] = {}
     for rank, actions in enumerate(program.ranks):
@@ -389,25 +403,11 @@ def _has_crossed_creations(plan: dict[str, Any], program: Program) -> bool:
     return any(len(groups) > 1 for groups in made.values())
 
 
-def _overlaps(program: Program) -> bool:
-    """Tell whether a rank is in two different groups that the world creates in one MPI call.
-
-    A rank makes no call for a group of which it is no member.
-    """
-    entered: dict[int, set[tuple[int, ...]]] = {}
+def _has_overlaps(program: Program) -> bool:
+    """Tell whether different groups with a rank in common are one creation of their members."""
+    made: dict[int, set[frozenset[int]]] = {}
     for rank, actions in enumerate(program.ranks):
-        made = [program.groups[one.group] for one in actions if one.kind == "new_group"]
-        for number, members in enumerate(one for one in made if rank in one):
-            entered.setdefault(number, set()).add(members)
-    return any(
-        one != other and {*one} & {*other}
-        for groups in entered.values()
-        for one in groups
-        for other in groups
-    )
-
-
-def _creates_together(program: Program) -> bool:
-    """Tell whether several ranks create communicators, which is communication as well."""
-    creating = [any(one.kind in {"init", "new_group"} for one in rank) for rank in program.ranks]
-    return sum(creating) > 1
+        groups = [frozenset(program.groups[a.group]) for a in actions if a.kind == "new_group"]
+        for number, members in enumerate(group for group in groups if rank in group):
+            made.setdefault(number, set()).add(members)
+    return any(one & other for groups in made.values() for one, other in combinations(groups, 2))

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oracle.program import COLLECTIVES, POINT_TO_POINT, Action, OracleUnsupported, Program, Size
+from oracle.branches import Branches, loose, variable
+from oracle.program import (
+    COLLECTIVES,
+    POINT_TO_POINT,
+    REGISTERED,
+    Action,
+    OracleUnsupported,
+    Program,
+    Size,
+)
 
 DTYPE_BYTES = {
     "f64": 8,
@@ -60,38 +69,6 @@ class Mesh:
 
 
 @dataclass
-class Branches:
-    """Which branch every choice takes; what is met for the first time takes its first branch.
-
-    Attributes:
-        taken: Branch of every variable: name with iterations, then rank (-1: all ranks).
-        sizes: How many branches each variable has that was met so far.
-        loose: Names that some choice does not call uniform: a variable of each rank.
-    """
-
-    taken: dict[tuple[object, ...], int] = field(default_factory=dict)
-    sizes: dict[tuple[object, ...], int] = field(default_factory=dict)
-    loose: set[tuple[object, ...]] = field(default_factory=set)
-
-    def take(self, name: tuple[object, ...], rank: int, size: int) -> int:
-        """Give the branch of a variable."""
-        key = (*name, rank if name in self.loose else -1)
-        self.sizes[key] = size
-        return self.taken.setdefault(key, 0)
-
-    def following(self) -> Branches | None:
-        """Give the next combination of branches, or None after the last."""
-        taken = dict(self.taken)
-        for key in sorted(self.sizes, key=str):
-            taken[key] += 1
-            if taken[key] < self.sizes[key]:
-                # What this run did not meet keeps its place: others meet it again.
-                return Branches(taken, dict(self.sizes), self.loose)
-            taken[key] = 0
-        return None
-
-
-@dataclass
 class _Writer:
     """Collects the flat actions of one rank while it walks the written program."""
 
@@ -112,12 +89,15 @@ class _Writer:
     iterations: list[int] = field(default_factory=list)
     blocks: int = 0
     thread: tuple[int, ...] = ()
+    waiting: list[tuple[int, str]] = field(default_factory=list)
 
     def walk(self, items: list[dict[str, Any]], before: frozenset[int]) -> frozenset[int]:
         """Append a chain; give the actions that precede whatever follows it."""
         for place, item in enumerate(items):
             self.path.append(place)
-            before |= self._named(item)
+            first = len(self.actions)
+            known, later = self._named(item)
+            before |= known
             if item["op"] == "repeat":
                 for iteration in range(item["times"]):
                     self.path.append(iteration)
@@ -135,8 +115,17 @@ class _Writer:
                 before = frozenset({self._append(item, before)})
             if "id" in item:
                 self.named[item["id"]] = before
+            if later:
+                self._postpone(first, later)
             self.path.pop()
         return before
+
+    def _postpone(self, first: int, later: list[str]) -> None:
+        """Note which actions come after an item that is written behind them."""
+        inside = range(first, len(self.actions))
+        if not inside:
+            raise OracleUnsupported("an empty item `after` one that is written later")
+        self.waiting += [(at, name) for name in later for at in inside]
 
     def _unordered(self, block: dict[str, Any], before: frozenset[int]) -> frozenset[int]:
         # A fence at both ends: everything inside comes after `before`, and before what follows.
@@ -148,32 +137,54 @@ class _Writer:
             self.walk(item if isinstance(item, list) else [item], before)
             self.path.pop()
         self.reordering -= 1
+        if not self.reordering and not self.thread:
+            self._resolve()
         inside = frozenset(range(first, len(self.actions)))
         return inside or before
+
+    def _resolve(self) -> None:
+        """Order what comes after an item that was written behind it, now that it is known."""
+        for at, name in self.waiting:
+            if name not in self.named:
+                raise OracleUnsupported("`after` an item that is in no branch taken")
+            before = self.actions[at].before | self.named[name]
+            self.actions[at] = replace(self.actions[at], before=before)
+        self.waiting.clear()
 
     def _choice(self, item: dict[str, Any], before: frozenset[int]) -> frozenset[int]:
         if self.branches is None:
             raise OracleUnsupported("a branch that nobody takes")
-        name = _variable(item, self.iterations)
+        name = variable(item, self.iterations)
         branch = self.branches.take(name, self.rank, len(item["branches"]))
         return self.walk(item["branches"][branch], before)
 
     def _threads(self, item: dict[str, Any], before: frozenset[int]) -> frozenset[int]:
-        if self.thread or self.reordering:
-            raise OracleUnsupported("threads inside threads or a reordering block")
         self.reorderable = True
         self.blocks += 1
+        block, around = self.blocks, self.thread
         first = len(self.actions)
         for place, thread in enumerate(item["threads"]):
-            self.thread = (self.blocks, place)
+            self.thread = (*around, block, place)
+            self.path.append(place)
             self.walk(thread, before)
-        self.thread = ()
+            self.path.pop()
+        self.thread = around
         inside = frozenset(range(first, len(self.actions)))
+        if self.reordering:
+            self._enter_together(inside)
+        elif not around:
+            self._resolve()
         return inside or before
+
+    def _enter_together(self, inside: frozenset[int]) -> None:
+        """Let a whole threads block come after what any action in it needs from outside."""
+        needed = frozenset[int]().union(*(self.actions[at].before for at in inside)) - inside
+        for at in inside:
+            self.actions[at] = replace(self.actions[at], before=self.actions[at].before | needed)
 
     def _append(self, item: dict[str, Any], before: frozenset[int]) -> int:
         index = len(self.actions)
-        if self.reordering:
+        if self.reordering or self.thread:
             before |= self._by_name(item, index)
         action = self._action(item, index, before)
         if self.thread:
@@ -187,12 +198,11 @@ class _Writer:
             self.ids[item["id"]] = index
         return index
 
-    def _named(self, item: dict[str, Any]) -> frozenset[int]:
-        """Give what an item, a block too, comes after by name."""
+    def _named(self, item: dict[str, Any]) -> tuple[frozenset[int], list[str]]:
+        """Give what an item, a block too, comes after by name, and the names not known yet."""
         names = item.get("after", ())
-        if any(name not in self.named for name in names):
-            raise OracleUnsupported("`after` an item that is written later")
-        return frozenset[int]().union(*(self.named[name] for name in names))
+        known = frozenset[int]().union(*(self.named.get(name, frozenset()) for name in names))
+        return known, [name for name in names if name not in self.named]
 
     def _by_name(self, item: dict[str, Any], index: int) -> frozenset[int]:
         """Give what a handle or a result orders: its start, its end, and that its name is free."""
@@ -209,7 +219,8 @@ class _Writer:
 
     def _action(self, item: dict[str, Any], index: int, before: frozenset[int]) -> Action:
         kind = item["op"]
-        if kind in COLLECTIVES or kind in POINT_TO_POINT or kind == "probe":
+        known = COLLECTIVES | POINT_TO_POINT | REGISTERED.keys() | {"probe"}
+        if kind in known:
             return self._communication(item, index, before)
         if kind in {"batch", "coalesced"}:
             return self._several(item, index, before)
@@ -234,9 +245,9 @@ class _Writer:
     def _communication(
         self, item: dict[str, Any], index: int, before: frozenset[int] = frozenset()
     ) -> Action:
-        if item.get("mode", "standard") != "standard":
-            raise OracleUnsupported(f"send mode {item['mode']}")
         kind = item["op"]
+        if kind in REGISTERED:
+            kind = REGISTERED[kind].spelling or kind
         return Action(
             index,
             kind,
@@ -252,6 +263,7 @@ class _Writer:
             sync=kind not in {"isend", "irecv"} and not item.get("async", False),
             stream=item.get("stream"),
             before=before,
+            mode=item.get("mode", "standard"),
         )
 
     def _several(self, item: dict[str, Any], index: int, before: frozenset[int]) -> Action:
@@ -320,6 +332,8 @@ class _Writer:
             for extent in item["shape"]:
                 count *= extent
         if item.get("bytes") is not None:
+            if count is None and dtype is not None and item["bytes"] % DTYPE_BYTES[dtype] == 0:
+                count = item["bytes"] // DTYPE_BYTES[dtype]
             return Size(item["bytes"], dtype, count)
         if count is not None and dtype is not None:
             return Size(count * DTYPE_BYTES[dtype], dtype, count)
@@ -331,35 +345,6 @@ _GROUPED = frozenset({"init", "new_group", "destroy"})
 
 def _splits(value: list[int] | None) -> tuple[int, ...] | None:
     return None if value is None else tuple(value)
-
-
-def _variable(item: dict[str, Any], iterations: list[int]) -> tuple[object, ...]:
-    """Name the variable of a choice: its name, and the iterations in which it stands."""
-    name = item.get("name")
-    if name is None:
-        raise OracleUnsupported("a choice without a name")
-    inner = "{i}" in name
-    around = iterations[:-1] if inner else iterations
-    here = name.replace("{i}", str(iterations[-1])) if inner and iterations else name
-    return (here, *around)
-
-
-def _loose(items: list[Any], iterations: list[int]) -> set[tuple[object, ...]]:
-    """Give the names that some choice, taken or not, does not call uniform."""
-    found: set[tuple[object, ...]] = set()
-    for item in items:
-        if isinstance(item, list):
-            found |= _loose(item, iterations)
-            continue
-        if item["op"] == "choice" and not item.get("uniform", False):
-            found.add(_variable(item, iterations))
-        for inner in ("branches", "threads"):
-            found |= _loose(item.get(inner, []), iterations)
-        for iteration in range(item["times"]) if item["op"] == "repeat" else ():
-            found |= _loose(item["body"], [*iterations, iteration])
-        if item["op"] == "unordered":
-            found |= _loose(item["body"], iterations)
-    return found
 
 
 def _iteration(body: list[dict[str, Any]], iteration: int) -> list[dict[str, Any]]:
@@ -433,7 +418,7 @@ def expand(plan: dict[str, Any], branches: Branches | None = None) -> Program:
     if branches is not None:
         for body in plan["ranks"].values():
             own = plan["templates"][body["template"]] if "template" in body else body["actions"]
-            branches.loose |= _loose(own, [])
+            branches.loose |= loose(own, [])
     for selector, body in plan["ranks"].items():
         shared = "template" in body
         actions = plan["templates"][body["template"]] if shared else body["actions"]

@@ -58,6 +58,7 @@ class HostView:
         meets: meetings that must be over before a launch may start.
         kernels: launches in host issue order.
         arrived: meetings at which this rank has arrived.
+        behind: meetings of one step that come before a meeting, where there are any.
         block_on: operations for which the last step blocks the host.
         block_meets: meetings for which the last step blocks the host.
         one_of: operations of each handle of which the last step waits for one.
@@ -80,6 +81,7 @@ class HostView:
     meets: dict[int, tuple[Meeting, ...]] = field(default_factory=dict)
     kernels: tuple[int, ...] = ()
     arrived: frozenset[Meeting] = frozenset()
+    behind: dict[Meeting, tuple[Meeting, ...]] = field(default_factory=dict)
     block_on: int = 0
     block_meets: tuple[Meeting, ...] = ()
     one_of: tuple[int, ...] = ()
@@ -91,7 +93,6 @@ class HostView:
     created: dict[str, int] = field(default_factory=dict)
     counts: dict[Key, int] = field(default_factory=dict)
     creations: int = 0
-    entered: int = 0
     dropped: int = 0
     ended: bool = False
 
@@ -181,7 +182,8 @@ class HostRules:
             meetings.append(Meeting(("checked", *key), members))
         for meeting in meetings:
             self._meet(view, meeting)
-        view.meets[operation.launch] = view.meets.get(operation.launch, ()) + tuple(meetings)
+        # What a batch issues one by one comes after the meetings of what was issued before.
+        view.meets[operation.launch] = view.block_meets
 
     def _communicator(
         self, view: HostView, operation: Operation, *, batched: bool
@@ -215,11 +217,12 @@ class HostRules:
             for other_id, other_key in view.keys.items():
                 if other_key[:2] == key[:2] and other_id != operation.id:
                     ahead |= 1 << other_id
-        view.queues[lane] = view.queues.get(lane, 0) | operation.bit
+        view.queues[lane] = view.queues.get(lane, 0) | mine
         # A stream edge exists only where there are streams; elsewhere the frontier stays empty.
-        view.after[launch] = view.after.get(launch, 0) | ahead | edges
+        # What a batch calls later on a communicator of which it has a launch goes with that one.
         if launch not in view.kernels:
             view.kernels = (*view.kernels, launch)
+            view.after[launch] = ahead | edges
 
     def _wait(self, view: HostView, bits: int, stream: str, barriers: int) -> None:
         if self.model.host_waits:
@@ -230,6 +233,8 @@ class HostRules:
             view.block_on |= barriers
 
     def _meet(self, view: HostView, meeting: Meeting) -> None:
+        if meeting not in view.arrived and view.block_meets:
+            view.behind[meeting] = view.block_meets
         view.arrived |= {meeting}
         view.block_meets = (*view.block_meets, meeting)
 
@@ -278,16 +283,15 @@ class HostRules:
         view.marks[step.action.index] = view.frontier[stream]
 
     def _create(self, view: HostView, rank: int, group: str) -> None:
+        members = self.groups[group]
+        everyone = tuple(range(self.lowered.program.world_size))
+        entered = self.model.creation is Creation.ENTERED
+        if entered and rank not in members:
+            return
         place = view.creations
         view.creations += 1
         view.created[group] = place
-        members = self.groups[group]
-        if self.model.creation is Creation.WORLD:
-            everyone = tuple(range(self.lowered.program.world_size))
+        if entered or self.model.creation is Creation.WORLD:
             self._meet(view, Meeting(("new_group", place), everyone))
-        elif self.model.creation is Creation.ENTERING and rank in members:
-            everyone = tuple(range(self.lowered.program.world_size))
-            view.entered += 1
-            self._meet(view, Meeting(("new_group", view.entered), everyone))
         elif self.model.creation is Creation.MEMBERS and rank in members:
             self._meet(view, Meeting(("new_group", place, members), members))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from oracle.models import Model, Queue
+from oracle.movable import moving
 from oracle.program import (
     ANY,
     COLLECTIVES,
     POINT_TO_POINT,
+    PREFIXES,
+    REGISTERED,
     SENDS,
     Action,
     OracleUnsupported,
@@ -34,7 +37,7 @@ class Operation:
     @property
     def is_collective(self) -> bool:
         """Tell a collective from point-to-point."""
-        return self.action.kind in COLLECTIVES
+        return self.action.kind in COLLECTIVES or self.action.kind in REGISTERED
 
     @property
     def is_send(self) -> bool:
@@ -77,15 +80,15 @@ def _parts(action: Action) -> list[Action]:
             replace(part, place=place and (*place, number))
             for number, part in enumerate(action.parts)
         ]
-    if action.kind in COLLECTIVES or action.kind in POINT_TO_POINT:
-        return [action]
-    return []
+    known = COLLECTIVES | POINT_TO_POINT | REGISTERED.keys()
+    return [action] if action.kind in known else []
 
 
 def lower(program: Program, model: Model) -> Lowered:
     """Number the operations and group those that one launch starts together.
 
-    A batch is one launch where the model fuses it, and a loop of single calls elsewhere.
+    A batch is one launch for each communicator where the model fuses it, and a loop of single calls
+    elsewhere.
 
     Raises:
         OracleUnsupported: a wildcard receive where the backend has none, or a wait for any.
@@ -93,26 +96,28 @@ def lower(program: Program, model: Model) -> Lowered:
     operations: list[Operation] = []
     launches: list[tuple[Operation, ...]] = []
     all_steps = []
-    for rank, actions in enumerate(program.ranks):
+    for rank, written in enumerate(program.ranks):
+        actions = moving(written, model)
         steps = []
         for action in actions:
-            _refuse(action, model)
+            for part in (action, *action.parts):
+                _refuse(part, rank, model, batched=action.kind == "batch")
             fused = action.kind == "batch" and model.fused_batch
             mine: list[Operation] = []
-            for part in _parts(action):
-                launch = len(launches) if fused else len(launches) + len(mine)
+            together: dict[object, list[Operation]] = {}
+            for place, part in enumerate(_parts(action)):
+                mates = together.setdefault(part.group if fused else place, [])
+                launch = len(launches) + list(together.values()).index(mates)
                 operation = Operation(len(operations), rank, action.index, part, launch)
                 operations.append(operation)
                 mine.append(operation)
-            if mine:
-                launches += [tuple(mine)] if fused else [(one,) for one in mine]
+                mates.append(operation)
+            launches += map(tuple, together.values())
             steps.append(Step(action, tuple(mine)))
         all_steps.append(tuple(steps))
     kinds = {action.kind for actions in program.ranks for action in actions}
     open_ended = any(ANY in (one.action.peer, one.action.tag) for one in operations)
     threads = any(action.thread for actions in program.ranks for action in actions)
-    if threads and kinds & {"probe", "exit", "drop"}:
-        raise OracleUnsupported("a probe, an exit or a dropped handle beside threads")
     return Lowered(
         program,
         tuple(all_steps),
@@ -123,17 +128,23 @@ def lower(program: Program, model: Model) -> Lowered:
     )
 
 
-def _refuse(action: Action, model: Model) -> None:
+def _refuse(action: Action, rank: int, model: Model, *, batched: bool) -> None:
     """Raise for what a model does not have.
 
     Raises:
-        OracleUnsupported: a wildcard receive where the backend has none, or a wait for any.
+        OracleUnsupported: a wildcard receive where the backend has none, a wait for any, a message
+            to oneself where torch refuses it, or an operation that only MPI has.
     """
-    if action.kind == "probe" and not model.short_is_fine:
-        raise OracleUnsupported("a probe outside MPI")
+    has = {"probe": model.modes} | dict.fromkeys(PREFIXES, model.own_messages)
+    if not has.get(action.kind, True):
+        raise OracleUnsupported(f"{action.kind} outside MPI")
+    alone = model.host_waits or not batched
+    own = model.own_messages and (model.modes or not action.sync)
+    if action.kind in POINT_TO_POINT and action.peer == rank and alone and not own:
+        raise OracleUnsupported("a message to oneself where torch or NCCL has none")
     if model.queue not in {Queue.COMMUNICATOR, Queue.DEVICE}:
         return
     if action.kind == "wait" and action.wait_mode != "all" and len(action.targets) > 1:
         raise OracleUnsupported(f"wait for {action.wait_mode}")
-    if any(part.peer == ANY for part in (action, *action.parts)):
+    if action.peer == ANY:
         raise OracleUnsupported("a receive from any source")

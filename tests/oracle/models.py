@@ -50,8 +50,8 @@ class Creation(Enum):
 
     NOTHING = "advances the creation counter"
     MEMBERS = "blocks until all members made the same creation"
+    ENTERED = "blocks until every rank makes a creation of which it is a member"
     WORLD = "blocks until every rank made its creation"
-    ENTERING = "blocks members until every rank made as many creations of which it is a member"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Model:
         checked: a collective first makes the host wait for the same call of all members.
         barrier_blocks: a barrier blocks the host even where other calls block a stream.
         barrier_last: a barrier starts after the rank's earlier collectives of the group.
-        fused_batch: a batch is one launch.
+        fused_batch: a batch is one launch for each communicator, in the order of first use.
         kinds_hang: a round whose members differ in kind never completes (else: no prediction).
         short_is_fine: a message may be shorter than the receive that takes it.
         blocking_is_a_kind: a blocking call never matches a nonblocking one.
@@ -83,6 +83,8 @@ class Model:
         posted_order: a message goes to the receive that was posted first (any source included).
         exit_withdraws: an exiting process takes its incomplete asynchronous operations away.
         creation: what `new_group` costs.
+        modes: a send may be synchronous (never early) or buffered (always early).
+        own_messages: a rank may send to itself outside of a batch, too.
     """
 
     queue: Queue
@@ -107,6 +109,8 @@ class Model:
     posted_order: bool = True
     exit_withdraws: bool = False
     creation: Creation = Creation.NOTHING
+    modes: bool = False
+    own_messages: bool = False
 
 
 GLOO = Model(
@@ -184,6 +188,8 @@ MPI_EAGER = Model(
     short_is_fine=True,
     blocking_is_a_kind=True,
     creation=Creation.MEMBERS,
+    modes=True,
+    own_messages=True,
 )
 MPI_SYNC = Model(
     Queue.OWN,
@@ -194,6 +200,8 @@ MPI_SYNC = Model(
     short_is_fine=True,
     blocking_is_a_kind=True,
     creation=Creation.MEMBERS,
+    modes=True,
+    own_messages=True,
 )
 MPI_PG = Model(
     Queue.PROCESS,
@@ -202,7 +210,8 @@ MPI_PG = Model(
     neighbors=frozenset(),
     eager_bytes=4096,
     kinds_hang=True,
-    creation=Creation.ENTERING,
+    creation=Creation.ENTERED,
+    own_messages=True,
 )
 
 MODELS = {

@@ -46,7 +46,7 @@ class Needs:
         action = operation.action
         if self._leaves_early(operation):
             return self._absent(state, operation, self._early(operation, members))
-        if action.kind not in self.model.neighbors or action.root is None:
+        if action.degree not in self.model.neighbors or action.root is None:
             return self._absent(state, operation, members)
         sources, sinks = flows(action, operation.rank, members)
         if self.agree or not self.model.own_arguments:
@@ -66,12 +66,13 @@ class Needs:
         return action.kind in self.model.empty_alone and not any(size != 0 for size in sizes)
 
     def _leaves_early(self, operation: Operation) -> bool:
-        rooted = operation.action.kind in ROOTED and operation.action.root is not None
+        rooted = operation.action.degree in ROOTED and operation.action.root is not None
         return rooted and self.system.choice.buffer > 0 and self.model.eager_bytes is not None
 
     def _is_eager(self, size: int | None) -> bool:
+        # What has no size may be small.
         limit = self.model.eager_bytes
-        return limit is not None and (size is None or size <= limit)  # unknown: it may be small
+        return limit is not None and (size is None or size <= limit)
 
     def _early(self, operation: Operation, members: tuple[int, ...]) -> tuple[int, ...]:
         """Give whom a rooted collective needs where nobody waits for more than its own data.
@@ -81,7 +82,7 @@ class Needs:
         """
         action = operation.action
         at_root = operation.rank == action.root
-        only_sends = at_root == (action.kind in {"broadcast", "scatter"})
+        only_sends = at_root == (action.degree in {"broadcast", "scatter"})
         if only_sends and self._is_eager(action.size.bytes):
             return ()
         return members if at_root or action.root is None else (action.root,)
@@ -105,7 +106,7 @@ class Needs:
     def _out_of_touch(self, state: State, operation: Operation, rank: int) -> bool:
         """Tell whether a dropped handle keeps two members apart, or anybody in an exchange."""
         pair = (operation.rank, rank)
-        exchange = operation.action.kind not in self.model.neighbors
+        exchange = operation.action.degree not in self.model.neighbors
         ranks = self.system.members(state, operation) if exchange else pair
         return self.handles.cuts(state, operation, ranks)
 
@@ -155,6 +156,10 @@ class Needs:
 
     def _is_buffered(self, state: State, send: Operation) -> bool:
         """Tell whether a send may complete with nobody there: room for one more on its channel."""
+        if self.model.modes and send.action.mode == "buffered":
+            return True
+        if self.model.modes and send.action.mode == "synchronous":
+            return False
         if not self._is_eager(send.action.size.bytes):
             return False
         channel = self.system.key(state, send)[:-1]

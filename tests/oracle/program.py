@@ -18,14 +18,40 @@ COLLECTIVES = frozenset(
         "all_to_all",
         "all_to_all_single",
         "barrier",
+        "scan",
+        "exscan",
     }
 )
 ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
-REDUCING = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"})
+PREFIXES = frozenset({"scan", "exscan"})
+REDUCING = PREFIXES | {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"}
 SENDS = frozenset({"send", "isend"})
 RECVS = frozenset({"recv", "irecv"})
 POINT_TO_POINT = SENDS | RECVS
 ANY = "any"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """An operation that a library adds, as the documentation lets it be described.
+
+    Attributes:
+        degree: `all`, or `root`: the others wait for the root only.
+        agree: what its members must state alike.
+        spelling: the collective of which it is another name.
+    """
+
+    degree: str = "all"
+    agree: frozenset[str] = frozenset({"bytes", "dtype", "root", "reduce_op", "splits"})
+    spelling: str = ""
+
+
+# Operations of random plans: whoever compares verdicts has to register the same.
+REGISTERED = {
+    "oracle_shift": Registered(agree=frozenset({"dtype"})),
+    "oracle_deal": Registered("root"),
+    "oracle_collect": Registered(spelling="all_gather"),
+}
 
 
 class OracleUnsupported(Exception):  # noqa: N818  # the name says what happened, as KeyError does
@@ -54,7 +80,10 @@ class Action:
         parts: the inner operations of a batch, or the tensors of a coalesced collective.
         place: where the action is written, if a reordering block holds it: program, then path.
         before: flat indices that must be issued first (the rank's partial order, not closed).
-        thread: block and place of the host thread that issues it; empty is the main program.
+        thread: block and place of each host thread on the way down to the one that issues it; empty
+            is the main program.
+        mode: how MPI sends it.
+        moves: whether it may change places with another call of its rank on the same communicator.
     """
 
     index: int
@@ -79,6 +108,14 @@ class Action:
     place: tuple[object, ...] | None = None
     before: frozenset[int] = frozenset()
     thread: tuple[int, ...] = ()
+    mode: str = "standard"
+    moves: bool = False
+
+    @property
+    def degree(self) -> str:
+        """Give the built-in kind whose members wait for each other as those of this one do."""
+        own = REGISTERED.get(self.kind)
+        return "scatter" if own is not None and own.degree == "root" else self.kind
 
 
 @dataclass(frozen=True)

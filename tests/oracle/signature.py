@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from oracle.models import Model, same_kind
-from oracle.program import POINT_TO_POINT, REDUCING, ROOTED, Action
+from oracle.program import POINT_TO_POINT, REDUCING, REGISTERED, ROOTED, Action
 
 if TYPE_CHECKING:
     from oracle.lowering import Operation
@@ -62,11 +62,17 @@ def is_unjudged(operations: list[Operation]) -> bool:
     That is so when one of them may be reordered and neither labels nor places identify them.
     """
     for one, other in combinations((each.action for each in operations), 2):
-        labeled = one.label is not None and other.label is not None
-        loose = one.place is not None or other.place is not None
+        labeled = _is_labeled(one) and _is_labeled(other)
+        loose = one.moves or other.moves
         if loose and not labeled and not _share_a_program(one, other):
             return True
     return False
+
+
+def _is_labeled(action: Action) -> bool:
+    """Tell whether an action says what its data is, itself or part by part."""
+    parts = action.parts if action.coalesced else ()
+    return action.label is not None or (bool(parts) and all(part.label for part in parts))
 
 
 def _reduce_op(action: Action, part: Action) -> str:
@@ -131,6 +137,18 @@ def _splits(one: Operation, other: Operation, members: tuple[int, ...], width: i
     return "splits" if any(first[key] != second[key] for key in first.keys() & second) else None
 
 
+def _registered(one: Action, other: Action) -> str | None:
+    """Compare what the members of an added operation must state alike."""
+    agree = REGISTERED[one.kind].agree
+    if "root" in agree and one.root != other.root:
+        return "root"
+    dtypes = {one.size.dtype, other.size.dtype} - {None}
+    if "dtype" in agree and len(dtypes) > 1:
+        return "dtype"
+    what = _sizes(one, other)
+    return _labels(one, other) if what is None or "bytes" not in agree else what
+
+
 def _collectives(
     one: Operation, other: Operation, members: tuple[int, ...], model: Model, width: int | None
 ) -> str | None:
@@ -184,7 +202,9 @@ def disagreement(
     """
     width = _width(operations)
     for one, other in combinations(operations, 2):
-        if one.is_collective:
+        if one.action.kind in REGISTERED and one.action.kind == other.action.kind:
+            what = _registered(one.action, other.action)
+        elif one.is_collective:
             what = _collectives(one, other, members, model, width)
         else:
             what = _messages(one, other, model)

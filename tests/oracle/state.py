@@ -46,11 +46,19 @@ class State(NamedTuple):
 
 
 class Event(NamedTuple):
-    """`issue` (rank, step), `start` (launch), `complete` (operation) or `bind` (recv, send)."""
+    """`issue` (rank, step), `start` (launch), `complete` (operation) or `bind` (recv, send).
+
+    `linger` (rank, step) issues a drop whose handle dies only when it does not matter any more.
+    """
 
     name: str
     first: int
     second: int = -1
+
+
+def _in_line(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Tell whether two threads are one, or one of them waits to join the other."""
+    return one[: len(other)] == other[: len(one)]
 
 
 class System:
@@ -102,9 +110,21 @@ class System:
     def met(self, state: State, meetings: tuple[Meeting, ...]) -> bool:
         """Tell whether every member of every meeting has arrived."""
         return all(
-            meeting in self.view(state, rank).arrived
+            self.has_arrived(state, rank, meeting)
             for meeting in meetings
             for rank in meeting.members
+        )
+
+    def has_arrived(
+        self, state: State, rank: int, meeting: Meeting, asked: frozenset[Meeting] = frozenset()
+    ) -> bool:
+        """Tell whether a rank is at a meeting, those before it in its step being over."""
+        view = self.view(state, rank)
+        asked |= {meeting}
+        return meeting in view.arrived and all(
+            earlier not in asked and self.has_arrived(state, other, earlier, asked)
+            for earlier in view.behind.get(meeting, ())
+            for other in earlier.members
         )
 
     def is_started(self, state: State, operation: Operation) -> bool:
@@ -207,15 +227,27 @@ class System:
         if standing and not self.lowered.threads:
             return []
         steps = self.lowered.steps[rank]
-        held = {steps[index].action.thread for index in standing}
+        held = [steps[index].action.thread for index in standing]
         return [
             index
             for index, step in enumerate(steps)
             if index not in issued
             and step.action.before <= issued
-            and not held & {(), step.action.thread}
-            and not (held and not step.action.thread)
+            and not any(_in_line(step.action.thread, thread) for thread in held)
+            and not self._between_threads(rank, step.action.thread, issued)
         ]
+
+    def _between_threads(self, rank: int, thread: tuple[int, ...], issued: set[int]) -> bool:
+        """Tell whether a thread is inside a threads block of its own and has to join it first."""
+        if not self.lowered.threads:
+            return False
+        depth = len(thread)
+        begun, missing = set[int](), set[int]()
+        for index, step in enumerate(self.lowered.steps[rank]):
+            inner = step.action.thread
+            if len(inner) > depth and inner[:depth] == thread:
+                (begun if index in issued else missing).add(inner[depth])
+        return bool(begun & missing)
 
     def _may_start(self, state: State, view: HostView, launch: int) -> bool:
         if view.after[launch] & ~state.completed:
@@ -268,6 +300,12 @@ class System:
             for rank in range(len(state.order))
             for step in self.ready(state, rank)
         ]
+        if self.model.fragile_handles:
+            events += [
+                Event("linger", event.first, event.second)
+                for event in events
+                if self.lowered.steps[event.first][event.second].action.kind == "drop"
+            ]
         if self._queued:
             events += [
                 Event("start", launch)
@@ -287,6 +325,8 @@ class System:
         """Give the state after an enabled event."""
         if event.name == "issue":
             return self._issue(state, event.first, event.second)
+        if event.name == "linger":
+            return self._issue(state, event.first, event.second, dies=False)
         if event.name == "start":
             bits = sum(member.bit for member in self.lowered.launches[event.first])
             return state._replace(started=state.started | bits)
@@ -294,12 +334,12 @@ class System:
             return state._replace(bound=state.bound | {(event.first, event.second)})
         return state._replace(completed=state.completed | 1 << event.first)
 
-    def _issue(self, state: State, rank: int, index: int) -> State:
+    def _issue(self, state: State, rank: int, index: int, *, dies: bool = True) -> State:
         order = list(state.order)
         order[rank] = (*order[rank], index)
         state = state._replace(order=tuple(order))
         view = self.view(state, rank)
-        if view.dropped and self.model.fragile_handles:
+        if dies and view.dropped and self.model.fragile_handles:
             state = state._replace(poisoned=state.poisoned | self._fragile(state, view.dropped))
         if view.ended and self.model.exit_withdraws:
             lost = view.issued & ~state.completed

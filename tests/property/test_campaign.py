@@ -14,13 +14,28 @@ import campaign
 CHUNK = 250
 CI, SLOW = 2_000, 100_000
 STATES = {"ci": 150, "slow": 2_000}
+EACH = 24
+"""Plans of each later shape in CI."""
+WAITING = {
+    "parts": "W2",
+    "splits": "W3",
+    "sizeless": "A6",
+    "batches": "W9",
+    "destroys": "W9",
+    "everything": "W2, W3, W9",
+    "exits": "SAFE where nothing is ever matched",
+}
+"""Later shapes on which the product is known to be wrong: to be deleted when mended."""
 
 
 def pytest_generate_tests(metafunc):
     """Cut the seeds into chunks; --slow makes it the whole campaign."""
     if "first" in metafunc.fixturenames:
         count = SLOW if metafunc.config.getoption("--slow") else CI
-        metafunc.parametrize("first", range(0, count, CHUNK))
+        # Seed 197 makes a group of some ranks under mpi-pg: row W10, to be unmarked when mended.
+        known = pytest.mark.xfail(strict=True, reason="W10")
+        firsts = [pytest.param(n, marks=[] if n else [known]) for n in range(0, count, CHUNK)]
+        metafunc.parametrize("first", firsts)
 
 
 def test_plans_that_mix_constructs_are_judged_as_the_enumerator_judges_them(first, request):
@@ -55,6 +70,54 @@ def test_what_once_differed_agrees(seed, model):
     assert not tally.different
     assert not tally.raised
     assert sum(tally.compared.values()) == 1
+
+
+def later_shapes():
+    """Every later shape, marked where the product is known to be wrong."""
+    for shape in campaign.LATER_SHAPES:
+        known = WAITING.get(shape)
+        marks = [pytest.mark.xfail(strict=True, reason=known)] if known else []
+        yield pytest.param(shape, marks=marks)
+
+
+@pytest.mark.parametrize("shape", list(later_shapes()))
+def test_plans_of_the_later_shapes_are_judged_as_the_enumerator_judges_them(shape, request):
+    """Shapes of one construct each, and all of them together: no outcome differs, no check raises,
+    and nothing is SAFE where the enumerator cannot tell.
+    """
+    campaign.register_operations()
+    tally = campaign.Tally()
+    step = len(campaign.LATER_SHAPES)
+    first = campaign.LATER + campaign.LATER_SHAPES.index(shape)
+    count = EACH * (40 if request.config.getoption("--slow") else 1)
+    for seed in range(first, first + count * step, step):
+        campaign.compare(seed, [campaign.one_model_of(seed)], 500, tally)
+    assert tally.plans[shape] > count / 2 or shape == "selves"
+    assert not tally.raised
+    assert not tally.different
+    assert not tally.bold
+
+
+def test_the_later_shapes_meet_every_model_they_speak_of():
+    """Slices with one model for each plan reach all pairs of shape and model."""
+    step = len(campaign.LATER_SHAPES)
+    for place, shape in enumerate(campaign.LATER_SHAPES):
+        seeds = range(campaign.LATER + place, campaign.LATER + place + 20 * step, step)
+        met = {campaign.one_model_of(seed) for seed in seeds}
+        assert campaign.draw(seeds[0])[0] == shape
+        assert met == set(campaign.models_of(seeds[0]))
+
+
+def test_a_campaign_goes_on_behind_its_last_slice(tmp_path, capsys):
+    """`--resume` starts where the file ends, and has nothing to do when all of it is there."""
+    path = tmp_path / "slices.jsonl"
+    slices = ["--first", "0", "--one-model", "--append", str(path), "--resume"]
+    for count, said in (("4", "seeds      0 to 3"), ("10", "seeds      4 to 9")):
+        assert campaign.main([*slices, "--count", count]) == 0
+        assert said in capsys.readouterr().out
+    assert campaign.main(["--sum", str(path)]) == 0
+    with pytest.raises(SystemExit):
+        campaign.main(["--resume"])
 
 
 def test_a_slice_of_the_campaign_can_be_added_up(tmp_path, capsys):
