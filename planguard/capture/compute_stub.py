@@ -9,6 +9,7 @@ up; ``watch_values`` notices when it decides something.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.made_up import is_marked, mark, tensors_in
@@ -52,11 +53,19 @@ def stub_compute(*, least: int = LEAST, recorder: Recorder | None = None) -> Ite
         yield mode
 
 
+@contextmanager
+def follow_values(recorder: Recorder) -> Iterator[None]:
+    """Compute everything, and follow which values are made up, until the end of the block."""
+    with _mode_class()(None, recorder):
+        yield
+
+
+@cache
 def _mode_class() -> Any:
     import torch
 
     class StubCompute(infra_mode()):  # type: ignore[misc]  # torch is Any here
-        def __init__(self, least: int, recorder: Recorder | None) -> None:
+        def __init__(self, least: int | None, recorder: Recorder | None) -> None:
             super().__init__()
             self.least = least
             self.recorder = recorder
@@ -71,7 +80,7 @@ def _mode_class() -> Any:
             names = {kind.__name__ for kind in types} - {"Tensor", "Parameter"}
             if names & {"DTensor", "AsyncCollectiveTensor"}:
                 return NotImplemented  # they come again, unwrapped
-            if not names and _is_large(func, args, self.least):
+            if self.least is not None and not names and _is_large(func, args, self.least):
                 if _changes_first(func):
                     self.stubbed += 1
                     mark(tensors_in(args[0]))
@@ -98,7 +107,13 @@ def _mode_class() -> Any:
 
 
 def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> Any:
-    """Run an operator, and mark what it makes of values that are made up."""
+    """Run an operator, and mark what it makes of values that are made up.
+
+    What an operator of ``c10d`` brings is marked by the group, which knows; the functional ones
+    work on copies that nobody sees being made.
+    """
+    if func.namespace == "c10d":
+        return func(*args, **kwargs)
     if not any(is_marked(one) for one in tensors_in([args, kwargs])):
         return func(*args, **kwargs)
     if recorder is not None and tells_values(func):

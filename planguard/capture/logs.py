@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankLog:
-    """The log of one rank as plain data (see ``Recorder``), and where it asked for its rank."""
+    """The log of one rank as plain data (see ``Recorder``), and where it asked for its rank.
+
+    Attributes:
+        end: How the body ended on this rank: empty for a return, else the exception in one line.
+        trace: The frames of that exception.
+        imported: Modules that the body was the first to import, and that take long.
+    """
 
     rank: int
     actions: list[dict[str, Any]]
@@ -26,13 +32,18 @@ class RankLog:
     notes: list[tuple[str, str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     reads: list[str] = field(default_factory=list)
+    end: str = ""
+    trace: str = ""
+    imported: list[str] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
         return json.dumps(asdict(self)).encode()
 
 
-def log_of(session: Session) -> RankLog:
+def log_of(
+    session: Session, *, end: str = "", trace: str = "", imported: list[str] | None = None
+) -> RankLog:
     """Take the log of a session."""
     recorder = session.recorder
     return RankLog(
@@ -42,6 +53,9 @@ def log_of(session: Session) -> RankLog:
         recorder.notes,
         recorder.problems,
         session.reads,
+        end,
+        trace,
+        imported or [],
     )
 
 
@@ -50,26 +64,6 @@ def read_log(data: bytes) -> RankLog:
     values = json.loads(data)
     values["notes"] = [tuple(note) for note in values["notes"]]
     return RankLog(**values)
-
-
-def signature(log: RankLog, world_size: int, mesh: Mesh) -> str | None:
-    """Return what alike ranks share: actions with groups by their place in the mesh.
-
-    None when the log cannot stand for another rank: it names peers, has uneven splits, reads its
-    rank, or uses a group that is no group of the mesh.
-    """
-    if log.problems or log.reads:
-        return None
-    places = _places(log, world_size, mesh)
-    if places is None:
-        return None
-    rows = []
-    for action in log.actions:
-        row = {**action, "group": places.get(str(action.get("group")))}
-        if "root" in action:
-            row["root"] = log.groups[action["group"]].index(action["root"])
-        rows.append(row)
-    return json.dumps(rows)
 
 
 def relative_signature(log: RankLog, world_size: int, mesh: Mesh) -> str | None:

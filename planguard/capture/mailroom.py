@@ -2,6 +2,7 @@
 
 A few ranks stand for many. A rank that is not played contributes to a collective what a played
 member of its class contributes; a message can come from nobody else, so its sender is played, too.
+A rank that ends, in whatever way, is waited for by nobody who got what he wanted: its end is data.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
 import time
 import traceback
 import warnings
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from planguard.capture.mailbox import Gather, Mailbox, Take
+from planguard.capture.mailbox import Gather, Keys, Mailbox, Take, Wanted
 from planguard.capture.processes import refuse_cuda
+from planguard.capture.room_store import answer_store
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,13 +29,25 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 
+class Standing(BaseException):
+    """Raised in a fork that is to leave the room with its mailbox and play a rank elsewhere."""
+
+    def __init__(self, rank: int, mailbox: Mailbox) -> None:
+        super().__init__(rank)
+        self.rank = rank
+        self.mailbox = mailbox
+
+
 @dataclass
 class _Played:
+    """A rank that is being played; ``pid`` is None where another process plays it."""
+
     rank: int
-    process: Any
+    pid: int | None
     pipe: Connection
     deadline: float
-    waits: Gather | Take | None = None
+    waits: Wanted | None = None
+    is_soft: bool = False
 
 
 @dataclass
@@ -41,11 +56,12 @@ class Mailroom:
 
     Attributes:
         class_of: Class of every rank of the world.
-        task: What a rank does; returns its log.
+        task: What a rank does; returns its log, or raises ``Standing`` to leave the room.
         timeout: Seconds a rank may take, without the time it waits for others.
         jobs: Ranks that compute at a time.
         answers: What the ranks that are through have sent.
-        stuck: Ranks that waited when nobody could go on.
+        stuck: What the ranks waited for that waited when nobody could go on.
+        is_lent: A rank was answered for by another one of its class.
     """
 
     class_of: Mapping[int, int]
@@ -53,18 +69,27 @@ class Mailroom:
     timeout: float
     jobs: int
     answers: dict[int, bytes] = field(default_factory=dict)
-    stuck: list[int] = field(default_factory=list)
+    stuck: dict[int, Wanted] = field(default_factory=dict)
+    is_lent: bool = False
     _todo: list[int] = field(default_factory=list)
     _known: set[int] = field(default_factory=set)
     _live: dict[int, _Played] = field(default_factory=dict)
     _posts: dict[tuple[Any, ...], dict[int, bytes]] = field(default_factory=dict)
     _messages: dict[tuple[Any, ...], bytes] = field(default_factory=dict)
+    _store: dict[str, bytes] = field(default_factory=dict)
+    _gone: list[_Played] = field(default_factory=list)
+
+    def admit(self, rank: int, pipe: Connection) -> None:
+        """Let a rank take part that a process of its own plays; it has no time limit."""
+        self._known.add(rank)
+        self._live[rank] = _Played(rank, None, pipe, float("inf"))
 
     def play(self, ranks: Sequence[int]) -> dict[int, bytes]:
-        """Play these ranks and those whose messages they need.
+        """Play these ranks and those whose messages they need; may be called again for more.
 
         Raises:
-            UsageError: If a rank raises, dies or does not finish.
+            UsageError: If a rank cannot be captured, dies or does not finish.
+            Standing: In a fork whose task is done elsewhere.
         """
         self._want(ranks)
         try:
@@ -73,8 +98,9 @@ class Mailroom:
                 self._listen()
                 self._settle()
         finally:
-            for one in self._live.values():
+            for one in (*self._gone, *self._live.values()):
                 _stop(one)
+            self._gone = []
         return self.answers
 
     def _want(self, ranks: Sequence[int]) -> None:
@@ -83,25 +109,32 @@ class Mailroom:
         self._todo += new
 
     def _launch_some(self) -> None:
-        active = sum(one.waits is None for one in self._live.values())
+        active = sum(one.waits is None and one.pid is not None for one in self._live.values())
         while self._todo and active < self.jobs:
-            rank = self._todo.pop(0)
-            self._live[rank] = self._launch(rank)
+            self._launch(self._todo.pop(0))
             active += 1
 
-    def _launch(self, rank: int) -> _Played:
+    def _launch(self, rank: int) -> None:
         refuse_cuda()
         parent, child = multiprocessing.Pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        ends = [one.pipe for one in self._live.values()] + [parent]
-        context = multiprocessing.get_context("fork")
-        process = context.Process(target=_child, args=(child, ends, self.task, rank), daemon=True)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # see processes._launch
-            process.start()
+            # Python 3.12 warns about threads in the parent. The child plays one rank and leaves by
+            # os._exit; it uses no lock that a thread of the parent could hold, and one torch
+            # thread. It is no child of multiprocessing's making, which would be a daemon that may
+            # not start the workers of a DataLoader.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            parent.close()
+            for one in self._live.values():
+                one.pipe.close()  # else a dead parent would not be noticed
+            self._live, self._gone = {}, []
+            mailbox = Mailbox(child)
+            perform(lambda: self.task(rank, mailbox), mailbox)
         child.close()
-        return _Played(rank, process, parent, time.monotonic() + self.timeout)
+        self._live[rank] = _Played(rank, pid, parent, time.monotonic() + self.timeout)
 
     # --- what ranks say ----------------------------------------------------------------------
 
@@ -111,7 +144,8 @@ class Mailroom:
         if not talking:
             return
         last = min(one.deadline for one in talking.values())
-        ready = wait(list(talking), timeout=max(0.0, last - time.monotonic()))
+        pause = None if last == float("inf") else max(0.0, last - time.monotonic())
+        ready = wait(list(talking), timeout=pause)
         for pipe in ready:
             self._take(talking[pipe])  # type: ignore[index]  # only connections were waited for
         late = [one for one in talking.values() if one.deadline <= time.monotonic()]
@@ -121,9 +155,8 @@ class Mailroom:
     def _take(self, one: _Played) -> None:
         try:
             what, key, data = one.pipe.recv()
-        except EOFError:
-            one.process.join(5)
-            code = one.process.exitcode
+        except (EOFError, ConnectionResetError):
+            code = _stop(self._live.pop(one.rank))
             message = f"its process ended with code {code} and no answer"
             raise UsageError(f"rank {one.rank} could not be captured: {message}") from None
         if what == "post":
@@ -131,10 +164,13 @@ class Mailroom:
         elif what == "send":
             self._messages[key] = data
         elif what == "ask":
-            one.waits = key
+            one.waits, one.is_soft = key, data
+        elif what == "store":
+            with contextlib.suppress(BrokenPipeError):
+                one.pipe.send(answer_store(self._store, key, data))
         elif what == "log":
             self.answers[one.rank] = data
-            _stop(self._live.pop(one.rank))
+            self._gone.append(self._live.pop(one.rank))
         else:
             hint = data.strip() or "run the body on its own first"
             raise UsageError(f"rank {one.rank} could not be captured: {key}", hint=hint)
@@ -142,7 +178,10 @@ class Mailroom:
     # --- what ranks are told -----------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Answer everybody whose mail is there; tell all that they are stuck when nobody moves."""
+        """Answer everybody whose mail is there; where nobody moves, tell those who need not wait.
+
+        Only if nobody is left who need not wait are the others stuck, and told so.
+        """
         waiting = [one for one in self._live.values() if one.waits is not None]
         moved = False
         for one in waiting:
@@ -151,18 +190,23 @@ class Mailroom:
                 moved = True
                 self._tell(one, answer)
         if waiting and not moved and not self._todo and len(waiting) == len(self._live):
-            self.stuck += [one.rank for one in waiting]
-            for one in waiting:
+            soft = [one for one in waiting if one.is_soft]
+            for one in soft or waiting:
+                if not one.is_soft and one.waits is not None:
+                    self.stuck[one.rank] = one.waits
                 self._tell(one, None)
 
     def _tell(self, one: _Played, answer: Any) -> None:
         one.waits = None
-        one.deadline = time.monotonic() + self.timeout
+        if one.pid is not None:
+            one.deadline = time.monotonic() + self.timeout
         with contextlib.suppress(BrokenPipeError):  # its end is seen when it is listened to
             one.pipe.send(answer)
 
     def _answer(self, one: _Played) -> Any:
         wanted = one.waits
+        if isinstance(wanted, Keys):
+            return True if all(key in self._store for key in wanted.keys) else None
         if isinstance(wanted, Take):
             self._want([wanted.src])
             return self._messages.pop(wanted.key, None)
@@ -182,33 +226,46 @@ class Mailroom:
         if rank in self._known:
             return rank
         of = self.class_of[rank]
-        return next((m for m in members if m in self._known and self.class_of[m] == of), None)
+        found = next((m for m in members if m in self._known and self.class_of[m] == of), None)
+        self.is_lent = self.is_lent or found is not None
+        return found
 
 
-def _child(
-    pipe: Connection,
-    others: Sequence[Connection],
-    task: Callable[[int, Mailbox], bytes],
-    rank: int,
-) -> None:
-    for other in others:
-        other.close()  # else a dead parent would not be noticed
+def perform(task: Callable[[], bytes], mailbox: Mailbox) -> NoReturn:
+    """Do the task of a rank in its own process, which ends here, or leaves the room.
+
+    Raises:
+        Standing: The task is done elsewhere.
+    """
     try:
-        pipe.send(("log", None, task(rank, Mailbox(pipe))))
+        mailbox.end(task())
+    except Standing:
+        raise
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent reports it
         frames = "".join(traceback.format_exception(error))[-4000:]
-        with contextlib.suppress(BrokenPipeError):
-            pipe.send(("failed", f"{type(error).__name__}: {error}", frames))
-    finally:
-        pipe.close()
+        with contextlib.suppress(OSError):
+            mailbox.fail(f"{type(error).__name__}: {error}", frames)
+    mailbox.close()
+    with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+    os._exit(0)
 
 
-def _stop(one: _Played) -> None:
+def _stop(one: _Played) -> int | None:
+    """Hang up, give the process a moment to end by itself, then kill it; return its exit code."""
     one.pipe.close()
-    one.process.join(1)
-    if one.process.is_alive():
-        one.process.kill()
-        one.process.join(5)
+    if one.pid is None:
+        return None
+    for pause in (0.0, *[0.001] * 5, *[0.02] * 50):
+        time.sleep(pause)
+        try:
+            pid, status = os.waitpid(one.pid, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(one.pid, signal.SIGKILL)
+        os.waitpid(one.pid, 0)
+    return None

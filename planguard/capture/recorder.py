@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.capture.rank_reads import is_library
 
@@ -26,6 +26,14 @@ DTYPES = {
     "torch.uint8": "u8",
     "torch.bool": "bool",
 }
+
+
+_BEYOND = 200
+"""Actions of a stuck rank that are recorded, to show what it would do next."""
+
+
+class Stalled(BaseException):
+    """Nobody will ever send what this rank waits for; no ``except Exception`` of a job stops it."""
 
 
 @dataclass(eq=False)
@@ -50,7 +58,7 @@ class Recorder:
         notes: Ledger entries ``(kind, message, direction)``.
         problems: Why this log cannot stand for another rank's.
         is_closed: The rank is stuck: what it does while it unwinds is no part of the job.
-        is_followed: Operators hand on which tensors hold made-up values.
+        is_stalled: The rank is stuck, and goes on without values to show what it would do next.
         is_fake: No tensor holds any value.
         is_watched: A value is being read by somebody who will answer for it.
     """
@@ -62,9 +70,10 @@ class Recorder:
     problems: list[str] = field(default_factory=list)
     batch: list[Issued] | None = None
     is_closed: bool = False
-    is_followed: bool = False
+    is_stalled: bool = False
     is_fake: bool = False
     is_watched: bool = False
+    _beyond: int = 0
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
     _thread: threading.Thread | None = None
@@ -85,7 +94,13 @@ class Recorder:
         self._append({"op": "init", "group": key})
 
     def issue(self, op: str, group: str, fields: dict[str, Any]) -> Issued:
-        """Record a communication and return its handle."""
+        """Record a communication and return its handle.
+
+        Raises:
+            Stalled: The rank is stuck, and has shown enough of what it would do.
+        """
+        if self.is_stalled and self.is_closed:
+            raise Stalled
         self._works += 1
         work = f"w{self._works}"
         action = {"op": op, "group": group, **fields}
@@ -149,9 +164,23 @@ class Recorder:
         if (kind, message, direction) not in self.notes:
             self.notes.append((kind, message, direction))
 
+    def give_up(self) -> NoReturn:
+        """End a rank that is stuck where going on would rest on what never arrives.
+
+        Raises:
+            Stalled: Always.
+        """
+        self.is_closed = True
+        raise Stalled
+
     def _append(self, action: dict[str, Any]) -> None:
         if self.is_closed:
             return
+        if self.is_stalled:
+            self._beyond += 1
+            if self._beyond > _BEYOND:  # a loop may never end without values
+                self.is_closed = True
+                return
         self._tell_threads_apart()
         place = call_site()
         if place is not None:

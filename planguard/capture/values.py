@@ -87,13 +87,8 @@ def _deciding(original: Any, recorder: Recorder) -> Any:
 
 
 def _doubtful(recorder: Recorder, tensor: Any) -> bool:
-    """Tell whether a value may be other than in a real run.
-
-    Where operators are followed, by the mark of the tensor; else after the first communication.
-    """
-    if recorder.is_followed and not recorder.is_fake:
-        return is_marked(tensor)
-    return recorder.is_fake or bool(recorder.actions)
+    """Tell whether a value may be other than in a real run."""
+    return recorder.is_fake or is_marked(tensor)
 
 
 def _value(original: Any, recorder: Recorder, place: str | None, *args: Any, **options: Any) -> Any:
@@ -150,6 +145,8 @@ def _report(recorder: Recorder, place: str) -> None:
         "contribute and what was not computed is made up, so the recorded calls may differ from "
         "the real ones"
     )
+    if recorder.is_stalled:
+        recorder.give_up()  # what it reads will never be there
     # The real run may issue something else: neither a proof nor a witness holds.
     recorder.note(KIND, message, "under")
     recorder.note(KIND, message, "over")

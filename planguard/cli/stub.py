@@ -58,12 +58,12 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         UsageError: If the command is no torchrun, or a rank fails.
     """
     from planguard.capture.fake_world import read_mesh
-    from planguard.capture.stub_run import StubRun
+    from planguard.capture.play import Play
     from planguard.cli import main
 
     job = read_torchrun(command)
     world = job.nodes * job.per_node
-    play = StubRun(
+    play = Play(
         world,
         read_mesh(_mesh(args.mesh), world),
         samples=args.samples,
@@ -71,7 +71,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         timeout=args.timeout,
         compute=args.compute,
     )
-    play.run(job)
+    play.run(lambda _: job())
     plan = play.plan(name=Path(job.script).name, model=args.model)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "captured.plan.json"

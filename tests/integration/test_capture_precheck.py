@@ -283,18 +283,18 @@ def test_reading_the_rank_plays_every_rank():
 
 
 def test_a_decision_on_a_received_value_leaves_the_plan_undecided():
-    """What a stub returns is made up, so code that branches on it proves nothing."""
+    """What is too large to travel is made up, so code that branches on it proves nothing."""
 
     def branches():
-        x = torch.ones(4)
+        x = torch.ones(400)
         dist.all_reduce(x)
         if x.sum().item() > 100:
             dist.barrier()
 
     def logs():
-        x = torch.ones(4)
+        x = torch.ones(400)
         dist.all_reduce(x)
-        f"loss {x.sum().item():.3f}"
+        print(f"loss {x.sum().item():.3f}")
 
     assert run(branches, 2).verdict.unknown
     assert run(logs, 2).verdict.safe
@@ -303,19 +303,25 @@ def test_a_decision_on_a_received_value_leaves_the_plan_undecided():
     assert precheck(2, allow_unknown=True).run(branches).unknown
 
 
-def test_objects_of_other_ranks_are_unknown():
-    """Gathered objects are the rank's own; a broadcast object leaves the plan undecided."""
+def test_objects_of_other_ranks_travel():
+    """Gathered, broadcast and sent objects are those of the other ranks, whatever their length."""
 
-    def gathers():
-        found = [None] * dist.get_world_size()
-        dist.all_gather_object(found, {"step": 3})
-        assert found == [{"step": 3}] * dist.get_world_size()
+    def exchanges():
+        rank, world = dist.get_rank(), dist.get_world_size()
+        found = [None] * world
+        dist.all_gather_object(found, "x" * 10 * rank)
+        assert found == ["x" * 10 * n for n in range(world)]
+        told = [{"stop": True}] if rank == 0 else [None]
+        dist.broadcast_object_list(told, src=0)
+        assert told == [{"stop": True}]
+        if rank == 0:
+            dist.send_object_list(["hello", 3], dst=1)
+        elif rank == 1:
+            got = [None, None]
+            dist.recv_object_list(got, src=0)
+            assert got == ["hello", 3]
 
-    def broadcasts():
-        dist.broadcast_object_list([None], src=0)
-
-    assert run(gathers, 2).verdict.safe
-    assert run(broadcasts, 2).verdict.unknown
+    assert run(exchanges, 3).verdict.safe
 
 
 @pytest.mark.parametrize("form", ["block", "call"])
@@ -373,14 +379,13 @@ def test_a_world_that_does_not_fit_is_refused():
         precheck(2).run(body)
 
 
-def test_pipeline_schedules_are_sent_to_their_adapter():
-    """Object exchange between stages cannot be made up; the message says what to use."""
+def test_ranks_that_wait_for_each_others_objects_are_a_deadlock():
+    """Both ask for an object first: the play ends at once, and the plan is the deadlock."""
 
     def body():
         dist.recv_object_list([None], src=1 - dist.get_rank())
 
-    with pytest.raises(UsageError, match="planner='pipelining'"):
-        precheck(2).run(body)
+    assert run(body, 2).verdict.outcome is Outcome.DEADLOCK
 
 
 def test_the_plan_of_a_precheck_is_an_ordinary_plan():

@@ -25,7 +25,7 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
-from planguard.capture.stub_run import StubRun  # noqa: E402
+from planguard.capture.play import Play  # noqa: E402
 from planguard.cli.stub import Job  # noqa: E402
 from planguard.errors import UsageError  # noqa: E402
 
@@ -58,10 +58,10 @@ def recorded_and_stubbed(folder: Path, world: int, *script: str) -> list[dict]:
     return [json.loads(planguard.load(file).source) for file in files]
 
 
-def played(body, world: int, **options) -> tuple[StubRun, planguard.Verdict]:
+def played(body, world: int, **options) -> tuple[Play, planguard.Verdict]:
     """Play a body and decide its plan on gloo."""
-    play = StubRun(world, timeout=100, **options)
-    play.run(body)
+    play = Play(world, timeout=100, **options)
+    play.run(lambda _: body())
     return play, planguard.check(play.plan(model="gloo"))
 
 
@@ -188,7 +188,7 @@ def test_ranks_that_wait_for_each_other_are_found_stuck():
         dist.barrier()
 
     play, verdict = played(started(both_ask), 2)
-    assert play.stuck == [0, 1]
+    assert list(play.stuck) == [0, 1]
     assert verdict.outcome is Outcome.DEADLOCK
 
 
