@@ -18,6 +18,7 @@ struct UniqueId {
 constexpr int kSuccess = 0;
 constexpr int kSystemError = 2;
 constexpr int kInvalidUsage = 5;
+constexpr int kInProgress = 7;  // of a nonblocking communicator
 constexpr int kNoColor = -1;
 
 // One number per recorded function, stored in every record: never renumbered, only added to.

@@ -169,17 +169,23 @@ PLANGUARD_API int ncclWaitSignal(int count, void* descriptions, Comm comm, Strea
 
 PLANGUARD_API int ncclGroupStart() {
   static const Real<> real("ncclGroupStart");
+  enter_group();
   return around(real, fields_of(Op::kGroupStart, nullptr, 0, 255, -1, 0, nullptr, PLANGUARD_CALLER));
 }
 
 PLANGUARD_API int ncclGroupEnd() {
   static const Real<> real("ncclGroupEnd");
-  return around(real, fields_of(Op::kGroupEnd, nullptr, 0, 255, -1, 0, nullptr, PLANGUARD_CALLER));
+  const int result = around(
+      real, fields_of(Op::kGroupEnd, nullptr, 0, 255, -1, 0, nullptr, PLANGUARD_CALLER));
+  leave_group();
+  return result;
 }
 
 PLANGUARD_API int ncclGroupSimulateEnd(void* info) {
   static const Real<void*> real("ncclGroupSimulateEnd");
-  return around(
+  const int result = around(
       real, fields_of(Op::kGroupSimulateEnd, nullptr, 0, 255, -1, 0, nullptr, PLANGUARD_CALLER),
       info);
+  leave_group();
+  return result;
 }

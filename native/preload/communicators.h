@@ -10,6 +10,7 @@ struct Known {
   int rank = -1;
   int size = 0;
   std::uint32_t children = 0;
+  bool told = true;  // its kCommInfo is written; rank and size are known
 };
 
 // Identity of a communicator handle; the handle itself when its creation was not seen.
@@ -20,6 +21,16 @@ Known known(Comm comm);
 
 // Remember a communicator, and record it as kCommInfo.
 void learn(Comm comm, std::uint64_t id, int rank, int size);
+
+// Remember a communicator that NCCL has not finished: its handle is written to `at` when the group
+// ends in which it is made, or later, when it is nonblocking (ncclInProgress). The rank and size are
+// -1 and 0 where NCCL must be asked for them.
+void promise(Comm* at, std::uint64_t id, int rank, int size);
+
+// This thread enters or leaves a group. When it leaves the outermost one, the handles that were
+// promised in it are there.
+void enter_group();
+void leave_group();
 
 // Number of the next child of a communicator: members split in the same order, so it is the same.
 std::uint32_t next_child(Comm comm);

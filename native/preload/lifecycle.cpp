@@ -27,6 +27,9 @@ Fields about(Op op, std::uint64_t comm, std::int32_t peer, std::uint64_t count,
   return fields;
 }
 
+// A nonblocking communicator is in progress: its handle may be there already, or come later.
+bool is_made(int result) { return result == kSuccess || result == kInProgress; }
+
 // Make a communicator, really or as a stub, and learn who it is.
 template <typename Make>
 int create(Comm* made, const Fields& fields, std::uint64_t id, int rank, int size, Make make) {
@@ -38,8 +41,13 @@ int create(Comm* made, const Fields& fields, std::uint64_t id, int rank, int siz
     result = make();
   }
   append(fields, 1, result);
-  // 7 is ncclInProgress: a nonblocking communicator has its handle already.
-  if ((result == kSuccess || result == 7) && *made != nullptr) learn(*made, id, rank, size);
+  if (is_made(result)) {
+    if (*made != nullptr) {
+      learn(*made, id, rank, size);
+    } else {
+      promise(made, id, rank, size);
+    }
+  }
   return result;
 }
 
@@ -65,19 +73,6 @@ int refuse(const char* name) {
                "rank's place in PLANGUARD_PRELOAD_SPLITS (lines: n color rank size)\n",
                name);
   return kInvalidUsage;
-}
-
-// Ask the real library for the rank and size of a child whose members chose them.
-void learn_child(Comm made, std::uint64_t id) {
-  static const Real<Comm, int*> rank_of("ncclCommUserRank");
-  static const Real<Comm, int*> size_of("ncclCommCount");
-  int rank = -1;
-  int size = 0;
-  if (rank_of(made, &rank) != kSuccess || size_of(made, &size) != kSuccess) {
-    rank = -1;
-    size = 0;
-  }
-  learn(made, id, rank, size);
 }
 
 std::uint64_t child_id(Comm parent, std::uint32_t number, int color) {
@@ -174,11 +169,13 @@ PLANGUARD_API int ncclCommSplit(Comm comm, int color, int key, Comm* made, void*
     result = refuse("ncclCommSplit");
   }
   append(fields, 1, result);
-  if (result != kSuccess || *made == nullptr) return result;
+  if (!is_made(result) || color == kNoColor) return result;
   if (is_stub()) {
     learn(*made, child_id(comm, number, color), rank, size);
   } else {
-    learn_child(*made, child_id(comm, number, color));
+    // Its members chose rank and size: NCCL is asked for them, as soon as it is done.
+    promise(made, child_id(comm, number, color), -1, 0);
+    if (*made != nullptr) identity(*made);
   }
   return result;
 }
@@ -200,8 +197,9 @@ PLANGUARD_API int ncclCommShrink(Comm comm, int* excluded, int count, Comm* made
     result = real(comm, excluded, count, made, config, flags);
   }
   append(fields, 1, result);
-  if (result == kSuccess && *made != nullptr) {
-    learn(*made, child_id(comm, number, 0), rank, parent.size - count);
+  if (is_made(result)) {
+    promise(made, child_id(comm, number, 0), rank, parent.size - count);
+    if (*made != nullptr) identity(*made);
   }
   return result;
 }
@@ -273,7 +271,11 @@ PLANGUARD_API int ncclCommCuDevice(Comm comm, int* device) {
 
 PLANGUARD_API int ncclCommGetAsyncError(Comm comm, int* error) {
   static const Real<Comm, int*> real("ncclCommGetAsyncError");
-  if (!is_stub()) return real(comm, error);
+  if (!is_stub()) {
+    const int result = real(comm, error);
+    if (result == kSuccess && *error == kSuccess) identity(comm);  // it may just have been made
+    return result;
+  }
   *error = kSuccess;
   return kSuccess;
 }

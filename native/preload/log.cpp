@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,9 +47,23 @@ std::uint64_t wanted_records() {
   return n < 1 ? 1 : (n > kMostRecords ? kMostRecords : n);
 }
 
+// Make a folder and the folders above it; where one cannot be made, opening the log says why.
+void make_folders(const char* folder) {
+  char path[4096];
+  if (std::snprintf(path, sizeof path, "%s", folder) >= static_cast<int>(sizeof path)) return;
+  for (char* at = path + 1; *at != 0; ++at) {
+    if (*at != '/') continue;
+    *at = 0;
+    mkdir(path, 0777);
+    *at = '/';
+  }
+  mkdir(path, 0777);
+}
+
 Log* open_log(const char* folder) {
   char path[4096];
   char draft[4096 + 8];
+  make_folders(folder);
   const int length =
       std::snprintf(path, sizeof path, "%s/nccl-%ld.pglog", folder, static_cast<long>(getpid()));
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof path) return nullptr;

@@ -37,7 +37,7 @@ OPS = {
     11: "recv",
 }
 SIGNALS = frozenset({12, 13, 14})
-GROUP_START, GROUP_END = 20, 21
+GROUP_START, GROUP_END, GROUP_SIMULATE_END = 20, 21, 22
 CREATIONS = frozenset({30, 31, 32, 34, 35, 36})
 INIT_ALL = 33
 ENDINGS = frozenset({38, 39})
@@ -148,10 +148,12 @@ class _Reader:
     def _actions(self, log: Log, names: dict[int, str]) -> Iterator[Observed]:
         """Yield what one process called, in order of issue."""
         progress = _completed(log.entries) if log.profiler else _returned(log.entries)
-        batches = _batches(log.entries)
+        batches, simulated = _batches(log.entries)
         rounds: dict[object, int] = defaultdict(int)
         for at, entry in enumerate(log.entries):
             if entry.phase or (entry.op not in OPS and entry.op not in CREATIONS):
+                continue
+            if at in simulated:
                 continue
             call = self._call(entry, names)
             key = (call.group, call.peer, call.op) if call.is_point_to_point else call.group
@@ -238,27 +240,36 @@ def _returned(entries: tuple[Entry, ...]) -> dict[int, Progress]:
     return done
 
 
-def _batches(entries: tuple[Entry, ...]) -> dict[int, int]:
-    """Return the launch of every call inside ncclGroupStart and ncclGroupEnd, if it has company."""
+def _batches(entries: tuple[Entry, ...]) -> tuple[dict[int, int], frozenset[int]]:
+    """Sort the calls between ncclGroupStart and the end of the outermost group.
+
+    Returns:
+        The launch of every call that has company in its group, and the calls whose group ended in
+        ncclGroupSimulateEnd: NCCL estimates their time and launches nothing (nccl.h 2.32).
+    """
     depth: dict[int, int] = defaultdict(int)
     inside: dict[int, list[int]] = defaultdict(list)
     found: dict[int, int] = {}
+    simulated: list[int] = []
     launches = 0
     for at, entry in enumerate(entries):
         if entry.phase:
             continue
         if entry.op == GROUP_START:
             depth[entry.thread] += 1
-        elif entry.op == GROUP_END:
+        elif entry.op in (GROUP_END, GROUP_SIMULATE_END):
             depth[entry.thread] = max(0, depth[entry.thread] - 1)
-            if not depth[entry.thread]:
-                members = inside.pop(entry.thread, [])
-                if len(members) > 1:
-                    launches += 1
-                    found |= dict.fromkeys(members, launches)
+            if depth[entry.thread]:
+                continue
+            members = inside.pop(entry.thread, [])
+            if entry.op == GROUP_SIMULATE_END:
+                simulated += members
+            elif len(members) > 1:
+                launches += 1
+                found |= dict.fromkeys(members, launches)
         elif depth[entry.thread] and entry.op in OPS:
             inside[entry.thread].append(at)
-    return found
+    return found, frozenset(simulated)
 
 
 def library() -> Path:

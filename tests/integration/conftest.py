@@ -46,6 +46,10 @@ def built(tmp_path_factory):
         SOURCES / "tests" / "fake_nccl.cpp",
     )  # fmt: skip
     compile_(
+        folder / "libjob.so", "-shared", "-fPIC", SOURCES / "tests" / "job.cpp",
+        folder / "libnccl.so.2", f"-Wl,-rpath,{folder}", "-ldl",
+    )  # fmt: skip
+    compile_(
         folder / "job", SOURCES / "tests" / "job.cpp", folder / "libnccl.so.2",
         f"-Wl,-rpath,{folder}", "-ldl",
     )  # fmt: skip

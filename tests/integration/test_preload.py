@@ -126,9 +126,76 @@ def test_a_log_that_is_full_is_incomplete(job, tmp_path):
         recording.to_plan()
 
 
-def test_members_of_a_split_share_its_identity(job, tmp_path):
-    """The child of a split is one group for all its members, with global ranks."""
-    finish(*(job(rank, 4, f"split:{rank % 2}", "ar:3", "up", "ar:9") for rank in range(4)))
+def test_a_library_that_only_its_user_sees_is_found(built, tmp_path):
+    """Python loads torch, and with it libnccl, RTLD_LOCAL: dlsym(RTLD_NEXT) does not see it. The
+    calls arrive there all the same, and are recorded.
+    """
+    code = (
+        "import ctypes, os, sys; job = ctypes.CDLL(sys.argv[1], mode=os.RTLD_LOCAL); "
+        "words = [b'job', b'0', b'1', b'ar:4', b'a2a:5']; "
+        "sys.exit(job.main(len(words), (ctypes.c_char_p * len(words))(*words)))"
+    )
+    environment = os.environ | {
+        "LD_PRELOAD": str(built / "libplanguard_preload.so"),
+        "PLANGUARD_PRELOAD_LOG": str(tmp_path / "not" / "there" / "yet"),
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(built / "libjob.so")],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    recording = read_logs([tmp_path / "not" / "there" / "yet"])
+    assert seen(recording, 0) == ["all_reduce  16 B f32", "all_to_all  20 B f32"]
+
+
+@pytest.mark.skipif(
+    "PLANGUARD_REAL_NCCL" not in os.environ, reason="PLANGUARD_REAL_NCCL names no libnccl.so.2"
+)
+def test_the_real_library_answers_behind_the_interposer(built, tmp_path):
+    """NVIDIA's libnccl, loaded RTLD_LOCAL behind another library as torch's is, gives its unique id
+    and its version: neither needs a GPU. What this machine cannot do is answered as without us.
+    """
+    nccl = Path(os.environ["PLANGUARD_REAL_NCCL"])
+    source = tmp_path / "user.cpp"
+    source.write_text(
+        'extern "C" { int ncclGetUniqueId(void*); int ncclGroupStart(); int ncclGroupEnd();\n'
+        "int ask(void* id) { ncclGroupStart(); ncclGroupEnd(); return ncclGetUniqueId(id); } }\n"
+    )
+    user = tmp_path / "libuser.so"
+    command = ["g++", "-shared", "-fPIC", "-o", user, source, nccl, f"-Wl,-rpath,{nccl.parent}"]
+    subprocess.run(command, check=True, timeout=60)
+    code = (
+        "import ctypes, os, sys; user = ctypes.CDLL(sys.argv[1], mode=os.RTLD_LOCAL); "
+        "id = ctypes.create_string_buffer(128); print(user.ask(id), any(id.raw))"
+    )
+    environment = os.environ | {
+        "LD_PRELOAD": str(built / "libplanguard_preload.so"),
+        "PLANGUARD_PRELOAD_LOG": str(tmp_path),
+        "NCCL_SOCKET_IFNAME": "lo",
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(user)],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.stdout, "is in no library" in ran.stderr) == ("0 True\n", False)
+
+
+def test_calls_of_a_simulated_group_are_not_communication(job, tmp_path):
+    """ncclGroupSimulateEnd estimates a group and launches nothing; the calls after it count."""
+    finish(job(0, 2, "gs", "ar:4", "s:1:8", "gsim", "ar:2"), job(1, 2, "ar:2"))
+    recording = read_logs([tmp_path])
+    assert seen(recording, 0) == seen(recording, 1) == ["all_reduce  8 B f32"]
+    assert planguard.check(recording.to_plan(), model="nccl").outcome.value == "SAFE"
+
+
+@pytest.mark.parametrize("how", ["split", "nsplit", "gsplit"])
+def test_members_of_a_split_share_its_identity(job, tmp_path, how):
+    """The child of a split is one group for all its members, with global ranks; also where NCCL
+    writes its handle only later: a nonblocking split, or one inside a group.
+    """
+    finish(*(job(rank, 4, f"{how}:{rank % 2}", "ar:3", "up", "ar:9") for rank in range(4)))
     recording = read_logs([tmp_path])
     children = {g.ranks for name, g in recording.groups.items() if name != "world"}
     assert children == {(0, 2), (1, 3)}

@@ -1,7 +1,9 @@
 // One rank of a job that calls NCCL as its arguments say: job RANK SIZE TOKEN...
 //   ar:N all_reduce, rs:N, ag:N, a2a:N, bc:N:ROOT, rd:N:ROOT, s:PEER:N, r:PEER:N, gs, ge,
 //   dt:TYPE (NCCL's number of the element type of later calls; 7, float, at first),
-//   split:COLOR (later calls use the child), up (back to the parent), destroy, fork, time:N
+//   split:COLOR (later calls use the child), nsplit:COLOR (nonblocking, polled as torch does),
+//   gsplit:COLOR (inside a group), up (back to the parent), gsim (ncclGroupSimulateEnd), destroy,
+//   fork, time:N
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,6 +23,8 @@ extern "C" {
 int ncclGetUniqueId(UniqueId*);
 int ncclCommInitRank(Comm*, int, UniqueId, int);
 int ncclCommSplit(Comm, int, int, Comm*, void*);
+int ncclCommGetAsyncError(Comm, int*);
+int ncclGroupSimulateEnd(void*);
 int ncclCommUserRank(Comm, int*);
 int ncclCommCount(Comm, int*);
 int ncclCommDestroy(Comm);
@@ -68,12 +72,20 @@ static void issue(const char* token, std::vector<Comm>& comms, int rank) {
   if (is("r")) ncclRecv(nullptr, m, element, static_cast<int>(a), comm, nullptr);
   if (is("gs")) ncclGroupStart();
   if (is("ge")) ncclGroupEnd();
+  if (is("gsim")) ncclGroupSimulateEnd(nullptr);
   if (is("destroy")) ncclCommDestroy(comm);
   if (is("up")) comms.pop_back();
-  if (is("split")) {
+  if (is("split") || is("nsplit") || is("gsplit")) {
     Comm made = nullptr;
-    const int result = ncclCommSplit(comm, static_cast<int>(a), rank, &made, nullptr);
-    if (result != 0) std::exit(40 + result);
+    int config = 0;
+    if (is("gsplit")) ncclGroupStart();
+    const int result = ncclCommSplit(comm, static_cast<int>(a), rank, &made,
+                                     is("nsplit") ? static_cast<void*>(&config) : nullptr);
+    if (result != (is("nsplit") ? 7 : 0)) std::exit(40 + result);
+    if (is("gsplit")) ncclGroupEnd();
+    int state = 7;
+    ncclCommGetAsyncError(comm, &state);
+    for (state = 7; state == 7;) ncclCommGetAsyncError(made, &state);
     int place = -1;
     int size = -1;
     ncclCommUserRank(made, &place);
