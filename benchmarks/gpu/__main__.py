@@ -1,0 +1,101 @@
+"""The NCCL half of PlanGuard on one real GPU, in phases with a limit each: at most ten minutes.
+
+    python benchmarks/gpu                         all phases
+    python benchmarks/gpu --only facts order      some
+    python benchmarks/gpu --rehearse              the same scripts over gloo, without a GPU
+
+Every phase is a process of its own and prints one line of JSON, also appended to gpu.jsonl in the
+folder of --out: {"phase", "seconds", "figures" or "error"}. Without a GPU it says so and ends with
+status 0. Needs a CUDA build of torch, NCCL 2.30 or newer for several ranks on one GPU, and
+`pip install .` with a compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from phases import PHASES
+
+# Phases of which every part needs NCCL itself.
+NCCL_ONLY = ("interposer", "plugin", "witnesses", "order")
+
+
+def child(phase: str, out: Path) -> None:
+    """Run one phase here and print its figures."""
+    run, _ = PHASES[phase]
+    print(json.dumps(run(out)))
+
+
+def one(phase: str, out: Path, *, rehearse: bool) -> dict[str, object]:
+    """Run one phase in a process of its own, and end whatever it leaves."""
+    _, limit = PHASES[phase]
+    more = {"PLANGUARD_GPU_REHEARSAL": "1"} if rehearse else {}
+    begin = time.monotonic()
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent), "--child", phase, "--out", str(out)],
+            stdout=said, env={**os.environ, **more}, text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            code: int | None = process.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            code = None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        said.seek(0)
+        lines = said.read().splitlines()
+    row: dict[str, object] = {"phase": phase, "seconds": round(time.monotonic() - begin, 1)}
+    if code == 0 and lines:
+        return row | {"figures": json.loads(lines[-1])}
+    return row | {"error": f"no result after {limit:.0f} s" if code is None else f"exit {code}"}
+
+
+def has_gpu() -> bool:
+    """Say whether torch sees a GPU."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+def main() -> int:
+    """Run the phases that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=list(PHASES), default=list(PHASES))
+    parser.add_argument("--rehearse", action="store_true")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--child", choices=list(PHASES), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child, options.out)
+        return 0
+    if not options.rehearse and not has_gpu():
+        print("skipped: torch sees no GPU here (--rehearse plays the scripts over gloo)")
+        return 0
+    out = options.out or Path(tempfile.mkdtemp(prefix="planguard-gpu-"))
+    out.mkdir(parents=True, exist_ok=True)
+    for phase in options.only:
+        if options.rehearse and phase in NCCL_ONLY:
+            continue
+        line = json.dumps(one(phase, out, rehearse=options.rehearse))
+        print(line, flush=True)
+        with (out / "gpu.jsonl").open("a") as results:
+            results.write(line + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
