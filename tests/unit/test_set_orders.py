@@ -1,4 +1,4 @@
-# ruff: noqa: PLC0208, PERF401 - the loops are what is looked at
+# ruff: noqa: B007, C414, D103, PLC0208 - the loops are what is looked at
 """Loops over sets are found while they run, and their calls become blocks in any order."""
 
 from __future__ import annotations
