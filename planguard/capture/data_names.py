@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import FrameType
 
+DATA = "x-data"
+"""Of a recorded action: the name of what it moves."""
+
 # Where torch.distributed's functions have the tensor that a rank gives, and its keyword.
 _GIVEN = {
     "all_reduce": (0, "tensor"),
@@ -52,7 +55,9 @@ def data_name(frame: FrameType | None) -> str | None:
     if frame is None or call is None:
         return None
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    place, keyword = _GIVEN.get(name, (0, "tensor"))
+    if name not in _GIVEN:  # something of a library that communicates: named by the whole call
+        return ast.unparse(_Keys(frame).visit(_copy(call)))[:_MOST]
+    place, keyword = _GIVEN[name]
     given = next((one.value for one in call.keywords if one.arg == keyword), None)
     if given is None and place < len(call.args):
         given = call.args[place]

@@ -6,7 +6,11 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.data_names import DATA
+from planguard.capture.labels import labelled
 from planguard.capture.planner import fx_planner
+from planguard.capture.set_orders import TURN
+from planguard.capture.thread_orders import THREAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +28,7 @@ class RankLog:
         end: How the body ended on this rank: empty for a return, else the exception in one line.
         trace: The frames of that exception.
         imported: Modules that the body was the first to import, and that take long.
+        waits: Places where one of its threads waited for another otherwise than by a join.
     """
 
     rank: int
@@ -35,6 +40,7 @@ class RankLog:
     end: str = ""
     trace: str = ""
     imported: list[str] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -56,6 +62,7 @@ def log_of(
         end,
         trace,
         imported or [],
+        recorder.threads.waits,
     )
 
 
@@ -81,8 +88,11 @@ def relative_signature(log: RankLog, world_size: int, mesh: Mesh) -> str | None:
     return json.dumps(rows, sort_keys=True)
 
 
+_OF_THIS_RANK = ("src", DATA, TURN, THREAD)
+
+
 def _relative(action: Mapping[str, Any], log: RankLog, places: Any, grid: Any) -> dict[str, Any]:
-    row = {name: value for name, value in action.items() if name != "src"}
+    row = {name: value for name, value in action.items() if name not in _OF_THIS_RANK}
     if "group" in row and row["op"] != "new_group":  # every rank makes it, by the same list
         row["group"] = places[action["group"]]
     if "root" in row:
@@ -153,14 +163,17 @@ def build_plan(
         producer=(tool, "1"),
     )
     names = _declare(builder, logs, like, world_size, mesh)
+    actions, notes = labelled(logs)
     for rank in range(world_size):
         origin = like.get(rank, rank)
         program = builder.program(rank)
         grid = fx_planner().groups.Mesh(mesh or (("world", world_size),))
-        for action in logs[origin].actions:
+        for action in actions[origin]:
             fields = _placed(action, logs[origin], names[rank])
             program.add(**(fields if rank == origin else _translated(fields, grid, origin, rank)))
     _ledger(builder, logs, like, world_size)
+    for note in notes:
+        builder.approximate(*note, scope="plan")
     return builder.build()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from planguard.capture.data_names import DATA, data_name
 from planguard.capture.rank_reads import is_library
+from planguard.capture.set_orders import TURN, turn_of
+from planguard.capture.thread_orders import THREAD, Threads
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -76,7 +78,9 @@ class Recorder:
     _beyond: int = 0
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
-    _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self.threads = Threads(self.actions)
 
     def group(self, ranks: list[int]) -> str:
         """Return the key of the next group made of these ranks on this rank."""
@@ -181,18 +185,21 @@ class Recorder:
             if self._beyond > _BEYOND:  # a loop may never end without values
                 self.is_closed = True
                 return
-        self._tell_threads_apart()
-        place = call_site()
-        if place is not None:
-            action["src"] = list(place)
+        self._tell_threads_apart(action)
+        frame = user_frame()
+        if frame is not None:
+            action["src"] = [frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]
+            marks = {DATA: data_name(frame), TURN: turn_of(frame)}
+            action |= {name: value for name, value in marks.items() if value is not None}
         self.actions.append(action)
 
-    def _tell_threads_apart(self) -> None:
-        """Leave the plan undecided if several threads communicate: their order is not that seen."""
-        caller = threading.current_thread()
-        self._thread = self._thread or caller
-        if caller is not self._thread:
-            message = f"several threads of rank {self.rank} communicate, in an order of their own"
+    def _tell_threads_apart(self, action: dict[str, Any]) -> None:
+        """Note which thread communicates; leave the plan undecided if nobody saw it start."""
+        number = self.threads.number()
+        if number:
+            action[THREAD] = number
+        elif number is None:
+            message = f"a thread of rank {self.rank} communicates that was there before the job"
             self.note("host-threads", message, "under")
             self.note("host-threads", message, "over")
 
@@ -205,11 +212,19 @@ def _block(action: dict[str, Any]) -> None:
 
 def call_site() -> tuple[str, int, str] | None:
     """Return file, line and function of the innermost frame that is not torch's or ours."""
+    frame = user_frame()
+    if frame is None:
+        return None
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame that is not torch's or ours."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
     while frame is not None:
         file = frame.f_code.co_filename
         if not is_library(file) and not file.startswith("<"):
-            return file, frame.f_lineno, frame.f_code.co_name
+            return frame
         frame = frame.f_back
     return None
 

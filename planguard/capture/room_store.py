@@ -92,7 +92,7 @@ def room_store_class() -> Any:
         def check(self, keys: Sequence[str]) -> bool:
             return bool(self._do("check", *keys))
 
-        def wait(self, keys: Sequence[str], timeout: Any = None) -> None:  # noqa: ARG002 - torch's
+        def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
             self._await(keys)
 
         def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:

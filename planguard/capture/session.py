@@ -76,6 +76,7 @@ def session(
         stack.enter_context(_eagerly())
         stack.enter_context(watch_values(current.recorder))
         current.reads = stack.enter_context(rank_reads())
+        stack.enter_context(current.recorder.threads.watched())
         yield current
         current.recorder.end_backward()
 
