@@ -61,6 +61,7 @@ class Recorder:
         is_stalled: The rank is stuck, and goes on without values to show what it would do next.
         is_fake: No tensor holds any value.
         is_watched: A value is being read by somebody who will answer for it.
+        doubted: Where a made-up number was first read, whatever became of it.
     """
 
     rank: int
@@ -73,6 +74,7 @@ class Recorder:
     is_stalled: bool = False
     is_fake: bool = False
     is_watched: bool = False
+    doubted: str = ""
     _beyond: int = 0
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)

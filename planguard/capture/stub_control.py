@@ -253,7 +253,7 @@ def _reduce(self: Any, tensors: Any, opts: Any = None, *rest: Any, **_: Any) -> 
     tensors = _list(tensors)
     found = _allreduce(self, tensors, rest[0] if rest else opts)
     if self._root(opts) != self.recorder.rank:
-        found.outputs = None
+        found.make = None  # gloo leaves partial sums there (measured); nobody promises anything
     return found
 
 
