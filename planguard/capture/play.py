@@ -21,7 +21,7 @@ from planguard.capture.compute_stub import follow_values, stub_compute
 from planguard.capture.fake_compute import NotFakeError, fake_compute
 from planguard.capture.fake_world import refuse_real_group
 from planguard.capture.imports import begun, learn, slow_imports, warm_learnt
-from planguard.capture.logs import build_plan, log_of, read_log, relative_signature
+from planguard.capture.logs import build_plan, doubt_races, log_of, read_log, relative_signature
 from planguard.capture.mailroom import Mailroom
 from planguard.capture.processes import silence
 from planguard.capture.recorder import Stalled
@@ -228,6 +228,7 @@ class Play:
         room.task, self._room, self._has_shown = quiet, room, True
         answers = room.play(ranks)
         self.logs = {rank: read_log(answer) for rank, answer in sorted(answers.items())}
+        doubt_races(self.logs)
         self.stuck = dict(sorted(room.stuck.items()))
         for log in self.logs.values():
             learn(log.imported)

@@ -78,6 +78,7 @@ def session(
         current.reads = stack.enter_context(rank_reads())
         yield current
         current.recorder.end_backward()
+        current.recorder.end_library()
 
 
 def _asked_for(backend: Any) -> str:

@@ -92,11 +92,12 @@ class _Tree:
 
     def ends_shown(self, node: ast.AST, frame: FrameType, seen: set[str]) -> bool:
         """Climb from an expression to its statement; true where that shows it and drops it."""
-        # The call that reads the value is itself the first step, whatever it is called.
         child, above = node, self.parents.get(node)
-        if isinstance(node, ast.Call) and _shows(node.func, frame):
-            child, above = node, self.parents.get(node)
-            return isinstance(above, ast.Expr)
+        if isinstance(node, ast.Call):  # that reads the value, or hands it to what reads it
+            if _shows(node.func, frame):
+                return isinstance(above, ast.Expr)
+            if not _is_pure(node.func, frame):
+                return False  # it may keep what it was given
         while above is not None:
             if isinstance(above, ast.Call):
                 if child is above.func:
