@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.made_up import is_marked, mark, tensors_in
+from planguard.capture.made_up import is_marked, mark, tensors_in, unmark
 from planguard.capture.modes import infra_mode
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ _REAL = frozenset(
     }
 )  # fmt: skip
 """Operators that move data about or make it: they cost little, and groups rely on them."""
+_OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
+"""Operators that leave nothing of what their first argument was."""
+_SHAPING = frozenset({"_pack_padded_sequence", "_to_sparse", "_to_sparse_csr", "_nested_tensor_from_mask"})
+"""Operators whose results have a shape by values, and that torch does not tag so."""
 _MOVING = frozenset({"clone", "_to_copy", "cat", "copy_"})
 """Those of them that need not move what is made up."""
 
@@ -65,6 +69,10 @@ def _mode_class() -> Any:
     import torch
 
     class StubCompute(infra_mode()):  # type: ignore[misc]  # torch is Any here
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # played ranks compile nothing; to import the compiler takes seconds
+
         def __init__(self, least: int | None, recorder: Recorder | None) -> None:
             super().__init__()
             self.least = least
@@ -116,9 +124,19 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
         return func(*args, **kwargs)
     if not any(is_marked(one) for one in tensors_in([args, kwargs])):
         return func(*args, **kwargs)
-    if recorder is not None and tells_values(func):
+    name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
+    if name in _OVERWRITING and not any(is_marked(one) for one in tensors_in([args[1:], kwargs])):
+        found = func(*args, **kwargs)
+        unmark(args[0])
+        return found
+    if recorder is not None and (tells_values(func) or name in _SHAPING):
         watch_operator(recorder)
-    found = func(*args, **kwargs)
+    try:
+        found = func(*args, **kwargs)
+    except Exception:
+        if recorder is not None:
+            watch_operator(recorder)  # whether it raises may depend on values
+        raise
     mark(tensors_in(found))
     mark(_written(func, args, kwargs))
     return found

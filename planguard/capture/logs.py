@@ -27,6 +27,8 @@ class RankLog:
     Attributes:
         end: How the body ended on this rank: empty for a return, else the exception in one line.
         trace: The frames of that exception.
+        store_races: Readings of the store beside which another rank changed what was read.
+        store_reads: Readings on which this rank decided: the place, and the key.
         imported: Modules that the body was the first to import, and that take long.
         waits: Places where one of its threads waited for another otherwise than by a join.
     """
@@ -40,6 +42,8 @@ class RankLog:
     end: str = ""
     trace: str = ""
     imported: list[str] = field(default_factory=list)
+    store_races: list[str] = field(default_factory=list)
+    store_reads: dict[str, list[str]] = field(default_factory=dict)
     waits: list[str] = field(default_factory=list)
 
     def to_json(self) -> bytes:
@@ -62,8 +66,25 @@ def log_of(
         end,
         trace,
         imported or [],
+        sorted(recorder.store_races),
+        recorder.store_reads,
         recorder.threads.waits,
     )
+
+
+def doubt_races(logs: Mapping[int, RankLog]) -> None:
+    """Say where a rank decides on a key of the store that ranks change in no fixed order."""
+    raced = {reading for log in logs.values() for reading in log.store_races}
+    for log in logs.values():
+        for reading in sorted(raced & log.store_reads.keys()):
+            place, key = log.store_reads[reading]
+            message = (
+                f"rank {log.rank} decides at {place} on the key {key!r} of the store while other "
+                "ranks change it, in no order of their own: another run may decide otherwise"
+            )
+            for direction in ("under", "over"):
+                if ("store-order", message, direction) not in log.notes:
+                    log.notes.append(("store-order", message, direction))
 
 
 def read_log(data: bytes) -> RankLog:

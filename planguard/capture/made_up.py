@@ -63,8 +63,10 @@ def tensors_in(args: Any) -> Iterator[Any]:
 
 def _storage(tensor: Any) -> Any:
     """Return the storage, None for a wrapper such as DTensor, whose parts are elsewhere."""
+    from torch._C import TensorBase  # the method of Tensor tells who asks for memory
+
     local = getattr(tensor, "_local_tensor", None)
     try:
-        return (tensor if local is None else local).untyped_storage()
+        return TensorBase.untyped_storage(tensor if local is None else local)
     except (RuntimeError, NotImplementedError):  # sparse and other kinds have none
         return None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.capture.mailbox import Keys, Mailbox, Take, Wanted
 from planguard.capture.processes import refuse_cuda
-from planguard.capture.room_store import answer_store
+from planguard.capture.room_store import Clock, answer_store
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Mailroom:
     _posts: dict[tuple[Any, ...], dict[int, bytes]] = field(default_factory=dict)
     _messages: dict[tuple[Any, ...], bytes] = field(default_factory=dict)
     _store: dict[str, bytes] = field(default_factory=dict)
+    _clock: Clock = field(default_factory=Clock)
     _gone: list[_Played] = field(default_factory=list)
 
     def admit(self, rank: int, pipe: Connection) -> None:
@@ -161,13 +162,15 @@ class Mailroom:
             raise UsageError(f"rank {one.rank} could not be captured: {message}") from None
         if what == "post":
             self._posts.setdefault(key, {})[one.rank] = data
+            self._clock.stamp((key, one.rank), one.rank)
         elif what == "send":
             self._messages[key] = data
+            self._clock.stamp(key, one.rank)
         elif what == "ask":
             one.waits, one.is_soft = key, data
         elif what == "store":
             with contextlib.suppress(BrokenPipeError):
-                one.pipe.send(answer_store(self._store, key, data))
+                one.pipe.send(answer_store(self._store, self._clock, one.rank, key, data))
         elif what == "log":
             self.answers[one.rank] = data
             self._gone.append(self._live.pop(one.rank))
@@ -209,6 +212,8 @@ class Mailroom:
             return True if all(key in self._store for key in wanted.keys) else None
         if isinstance(wanted, Take):
             self._want([wanted.src])
+            if wanted.key in self._messages:
+                self._clock.learn(one.rank, wanted.key)
             return self._messages.pop(wanted.key, None)
         assert wanted is not None  # noqa: S101 - only waiting ranks come here; for the type checker
         posts = self._posts.get(wanted.key, {})
@@ -219,7 +224,11 @@ class Mailroom:
                 self._want([rank])
             elif giver in posts:
                 found[rank] = posts[giver]
-        return found if len(found) == len(wanted.needs) else None
+        if len(found) < len(wanted.needs):
+            return None
+        for rank in found:
+            self._clock.learn(one.rank, (wanted.key, rank))
+        return found
 
     def _giver(self, rank: int, members: Sequence[int]) -> int | None:
         """Return who contributes in the place of a rank: itself, or a played one of its class."""

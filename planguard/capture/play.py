@@ -21,11 +21,12 @@ from planguard.capture.compute_stub import follow_values, stub_compute
 from planguard.capture.fake_compute import NotFakeError, fake_compute
 from planguard.capture.fake_world import refuse_real_group
 from planguard.capture.imports import begun, learn, slow_imports, warm_learnt
-from planguard.capture.logs import build_plan, log_of, read_log, relative_signature
+from planguard.capture.logs import build_plan, doubt_races, log_of, read_log, relative_signature
 from planguard.capture.mailroom import Mailroom
 from planguard.capture.processes import silence
 from planguard.capture.recorder import Stalled
 from planguard.capture.session import session
+from planguard.capture.values import doubt_end
 from planguard.errors import PlanGuardError, UsageError
 
 if TYPE_CHECKING:
@@ -227,6 +228,7 @@ class Play:
         room.task, self._room, self._has_shown = quiet, room, True
         answers = room.play(ranks)
         self.logs = {rank: read_log(answer) for rank, answer in sorted(answers.items())}
+        doubt_races(self.logs)
         self.stuck = dict(sorted(room.stuck.items()))
         for log in self.logs.values():
             learn(log.imported)
@@ -277,9 +279,14 @@ class PlayedRank:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         """Take the end of the body as data, whatever it is, unless it tells nothing of the job."""
         end, frames = _end_of(error)
+        recorder = self.session.recorder
+        if recorder.is_stalled:
+            end = frames = ""  # what it does without values tells nothing
+        if end and recorder.doubted:
+            doubt_end(recorder, end)
         with self._stack:
             pass  # what the session recorded last is in the log
-        if isinstance(error, Stalled) or self.session.recorder.is_stalled:
+        if isinstance(error, Stalled) or recorder.is_stalled:
             _stuck(self.session)
         if not self._is_fork and not isinstance(error, (Stalled, type(None))):
             return False  # in the caller's own process it is the caller's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.capture.data_names import DATA, data_name
@@ -63,6 +64,9 @@ class Recorder:
         is_stalled: The rank is stuck, and goes on without values to show what it would do next.
         is_fake: No tensor holds any value.
         is_watched: A value is being read by somebody who will answer for it.
+        store_races: Readings of the store beside which another rank changed what was read.
+        store_reads: Readings on which this rank decided: the place, and the key.
+        doubted: Where a made-up number was first read, whatever became of it.
     """
 
     rank: int
@@ -75,9 +79,13 @@ class Recorder:
     is_stalled: bool = False
     is_fake: bool = False
     is_watched: bool = False
+    doubted: str = ""
+    store_races: set[str] = field(default_factory=set)
+    store_reads: dict[str, list[str]] = field(default_factory=dict)
     _beyond: int = 0
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
+    _library: list[Issued] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.threads = Threads(self.actions)
@@ -115,6 +123,8 @@ class Recorder:
         action["work"] = work
         if op not in ("isend", "irecv", "batch"):
             action["async_"] = True
+            if self._is_issued_by_library():
+                self._library.append(issued)
         self._append(action)
         return issued
 
@@ -142,6 +152,25 @@ class Recorder:
             issued.waited = True
         if works:
             self._append({"op": "wait", "work": works[0] if len(works) == 1 else works})
+
+    def end_library(self) -> None:
+        """Take what libraries issued and nobody was seen to wait for as waited for at the end.
+
+        DDP under ``Join`` hands some handles to C++, and drops others whose result it never reads.
+        Such a handle is no slip of the program; the last place to wait for it orders nothing.
+        """
+        works = [issued.work for issued in self._library if not issued.waited]
+        for issued in self._library:
+            issued.waited = True
+        self._library = []
+        if works:
+            self._append({"op": "wait", "work": works[0] if len(works) == 1 else works})
+
+    def _is_issued_by_library(self) -> bool:
+        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the interpreter has no public way
+        while frame is not None and is_door(frame.f_code.co_filename):
+            frame = frame.f_back
+        return frame is not None and is_library(frame.f_code.co_filename)
 
     def drop(self, issued: Issued) -> None:
         """Record that a point-to-point handle died before anybody waited for it."""
@@ -202,6 +231,15 @@ class Recorder:
             message = f"a thread of rank {self.rank} communicates that was there before the job"
             self.note("host-threads", message, "under")
             self.note("host-threads", message, "over")
+
+
+_DOORS = ("distributed_c10d.py", "c10d_logger.py", "_ops.py", "_functional_collectives.py")
+_OWN = str(Path(__file__).resolve().parent)
+
+
+def is_door(file: str) -> bool:
+    """Tell whether a file only passes a call on: from whoever issues it to the process group."""
+    return file.startswith((_OWN, "<")) or file.endswith(_DOORS) or "torch/utils/" in file
 
 
 def _block(action: dict[str, Any]) -> None:

@@ -6,11 +6,14 @@ writes) are real: ``set`` on one rank is what ``get`` brings on another, and ``w
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.mailbox import Keys
 from planguard.capture.recorder import Stalled
+from planguard.capture.sinks import place_of
+from planguard.capture.watched import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,9 +25,75 @@ PROBLEM = "the store of the ranks"
 """Why a rank that used the store cannot stand for another: keys often name ranks."""
 
 
-def answer_store(store: dict[str, bytes], operation: str, arguments: Sequence[Any]) -> Any:
-    """Do one operation of a rank to the store, on the side of the room."""
-    key = arguments[0] if arguments else ""
+class Clock:
+    """Which changes of the store a rank knows to have happened: by what it was sent since.
+
+    The number that ``add`` returns depends on who came first. Where other ranks' changes are known
+    to lie before, and none beside, every run gives the same; else this one is as good as another.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[int, int]] = {}
+        self._stamps: dict[Any, dict[int, int]] = {}
+        self._touched: dict[str, list[tuple[int, int, bool]]] = {}
+
+    def stamp(self, sent: Any, rank: int) -> None:
+        """Remember what a rank knew when it sent something."""
+        if rank in self._known:
+            self._stamps[sent] = self._known[rank]
+
+    def learn(self, rank: int, sent: Any) -> None:
+        """Let a rank know what the sender knew."""
+        stamp = self._stamps.get(sent)
+        if stamp:
+            mine = self._known.get(rank, {})
+            both = stamp.keys() | mine.keys()
+            self._known[rank] = {one: max(stamp.get(one, 0), mine.get(one, 0)) for one in both}
+
+    def touch(self, rank: int, key: str, *, is_change: bool) -> tuple[str, list[str]]:
+        """Count what a rank does to a key; return its name, and the names of raced readings.
+
+        A reading is raced by a change that lies neither before nor after it.
+        """
+        mine = dict(self._known.get(rank, {}))
+        mine[rank] = number = mine.get(rank, 0) + 1
+        self._known[rank] = mine
+        own = f"{rank}:{number}"
+        raced = []
+        for other, at, was_change in self._touched.setdefault(key, []):
+            if other != rank and mine.get(other, 0) < at:
+                raced += [own] if was_change else []
+                raced += [f"{other}:{at}"] if is_change else []
+        self._touched[key].append((rank, number, is_change))
+        return own, raced
+
+
+def answer_store(
+    store: dict[str, bytes], clock: Clock, rank: int, operation: str, arguments: Sequence[Any]
+) -> tuple[Any, str, list[str]]:
+    """Do one operation of a rank to the store.
+
+    Returns:
+        The answer, the name of this reading, and the names of readings that are raced.
+    """
+    keys = list(arguments if operation == "check" else arguments[:1]) or list(store)
+    if operation == "get":  # it has waited for the key, so what was set lies before
+        clock.learn(rank, ("key", keys[0]))
+    is_change = operation in _CHANGES and not (operation == "add" and not arguments[1])
+    own, raced = "", list[str]()
+    for key in keys:
+        name, found = clock.touch(rank, key, is_change=is_change)
+        raced += [own or name if one == name else one for one in found]
+        own = own or name
+    if is_change:
+        clock.stamp(("key", keys[0]), rank)
+    return _done(store, operation, keys[0] if keys else "", arguments), own, raced
+
+
+_CHANGES = frozenset({"set", "add", "append", "delete", "compare"})
+
+
+def _done(store: dict[str, bytes], operation: str, key: str, arguments: Sequence[Any]) -> Any:
     if operation == "set":
         store[key] = arguments[1]
         return True
@@ -60,8 +129,22 @@ def room_store_class() -> Any:
             self.mailbox = mailbox
             self.recorder = recorder
 
-        def _do(self, operation: str, *arguments: Any) -> Any:
-            return self._answered(lambda: self.mailbox.store(operation, *arguments))
+        def _do(self, operation: str, *arguments: Any) -> tuple[Any, Callable[[Any], None]]:
+            """Return the answer, and what to call with the frame that decides on it."""
+            done = self._answered(lambda: self.mailbox.store(operation, *arguments))
+            found, reading, raced = done
+            self.recorder.store_races.update(raced)
+            key = str(arguments[0]) if arguments else "(all)"
+
+            def read(frame: Any) -> None:
+                self.recorder.store_reads.setdefault(reading, [place_of(frame), key])
+
+            return found, read
+
+        def _told(self, operation: str, *arguments: Any) -> Any:
+            found, read = self._do(operation, *arguments)
+            read(sys._getframe(2))  # noqa: SLF001 - the interpreter has no public way
+            return found
 
         def _await(self, keys: Sequence[str]) -> None:
             self._answered(lambda: self.mailbox.ask(Keys(tuple(keys))))
@@ -79,34 +162,34 @@ def room_store_class() -> Any:
 
         def get(self, key: str) -> bytes:
             self._await([key])
-            found: bytes = self._do("get", key)
+            found: bytes = self._told("get", key)
             return found
 
         def add(self, key: str, value: int) -> int:
-            found: int = self._do("add", key, int(value))
-            return found
+            found, read = self._do("add", key, int(value))
+            return watch(found, read)  # type: ignore[no-any-return]
 
         def append(self, key: str, value: Any) -> None:
             self._do("append", key, _bytes(value))
 
         def check(self, keys: Sequence[str]) -> bool:
-            return bool(self._do("check", *keys))
+            return bool(self._told("check", *keys))
 
         def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
             self._await(keys)
 
         def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
-            found: bytes = self._do("compare", key, _bytes(expected), _bytes(desired))
+            found: bytes = self._told("compare", key, _bytes(expected), _bytes(desired))
             return found
 
         def delete_key(self, key: str) -> bool:
-            return bool(self._do("delete", key))
+            return bool(self._told("delete", key))
 
         def num_keys(self) -> int:
-            return len(self._do("keys"))
+            return len(self._told("keys"))
 
         def list_keys(self) -> list[str]:
-            return list(self._do("keys"))
+            return list(self._told("keys"))
 
         def multi_get(self, keys: Sequence[str]) -> list[bytes]:
             return [self.get(key) for key in keys]

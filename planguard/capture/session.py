@@ -79,6 +79,7 @@ def session(
         stack.enter_context(current.recorder.threads.watched())
         yield current
         current.recorder.end_backward()
+        current.recorder.end_library()
 
 
 def _asked_for(backend: Any) -> str:

@@ -89,9 +89,17 @@ class _Control(_Collectives):
         self.barrier().wait()
 
     def barrier(self, opts: Any = None, **options: Any) -> Any:
-        """Record a barrier, which is a position on the group like any other collective."""
+        """Record a barrier; it brings nothing, but what comes behind it comes later everywhere.
+
+        The store is where that shows. The wait is soft: that a barrier hangs is told by the plan.
+        """
         self.calls += 1
-        return super().barrier(opts, **options)
+        key = (self.key, self.calls, "barrier")
+        self.mailbox.post(key, ())
+        work = super().barrier(opts, **options)
+        members = tuple(self.members)
+        self._later(work, (), Gather(key, members, members), lambda _: None, is_soft=True)
+        return work
 
     def _message(self, src: int, dst: int, tag: int) -> tuple[Any, ...]:
         pair = (src, dst, tag)
@@ -126,7 +134,13 @@ class _Control(_Collectives):
         return work
 
     def _later(
-        self, work: Any, tensors: Sequence[Any], wanted: Gather | Take, make: Callable[[Any], None]
+        self,
+        work: Any,
+        tensors: Sequence[Any],
+        wanted: Gather | Take,
+        make: Callable[[Any], None],
+        *,
+        is_soft: bool = False,
     ) -> None:
         """Let the handle fetch what arrives, once; until then the tensors are marked.
 
@@ -140,7 +154,7 @@ class _Control(_Collectives):
             if not todo:
                 return
             todo.pop()
-            data = self._ask(wanted, soft=soft)
+            data = self._ask(wanted, soft=soft or is_soft)
             expect(tensors, -1)
             if data is None:
                 mark(tensors)
@@ -253,7 +267,7 @@ def _reduce(self: Any, tensors: Any, opts: Any = None, *rest: Any, **_: Any) -> 
     tensors = _list(tensors)
     found = _allreduce(self, tensors, rest[0] if rest else opts)
     if self._root(opts) != self.recorder.rank:
-        found.outputs = None
+        found.make = None  # gloo leaves partial sums there (measured); nobody promises anything
     return found
 
 
