@@ -14,13 +14,14 @@ from __future__ import annotations
 import ast
 import gc
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.rank_reads import is_library
 from planguard.capture.source import call_of, tree_of, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import FrameType
 
 DATA = "x-data"
@@ -72,7 +73,7 @@ def _name(given: ast.expr, frame: FrameType, wrappers: int) -> str:
     text = ast.unparse(keys.visit(_copy(given)))
     if keys.found:
         return text[:_MOST]
-    found = _parameter(given, frame) or _bucket(given, frame) or _beside(given, frame)
+    found = _parameter(given, frame) or _beside(given, frame)
     if found is None and wrappers:
         found = _from_caller(given, frame, wrappers - 1)
     return found or text[:_MOST]
@@ -152,13 +153,6 @@ class _Values(ast.NodeTransformer):
         return node
 
 
-def _bucket(given: ast.expr, frame: FrameType) -> str | None:
-    """Name a bucket of DDP in a communication hook, by its number."""
-    base = _base(given)
-    value: Any = None if base is None else value_of(ast.Name(base), frame)
-    return f"bucket {value.index()}" if type(value).__name__ == "GradBucket" else None
-
-
 def _beside(given: ast.expr, frame: FrameType) -> str | None:
     """Name a variable of a loop by a plain one beside it: ``for name, grad in grads.items()``."""
     tree = tree_of(frame.f_code.co_filename)
@@ -221,6 +215,45 @@ def _learn_names() -> None:
     for root in roots:
         for name, parameter in root.named_parameters():
             _names.setdefault(id(parameter), (parameter, name))
+
+
+class Buckets:
+    """Buckets of DDP, as communication hooks get them: known by number, not by who holds them.
+
+    A hook may keep a bucket and send it later, under any name. Its storage says which one it is.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+
+    def name(self, tensors: Sequence[Any]) -> str | None:
+        """Name what is sent, if it lies in the storage of a bucket."""
+        if not self._numbers or len(tensors) != 1:
+            return None
+        number = self._numbers.get(tensors[0].untyped_storage().data_ptr())
+        return None if number is None else f"bucket {number}"
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Note every bucket that a hook looks into."""
+        import torch.distributed as dist
+
+        kind: Any = getattr(dist, "GradBucket", None)
+        if kind is None:  # torch was built without DDP
+            yield
+            return
+        original = kind.buffer
+
+        def buffer(bucket: Any) -> Any:
+            tensor = original(bucket)
+            self._numbers[tensor.untyped_storage().data_ptr()] = bucket.index()
+            return tensor
+
+        kind.buffer = buffer
+        try:
+            yield
+        finally:
+            kind.buffer = original
 
 
 def agreed(named: Mapping[int, Sequence[str | None]], members: Iterable[int]) -> frozenset[str]:

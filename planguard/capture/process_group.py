@@ -276,7 +276,8 @@ class _Collectives:
             given.update(size(sized[0]))
         else:
             given["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in sized)
-        return self._work(self.recorder.issue(op, self.key, given), list(result))
+        bucket = self.recorder.buckets.name(sized)
+        return self._work(self.recorder.issue(op, self.key, given, bucket), list(result))
 
     def _coalesced(self, kind: str, sized: Any, result: Any, **fields: Any) -> Any:
         if len(sized) == 1:  # the functional collectives send every single tensor this way

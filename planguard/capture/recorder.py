@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from planguard.capture.data_names import DATA, data_name
+from planguard.capture.data_names import DATA, Buckets, data_name
 from planguard.capture.rank_reads import is_library
 from planguard.capture.set_orders import TURN, turn_of
 from planguard.capture.thread_orders import THREAD, Threads
@@ -86,9 +86,11 @@ class Recorder:
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
     _library: list[Issued] = field(default_factory=list)
+    _last: dict[int | None, dict[str, Any]] = field(default_factory=dict)  # of every thread
 
     def __post_init__(self) -> None:
         self.threads = Threads(self.actions)
+        self.buckets = Buckets()
 
     def group(self, ranks: list[int]) -> str:
         """Return the key of the next group made of these ranks on this rank."""
@@ -105,8 +107,14 @@ class Recorder:
         """Record that the members of a group, and nobody else, made it: it is named by them."""
         self._append({"op": "init", "group": key})
 
-    def issue(self, op: str, group: str, fields: dict[str, Any]) -> Issued:
+    def issue(self, op: str, group: str, fields: dict[str, Any], data: str | None = None) -> Issued:
         """Record a communication and return its handle.
+
+        Args:
+            op: The operation.
+            group: Key of its group.
+            fields: Its fields in the plan format.
+            data: What it moves, where more is known of that than its call says.
 
         Raises:
             Stalled: The rank is stuck, and has shown enough of what it would do.
@@ -116,6 +124,8 @@ class Recorder:
         self._works += 1
         work = f"w{self._works}"
         action = {"op": op, "group": group, **fields}
+        if data is not None:
+            action[DATA] = data
         issued = Issued(action, work)
         if self.batch is not None and op in ("isend", "irecv"):
             self.batch.append(issued)
@@ -134,7 +144,7 @@ class Recorder:
         if target.waited:
             return
         target.waited = True
-        if self.actions and self.actions[-1] is target.action:
+        if self._last.get(self.threads.number()) is target.action:
             _block(target.action)
             return
         self._append({"op": "wait", "work": target.work})
@@ -219,8 +229,9 @@ class Recorder:
         if frame is not None:
             action["src"] = [frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]
             marks = {DATA: data_name(frame), TURN: turn_of(frame)}
-            action |= {name: value for name, value in marks.items() if value is not None}
+            action |= {n: v for n, v in marks.items() if v is not None and n not in action}
         self.actions.append(action)
+        self._last[self.threads.number()] = action
 
     def _tell_threads_apart(self, action: dict[str, Any]) -> None:
         """Note which thread communicates; leave the plan undecided if nobody saw it start."""

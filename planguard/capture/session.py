@@ -77,6 +77,7 @@ def session(
         stack.enter_context(watch_values(current.recorder))
         current.reads = stack.enter_context(rank_reads())
         stack.enter_context(current.recorder.threads.watched())
+        stack.enter_context(current.recorder.buckets.watched())
         yield current
         current.recorder.end_backward()
         current.recorder.end_library()

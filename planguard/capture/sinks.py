@@ -26,7 +26,9 @@ from planguard.capture.rank_reads import is_library
 
 _SHOWING = ("logging", "tqdm", "rich", "wandb", "tensorboard", "mlflow", "loguru")
 """Packages that show what they are given."""
-_PURE = frozenset({"str", "repr", "format", "round", "float", "int", "abs", "dict", "list", "tuple"})
+_PURE = frozenset(
+    {"str", "repr", "format", "round", "float", "int", "abs", "dict", "list", "tuple"}
+)
 _PURE_METHODS = frozenset({"format", "join", "item", "tolist", "dumps", "mean", "sum", "detach"})
 _THROUGH = (
     ast.FormattedValue, ast.JoinedStr, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List, ast.Dict,
@@ -192,5 +194,7 @@ def _is_pure(callee: ast.expr, frame: FrameType) -> bool:
     """Tell whether a call makes of its arguments something that tells no more than they do."""
     if isinstance(callee, ast.Name):
         found = _object(callee, frame)
-        return callee.id in _PURE and (inspect.isclass(found) or isinstance(found, BuiltinMethodType))
+        return callee.id in _PURE and (
+            inspect.isclass(found) or isinstance(found, BuiltinMethodType)
+        )
     return isinstance(callee, ast.Attribute) and callee.attr in _PURE_METHODS

@@ -17,7 +17,8 @@ from planguard.capture import precheck  # noqa: E402 - torch must be there
 
 def outcome(job, world=2, model="gloo", **options):
     """Play a job on all ranks and give its verdict."""
-    check = precheck(world_size=world, ranks="all", model=model, on_unsafe="return", **options)
+    options = {"ranks": "all", "model": model, "on_unsafe": "return", "timeout": 60.0, **options}
+    check = precheck(world_size=world, **options)
     return check.run(job)
 
 
@@ -125,7 +126,7 @@ def test_the_order_of_a_set_that_does_not_matter():
     """A set with one element that communicates, and sets of numbers, leave nothing open."""
 
     def job():
-        for name in {"w"}:
+        for name in {"w"}:  # noqa: PLC0208 - the set is what is tested
             dist.all_reduce(grads("w")[name])
         tables = [torch.ones(4), torch.ones(8)]
         for place in {0, 1}:  # noqa: PLC0208 - the set is what is tested
@@ -134,11 +135,53 @@ def test_the_order_of_a_set_that_does_not_matter():
     assert outcome(job).outcome is Outcome.SAFE
 
 
-def reordering(state, bucket):
-    """A communication hook that holds its first bucket back on rank 1."""
-    state.append(bucket)
-    work = dist.all_reduce(bucket.buffer(), async_op=True)
+def ddp(hook):
+    """One step of DDP with two buckets of one size and a communication hook."""
+
+    def job():
+        # A megabyte and a half each, and two steps: in the first all is one bucket.
+        layers = [torch.nn.Linear(600, 600, bias=False) for _ in range(2)]
+        model = torch.nn.parallel.DistributedDataParallel(
+            torch.nn.Sequential(*layers), bucket_cap_mb=1
+        )
+        model.register_comm_hook([], hook)
+        for _ in range(2):
+            model(torch.ones(2, 600)).sum().backward()
+
+    return job
+
+
+def send(buffer):
+    """Reduce a bucket."""
+    work = dist.all_reduce(buffer, async_op=True)
     return work.get_future().then(lambda done: done.value()[0])
+
+
+def in_order(_, bucket):
+    """Send every bucket when it comes."""
+    return send(bucket.buffer())
+
+
+def held(state, bucket):
+    """On rank 1 the first bucket waits for the second, and is sent behind it."""
+    if dist.get_rank() == 0 or (bucket.is_last() and not state):
+        return send(bucket.buffer())
+    if not state:
+        state += [bucket.buffer(), torch.futures.Future()]
+        return state[1]
+    future = send(bucket.buffer())
+    first, waiting = state
+    state.clear()
+    waiting.set_result(send(first).wait())
+    return future
+
+
+def test_a_hook_that_changes_the_order_of_buckets_mixes_them():
+    """Buckets of one size are known by their number, whoever holds them."""
+    verdict = outcome(ddp(held))
+    assert verdict.outcome is Outcome.MISMATCH
+    assert "bucket" in str(verdict.findings[0])
+    assert outcome(ddp(in_order)).outcome is Outcome.SAFE
 
 
 def test_two_threads_on_one_group_have_no_order():
