@@ -35,7 +35,9 @@ _REAL = frozenset(
 """Operators that move data about or make it: they cost little, and groups rely on them."""
 _OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
 """Operators that leave nothing of what their first argument was."""
-_SHAPING = frozenset({"_pack_padded_sequence", "_to_sparse", "_to_sparse_csr", "_nested_tensor_from_mask"})
+_SHAPING = frozenset(
+    {"_pack_padded_sequence", "_to_sparse", "_to_sparse_csr", "_nested_tensor_from_mask"}
+)
 """Operators whose results have a shape by values, and that torch does not tag so."""
 _MOVING = frozenset({"clone", "_to_copy", "cat", "copy_"})
 """Those of them that need not move what is made up."""

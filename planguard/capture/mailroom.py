@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from planguard.capture.mailbox import Gather, Keys, Mailbox, Take, Wanted
+from planguard.capture.mailbox import Keys, Mailbox, Take, Wanted
 from planguard.capture.processes import refuse_cuda
 from planguard.capture.room_store import Clock, answer_store
 from planguard.errors import UsageError

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.imports import warm_learnt
-from planguard.capture.play import Play, PlayedRank
 from planguard.capture.mailroom import perform
+from planguard.capture.play import Play, PlayedRank
 from planguard.capture.stage import Stage, open_stage
 from planguard.errors import UnsafePlanError, UsageError
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BACKEND = "planguard"
 
 
-def _nothing(*, soft: bool = False) -> None:  # noqa: ARG001 - see ``stub_control``
+def _nothing(*, soft: bool = False) -> None:
     """Fetch nothing: what a call brings was made up when it was issued."""
 
 
