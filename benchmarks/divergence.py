@@ -4,8 +4,8 @@
 
 FOLDER has ``programs/*.py`` and ``truth.json``: for assignments of samples to ranks, how real gloo
 processes ended. Every row is played with the sample of each rank. A row that ended must be SAFE,
-and one that did not must be told; UNKNOWN is counted, with its reasons. A raised ``UsageError`` that
-names what a rank raised tells it, where the truth is that it raised.
+and one that did not must be told; UNKNOWN is counted, with its reasons. A ``UsageError`` that names
+what a rank raised tells it, too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Row:
 def load(path: Path) -> Any:
     """Import a program."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)

@@ -14,7 +14,7 @@ import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from planguard.capture.classes import first_ranks, rank_classes, settle
 from planguard.capture.compute_stub import follow_values, stub_compute
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 SAMPLES = 1
-_COMPUTE = {"real": follow_values, "zeros": stub_compute, "fake": fake_compute}
+_COMPUTE: dict[str, Any] = {"real": follow_values, "zeros": stub_compute, "fake": fake_compute}
 _OWN = Path(__file__).resolve().parent
 
 
@@ -257,7 +257,7 @@ class PlayedRank:
         self._stack = ExitStack()
         self.log = b""
 
-    def __enter__(self) -> PlayedRank:
+    def __enter__(self) -> Self:
         import torch
 
         if self._is_fork:

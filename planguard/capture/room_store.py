@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.mailbox import Keys
 from planguard.capture.recorder import Stalled
-from planguard.capture.sinks import place_of
-from planguard.capture.watched import watch
+from planguard.capture.sinks import is_dropped, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,100 +117,113 @@ def _done(store: dict[str, bytes], operation: str, key: str, arguments: Sequence
     return list(store)
 
 
+class _Store:
+    """The methods of a store, by the mailbox of one rank; torch calls them, too."""
+
+    def __init__(self, mailbox: Mailbox, recorder: Recorder) -> None:
+        super().__init__()
+        self.mailbox = mailbox
+        self.recorder = recorder
+
+    def _do(self, operation: str, *arguments: Any) -> Any:
+        found, reading, raced = self._answered(lambda: self.mailbox.store(operation, *arguments))
+        self.recorder.store_races.update(raced)
+        frame = sys._getframe(2)  # noqa: SLF001 - the interpreter has no public way
+        if operation not in ("set", "append") and not is_dropped(frame):
+            key = str(arguments[0]) if arguments else "(all)"
+            self.recorder.store_reads.setdefault(reading, [place_of(frame), key])
+        return found
+
+    def _await(self, keys: Sequence[str]) -> None:
+        self._answered(lambda: self.mailbox.ask(Keys(tuple(keys))))
+
+    def _answered(self, ask: Callable[[], Any]) -> Any:
+        if PROBLEM not in self.recorder.problems:
+            self.recorder.problems.append(PROBLEM)
+        try:
+            return ask()
+        except Stalled:
+            self.recorder.give_up()  # a wait for a key is no action of a plan
+
+    def set(self, key: str, value: Any) -> None:
+        """Set a key."""
+        self._do("set", key, _bytes(value))
+
+    def get(self, key: str) -> bytes:
+        """Wait for a key, and return what it holds."""
+        self._await([key])
+        found: bytes = self._do("get", key)
+        return found
+
+    def add(self, key: str, value: int) -> int:
+        """Add to a counter, and return it."""
+        found: int = self._do("add", key, int(value))
+        return found
+
+    def append(self, key: str, value: Any) -> None:
+        """Append to a key."""
+        self._do("append", key, _bytes(value))
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Tell whether keys are there."""
+        return bool(self._do("check", *keys))
+
+    def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
+        """Wait for keys."""
+        self._await(keys)
+
+    def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
+        """Set a key if it holds what is expected."""
+        found: bytes = self._do("compare", key, _bytes(expected), _bytes(desired))
+        return found
+
+    def delete_key(self, key: str) -> bool:
+        """Delete a key."""
+        return bool(self._do("delete", key))
+
+    def num_keys(self) -> int:
+        """Count the keys."""
+        return len(self._do("keys"))
+
+    def list_keys(self) -> list[str]:
+        """Return the keys."""
+        return list(self._do("keys"))
+
+    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """Get several keys."""
+        return [self.get(key) for key in keys]
+
+    def multi_set(self, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """Set several keys."""
+        for key, value in zip(keys, values, strict=True):
+            self.set(key, value)
+
+    def clone(self) -> Any:
+        """Return the same store: the room is one."""
+        return self
+
+    def has_extended_api(self) -> bool:
+        """Tell that several keys can be asked for at once."""
+        return True
+
+    @property
+    def timeout(self) -> Any:
+        """Return how long torch says that it waits."""
+        from datetime import timedelta
+
+        return timedelta(seconds=300)
+
+    def set_timeout(self, timeout: Any) -> None:
+        """Take no notice: nobody waits here in vain for longer than it takes to see it."""
+
+
 @cache
 def room_store_class() -> Any:
     """Return the class of the store; made at the first call, since torch must be imported."""
     import torch.distributed as dist
 
-    class RoomStore(dist.Store):  # type: ignore[misc]  # torch is Any here
-        def __init__(self, mailbox: Mailbox, recorder: Recorder) -> None:
-            super().__init__()
-            self.mailbox = mailbox
-            self.recorder = recorder
-
-        def _do(self, operation: str, *arguments: Any) -> tuple[Any, Callable[[Any], None]]:
-            """Return the answer, and what to call with the frame that decides on it."""
-            done = self._answered(lambda: self.mailbox.store(operation, *arguments))
-            found, reading, raced = done
-            self.recorder.store_races.update(raced)
-            key = str(arguments[0]) if arguments else "(all)"
-
-            def read(frame: Any) -> None:
-                self.recorder.store_reads.setdefault(reading, [place_of(frame), key])
-
-            return found, read
-
-        def _told(self, operation: str, *arguments: Any) -> Any:
-            found, read = self._do(operation, *arguments)
-            read(sys._getframe(2))  # noqa: SLF001 - the interpreter has no public way
-            return found
-
-        def _await(self, keys: Sequence[str]) -> None:
-            self._answered(lambda: self.mailbox.ask(Keys(tuple(keys))))
-
-        def _answered(self, ask: Callable[[], Any]) -> Any:
-            if PROBLEM not in self.recorder.problems:
-                self.recorder.problems.append(PROBLEM)
-            try:
-                return ask()
-            except Stalled:
-                self.recorder.give_up()  # a wait for a key is no action of a plan
-
-        def set(self, key: str, value: Any) -> None:
-            self._do("set", key, _bytes(value))
-
-        def get(self, key: str) -> bytes:
-            self._await([key])
-            found: bytes = self._told("get", key)
-            return found
-
-        def add(self, key: str, value: int) -> int:
-            found, read = self._do("add", key, int(value))
-            return watch(found, read)  # type: ignore[no-any-return]
-
-        def append(self, key: str, value: Any) -> None:
-            self._do("append", key, _bytes(value))
-
-        def check(self, keys: Sequence[str]) -> bool:
-            return bool(self._told("check", *keys))
-
-        def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
-            self._await(keys)
-
-        def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
-            found: bytes = self._told("compare", key, _bytes(expected), _bytes(desired))
-            return found
-
-        def delete_key(self, key: str) -> bool:
-            return bool(self._told("delete", key))
-
-        def num_keys(self) -> int:
-            return len(self._told("keys"))
-
-        def list_keys(self) -> list[str]:
-            return list(self._told("keys"))
-
-        def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-            return [self.get(key) for key in keys]
-
-        def multi_set(self, keys: Sequence[str], values: Sequence[Any]) -> None:
-            for key, value in zip(keys, values, strict=True):
-                self.set(key, value)
-
-        def clone(self) -> Any:
-            return self
-
-        def has_extended_api(self) -> bool:
-            return True
-
-        @property
-        def timeout(self) -> Any:
-            from datetime import timedelta
-
-            return timedelta(seconds=300)
-
-        def set_timeout(self, timeout: Any) -> None:
-            """Take no notice: nobody waits here in vain for longer than it takes to see it."""
+    class RoomStore(_Store, dist.Store):  # type: ignore[misc]  # torch is Any here
+        pass
 
     return RoomStore
 

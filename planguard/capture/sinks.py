@@ -13,6 +13,7 @@ import ast
 import builtins
 import inspect
 import io
+import json
 import linecache
 import logging
 import sys
@@ -62,6 +63,14 @@ def is_shown_only(frame: FrameType | None) -> bool:
     return tree is not None and node is not None and tree.ends_shown(node, frame, set())
 
 
+def is_dropped(frame: FrameType) -> bool:
+    """Tell whether a frame calls for an effect only: nobody gets what the call returns."""
+    tree = _tree(frame.f_code.co_filename)
+    node = None if tree is None else tree.at(frame)
+    is_statement = tree is not None and isinstance(tree.parents.get(node or ast.Pass()), ast.Expr)
+    return isinstance(node, ast.Call) and is_statement
+
+
 class _Tree:
     """The syntax of one file, with the parent of every node."""
 
@@ -101,27 +110,30 @@ class _Tree:
             if not _is_pure(node.func, frame):
                 return False  # it may keep what it was given
         while above is not None:
-            if isinstance(above, ast.Call):
-                if child is above.func:
-                    pass  # a method of what was read
-                elif _shows(above.func, frame):
-                    return isinstance(self.parents.get(above), ast.Expr)
-                elif not _is_pure(above.func, frame):
-                    return False
-            elif isinstance(above, ast.Attribute):
-                if not isinstance(self.parents.get(above), ast.Call):
-                    return False
-            elif isinstance(above, (ast.ListComp, ast.GeneratorExp)):
-                if child is not above.elt:
-                    return False
-            elif isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            if (
+                isinstance(above, ast.Call)
+                and child is not above.func
+                and _shows(above.func, frame)
+            ):
+                return isinstance(self.parents.get(above), ast.Expr)
+            if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
                 return self._is_name_shown(above, frame, seen)
-            elif isinstance(above, ast.Expr):
+            if isinstance(above, ast.Expr):
                 return True  # nobody gets it
-            elif not isinstance(above, _THROUGH):
+            if not self._is_passed_on(child, above, frame):
                 return False
             child, above = above, self.parents.get(above)
         return False
+
+    def _is_passed_on(self, child: ast.AST, above: ast.AST, frame: FrameType) -> bool:
+        """Tell whether an expression makes of a part of it something that is followed further."""
+        if isinstance(above, ast.Call):
+            return child is above.func or _is_pure(above.func, frame)
+        if isinstance(above, ast.Attribute):
+            return isinstance(self.parents.get(above), ast.Call)
+        if isinstance(above, (ast.ListComp, ast.GeneratorExp)):
+            return child is above.elt
+        return isinstance(above, _THROUGH)
 
     def _is_name_shown(self, statement: ast.AST, frame: FrameType, seen: set[str]) -> bool:
         """Tell whether a statement gives a local name, all of whose uses only show it."""
@@ -137,9 +149,9 @@ class _Tree:
         for one in ast.walk(scope):
             if isinstance(one, (ast.Global, ast.Nonlocal)) and name in one.names:
                 return False
-            if isinstance(one, (ast.Lambda, ast.FunctionDef)) and one is not scope:
-                if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(one)):
-                    return False
+            is_inner = isinstance(one, (ast.Lambda, ast.FunctionDef)) and one is not scope
+            if is_inner and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(one)):
+                return False
             is_use = isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)
             if is_use and not self.ends_shown(one, frame, {*seen, name}):
                 return False
@@ -176,7 +188,7 @@ def _object(node: ast.expr, frame: FrameType) -> Any:
 def _shows(callee: ast.expr, frame: FrameType) -> bool:
     """Tell whether a call shows its arguments."""
     found = _object(callee, frame)
-    if found in (print, warnings.warn):
+    if any(found is one for one in (print, warnings.warn, json.dump)):
         return True
     if isinstance(callee, ast.Attribute):
         owner = _object(callee.value, frame)

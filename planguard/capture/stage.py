@@ -1,4 +1,4 @@
-"""Where the body of a ``with`` block is played by all ranks, although a block runs only once.
+r"""Where the body of a ``with`` block is played by all ranks, although a block runs only once.
 
 At the head of the block this process splits. One fork keeps the room: whenever a rank is wanted, it
 forks itself there, at the head, and the new process leaves the room, runs the body as that rank and

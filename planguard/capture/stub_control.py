@@ -295,7 +295,9 @@ def _gather_single(self: Any, output: Any, tensor: Any, opts: Any = None, **_: A
     return _gather_coalesced(self, [output], [tensor])
 
 
-def _gather_coalesced(self: Any, outputs: Any, inputs: Any, opts: Any = None, **_: Any) -> Any:
+def _gather_coalesced(
+    self: Any, outputs: Any, inputs: Any, opts: Any = None, **_: Any
+) -> _Exchange:
     def make(posts: dict[int, bytes]) -> None:
         import torch
 
@@ -332,7 +334,9 @@ def _scatter_single(self: Any, output: Any, tensor: Any, opts: Any = None, **_: 
     return _scatter_coalesced(self, [output], [tensor], opts)
 
 
-def _scatter_coalesced(self: Any, outputs: Any, inputs: Any, opts: Any = None, **_: Any) -> Any:
+def _scatter_coalesced(
+    self: Any, outputs: Any, inputs: Any, opts: Any = None, **_: Any
+) -> _Exchange:
     size = len(self.members)
     lists = [list(one.reshape(-1).tensor_split(size)) for one in inputs]
     return _scattered(self, list(outputs), lists, opts)
@@ -350,7 +354,7 @@ def _gather_one(self: Any, output: Any, tensor: Any, opts: Any = None, **_: Any)
     found = _gather_coalesced(self, [output], [tensor])
     if self._root(opts) != self.recorder.rank:
         found.outputs = None
-    return found  # type: ignore[no-any-return]  # _gather_coalesced is Any to its callers
+    return found
 
 
 def _scatter(self: Any, outputs: Any, inputs: Any, opts: Any = None, *_: Any, **__: Any) -> Any:

@@ -9,6 +9,7 @@ Where a tensor holds no values at all (fake tensors), zeros are read.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from planguard.capture.watched import (
     HANDED_ON,
     holds_watched,
     is_saving,
+    of_json,
     of_math,
     plain_of,
     watch,
@@ -60,6 +62,7 @@ def watch_values(recorder: Recorder) -> Iterator[None]:
     undo.append(_patch(torch.Tensor, "__deepcopy__", _copying))
     undo += [_patch(torch, name, _making) for name in ("tensor", "as_tensor", "asarray")]
     undo += [_patch(math, name, of_math) for name in HANDED_ON]
+    undo += [_patch(json.JSONEncoder, name, of_json) for name in ("encode", "iterencode")]
     undo.append(_patch(torch.utils.dlpack, "to_dlpack", telling))
     try:
         yield

@@ -224,4 +224,19 @@ def of_math(original: Any) -> Any:
     return call
 
 
+def of_json(original: Any) -> Any:
+    """Let an encoder of ``json`` write plain numbers; text that is not only shown is told."""
+
+    def encode(self: Any, value: Any, *args: Any, **options: Any) -> Any:
+        number = holds_watched(value)
+        if number is not None:
+            frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+            if not is_shown_only(frame):
+                number.report(frame)
+            value = plain_of(value)
+        return original(self, value, *args, **options)
+
+    return encode
+
+
 assert all(hasattr(math, name) for name in HANDED_ON)  # noqa: S101 - the list is of this module

@@ -81,7 +81,11 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         print(f"computed: {play.computed}", file=sys.stderr)
     for line in _remarks(play, plan):
         print(line, file=sys.stderr)
-    return main(["check", str(file)])
+    code = main(["check", str(file)])
+    failure = play.failure()
+    if failure is not None and not code:
+        raise failure  # nobody waits for that rank, and yet the job does not end well
+    return code
 
 
 def _remarks(play: Any, plan: Any) -> list[str]:
@@ -94,7 +98,9 @@ def _remarks(play: Any, plan: Any) -> list[str]:
             f"{len(play.like)} ranks which were not played are like the others is assumed"
         )
     if play.stuck:
-        found.append(f"note: ranks {play.stuck} wait for an object or a size that nobody sends")
+        ranks = list(play.stuck)
+        found.append(f"note: ranks {ranks} wait for an object, a value or a key that nobody sends")
+    found += [f"note: rank {log.rank} ended by {log.end}" for log in play.logs.values() if log.end]
     return found + [
         f"warning[PG505]: {note.message}"
         for note in plan.approximations

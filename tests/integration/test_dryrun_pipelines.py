@@ -27,7 +27,6 @@ import torch.distributed as dist  # noqa: E402
 
 from planguard.capture.play import Play  # noqa: E402
 from planguard.cli.stub import Job  # noqa: E402
-from planguard.errors import UsageError  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "dryrun"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -291,13 +290,14 @@ def test_a_job_that_needs_values_falls_back_to_storage():
     assert play.computed.startswith("real storage, since fake tensors do not do: ")
 
 
-def test_an_exception_of_a_rank_is_reported():
-    """A rank that raises is the answer, while others wait for it."""
+def test_the_end_of_a_rank_is_data():
+    """A rank that raises leaves its peers waiting: that is the verdict, and why is kept."""
 
     def raises():
         if dist.get_rank() == 1:
             raise ValueError("bad shard")
         dist.recv_object_list([None], src=1)
 
-    with pytest.raises(UsageError, match="rank 1 could not be captured: ValueError: bad shard"):
-        played(started(raises), 2)
+    play, verdict = played(started(raises), 2)
+    assert verdict.outcome is Outcome.DEADLOCK
+    assert "rank 1 could not be captured: ValueError: bad shard" in str(play.failure())
