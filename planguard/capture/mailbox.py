@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.fake_compute import refuse_fake
 from planguard.capture.made_up import is_marked, mark
 from planguard.capture.recorder import Stalled
+from planguard.capture.thread_orders import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,10 @@ class Mailbox:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._sending = threading.Lock()
-        self._asking = threading.RLock()  # threads of a job share the pipe, one question at a time
+        self._answers: dict[int, Any] = {}
+        self._asked = 0
+        self._reads = threading.Condition()  # one thread reads the pipe, for all that have asked
+        self._is_read = False
         self.is_stalled = False
 
     def post(self, key: tuple[Any, ...], tensors: Sequence[Any]) -> None:
@@ -98,11 +102,11 @@ class Mailbox:
         Raises:
             Stalled: This rank is stuck already.
         """
-        with self._asking:
-            self._send("store", operation, arguments)
-            if self.is_stalled:
-                raise Stalled
-            return self._pipe.recv()
+        if self.is_stalled:
+            raise Stalled
+        number = self._number()
+        self._send("store", (number, operation), arguments)
+        return self._receive(number)
 
     def ask(self, wanted: Wanted, *, soft: bool = False) -> Any:
         """Wait for contributions, by rank, for a message, or for keys.
@@ -114,14 +118,39 @@ class Mailbox:
         Raises:
             Stalled: If every rank waits, and none for something that is there.
         """
-        with self._asking:
-            if not self.is_stalled:
-                self._send("ask", wanted, soft)
-                answer = self._pipe.recv()
-                if answer is not None or soft:
-                    return answer
-            self.is_stalled = True
-            raise Stalled
+        if not self.is_stalled:
+            number = self._number()
+            self._send("ask", (number, wanted), (soft, _others()))
+            answer = self._receive(number)
+            if answer is not None or soft:
+                return answer
+        self.is_stalled = True
+        raise Stalled
+
+    def _number(self) -> int:
+        with self._reads:
+            self._asked += 1
+            return self._asked
+
+    def _receive(self, number: int) -> Any:
+        """Return the answer to a question of this thread; other threads may wait for theirs."""
+        while True:
+            with self._reads:
+                if number in self._answers:
+                    return self._answers.pop(number)
+                if self._is_read:
+                    self._reads.wait()
+                    continue
+                self._is_read = True
+            try:
+                other, answer = self._pipe.recv()
+            finally:
+                with self._reads:
+                    self._is_read = False
+                    self._reads.notify_all()
+            with self._reads:
+                self._answers[other] = answer
+                self._reads.notify_all()
 
     def end(self, log: bytes) -> None:
         """Send the log, the last that is heard of this rank."""
@@ -141,6 +170,14 @@ class Mailbox:
         if not self.is_stalled:
             with self._sending:
                 self._pipe.send((what, key, data))
+
+
+def _others() -> int:
+    """Return how many more threads of the job there are."""
+    here = threading.current_thread()
+    return sum(one is not here and hasattr(one, NUMBER) for one in threading.enumerate()) + (
+        hasattr(here, NUMBER) and threading.main_thread().is_alive()
+    )
 
 
 def is_control(tensors: Sequence[Any]) -> bool:

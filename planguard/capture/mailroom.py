@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 
+_PATIENCE = 3.0
+"""Seconds of silence after which a rank with several threads is stuck, if all ranks wait."""
+
+
 class Standing(BaseException):
     """Raised in a fork that is to leave the room with its mailbox and play a rank elsewhere."""
 
@@ -40,14 +44,24 @@ class Standing(BaseException):
 
 @dataclass
 class _Played:
-    """A rank that is being played; ``pid`` is None where another process plays it."""
+    """A rank that is being played; ``pid`` is None where another process plays it.
+
+    Attributes:
+        questions: What its threads wait for, by number, and whether a real run would wait there.
+        others: How many more threads it had when it last asked; they may have more to say.
+    """
 
     rank: int
     pid: int | None
     pipe: Connection
     deadline: float
-    waits: Wanted | None = None
-    is_soft: bool = False
+    questions: dict[int, tuple[Wanted, bool]] = field(default_factory=dict)
+    others: int = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """One of its threads waits for an answer."""
+        return bool(self.questions)
 
 
 @dataclass
@@ -79,6 +93,7 @@ class Mailroom:
     _store: dict[str, bytes] = field(default_factory=dict)
     _clock: Clock = field(default_factory=Clock)
     _gone: list[_Played] = field(default_factory=list)
+    _moved: float = 0.0
 
     def admit(self, rank: int, pipe: Connection) -> None:
         """Let a rank take part that a process of its own plays; it has no time limit."""
@@ -110,7 +125,7 @@ class Mailroom:
         self._todo += new
 
     def _launch_some(self) -> None:
-        active = sum(one.waits is None and one.pid is not None for one in self._live.values())
+        active = sum(not one.is_waiting and one.pid is not None for one in self._live.values())
         while self._todo and active < self.jobs:
             self._launch(self._todo.pop(0))
             active += 1
@@ -141,17 +156,24 @@ class Mailroom:
 
     def _listen(self) -> None:
         """Take what ranks have sent; wait for the first of them."""
-        talking = {one.pipe: one for one in self._live.values() if one.waits is None}
+        live = self._live.values()
+        talking = {one.pipe: one for one in live if not one.is_waiting or one.others}
         if not talking:
             return
-        last = min(one.deadline for one in talking.values())
+        last = min((one.deadline for one in live if not one.is_waiting), default=self._patience())
         pause = None if last == float("inf") else max(0.0, last - time.monotonic())
         ready = wait(list(talking), timeout=pause)
         for pipe in ready:
             self._take(talking[pipe])  # type: ignore[index]  # only connections were waited for
-        late = [one for one in talking.values() if one.deadline <= time.monotonic()]
+        if ready:
+            self._moved = time.monotonic()
+        late = [one for one in live if not one.is_waiting and one.deadline <= time.monotonic()]
         if late and not ready:
             raise UsageError(f"rank {late[0].rank} did not finish within {self.timeout:g} s")
+
+    def _patience(self) -> float:
+        """Return when a rank of which a thread waits is taken to have no more to say."""
+        return self._moved + min(_PATIENCE, self.timeout)
 
     def _take(self, one: _Played) -> None:
         try:
@@ -167,10 +189,14 @@ class Mailroom:
             self._messages[key] = data
             self._clock.stamp(key, one.rank)
         elif what == "ask":
-            one.waits, one.is_soft = key, data
+            number, wanted = key
+            one.questions[number] = wanted, data[0]
+            one.others = data[1]
         elif what == "store":
+            number, operation = key
+            answer = answer_store(self._store, self._clock, one.rank, operation, data)
             with contextlib.suppress(BrokenPipeError):
-                one.pipe.send(answer_store(self._store, self._clock, one.rank, key, data))
+                one.pipe.send((number, answer))
         elif what == "log":
             self.answers[one.rank] = data
             self._gone.append(self._live.pop(one.rank))
@@ -185,29 +211,34 @@ class Mailroom:
 
         Only if nobody is left who need not wait are the others stuck, and told so.
         """
-        waiting = [one for one in self._live.values() if one.waits is not None]
+        waiting = [one for one in self._live.values() if one.is_waiting]
         moved = False
         for one in waiting:
-            answer = self._answer(one)
-            if answer is not None:
-                moved = True
-                self._tell(one, answer)
-        if waiting and not moved and not self._todo and len(waiting) == len(self._live):
-            soft = [one for one in waiting if one.is_soft]
-            for one in soft or waiting:
-                if not one.is_soft and one.waits is not None:
-                    self.stuck[one.rank] = one.waits
-                self._tell(one, None)
+            for number, (wanted, _) in list(one.questions.items()):
+                answer = self._answer(one, wanted)
+                if answer is not None:
+                    moved = True
+                    self._tell(one, number, answer)
+        if not waiting or moved or self._todo or len(waiting) < len(self._live):
+            return
+        if any(one.others for one in waiting) and time.monotonic() < self._patience():
+            return
+        asked = [(one, *question) for one in waiting for question in one.questions.items()]
+        soft = [row for row in asked if row[2][1]]
+        for one, number, (wanted, is_soft) in soft or asked:
+            if not is_soft:
+                self.stuck[one.rank] = wanted
+            self._tell(one, number, None)
 
-    def _tell(self, one: _Played, answer: Any) -> None:
-        one.waits = None
+    def _tell(self, one: _Played, number: int, answer: Any) -> None:
+        del one.questions[number]
+        self._moved = time.monotonic()
         if one.pid is not None:
             one.deadline = time.monotonic() + self.timeout
         with contextlib.suppress(BrokenPipeError):  # its end is seen when it is listened to
-            one.pipe.send(answer)
+            one.pipe.send((number, answer))
 
-    def _answer(self, one: _Played) -> Any:
-        wanted = one.waits
+    def _answer(self, one: _Played, wanted: Wanted) -> Any:
         if isinstance(wanted, Keys):
             return True if all(key in self._store for key in wanted.keys) else None
         if isinstance(wanted, Take):
@@ -215,7 +246,6 @@ class Mailroom:
             if wanted.key in self._messages:
                 self._clock.learn(one.rank, wanted.key)
             return self._messages.pop(wanted.key, None)
-        assert wanted is not None  # noqa: S101 - only waiting ranks come here; for the type checker
         posts = self._posts.get(wanted.key, {})
         found = {}
         for rank in wanted.needs:

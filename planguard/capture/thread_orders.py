@@ -24,6 +24,8 @@ STARTED, JOINED = "x-started", "x-joined"
 """Marks between recorded actions: ``{"op": STARTED, THREAD: number}``."""
 
 KIND = "host-threads"
+NUMBER = "_planguard_number"
+"""Attribute of a thread that was started while a rank was played."""
 
 
 class Threads:
@@ -51,7 +53,7 @@ class Threads:
         def started(thread: Any) -> None:
             self._count += 1
             number, run = self._count, thread.run
-            thread._planguard_number = number  # noqa: SLF001 - ours
+            setattr(thread, NUMBER, number)
 
             def numbered() -> None:
                 self.numbers[threading.get_ident()] = number
@@ -64,7 +66,7 @@ class Threads:
         def joined(thread: Any, timeout: float | None = None) -> None:
             join(thread, timeout)
             if not thread.is_alive():
-                self.marks.append({"op": JOINED, THREAD: getattr(thread, "_planguard_number", 0)})
+                self.marks.append({"op": JOINED, THREAD: getattr(thread, NUMBER, 0)})
 
         kind.start, kind.join = started, joined
         event.wait, condition.wait = (self._waiting(original) for original in waits)
@@ -77,7 +79,9 @@ class Threads:
     def _waiting(self, original: Any) -> Any:
         def wait(self_: Any, timeout: float | None = None) -> Any:
             frame = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
-            if frame.f_code.co_filename != threading.__file__:  # a thread waits for its own start
+            module = str(frame.f_globals.get("__name__", ""))
+            # A thread waits for its own start, and ours for each other's answers.
+            if module != "threading" and not module.startswith("planguard."):
                 self.waits.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
             return original(self_, timeout)
 
