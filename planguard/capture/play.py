@@ -239,10 +239,26 @@ class Play:
         return played.log
 
 
+def play_ranks(programs: Sequence[Callable[[], object]], **options: Any) -> Play:
+    """Play every rank once, each with a program of its own; ``plan()`` of the answer is the job's.
+
+    Args:
+        programs: What each rank runs.
+        options: Fields of ``Play``; all is computed unless ``compute`` says otherwise.
+
+    Raises:
+        UsageError: If a rank cannot be captured, dies or does not finish.
+    """
+    play = Play(len(programs), is_every=True, **{"compute": "real", **options})
+    play.run(lambda played: programs[played.rank]())
+    return play
+
+
 class PlayedRank:
     """One rank in its own process: a session, the computation, and how it ends.
 
     Attributes:
+        rank: The rank.
         session: The session, inside the block.
         log: The log, behind it.
     """
@@ -251,7 +267,7 @@ class PlayedRank:
 
     def __init__(self, play: Play, rank: int, mailbox: Mailbox, *, is_fork: bool = True) -> None:
         self._play = play
-        self._rank = rank
+        self.rank = rank
         self._mailbox = mailbox
         self._is_fork = is_fork
         self._stack = ExitStack()
@@ -268,7 +284,7 @@ class PlayedRank:
         with ExitStack() as stack:
             self.session = stack.enter_context(
                 session(
-                    self._rank, play.world_size, mesh, self._mailbox, local_size=play.local_size
+                    self.rank, play.world_size, mesh, self._mailbox, local_size=play.local_size
                 )
             )
             recorder = self.session.recorder
@@ -320,5 +336,6 @@ def _end_of(error: BaseException | None) -> tuple[str, str]:
 def _stuck(current: Session) -> None:
     """Say that a rank waits for ever; the plan then shows why, or nothing is decided."""
     recorder = current.recorder
-    message = f"rank {recorder.rank} waits for an object, a value or a key that nobody sends"
-    recorder.note("stuck", message, "under")
+    key = f"the key {recorder.missing!r} of the store, " if recorder.missing else ""
+    what = f"{key}which nobody sets" if key else "an object, a value or a shape that nobody sends"
+    recorder.note("stuck", f"rank {recorder.rank} waits for {what}", "under")
