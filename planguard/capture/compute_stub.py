@@ -80,7 +80,7 @@ def _in_threads(mode: Callable[[], Any]) -> Iterator[None]:
             except Stalled:
                 return  # its rank is stuck, which the recorder knows
 
-    threading.Thread.run = run  # type: ignore[method-assign]
+    threading.Thread.run = run  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:

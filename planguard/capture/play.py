@@ -283,9 +283,7 @@ class PlayedRank:
         self._before = begun()
         with ExitStack() as stack:
             self.session = stack.enter_context(
-                session(
-                    self.rank, play.world_size, mesh, self._mailbox, local_size=play.local_size
-                )
+                session(self.rank, play.world_size, mesh, self._mailbox, local_size=play.local_size)
             )
             recorder = self.session.recorder
             stack.enter_context(_COMPUTE[play.compute](recorder=recorder))
