@@ -64,7 +64,8 @@ def stub_compute(*, least: int = LEAST, recorder: Recorder | None = None) -> Ite
 @contextmanager
 def follow_values(recorder: Recorder) -> Iterator[None]:
     """Compute everything, and follow which values are made up, until the end of the block."""
-    with _mode_class()(None, recorder), _in_threads(lambda: _mode_class()(None, recorder)):
+    mode = _mode_class()
+    with mode(None, recorder), _in_threads(lambda: mode(None, recorder)):
         yield
 
 

@@ -14,7 +14,7 @@ import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from planguard.capture.classes import first_ranks, rank_classes, settle
 from planguard.capture.compute_stub import follow_values, stub_compute
