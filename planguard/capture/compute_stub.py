@@ -71,7 +71,7 @@ def follow_values(recorder: Recorder) -> Iterator[None]:
 
 @contextmanager
 def _in_threads(mode: Callable[[], Any]) -> Iterator[None]:
-    """Let threads that the program starts work under the mode, too: it is one thread's by itself."""
+    """Let threads that the program starts work under the mode, too, which is one thread's."""
     original = threading.Thread.run
 
     def run(thread: threading.Thread) -> None:

@@ -112,6 +112,7 @@ class Play:
             admitted: A rank that another process plays at first, and the pipe to it.
         """
         self._admitted = admitted
+        self._has_shown = admitted is not None  # who prints is the caller's own process
         classes = rank_classes(self.world_size, self.mesh)
         first = first_ranks(classes, SAMPLES if self.samples is None else self.samples)
         self._play(task, range(self.world_size) if self.is_every else first)

@@ -115,7 +115,11 @@ class Precheck:
         self._whole = self._play()
         self._stage = stage = open_stage(self._whole, self.rank)
         self._open = PlayedRank(self._whole, stage.rank, stage.mailbox, is_fork=stage.is_fork)
-        self._open.__enter__()
+        try:
+            self._open.__enter__()
+        except BaseException:
+            stage.close()
+            raise
         return self
 
     def __exit__(

@@ -244,7 +244,7 @@ def _adam(y):
 
 
 KNOWN = {
-    "printed": lambda y: _shown(y),
+    "printed": _shown,
     "own number": lambda _: torch.tensor([3]).item() > 3,
     "optimizer": _adam,
     "counted": lambda _: _sent(torch.tensor([1])).item() != 2,
