@@ -293,14 +293,15 @@ class PlayedRank:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         """Take the end of the body as data, whatever it is, unless it tells nothing of the job."""
-        end, frames = _end_of(error)
         recorder = self.session.recorder
-        if recorder.is_stalled:
-            end = frames = ""  # what it does without values tells nothing
-        if end and recorder.doubted:
-            doubt_end(recorder, end)
-        with self._stack:
-            pass  # what the session recorded last is in the log
+        try:
+            end, frames = _end_of(error)
+            if recorder.is_stalled:
+                end = frames = ""  # what it does without values tells nothing
+            if end and recorder.doubted:
+                doubt_end(recorder, end)
+        finally:
+            self._stack.close()  # what the session records last is in the log
         if isinstance(error, Stalled) or recorder.is_stalled:
             _stuck(self.session)
         if not self._is_fork and not isinstance(error, (Stalled, type(None))):

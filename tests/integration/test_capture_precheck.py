@@ -359,6 +359,10 @@ def test_nothing_is_left_behind():
         train_step()
     assert not dist.is_initialized()
     assert surroundings() == before
+    with pytest.raises(UsageError, match="of torch"), precheck(3):
+        raise UsageError("no fault of torch")
+    assert not dist.is_initialized()
+    assert surroundings() == before
 
 
 def test_a_running_process_group_is_refused(tmp_path):
