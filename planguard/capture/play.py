@@ -169,6 +169,11 @@ class Play:
                 return UsageError(message, hint=log.trace or "run the body on its own first")
         return None
 
+    @property
+    def is_doubted(self) -> bool:
+        """True where a rank's log says that another run may differ: then its end may, too."""
+        return any(log.notes for log in self.logs.values())
+
     # --- one play ----------------------------------------------------------------------------
 
     def _play(self, task: Callable[[int, Mailbox], bytes], ranks: Iterable[int]) -> None:
