@@ -8,15 +8,17 @@ up; ``watch_values`` notices when it decides something.
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.made_up import is_marked, mark, tensors_in, unmark
 from planguard.capture.modes import infra_mode
+from planguard.capture.recorder import Stalled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from planguard.capture.recorder import Recorder
 
@@ -55,15 +57,35 @@ def stub_compute(*, least: int = LEAST, recorder: Recorder | None = None) -> Ite
         The mode; ``stubbed`` and ``real`` count operators.
     """
     mode = _mode_class()(least, recorder)
-    with mode:
+    with mode, _in_threads(lambda: _mode_class()(least, recorder)):
         yield mode
 
 
 @contextmanager
 def follow_values(recorder: Recorder) -> Iterator[None]:
     """Compute everything, and follow which values are made up, until the end of the block."""
-    with _mode_class()(None, recorder):
+    mode = _mode_class()
+    with mode(None, recorder), _in_threads(lambda: mode(None, recorder)):
         yield
+
+
+@contextmanager
+def _in_threads(mode: Callable[[], Any]) -> Iterator[None]:
+    """Let threads that the program starts work under the mode, too, which is one thread's."""
+    original = threading.Thread.run
+
+    def run(thread: threading.Thread) -> None:
+        with mode():
+            try:
+                original(thread)
+            except Stalled:
+                return  # its rank is stuck, which the recorder knows
+
+    threading.Thread.run = run  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        threading.Thread.run = original  # type: ignore[method-assign]
 
 
 @cache

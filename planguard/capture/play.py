@@ -14,7 +14,7 @@ import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from planguard.capture.classes import first_ranks, rank_classes, settle
 from planguard.capture.compute_stub import follow_values, stub_compute
@@ -112,6 +112,7 @@ class Play:
             admitted: A rank that another process plays at first, and the pipe to it.
         """
         self._admitted = admitted
+        self._has_shown = admitted is not None  # who prints is the caller's own process
         classes = rank_classes(self.world_size, self.mesh)
         first = first_ranks(classes, SAMPLES if self.samples is None else self.samples)
         self._play(task, range(self.world_size) if self.is_every else first)
@@ -167,6 +168,11 @@ class Play:
                 message = f"rank {log.rank} could not be captured: {log.end}"
                 return UsageError(message, hint=log.trace or "run the body on its own first")
         return None
+
+    @property
+    def is_doubted(self) -> bool:
+        """True where a rank's log says that another run may differ: then its end may, too."""
+        return any(log.notes for log in self.logs.values())
 
     # --- one play ----------------------------------------------------------------------------
 
@@ -239,10 +245,26 @@ class Play:
         return played.log
 
 
+def play_ranks(programs: Sequence[Callable[[], object]], **options: Any) -> Play:
+    """Play every rank once, each with a program of its own; ``plan()`` of the answer is the job's.
+
+    Args:
+        programs: What each rank runs.
+        options: Fields of ``Play``; all is computed unless ``compute`` says otherwise.
+
+    Raises:
+        UsageError: If a rank cannot be captured, dies or does not finish.
+    """
+    play = Play(len(programs), is_every=True, **{"compute": "real", **options})
+    play.run(lambda played: programs[played.rank]())
+    return play
+
+
 class PlayedRank:
     """One rank in its own process: a session, the computation, and how it ends.
 
     Attributes:
+        rank: The rank.
         session: The session, inside the block.
         log: The log, behind it.
     """
@@ -251,7 +273,7 @@ class PlayedRank:
 
     def __init__(self, play: Play, rank: int, mailbox: Mailbox, *, is_fork: bool = True) -> None:
         self._play = play
-        self._rank = rank
+        self.rank = rank
         self._mailbox = mailbox
         self._is_fork = is_fork
         self._stack = ExitStack()
@@ -267,9 +289,7 @@ class PlayedRank:
         self._before = begun()
         with ExitStack() as stack:
             self.session = stack.enter_context(
-                session(
-                    self._rank, play.world_size, mesh, self._mailbox, local_size=play.local_size
-                )
+                session(self.rank, play.world_size, mesh, self._mailbox, local_size=play.local_size)
             )
             recorder = self.session.recorder
             stack.enter_context(_COMPUTE[play.compute](recorder=recorder))
@@ -278,14 +298,15 @@ class PlayedRank:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         """Take the end of the body as data, whatever it is, unless it tells nothing of the job."""
-        end, frames = _end_of(error)
         recorder = self.session.recorder
-        if recorder.is_stalled:
-            end = frames = ""  # what it does without values tells nothing
-        if end and recorder.doubted:
-            doubt_end(recorder, end)
-        with self._stack:
-            pass  # what the session recorded last is in the log
+        try:
+            end, frames = _end_of(error)
+            if recorder.is_stalled:
+                end = frames = ""  # what it does without values tells nothing
+            if end and recorder.doubted:
+                doubt_end(recorder, end)
+        finally:
+            self._stack.close()  # what the session records last is in the log
         if isinstance(error, Stalled) or recorder.is_stalled:
             _stuck(self.session)
         if not self._is_fork and not isinstance(error, (Stalled, type(None))):
@@ -320,5 +341,6 @@ def _end_of(error: BaseException | None) -> tuple[str, str]:
 def _stuck(current: Session) -> None:
     """Say that a rank waits for ever; the plan then shows why, or nothing is decided."""
     recorder = current.recorder
-    message = f"rank {recorder.rank} waits for an object, a value or a key that nobody sends"
-    recorder.note("stuck", message, "under")
+    key = f"the key {recorder.missing!r} of the store, " if recorder.missing else ""
+    what = f"{key}which nobody sets" if key else "an object, a value or a shape that nobody sends"
+    recorder.note("stuck", f"rank {recorder.rank} waits for {what}", "under")

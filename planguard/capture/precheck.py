@@ -115,7 +115,11 @@ class Precheck:
         self._whole = self._play()
         self._stage = stage = open_stage(self._whole, self.rank)
         self._open = PlayedRank(self._whole, stage.rank, stage.mailbox, is_fork=stage.is_fork)
-        self._open.__enter__()
+        try:
+            self._open.__enter__()
+        except BaseException:
+            stage.close()
+            raise
         return self
 
     def __exit__(
@@ -156,8 +160,7 @@ class Precheck:
         self.plan = play.plan(name=self.name, model=self.model, tool="planguard.precheck")
         self.verdict = verdict = check_plan(self.plan, CheckOptions(model=self.model))
         failure = play.failure()
-        is_doubted = any(log.notes for log in play.logs.values())
-        if failure is not None and not verdict.unsafe and not is_doubted:
+        if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
             raise failure  # nobody waits for that rank, and yet the job does not end well
         # A hazard is no deadlock: the outcome stays, and so does what is wrong.
         bad = verdict.unsafe or (verdict.unknown and not self.allow_unknown)

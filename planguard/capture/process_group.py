@@ -91,6 +91,10 @@ def stub_group_class() -> Any:
             super()._set_group_name(name)
 
         @property
+        def _device_types(self) -> list[Any]:
+            return [torch.device("cpu")]
+
+        @property
         def pg_name(self) -> str:
             return self._name
 

@@ -64,6 +64,7 @@ class Recorder:
         is_stalled: The rank is stuck, and goes on without values to show what it would do next.
         is_fake: No tensor holds any value.
         is_watched: A value is being read by somebody who will answer for it.
+        missing: Key of the store that it waits for in vain.
         store_races: Readings of the store beside which another rank changed what was read.
         store_reads: Readings on which this rank decided: the place, and the key.
         doubted: Where a made-up number was first read, whatever became of it.
@@ -80,6 +81,7 @@ class Recorder:
     is_fake: bool = False
     is_watched: bool = False
     doubted: str = ""
+    missing: str = ""
     store_races: set[str] = field(default_factory=set)
     store_reads: dict[str, list[str]] = field(default_factory=dict)
     _beyond: int = 0

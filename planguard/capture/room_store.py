@@ -135,7 +135,9 @@ class _Store:
         return found
 
     def _await(self, keys: Sequence[str]) -> None:
+        self.recorder.missing = ", ".join(keys)
         self._answered(lambda: self.mailbox.ask(Keys(tuple(keys))))
+        self.recorder.missing = ""
 
     def _answered(self, ask: Callable[[], Any]) -> Any:
         if PROBLEM not in self.recorder.problems:

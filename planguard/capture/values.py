@@ -72,9 +72,15 @@ def watch_values(recorder: Recorder) -> Iterator[None]:
 
 
 def _patch(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], None]:
+    from torch.jit import _builtins as scripted
+
     original = getattr(owner, name)
     inherited = name not in vars(owner)
-    setattr(owner, name, wrap(original))
+    wrapped = wrap(original)
+    setattr(owner, name, wrapped)
+    known = scripted._find_builtin(original)  # noqa: SLF001 - what torch.jit.script takes it for
+    if known is not None:
+        scripted._register_builtin(wrapped, known)  # noqa: SLF001 - torch has no public way
 
     def restore() -> None:
         if inherited:
@@ -177,7 +183,12 @@ def _making(original: Any) -> Any:
 
 def _doubtful(recorder: Recorder, tensor: Any) -> bool:
     """Tell whether a value may be other than in a real run."""
-    return recorder.is_fake or is_marked(tensor)
+    if recorder.is_fake:
+        from torch._subclasses.fake_tensor import FakeTensor
+
+        if isinstance(tensor, FakeTensor):
+            return True
+    return is_marked(tensor)
 
 
 def _value(original: Any, recorder: Recorder, *args: Any, **options: Any) -> Any:
