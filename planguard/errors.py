@@ -71,7 +71,7 @@ class UsageError(PlanGuardError):
 
 
 class UnsafePlanError(PlanGuardError):
-    """Raised by ``planguard.require`` for a plan that is not SAFE.
+    """Raised by ``planguard.require`` for a plan that is not SAFE, by ``precheck`` for errors, too.
 
     Printed, it is the full diagnostic; ``message`` is the one-line summary.
 
@@ -81,7 +81,7 @@ class UnsafePlanError(PlanGuardError):
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(
-            f"plan is {verdict.outcome.value}: "
+            f"plan is {verdict.outcome.value}{', and has errors' if verdict.safe else ''}: "
             + "; ".join(f"{f.code} {f.message}" for f in verdict.findings[:3]),
             hint="print(planguard.explain(error.verdict)) shows the full diagnostic",
         )

@@ -8,14 +8,17 @@ up; ``watch_values`` notices when it decides something.
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.made_up import is_marked, mark, tensors_in
+from planguard.capture.made_up import is_marked, mark, tensors_in, unmark
 from planguard.capture.modes import infra_mode
+from planguard.capture.recorder import Stalled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from planguard.capture.recorder import Recorder
 
@@ -32,6 +35,12 @@ _REAL = frozenset(
     }
 )  # fmt: skip
 """Operators that move data about or make it: they cost little, and groups rely on them."""
+_OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
+"""Operators that leave nothing of what their first argument was."""
+_SHAPING = frozenset(
+    {"_pack_padded_sequence", "_to_sparse", "_to_sparse_csr", "_nested_tensor_from_mask"}
+)
+"""Operators whose results have a shape by values, and that torch does not tag so."""
 _MOVING = frozenset({"clone", "_to_copy", "cat", "copy_"})
 """Those of them that need not move what is made up."""
 
@@ -48,15 +57,47 @@ def stub_compute(*, least: int = LEAST, recorder: Recorder | None = None) -> Ite
         The mode; ``stubbed`` and ``real`` count operators.
     """
     mode = _mode_class()(least, recorder)
-    with mode:
+    with mode, _in_threads(lambda: _mode_class()(least, recorder)):
         yield mode
 
 
+@contextmanager
+def follow_values(recorder: Recorder) -> Iterator[None]:
+    """Compute everything, and follow which values are made up, until the end of the block."""
+    mode = _mode_class()
+    with mode(None, recorder), _in_threads(lambda: mode(None, recorder)):
+        yield
+
+
+@contextmanager
+def _in_threads(mode: Callable[[], Any]) -> Iterator[None]:
+    """Let threads that the program starts work under the mode, too, which is one thread's."""
+    original = threading.Thread.run
+
+    def run(thread: threading.Thread) -> None:
+        with mode():
+            try:
+                original(thread)
+            except Stalled:
+                return  # its rank is stuck, which the recorder knows
+
+    threading.Thread.run = run  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        threading.Thread.run = original  # type: ignore[method-assign]
+
+
+@cache
 def _mode_class() -> Any:
     import torch
 
     class StubCompute(infra_mode()):  # type: ignore[misc]  # torch is Any here
-        def __init__(self, least: int, recorder: Recorder | None) -> None:
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # played ranks compile nothing; to import the compiler takes seconds
+
+        def __init__(self, least: int | None, recorder: Recorder | None) -> None:
             super().__init__()
             self.least = least
             self.recorder = recorder
@@ -71,7 +112,7 @@ def _mode_class() -> Any:
             names = {kind.__name__ for kind in types} - {"Tensor", "Parameter"}
             if names & {"DTensor", "AsyncCollectiveTensor"}:
                 return NotImplemented  # they come again, unwrapped
-            if not names and _is_large(func, args, self.least):
+            if self.least is not None and not names and _is_large(func, args, self.least):
                 if _changes_first(func):
                     self.stubbed += 1
                     mark(tensors_in(args[0]))
@@ -98,12 +139,28 @@ def _mode_class() -> Any:
 
 
 def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> Any:
-    """Run an operator, and mark what it makes of values that are made up."""
+    """Run an operator, and mark what it makes of values that are made up.
+
+    What an operator of ``c10d`` brings is marked by the group, which knows; the functional ones
+    work on copies that nobody sees being made.
+    """
+    if func.namespace == "c10d":
+        return func(*args, **kwargs)
     if not any(is_marked(one) for one in tensors_in([args, kwargs])):
         return func(*args, **kwargs)
-    if recorder is not None and tells_values(func):
+    name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
+    if name in _OVERWRITING and not any(is_marked(one) for one in tensors_in([args[1:], kwargs])):
+        found = func(*args, **kwargs)
+        unmark(args[0])
+        return found
+    if recorder is not None and (tells_values(func) or name in _SHAPING):
         watch_operator(recorder)
-    found = func(*args, **kwargs)
+    try:
+        found = func(*args, **kwargs)
+    except Exception:
+        if recorder is not None:
+            watch_operator(recorder)  # whether it raises may depend on values
+        raise
     mark(tensors_in(found))
     mark(_written(func, args, kwargs))
     return found

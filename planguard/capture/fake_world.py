@@ -56,9 +56,20 @@ def refuse_real_group() -> None:
 
 
 @contextmanager
-def environment(rank: int, world_size: int) -> Iterator[None]:
+def environment(rank: int, world_size: int, local_size: int | None = None) -> Iterator[None]:
     """Set the variables that torchrun sets, and restore them."""
-    wanted = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
+    node = local_size or world_size
+    wanted = {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_RANK": str(rank % node),
+        "LOCAL_WORLD_SIZE": str(node),
+        "GROUP_RANK": str(rank // node),
+        "GROUP_WORLD_SIZE": str(-(-world_size // node)),
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": "29500",
+        "TORCHELASTIC_RUN_ID": "planguard",
+    }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

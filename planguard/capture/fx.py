@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.classes import first_ranks, rank_classes, settle
 from planguard.capture.fake_world import Mesh, fake_world, make_mesh, read_mesh, refuse_real_group
+from planguard.capture.imports import warm
 from planguard.capture.planner import fx_planner
-from planguard.capture.processes import run_ranks, warm
+from planguard.capture.processes import run_ranks
 from planguard.capture.rank_reads import rank_mentions, rank_reads
 from planguard.capture.trace import trace
 from planguard.errors import UsageError

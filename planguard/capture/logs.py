@@ -6,7 +6,11 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.data_names import DATA
+from planguard.capture.labels import labelled
 from planguard.capture.planner import fx_planner
+from planguard.capture.set_orders import TURN
+from planguard.capture.thread_orders import THREAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankLog:
-    """The log of one rank as plain data (see ``Recorder``), and where it asked for its rank."""
+    """The log of one rank as plain data (see ``Recorder``), and where it asked for its rank.
+
+    Attributes:
+        end: How the body ended on this rank: empty for a return, else the exception in one line.
+        trace: The frames of that exception.
+        store_races: Readings of the store beside which another rank changed what was read.
+        store_reads: Readings on which this rank decided: the place, and the key.
+        imported: Modules that the body was the first to import, and that take long.
+        waits: Places where one of its threads waited for another otherwise than by a join.
+    """
 
     rank: int
     actions: list[dict[str, Any]]
@@ -26,13 +39,21 @@ class RankLog:
     notes: list[tuple[str, str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     reads: list[str] = field(default_factory=list)
+    end: str = ""
+    trace: str = ""
+    imported: list[str] = field(default_factory=list)
+    store_races: list[str] = field(default_factory=list)
+    store_reads: dict[str, list[str]] = field(default_factory=dict)
+    waits: list[str] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
         return json.dumps(asdict(self)).encode()
 
 
-def log_of(session: Session) -> RankLog:
+def log_of(
+    session: Session, *, end: str = "", trace: str = "", imported: list[str] | None = None
+) -> RankLog:
     """Take the log of a session."""
     recorder = session.recorder
     return RankLog(
@@ -42,7 +63,28 @@ def log_of(session: Session) -> RankLog:
         recorder.notes,
         recorder.problems,
         session.reads,
+        end,
+        trace,
+        imported or [],
+        sorted(recorder.store_races),
+        recorder.store_reads,
+        recorder.threads.waits,
     )
+
+
+def doubt_races(logs: Mapping[int, RankLog]) -> None:
+    """Say where a rank decides on a key of the store that ranks change in no fixed order."""
+    raced = {reading for log in logs.values() for reading in log.store_races}
+    for log in logs.values():
+        for reading in sorted(raced & log.store_reads.keys()):
+            place, key = log.store_reads[reading]
+            message = (
+                f"rank {log.rank} decides at {place} on the key {key!r} of the store while other "
+                "ranks change it, in no order of their own: another run may decide otherwise"
+            )
+            for direction in ("under", "over"):
+                if ("store-order", message, direction) not in log.notes:
+                    log.notes.append(("store-order", message, direction))
 
 
 def read_log(data: bytes) -> RankLog:
@@ -50,26 +92,6 @@ def read_log(data: bytes) -> RankLog:
     values = json.loads(data)
     values["notes"] = [tuple(note) for note in values["notes"]]
     return RankLog(**values)
-
-
-def signature(log: RankLog, world_size: int, mesh: Mesh) -> str | None:
-    """Return what alike ranks share: actions with groups by their place in the mesh.
-
-    None when the log cannot stand for another rank: it names peers, has uneven splits, reads its
-    rank, or uses a group that is no group of the mesh.
-    """
-    if log.problems or log.reads:
-        return None
-    places = _places(log, world_size, mesh)
-    if places is None:
-        return None
-    rows = []
-    for action in log.actions:
-        row = {**action, "group": places.get(str(action.get("group")))}
-        if "root" in action:
-            row["root"] = log.groups[action["group"]].index(action["root"])
-        rows.append(row)
-    return json.dumps(rows)
 
 
 def relative_signature(log: RankLog, world_size: int, mesh: Mesh) -> str | None:
@@ -87,8 +109,11 @@ def relative_signature(log: RankLog, world_size: int, mesh: Mesh) -> str | None:
     return json.dumps(rows, sort_keys=True)
 
 
+_OF_THIS_RANK = ("src", DATA, TURN, THREAD)
+
+
 def _relative(action: Mapping[str, Any], log: RankLog, places: Any, grid: Any) -> dict[str, Any]:
-    row = {name: value for name, value in action.items() if name != "src"}
+    row = {name: value for name, value in action.items() if name not in _OF_THIS_RANK}
     if "group" in row and row["op"] != "new_group":  # every rank makes it, by the same list
         row["group"] = places[action["group"]]
     if "root" in row:
@@ -159,14 +184,17 @@ def build_plan(
         producer=(tool, "1"),
     )
     names = _declare(builder, logs, like, world_size, mesh)
+    actions, notes = labelled(logs)
     for rank in range(world_size):
         origin = like.get(rank, rank)
         program = builder.program(rank)
         grid = fx_planner().groups.Mesh(mesh or (("world", world_size),))
-        for action in logs[origin].actions:
+        for action in actions[origin]:
             fields = _placed(action, logs[origin], names[rank])
             program.add(**(fields if rank == origin else _translated(fields, grid, origin, rank)))
     _ledger(builder, logs, like, world_size)
+    for note in notes:
+        builder.approximate(*note, scope="plan")
     return builder.build()
 
 

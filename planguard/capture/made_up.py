@@ -20,10 +20,32 @@ def mark(tensors: Iterable[Any]) -> None:
             storage.planguard_made_up = True
 
 
-def is_marked(tensor: Any) -> bool:
-    """Tell whether the values of a tensor are made up; true where that cannot be known."""
+def unmark(tensor: Any) -> None:
+    """Say that all values of a tensor, and with it of its storage, were written anew."""
     storage = _storage(tensor)
-    return storage is None or getattr(storage, "planguard_made_up", False)
+    if storage is not None and storage.nbytes() == tensor.numel() * tensor.element_size():
+        storage.planguard_made_up = False
+
+
+def expect(tensors: Iterable[Any], change: int) -> None:
+    """Count communications under way that will write into these tensors."""
+    for tensor in tensors:
+        storage = _storage(tensor)
+        if storage is not None:
+            storage.planguard_expects = getattr(storage, "planguard_expects", 0) + change
+
+
+def is_marked(tensor: Any) -> bool:
+    """Tell whether the values of a tensor are made up; true where that cannot be known.
+
+    What a communication that nobody has waited for will write is not there yet, either.
+    """
+    storage = _storage(tensor)
+    if storage is None:
+        return True
+    if getattr(storage, "planguard_expects", 0) > 0:
+        return True
+    return getattr(storage, "planguard_made_up", False)
 
 
 def tensors_in(args: Any) -> Iterator[Any]:
@@ -41,8 +63,10 @@ def tensors_in(args: Any) -> Iterator[Any]:
 
 def _storage(tensor: Any) -> Any:
     """Return the storage, None for a wrapper such as DTensor, whose parts are elsewhere."""
+    from torch._C import TensorBase  # the method of Tensor tells who asks for memory
+
     local = getattr(tensor, "_local_tensor", None)
     try:
-        return (tensor if local is None else local).untyped_storage()
+        return TensorBase.untyped_storage(tensor if local is None else local)
     except (RuntimeError, NotImplementedError):  # sparse and other kinds have none
         return None

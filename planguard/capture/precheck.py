@@ -1,23 +1,19 @@
 """Flight precheck: do the collectives of all ranks match, before any device is used?
 
 The answer to pytorch#137006. The body is ordinary PyTorch code. It runs once for every rank that
-must be seen, each time in a process of its own, on a process group that communicates nothing and
-records everything; then the recorded calls are checked as a plan.
+must be seen, each time in a process of its own, on a process group that records everything and
+really moves what programs decide on; then the recorded calls are checked as a plan.
 """
 
 from __future__ import annotations
 
-import os
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from planguard.capture.classes import first_ranks, rank_classes, settle
-from planguard.capture.compute_stub import stub_compute
 from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
-from planguard.capture.forks import Forks, silence
-from planguard.capture.logs import RankLog, build_plan, log_of, read_log, signature
-from planguard.capture.processes import run_ranks, warm
-from planguard.capture.session import session
+from planguard.capture.imports import warm_learnt
+from planguard.capture.mailroom import perform
+from planguard.capture.play import Play, PlayedRank
+from planguard.capture.stage import Stage, open_stage
 from planguard.errors import UnsafePlanError, UsageError
 
 if TYPE_CHECKING:
@@ -26,9 +22,6 @@ if TYPE_CHECKING:
 
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
-
-_SAMPLES = 1
-_FORKED = 64  # a larger world keeps only one rank of each class, and a sample, ready
 
 
 class Precheck:
@@ -77,14 +70,13 @@ class Precheck:
         self.classes = 0
         self.plan: Plan | None = None
         self.verdict: Verdict | None = None
-        self._forks: Forks | None = None
-        self._session: Any = None
-        self._open: Any = None
+        self._stage: Stage | None = None
+        self._open: PlayedRank | None = None
 
     @property
     def device_mesh(self) -> Any:
         """The DeviceMesh of the rank being played, inside the block; None without ``mesh``."""
-        return self._open.mesh if self._open is not None else None
+        return self._open.session.mesh if self._open is not None else None
 
     # --- the callable form -------------------------------------------------------------------
 
@@ -93,42 +85,41 @@ class Precheck:
 
         Raises:
             UnsafePlanError: If the plan is not safe and ``on_unsafe`` is ``raise``.
-            UsageError: If a rank raises, dies or does not finish.
+            UsageError: If a rank cannot be played, or raises and nobody waits for it.
         """
-        refuse_real_group()
-        warm("torch.testing._internal.distributed.fake_pg", "torch._dynamo")
+        play = self._play()
 
-        shown = self._first()[0]  # what the body prints is printed once
+        def job(played: PlayedRank) -> None:
+            self._open = played
+            fn(*args, **kwargs)
 
-        def play(rank: int) -> bytes:
-            import torch
+        play.run(job)
+        return self._finish(play)
 
-            torch.set_num_threads(1)  # a forked child must not enter the parent's thread pool
-            if rank != shown:
-                silence()
-            with session(rank, self.world_size, self.mesh) as current, self._computing():
-                self._open = current
-                fn(*args, **kwargs)
-            return log_of(current).to_json()
-
-        def trace(ranks: list[int]) -> dict[int, RankLog]:
-            answers = run_ranks(ranks, play, timeout=self.timeout, jobs=self.jobs)
-            return {rank: read_log(answer) for rank, answer in answers.items()}
-
-        return self._finish(*self._traced(trace(self._first()[:1]), trace))
-
-    def _computing(self) -> AbstractContextManager[Any]:
-        return stub_compute() if self.compute == "stub" else nullcontext()
+    def _play(self) -> Play:
+        return Play(
+            self.world_size,
+            self.mesh,
+            is_every=self.ranks == "all",
+            timeout=self.timeout,
+            jobs=self.jobs,
+            compute="real" if self.compute == "real" else "zeros",
+            makes_mesh=True,
+        )
 
     # --- the block form ----------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         refuse_real_group()
-        warm("torch.testing._internal.distributed.fake_pg")
-        self._forks = Forks([rank for rank in self._ready() if rank != self.rank])
-        played = self._forks.fork()
-        self._session = session(self.rank if played is None else played, self.world_size, self.mesh)
-        self._open = self._session.__enter__()
+        warm_learnt()
+        self._whole = self._play()
+        self._stage = stage = open_stage(self._whole, self.rank)
+        self._open = PlayedRank(self._whole, stage.rank, stage.mailbox, is_fork=stage.is_fork)
+        try:
+            self._open.__enter__()
+        except BaseException:
+            stage.close()
+            raise
         return self
 
     def __exit__(
@@ -136,87 +127,46 @@ class Precheck:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
-        forks, current = self._forks, self._open
-        if forks is None:
+    ) -> bool:
+        stage, played = self._stage, self._open
+        if stage is None or played is None:
             raise UsageError("the block was left without having been entered")
-        if forks.child:
-            forks.answer(error, lambda: self._leave(current))
+        if stage.is_fork:
+            perform(lambda: self._end_of_fork(played, error), stage.mailbox)
+        self._stage = self._open = None
         try:
-            if error is not None:
-                self._session.__exit__(kind, error, trace)
-                return
-            own = self._close(current)
-            logs, like = self._traced({self.rank: own}, self._from_forks)
+            if not played.__exit__(kind, error, trace):
+                return False
+            stage.finish(played.log, self._whole)
         finally:
-            forks.close()
-            self._open = None
-        self._finish(logs, like)
+            stage.close()
+        self._finish(self._whole)
+        return True
 
-    def _leave(self, current: Any) -> bytes:
-        return self._close(current).to_json()
-
-    def _close(self, current: Any) -> RankLog:
-        self._session.__exit__(None, None, None)
-        return log_of(current)
-
-    def _from_forks(self, ranks: list[int]) -> dict[int, RankLog]:
-        assert self._forks is not None  # noqa: S101 - __enter__ made it; for the type checker
-        missing = [rank for rank in ranks if rank not in self._forks.waiting]
-        if missing:
-            raise UsageError(
-                f"rank {missing[0]} must be played, too, but only {len(self._forks.waiting)} of "
-                f"{self.world_size} ranks of the block were kept ready",
-                hint="use precheck(...).run(fn), which plays any rank",
-            )
-        limit = self.jobs or max(1, len(os.sched_getaffinity(0)))
-        answers = self._forks.play(ranks, timeout=self.timeout, jobs=limit)
-        return {rank: read_log(answer) for rank, answer in answers.items()}
+    @staticmethod
+    def _end_of_fork(played: PlayedRank, error: BaseException | None) -> bytes:
+        played.__exit__(type(error), error, None)
+        return played.log
 
     # --- both --------------------------------------------------------------------------------
 
-    def _first(self) -> list[int]:
-        classes = rank_classes(self.world_size, self.mesh)
-        return first_ranks(classes, _SAMPLES)
-
-    def _ready(self) -> list[int]:
-        return list(range(self.world_size)) if self.world_size <= _FORKED else self._first()
-
-    def _traced(
-        self, traced: dict[int, RankLog], trace: Callable[[list[int]], dict[int, RankLog]]
-    ) -> tuple[dict[int, RankLog], dict[int, int]]:
-        """Play one rank of each class and a sample; every rank where that does not do."""
-
-        def sign(log: RankLog) -> str | None:
-            return signature(log, self.world_size, self.mesh)
-
-        alone = any(sign(log) is None for log in traced.values())
-        if self.ranks == "all" or alone:
-            traced.update(trace([r for r in range(self.world_size) if r not in traced]))
-            return traced, {}
-        traced.update(trace([rank for rank in self._first() if rank not in traced]))
-        if any(sign(log) is None for log in traced.values()):
-            traced.update(trace([r for r in range(self.world_size) if r not in traced]))
-            return traced, {}
-        classes = rank_classes(self.world_size, self.mesh)
-        return traced, settle(classes, traced, trace, sign)
-
-    def _finish(self, logs: dict[int, RankLog], like: dict[int, int]) -> Verdict:
+    def _finish(self, play: Play) -> Verdict:
         from planguard.engine import check_plan
         from planguard.options import CheckOptions
 
         self._open = None
-        logs = dict(sorted(logs.items()))
-        self.played = len(logs)
-        self.classes = len(rank_classes(self.world_size, self.mesh)) if like else len(logs)
-        self.plan = build_plan(
-            logs, like, self.world_size, self.mesh, name=self.name, model=self.model
-        )
-        self.verdict = check_plan(self.plan, CheckOptions(model=self.model))
-        bad = self.verdict.unsafe or (self.verdict.unknown and not self.allow_unknown)
-        if bad and self.on_unsafe == "raise":
-            raise UnsafePlanError(self.verdict)
-        return self.verdict
+        self.played = len(play.logs)
+        self.classes = play.classes
+        self.plan = play.plan(name=self.name, model=self.model, tool="planguard.precheck")
+        self.verdict = verdict = check_plan(self.plan, CheckOptions(model=self.model))
+        failure = play.failure()
+        if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
+            raise failure  # nobody waits for that rank, and yet the job does not end well
+        # A hazard is no deadlock: the outcome stays, and so does what is wrong.
+        bad = verdict.unsafe or (verdict.unknown and not self.allow_unknown)
+        if (bad or verdict.errors) and self.on_unsafe == "raise":
+            raise UnsafePlanError(verdict)
+        return verdict
 
 
 def precheck(world_size: int, **options: Any) -> Precheck:

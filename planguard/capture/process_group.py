@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BACKEND = "planguard"
 
 
-def _nothing() -> None:
+def _nothing(*, soft: bool = False) -> None:
     """Fetch nothing: what a call brings was made up when it was issued."""
 
 
@@ -45,11 +45,11 @@ def stub_work_class() -> Any:
         def get_future(self) -> Any:
             # The reducer of DDP waits through the future, before backward returns.
             self.recorder.wait_unseen(self.issued)
-            self.arrive()
+            self.arrive(soft=True)
             return self.future
 
         def is_completed(self) -> bool:
-            self.arrive()
+            self.arrive(soft=True)
             return True
 
         def is_success(self) -> bool:
@@ -89,6 +89,10 @@ def stub_group_class() -> Any:
         def _set_group_name(self, name: str) -> None:
             self._name = name
             super()._set_group_name(name)
+
+        @property
+        def _device_types(self) -> list[Any]:
+            return [torch.device("cpu")]
 
         @property
         def pg_name(self) -> str:
@@ -288,7 +292,8 @@ class _Collectives:
             given.update(size(sized[0]))
         else:
             given["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in sized)
-        return self._work(self.recorder.issue(op, self.key, given), list(result))
+        bucket = self.recorder.buckets.name(sized)
+        return self._work(self.recorder.issue(op, self.key, given, bucket), list(result))
 
     def _coalesced(self, kind: str, sized: Any, result: Any, **fields: Any) -> Any:
         if len(sized) == 1:  # the functional collectives send every single tensor this way

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import multiprocessing
 import os
 import sys
@@ -75,13 +73,11 @@ def run_ranks(
     return done
 
 
-def warm(*modules: str) -> None:
-    """Import modules that every rank needs, so that forked processes find them imported."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # importing torch's parts warns about other parts
-        for module in modules:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(module)
+def silence() -> None:
+    """Send what this process prints to nowhere."""
+    sys.stdout.flush()
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
 
 
 def _context(start: str) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from planguard.sources import is_library
+from planguard.capture.data_names import DATA, Buckets, data_name
+from planguard.capture.set_orders import TURN, turn_of
+from planguard.capture.thread_orders import THREAD, Threads
+from planguard.sources import is_library, is_own
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -26,6 +28,14 @@ DTYPES = {
     "torch.uint8": "u8",
     "torch.bool": "bool",
 }
+
+
+_BEYOND = 200
+"""Actions of a stuck rank that are recorded, to show what it would do next."""
+
+
+class Stalled(BaseException):
+    """Nobody will ever send what this rank waits for; no ``except Exception`` of a job stops it."""
 
 
 @dataclass(eq=False)
@@ -50,9 +60,13 @@ class Recorder:
         notes: Ledger entries ``(kind, message, direction)``.
         problems: Why this log cannot stand for another rank's.
         is_closed: The rank is stuck: what it does while it unwinds is no part of the job.
-        is_followed: Operators hand on which tensors hold made-up values.
+        is_stalled: The rank is stuck, and goes on without values to show what it would do next.
         is_fake: No tensor holds any value.
         is_watched: A value is being read by somebody who will answer for it.
+        missing: Key of the store that it waits for in vain.
+        store_races: Readings of the store beside which another rank changed what was read.
+        store_reads: Readings on which this rank decided: the place, and the key.
+        doubted: Where a made-up number was first read, whatever became of it.
     """
 
     rank: int
@@ -62,12 +76,22 @@ class Recorder:
     problems: list[str] = field(default_factory=list)
     batch: list[Issued] | None = None
     is_closed: bool = False
-    is_followed: bool = False
+    is_stalled: bool = False
     is_fake: bool = False
     is_watched: bool = False
+    doubted: str = ""
+    missing: str = ""
+    store_races: set[str] = field(default_factory=set)
+    store_reads: dict[str, list[str]] = field(default_factory=dict)
+    _beyond: int = 0
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
-    _thread: threading.Thread | None = None
+    _library: list[Issued] = field(default_factory=list)
+    _last: dict[int | None, dict[str, Any]] = field(default_factory=dict)  # of every thread
+
+    def __post_init__(self) -> None:
+        self.threads = Threads(self.actions)
+        self.buckets = Buckets()
 
     def group(self, ranks: list[int]) -> str:
         """Return the key of the next group made of these ranks on this rank."""
@@ -84,11 +108,25 @@ class Recorder:
         """Record that the members of a group, and nobody else, made it: it is named by them."""
         self._append({"op": "init", "group": key})
 
-    def issue(self, op: str, group: str, fields: dict[str, Any]) -> Issued:
-        """Record a communication and return its handle."""
+    def issue(self, op: str, group: str, fields: dict[str, Any], data: str | None = None) -> Issued:
+        """Record a communication and return its handle.
+
+        Args:
+            op: The operation.
+            group: Key of its group.
+            fields: Its fields in the plan format.
+            data: What it moves, where more is known of that than its call says.
+
+        Raises:
+            Stalled: The rank is stuck, and has shown enough of what it would do.
+        """
+        if self.is_stalled and self.is_closed:
+            raise Stalled
         self._works += 1
         work = f"w{self._works}"
         action = {"op": op, "group": group, **fields}
+        if data is not None:
+            action[DATA] = data
         issued = Issued(action, work)
         if self.batch is not None and op in ("isend", "irecv"):
             self.batch.append(issued)
@@ -96,6 +134,8 @@ class Recorder:
         action["work"] = work
         if op not in ("isend", "irecv", "batch"):
             action["async_"] = True
+            if self._is_issued_by_library():
+                self._library.append(issued)
         self._append(action)
         return issued
 
@@ -105,7 +145,7 @@ class Recorder:
         if target.waited:
             return
         target.waited = True
-        if self.actions and self.actions[-1] is target.action:
+        if self._last.get(self.threads.number()) is target.action:
             _block(target.action)
             return
         self._append({"op": "wait", "work": target.work})
@@ -123,6 +163,25 @@ class Recorder:
             issued.waited = True
         if works:
             self._append({"op": "wait", "work": works[0] if len(works) == 1 else works})
+
+    def end_library(self) -> None:
+        """Take what libraries issued and nobody was seen to wait for as waited for at the end.
+
+        DDP under ``Join`` hands some handles to C++, and drops others whose result it never reads.
+        Such a handle is no slip of the program; the last place to wait for it orders nothing.
+        """
+        works = [issued.work for issued in self._library if not issued.waited]
+        for issued in self._library:
+            issued.waited = True
+        self._library = []
+        if works:
+            self._append({"op": "wait", "work": works[0] if len(works) == 1 else works})
+
+    def _is_issued_by_library(self) -> bool:
+        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the interpreter has no public way
+        while frame is not None and is_door(frame.f_code.co_filename):
+            frame = frame.f_back
+        return frame is not None and is_library(frame.f_code.co_filename)
 
     def drop(self, issued: Issued) -> None:
         """Record that a point-to-point handle died before anybody waited for it."""
@@ -149,23 +208,50 @@ class Recorder:
         if (kind, message, direction) not in self.notes:
             self.notes.append((kind, message, direction))
 
+    def give_up(self) -> NoReturn:
+        """End a rank that is stuck where going on would rest on what never arrives.
+
+        Raises:
+            Stalled: Always.
+        """
+        self.is_closed = True
+        raise Stalled
+
     def _append(self, action: dict[str, Any]) -> None:
         if self.is_closed:
             return
-        self._tell_threads_apart()
-        place = call_site()
-        if place is not None:
-            action["src"] = list(place)
+        if self.is_stalled:
+            self._beyond += 1
+            if self._beyond > _BEYOND:  # a loop may never end without values
+                self.is_closed = True
+                return
+        self._tell_threads_apart(action)
+        frame = user_frame()
+        if frame is not None:
+            action["src"] = [frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]
+            marks = {DATA: data_name(frame), TURN: turn_of(frame)}
+            action |= {n: v for n, v in marks.items() if v is not None and n not in action}
         self.actions.append(action)
+        self._last[self.threads.number()] = action
 
-    def _tell_threads_apart(self) -> None:
-        """Leave the plan undecided if several threads communicate: their order is not that seen."""
-        caller = threading.current_thread()
-        self._thread = self._thread or caller
-        if caller is not self._thread:
-            message = f"several threads of rank {self.rank} communicate, in an order of their own"
+    def _tell_threads_apart(self, action: dict[str, Any]) -> None:
+        """Note which thread communicates; leave the plan undecided if nobody saw it start."""
+        number = self.threads.number()
+        if number:
+            action[THREAD] = number
+        elif number is None:
+            message = f"a thread of rank {self.rank} communicates that was there before the job"
             self.note("host-threads", message, "under")
             self.note("host-threads", message, "over")
+
+
+_DOORS = ("distributed_c10d.py", "c10d_logger.py", "_ops.py", "_functional_collectives.py")
+
+
+def is_door(file: str) -> bool:
+    """Tell whether a file only passes a call on: from whoever issues it to the process group."""
+    passes = file.startswith("<") or file.endswith(_DOORS) or "torch/utils/" in file
+    return passes or is_own(file)
 
 
 def _block(action: dict[str, Any]) -> None:
@@ -176,11 +262,19 @@ def _block(action: dict[str, Any]) -> None:
 
 def call_site() -> tuple[str, int, str] | None:
     """Return file, line and function of the innermost frame that is not torch's or ours."""
+    frame = user_frame()
+    if frame is None:
+        return None
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame that is not torch's or ours."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
     while frame is not None:
         file = frame.f_code.co_filename
         if not is_library(file):
-            return file, frame.f_lineno, frame.f_code.co_name
+            return frame
         frame = frame.f_back
     return None
 

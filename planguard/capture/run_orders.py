@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.run_log import Entry, Kind
+from planguard.capture.thread_orders import lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -231,24 +232,10 @@ def _named(one: ReadRank) -> Iterator[tuple[Action, str]]:
 
 def _threads(one: ReadRank, rank: int) -> tuple[list[Action], list[Note]]:
     """Return the calls of every thread as a list of its own, interleaved freely."""
-    home: dict[str, int] = {}
-    lists: dict[int, list[Action]] = {}
-    crosses = False
-    for action in one.actions:
-        works = action.get("work", [])
-        works = [works] if isinstance(works, str) else works
-        # A handle that dies does so in whatever thread collects it; it is the issuer's.
-        thread = one.marks.threads.get(id(action), 0)
-        if action["op"] == "drop":
-            thread = home.get(works[0], thread)
-        elif action["op"] == "wait":
-            crosses = crosses or any(home.get(work, thread) != thread for work in works)
-        else:
-            home.update(dict.fromkeys(works, thread))
-        lists.setdefault(thread, []).append(action)
-    said = f"rank {rank} communicates from {len(lists)} threads"
+    found, crosses = lists(one.actions, one.marks.threads)
+    said = f"rank {rank} communicates from {len(found)} threads"
     if crosses:
         said += ", and one waits for what another started: their order is not recorded"
         return one.actions, [(THREADS, said, "under"), (THREADS, said, "over")]
     said += "; when each begins and ends is not recorded, so they are taken to run all the time"
-    return [{"op": "threads", "threads": list(lists.values())}], [(THREADS, said, "over")]
+    return [{"op": "threads", "threads": found}], [(THREADS, said, "over")]

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from planguard.capture.recorder import Issued, Recorder
+from planguard.capture.recorder import Issued, Recorder, is_door
 from planguard.capture.run_log import (
     BACKEND_NOTE,
     SUFFIX,
@@ -168,6 +168,7 @@ class _Replay(Recorder):
     """Takes the entries of a log for calls, with the stacks of the log."""
 
     place: tuple[Source, ...] = ()
+    rows: tuple[tuple[str, bool], ...] = ()
     launch: tuple[Source, ...] = ()
 
     def __init__(self, rank: int) -> None:
@@ -185,6 +186,10 @@ class _Replay(Recorder):
         self.times.setdefault(id(action), [self.now, None])
         self.marks.appended(action)
         self.actions.append(action)
+
+    def _is_issued_by_library(self) -> bool:
+        issuer = next((library for file, library in self.rows if not is_door(file)), False)
+        return bool(issuer)
 
     def ended(self, issued: Issued) -> None:
         """Remember when somebody saw that a communication was done."""
@@ -210,12 +215,18 @@ def _read_rank(log: RunLog) -> ReadRank:
     replay, issued = _Replay(log.rank), dict[int, Issued]()
     done: set[str] = set()
     stacks = {number: _stack(rows) for number, rows in log.strings.items() if _is_stack(rows)}
+    files = {
+        number: tuple((row[0], bool(row[3])) for row in rows)
+        for number, rows in log.strings.items()
+        if _is_stack(rows)
+    }
     batch = 0
     for entry in log.entries:
         if replay.marks.take(entry, log.strings):
             continue
         replay.now = entry.time
         replay.place = stacks.get(entry.stack, ())
+        replay.rows = files.get(entry.stack, ())
         if entry.kind is Kind.CALL and entry.fields is not None:
             batch = _change_batch(replay, batch, entry.batch)
             if not entry.fields.keys() <= _PLAIN:
@@ -242,6 +253,7 @@ def _read_rank(log: RunLog) -> ReadRank:
         elif entry.argument in issued:
             _settle(replay, entry.kind, issued[entry.argument], done)
     _change_batch(replay, batch, 0)
+    replay.end_library()
     backend = next((text for kind, text, _ in replay.notes if kind == BACKEND_NOTE), None)
     notes = [note for note in replay.notes if note[0] != BACKEND_NOTE]
     return ReadRank(

@@ -7,9 +7,10 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.fake_world import Mesh, environment, make_mesh
-from planguard.capture.process_group import BACKEND, stub_group_class
+from planguard.capture.process_group import BACKEND
 from planguard.capture.rank_reads import rank_reads
-from planguard.capture.recorder import Recorder, size
+from planguard.capture.recorder import Recorder
+from planguard.capture.room_store import room_store_class
 from planguard.capture.stub_control import mail_group_class
 from planguard.capture.values import watch_values
 from planguard.errors import UsageError
@@ -30,9 +31,10 @@ class Session:
         recorder: What it issued so far.
         reads: Places where the code asked for its rank.
         mesh: The DeviceMesh of the capture, None without one.
+        backends: The backend that the job asked for, by group.
     """
 
-    def __init__(self, rank: int, world_size: int, mailbox: Mailbox | None = None) -> None:
+    def __init__(self, rank: int, world_size: int, mailbox: Mailbox) -> None:
         self.rank = rank
         self.world_size = world_size
         self.mailbox = mailbox
@@ -40,6 +42,7 @@ class Session:
         self.reads: list[str] = []
         self.mesh: Any = None
         self.next_key: str | None = None
+        self.backends: dict[Any, str] = {}
 
     def make_group(self, options: Any, _: Any) -> Any:
         """Make the recording process group that torch asks the backend for."""
@@ -47,38 +50,89 @@ class Session:
         key, self.next_key = self.next_key, None
         if key is None or self.recorder.groups.get(key) != ranks:
             key = self.recorder.group(ranks)
-        if self.mailbox is not None:
-            return mail_group_class()(self.recorder, ranks, key, self.mailbox)
-        return stub_group_class()(self.recorder, ranks, key)
+        return mail_group_class()(self.recorder, ranks, key, self.mailbox)
 
 
 @contextmanager
 def session(
-    rank: int, world_size: int, mesh: Mesh, mailbox: Mailbox | None = None
+    rank: int, world_size: int, mesh: Mesh, mailbox: Mailbox, *, local_size: int | None = None
 ) -> Iterator[Session]:
     """Install the recording group for one rank and record until the end of the block.
 
-    With a mailbox, objects, shapes and sizes really come from the other ranks.
+    Objects, shapes, sizes and small values really come from the other ranks, by the mailbox.
     """
-    import torch
     import torch.distributed as dist
-    from torch.testing._internal.distributed.fake_pg import FakeStore
 
     current = Session(rank, world_size, mailbox)
     with ExitStack() as stack:
-        stack.enter_context(environment(rank, world_size))
+        stack.enter_context(environment(rank, world_size, local_size))
         _register(current)
-        dist.init_process_group(BACKEND, rank=rank, world_size=world_size, store=FakeStore())
+        store = room_store_class()(mailbox, current.recorder)
+        dist.init_process_group(BACKEND, rank=rank, world_size=world_size, store=store)
         stack.callback(_leave)
+        current.backends[dist.group.WORLD] = "gloo"
         current.mesh = make_mesh(mesh)
         stack.enter_context(_patches(current))
-        # A compiled region would be traced through the patches; eagerly it issues the same calls.
-        torch.compiler.set_stance("force_eager")
-        stack.callback(torch.compiler.set_stance, "default")
+        stack.enter_context(_eagerly())
         stack.enter_context(watch_values(current.recorder))
         current.reads = stack.enter_context(rank_reads())
+        stack.enter_context(current.recorder.threads.watched())
+        stack.enter_context(current.recorder.buckets.watched())
         yield current
         current.recorder.end_backward()
+        current.recorder.end_library()
+
+
+def _asked_for(backend: Any) -> str:
+    """Return the backend for the CPU of what a job asked for; gloo where it asked for nothing."""
+    parts = str(backend or "gloo").lower().split(",")
+    named = dict(part.split(":", 1) for part in parts if ":" in part)
+    return named.get("cpu", next(iter(named.values()), "")) or parts[0]
+
+
+def _backend(original: Any, current: Session) -> Any:
+    """Let ``get_backend`` name what the job asked for; some calls exist for one backend only."""
+
+    def get_backend(group: Any = None) -> Any:
+        import torch.distributed as dist
+
+        given = original(group)
+        asked = current.backends.get(group if group is not None else dist.group.WORLD)
+        return dist.Backend(asked) if asked and given == BACKEND else given
+
+    return get_backend
+
+
+@contextmanager
+def _eagerly() -> Iterator[None]:
+    """Run compiled functions as they are: traced through the patches they would break.
+
+    Eagerly they issue the same calls. The compiler takes seconds to import, so that only a job that
+    uses it does so.
+    """
+    import torch
+
+    original = torch.compile
+
+    def force() -> None:
+        torch.compiler.set_stance("force_eager")
+        undo.append(lambda: torch.compiler.set_stance("default"))
+
+    def compiling(*args: Any, **options: Any) -> Any:
+        if not undo:
+            force()
+        return original(*args, **options)
+
+    undo: list[Callable[[], Any]] = []
+    if "torch._dynamo" in sys.modules:
+        force()
+    torch.compile = compiling
+    try:
+        yield
+    finally:
+        torch.compile = original
+        for one in undo:
+            one()
 
 
 def _register(current: Session) -> None:
@@ -111,13 +165,9 @@ def _patches(current: Session) -> Iterator[None]:
         "destroy_process_group": lambda _: _kept,
         "new_group": lambda original: _counted(original, current),
         "batch_isend_irecv": lambda original: _batched(original, current),
-        "broadcast_object_list": lambda _: _objects(current, "broadcast"),
-        "scatter_object_list": lambda _: _objects(current, "scatter"),
-        "recv_object_list": lambda _: _object_received(current),
+        "get_backend": lambda original: _backend(original, current),
     }
     undo = []
-    if current.mailbox is not None:
-        wrappers = {name: wrap for name, wrap in wrappers.items() if "object" not in name}
     for name, wrap in wrappers.items():
         original = getattr(sys.modules[_C10D], name)
         replacement = wrap(original)
@@ -136,7 +186,10 @@ def _patches(current: Session) -> Iterator[None]:
 
 
 def _initialized(current: Session) -> Any:
-    def init_process_group(*_: Any, **options: Any) -> None:
+    def init_process_group(backend: Any = None, *_: Any, **options: Any) -> None:
+        import torch.distributed as dist
+
+        current.backends[dist.group.WORLD] = _asked_for(backend)
         for name, expected in (("world_size", current.world_size), ("rank", current.rank)):
             given = options.get(name, -1)
             if given not in (-1, expected):
@@ -157,11 +210,13 @@ def _counted(original: Any, current: Session) -> Any:
     def new_group(
         ranks: Any = None,
         timeout: Any = None,
-        backend: Any = None,  # noqa: ARG001 - same; the recorder stands in for every backend
+        backend: Any = None,
         pg_options: Any = None,
         use_local_synchronization: bool = False,  # noqa: FBT001, FBT002 - torch's own signature
         **rest: Any,
     ) -> Any:
+        import torch.distributed as dist
+
         members = sorted(range(current.world_size) if ranks is None else map(int, ranks))
         key = current.recorder.group(members)
         if not use_local_synchronization:
@@ -169,7 +224,10 @@ def _counted(original: Any, current: Session) -> Any:
         elif current.recorder.rank in members:
             current.recorder.met(key)
         current.next_key = key
-        return original(ranks, timeout, None, pg_options, use_local_synchronization, **rest)
+        made = original(ranks, timeout, None, pg_options, use_local_synchronization, **rest)
+        if made is not dist.GroupMember.NON_GROUP_MEMBER:
+            current.backends[made] = _asked_for(backend or current.backends[dist.group.WORLD])
+        return made
 
     return new_group
 
@@ -183,44 +241,6 @@ def _batched(original: Any, current: Session) -> Any:
             current.recorder.end_batch()
 
     return batch_isend_irecv
-
-
-def _objects(current: Session, kind: str) -> Any:
-    """Record the two collectives of an object call; what arrives cannot be known."""
-
-    def call(
-        objects: Any, source: Any = None, src: Any = None, group: Any = None, **_: Any
-    ) -> None:
-        import torch
-        import torch.distributed as dist
-
-        first = source if isinstance(source, int) else src
-        root = int(first or 0)
-        pg = group if group is not None else dist.group.WORLD
-        counts = torch.zeros(len(objects) if kind == "broadcast" else 1, dtype=torch.int64)
-        for fields in (size(counts), {}):
-            issued = current.recorder.issue(kind, pg.key, {"root": root, **fields})
-            current.recorder.wait(issued)
-        own = current.rank == root
-        if kind == "scatter" and own and source is not None:
-            objects[0] = source[pg.members.index(current.rank)]
-        if not own:
-            message = f"what {kind}_object_list brings to rank {current.rank} is not known"
-            current.recorder.note("object-value", message, "under")
-
-    return call
-
-
-def _object_received(current: Session) -> Any:
-    def recv_object_list(*_: Any, **__: Any) -> None:
-        raise UsageError(
-            f"rank {current.rank} receives a Python object from another rank, and no other rank is "
-            "there to send one",
-            hint="a schedule of torch.distributed.pipelining votes and exchanges shapes first; "
-            "check it with planguard.check(schedule, planner='pipelining')",
-        )
-
-    return recv_object_list
 
 
 def _with_end(original: Any, current: Session) -> Any:

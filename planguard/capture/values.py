@@ -1,21 +1,31 @@
 """Notices when the program decides something on a value that is not real under capture.
 
-What a stubbed collective returns is made up, so a number read from a tensor may be wrong. Printing
-it is harmless; comparing it, using it as an index or as a truth value may change what the rank
-issues next. Numbers read by ``item()``, ``tolist()``, ``int()`` and ``float()`` therefore remember
-where they come from, where Python lets them. Where it does not (``int()``, arrays of numpy), the
-reading itself is reported. Where a tensor holds no values at all (fake tensors), zeros are read.
+What is too large for the control plane is made up, and so is what a stubbed operator leaves undone;
+such tensors are marked. A number read from one is ``Watched``. Where Python wants a plain value at
+once (``bool(t)``, ``float(t)``, arrays of numpy, memory), the reading itself is reported, unless it
+is only shown. Libraries' reads count as well: they are told by the user's line that led to them.
+Where a tensor holds no values at all (fake tensors), zeros are read.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.made_up import is_marked, tensors_in
-from planguard.capture.recorder import call_site
+from planguard.capture.made_up import is_marked, mark, tensors_in
+from planguard.capture.sinks import is_shown_only, place_of
+from planguard.capture.watched import (
+    HANDED_ON,
+    holds_watched,
+    is_saving,
+    of_json,
+    of_math,
+    plain_of,
+    watch,
+)
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
@@ -25,27 +35,35 @@ if TYPE_CHECKING:
 
 KIND = "data-dependent-value"
 _TELLING = (
-    "__bool__", "__int__", "__float__", "__index__", "__contains__", "equal", "allclose",
-    "is_nonzero", "numpy", "__array__",
+    "__bool__", "__int__", "__float__", "__complex__", "__index__", "__contains__", "equal",
+    "allclose", "is_nonzero", "numpy", "__array__", "__dlpack__", "__repr__", "__format__",
 )  # fmt: skip
 """Methods of tensors that give a plain value away."""
+_MEMORY = ("data_ptr", "untyped_storage", "storage", "_typed_storage", "const_data_ptr")
+"""Methods that give the memory away. Libraries use them all the time to move what they hold."""
 
 
 @contextmanager
 def watch_values(recorder: Recorder) -> Iterator[None]:
-    """Watch what reads the values of tensors, after the first communication or stubbed operator."""
+    """Watch what reads the values of tensors that are made up."""
     import torch
 
     def reading(original: Any) -> Any:
         return _reading(original, recorder)
 
-    def deciding(original: Any) -> Any:
-        return _deciding(original, recorder)
+    def telling(original: Any) -> Any:
+        return _telling(original, recorder)
 
     undo = [_patch(torch.Tensor, name, reading) for name in ("item", "tolist")]
-    undo += [_patch(torch.Tensor, name, deciding) for name in _TELLING]
-    undo += [_patch(torch, name, deciding) for name in ("equal", "allclose", "is_nonzero")]
-    undo += [_patch(math, name, _of_number) for name in ("isnan", "isinf", "isfinite")]
+    undo += [_patch(torch.Tensor, name, telling) for name in _TELLING]
+    undo += [_patch(torch, name, telling) for name in ("equal", "allclose", "is_nonzero")]
+    undo += [_patch(torch.Tensor, name, lambda o: _giving_memory(o, recorder)) for name in _MEMORY]
+    undo.append(_patch(torch.Tensor, "__reduce_ex__", lambda o: _pickling(o, recorder)))
+    undo.append(_patch(torch.Tensor, "__deepcopy__", _copying))
+    undo += [_patch(torch, name, _making) for name in ("tensor", "as_tensor", "asarray")]
+    undo += [_patch(math, name, of_math) for name in HANDED_ON]
+    undo += [_patch(json.JSONEncoder, name, of_json) for name in ("encode", "iterencode")]
+    undo.append(_patch(torch.utils.dlpack, "to_dlpack", telling))
     try:
         yield
     finally:
@@ -54,9 +72,15 @@ def watch_values(recorder: Recorder) -> Iterator[None]:
 
 
 def _patch(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], None]:
+    from torch.jit import _builtins as scripted
+
     original = getattr(owner, name)
     inherited = name not in vars(owner)
-    setattr(owner, name, wrap(original))
+    wrapped = wrap(original)
+    setattr(owner, name, wrapped)
+    known = scripted._find_builtin(original)  # noqa: SLF001 - what torch.jit.script takes it for
+    if known is not None:
+        scripted._register_builtin(wrapped, known)  # noqa: SLF001 - torch has no public way
 
     def restore() -> None:
         if inherited:
@@ -67,45 +91,114 @@ def _patch(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], No
     return restore
 
 
+def _reporter(recorder: Recorder, read_at: str) -> Callable[[Any], None]:
+    """Return what a watched number tells: where it was read, and where it decides."""
+
+    def report(frame: Any) -> None:
+        decided = place_of(frame)
+        where = read_at if decided == read_at else f"{read_at}, and used at {decided}"
+        _report(recorder, where)
+
+    return report
+
+
 def _reading(original: Any, recorder: Recorder) -> Any:
     def read(tensor: Any) -> Any:
-        place = _outside(2)
-        value = _value(original, recorder, place, tensor)
-        return _watched(value, recorder, place) if place and _doubtful(recorder, tensor) else value
+        is_doubted = not recorder.is_watched and _doubtful(recorder, tensor)
+        value = _value(original, recorder, tensor)
+        if not is_doubted:
+            return value
+        frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        place = place_of(frame)
+        recorder.doubted = recorder.doubted or place
+        if tensor.dtype.is_floating_point or tensor.dtype in _whole():
+            return watch(value, _reporter(recorder, place))
+        if not is_shown_only(frame):  # a truth value cannot be watched: ``is True`` asks nobody
+            _report(recorder, place)
+        return value
 
     return read
 
 
-def _deciding(original: Any, recorder: Recorder) -> Any:
-    def decide(*args: Any, **options: Any) -> Any:
-        place = _outside(2)
-        if place and any(_doubtful(recorder, one) for one in tensors_in(args)):
-            _report(recorder, place)
-        return _value(original, recorder, place, *args, **options)
+def _whole() -> Any:
+    import torch
 
-    return decide
+    return (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def _telling(original: Any, recorder: Recorder) -> Any:
+    def tell(*args: Any, **options: Any) -> Any:
+        if not recorder.is_watched and any(_doubtful(recorder, one) for one in tensors_in(args)):
+            frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+            if not is_shown_only(frame):
+                _report(recorder, place_of(frame))
+        return _value(original, recorder, *args, **options)
+
+    tell.__name__ = getattr(original, "__name__", "tell")
+    return tell
+
+
+def _giving_memory(original: Any, recorder: Recorder) -> Any:
+    def give(tensor: Any, *args: Any) -> Any:
+        frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        if not is_library(frame.f_code.co_filename) and _doubtful(recorder, tensor):
+            _report(recorder, place_of(frame))
+        return original(tensor, *args)
+
+    return give
+
+
+def _pickling(original: Any, recorder: Recorder) -> Any:
+    def reduce(tensor: Any, protocol: Any) -> Any:
+        frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        if not recorder.is_watched and _doubtful(recorder, tensor) and not is_saving(frame):
+            _report(recorder, place_of(frame))
+        return original(tensor, protocol)
+
+    return reduce
+
+
+def _copying(original: Any) -> Any:
+    def deepcopy(tensor: Any, memo: Any) -> Any:
+        found = original(tensor, memo)
+        if is_marked(tensor):
+            mark(tensors_in(found))
+        return found
+
+    return deepcopy
+
+
+def _making(original: Any) -> Any:
+    """Let a tensor that is made of watched numbers be marked."""
+
+    def make(data: Any, *args: Any, **options: Any) -> Any:
+        if holds_watched(data) is None:
+            return original(data, *args, **options)
+        found = original(plain_of(data), *args, **options)
+        mark([found])
+        return found
+
+    return make
 
 
 def _doubtful(recorder: Recorder, tensor: Any) -> bool:
-    """Tell whether a value may be other than in a real run.
+    """Tell whether a value may be other than in a real run."""
+    if recorder.is_fake:
+        from torch._subclasses.fake_tensor import FakeTensor
 
-    Where operators are followed, by the mark of the tensor; else after the first communication.
-    """
-    if recorder.is_followed and not recorder.is_fake:
-        return is_marked(tensor)
-    return recorder.is_fake or bool(recorder.actions)
+        if isinstance(tensor, FakeTensor):
+            return True
+    return is_marked(tensor)
 
 
-def _value(original: Any, recorder: Recorder, place: str | None, *args: Any, **options: Any) -> Any:
+def _value(original: Any, recorder: Recorder, *args: Any, **options: Any) -> Any:
     """Read a value; one that does not exist, of a fake tensor, is a zero and never a silent one."""
-    before, recorder.is_watched = recorder.is_watched, place is not None
+    before, recorder.is_watched = recorder.is_watched, True
     try:
         return original(*args, **options)
     except Exception as error:
         if type(error).__name__ not in _VALUELESS or not args:
             raise
-        if place is None:
-            report_values(recorder)
         return _zero(original, args[0])
     finally:
         recorder.is_watched = before
@@ -132,16 +225,9 @@ def _zeros(shape: list[int], zero: float) -> Any:
 
 
 def report_values(recorder: Recorder) -> None:
-    """Report that torch itself, or another library, read a value that was made up."""
-    site = call_site()
-    _report(recorder, f"{site[0]}:{site[1]}, by an operator" if site else "unknown")
-
-
-def _outside(depth: int) -> str | None:
-    """Return the direct caller as ``file:line`` unless it is a library."""
-    frame = sys._getframe(depth)  # noqa: SLF001 - torch or the interpreter has no public way
-    file = frame.f_code.co_filename
-    return None if is_library(file) else f"{file}:{frame.f_lineno}"
+    """Report that an operator read a value that was made up, or gave a shape by it."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+    _report(recorder, f"{place_of(frame)}, by an operator")
 
 
 def _report(recorder: Recorder, place: str) -> None:
@@ -150,93 +236,13 @@ def _report(recorder: Recorder, place: str) -> None:
         "contribute and what was not computed is made up, so the recorded calls may differ from "
         "the real ones"
     )
+    if recorder.is_stalled:
+        recorder.give_up()  # what it reads will never be there
     # The real run may issue something else: neither a proof nor a witness holds.
     recorder.note(KIND, message, "under")
     recorder.note(KIND, message, "over")
 
 
-def _watched(value: Any, recorder: Recorder, place: str) -> Any:
-    if isinstance(value, list):
-        return [_watched(item, recorder, place) for item in value]
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return value
-    kind = _WatchedInt if isinstance(value, int) else _WatchedFloat
-    return kind(value).come_from(recorder, place)
-
-
-def _noting(name: str) -> Any:
-    def method(self: Any, *args: Any) -> Any:
-        place = _outside(2)
-        if place:
-            _report(self._recorder, self._place)
-        return getattr(self._plain, name)(self, *args)
-
-    return method
-
-
-def _of_number(original: Any) -> Any:
-    """Watch a function of ``math`` that reads a float without asking it."""
-
-    def tell(value: Any) -> Any:
-        if isinstance(value, (_WatchedInt, _WatchedFloat)):
-            _report(value._recorder, value._place)  # noqa: SLF001 - of this module
-        return original(value)
-
-    return tell
-
-
-def _handing_on(name: str) -> Any:
-    """Compute with the number; what comes out is watched, too."""
-
-    def method(self: Any, *args: Any) -> Any:
-        value = getattr(self._plain, name)(self, *args)
-        if value is NotImplemented:  # an int beside a float
-            value = getattr(float, name)(float.__add__(0.0, self), *args)
-        return value if value is NotImplemented else _watched(value, self._recorder, self._place)
-
-    return method
-
-
-_ARITHMETIC = (
-    "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
-    "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__", "__rpow__",
-    "__neg__", "__abs__", "__round__", "__pos__",
-)  # fmt: skip
-_DECISIONS = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__")
-
-
-class _WatchedInt(int):
-    """An integer read from a tensor; comparing it or using it as an index is a decision."""
-
-    _plain = int
-    __hash__ = int.__hash__
-
-    def come_from(self, recorder: Recorder, place: str) -> _WatchedInt:
-        """Remember where it was read."""
-        self._recorder = recorder
-        self._place = place
-        return self
-
-
-class _WatchedFloat(float):
-    """A float read from a tensor; comparing it is a decision."""
-
-    _plain = float
-    __hash__ = float.__hash__
-
-    def come_from(self, recorder: Recorder, place: str) -> _WatchedFloat:
-        """Remember where it was read."""
-        self._recorder = recorder
-        self._place = place
-        return self
-
-
-for _name in _DECISIONS:
-    setattr(_WatchedInt, _name, _noting(_name))
-    setattr(_WatchedFloat, _name, _noting(_name))
-for _name in _ARITHMETIC:
-    setattr(_WatchedInt, _name, _handing_on(_name))
-    setattr(_WatchedFloat, _name, _handing_on(_name))
-for _name in ("__int__", "__trunc__", "__floor__", "__ceil__"):
-    setattr(_WatchedFloat, _name, _noting(_name))
-_WatchedInt.__index__ = _noting("__index__")  # type: ignore[method-assign]
+def doubt_end(recorder: Recorder, end: str) -> None:
+    """Say that a rank that read a made-up number raised: it may not, where the number is real."""
+    _report(recorder, f"{recorder.doubted}, and rank {recorder.rank} ended by {end}")

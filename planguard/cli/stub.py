@@ -59,12 +59,12 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         UsageError: If the command is no torchrun, or a rank fails.
     """
     from planguard.capture.fake_world import read_mesh
-    from planguard.capture.stub_run import StubRun
+    from planguard.capture.play import Play
     from planguard.cli import main
 
     job = read_torchrun(command)
     world = job.nodes * job.per_node
-    play = StubRun(
+    play = Play(
         world,
         read_mesh(_mesh(args.mesh), world),
         samples=args.samples,
@@ -72,7 +72,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         timeout=args.timeout,
         compute=args.compute,
     )
-    play.run(job)
+    play.run(lambda _: job())
     plan = play.plan(name=Path(job.script).name, model=args.model)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "captured.plan.json"
@@ -82,7 +82,11 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         print(f"computed: {play.computed}", file=sys.stderr)
     for line in _remarks(play, plan):
         print(line, file=sys.stderr)
-    return main(["check", str(file)])
+    code = main(["check", str(file)])
+    failure = play.failure()
+    if failure is not None and (code == 0 or (code == 3 and not play.is_doubted)):
+        raise failure  # nobody waits for that rank, and yet the job does not end well
+    return code
 
 
 def _remarks(play: Any, plan: Any) -> list[str]:
@@ -95,7 +99,9 @@ def _remarks(play: Any, plan: Any) -> list[str]:
             f"{len(play.like)} ranks which were not played are like the others is assumed"
         )
     if play.stuck:
-        found.append(f"note: ranks {play.stuck} wait for an object or a size that nobody sends")
+        ranks = list(play.stuck)
+        found.append(f"note: ranks {ranks} wait for an object, a value or a key that nobody sends")
+    found += [f"note: rank {log.rank} ended by {log.end}" for log in play.logs.values() if log.end]
     return found + [
         f"warning[PG505]: {note.message}"
         for note in plan.approximations

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 import psutil
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 import planguard
 from planguard import Outcome, UnsafePlanError
 from planguard.capture import precheck
+from planguard.capture.play import play_ranks
 from planguard.errors import UsageError
 
 # torch warns about its own internals while modules are built; that is not what is tested here.
@@ -283,18 +285,18 @@ def test_reading_the_rank_plays_every_rank():
 
 
 def test_a_decision_on_a_received_value_leaves_the_plan_undecided():
-    """What a stub returns is made up, so code that branches on it proves nothing."""
+    """What is too large to travel is made up, so code that branches on it proves nothing."""
 
     def branches():
-        x = torch.ones(4)
+        x = torch.ones(400)
         dist.all_reduce(x)
         if x.sum().item() > 100:
             dist.barrier()
 
     def logs():
-        x = torch.ones(4)
+        x = torch.ones(400)
         dist.all_reduce(x)
-        f"loss {x.sum().item():.3f}"
+        print(f"loss {x.sum().item():.3f}")
 
     assert run(branches, 2).verdict.unknown
     assert run(logs, 2).verdict.safe
@@ -303,19 +305,25 @@ def test_a_decision_on_a_received_value_leaves_the_plan_undecided():
     assert precheck(2, allow_unknown=True).run(branches).unknown
 
 
-def test_objects_of_other_ranks_are_unknown():
-    """Gathered objects are the rank's own; a broadcast object leaves the plan undecided."""
+def test_objects_of_other_ranks_travel():
+    """Gathered, broadcast and sent objects are those of the other ranks, whatever their length."""
 
-    def gathers():
-        found = [None] * dist.get_world_size()
-        dist.all_gather_object(found, {"step": 3})
-        assert found == [{"step": 3}] * dist.get_world_size()
+    def exchanges():
+        rank, world = dist.get_rank(), dist.get_world_size()
+        found = [None] * world
+        dist.all_gather_object(found, "x" * 10 * rank)
+        assert found == ["x" * 10 * n for n in range(world)]
+        told = [{"stop": True}] if rank == 0 else [None]
+        dist.broadcast_object_list(told, src=0)
+        assert told == [{"stop": True}]
+        if rank == 0:
+            dist.send_object_list(["hello", 3], dst=1)
+        elif rank == 1:
+            got = [None, None]
+            dist.recv_object_list(got, src=0)
+            assert got == ["hello", 3]
 
-    def broadcasts():
-        dist.broadcast_object_list([None], src=0)
-
-    assert run(gathers, 2).verdict.safe
-    assert run(broadcasts, 2).verdict.unknown
+    assert run(exchanges, 3).verdict.safe
 
 
 @pytest.mark.parametrize("form", ["block", "call"])
@@ -351,6 +359,10 @@ def test_nothing_is_left_behind():
         train_step()
     assert not dist.is_initialized()
     assert surroundings() == before
+    with pytest.raises(UsageError, match="of torch"), precheck(3):
+        raise UsageError("no fault of torch")
+    assert not dist.is_initialized()
+    assert surroundings() == before
 
 
 def test_a_running_process_group_is_refused(tmp_path):
@@ -373,14 +385,13 @@ def test_a_world_that_does_not_fit_is_refused():
         precheck(2).run(body)
 
 
-def test_pipeline_schedules_are_sent_to_their_adapter():
-    """Object exchange between stages cannot be made up; the message says what to use."""
+def test_ranks_that_wait_for_each_others_objects_are_a_deadlock():
+    """Both ask for an object first: the play ends at once, and the plan is the deadlock."""
 
     def body():
         dist.recv_object_list([None], src=1 - dist.get_rank())
 
-    with pytest.raises(UsageError, match="planner='pipelining'"):
-        precheck(2).run(body)
+    assert run(body, 2).verdict.outcome is Outcome.DEADLOCK
 
 
 def test_the_plan_of_a_precheck_is_an_ordinary_plan():
@@ -388,3 +399,87 @@ def test_the_plan_of_a_precheck_is_an_ordinary_plan():
     check = run(skipping, 4)
     assert planguard.check(check.plan, model="gloo").unsafe
     assert planguard.load(check.plan.source).world_size == 4
+
+
+def drops_a_handle():
+    """Use a tensor whose reduction nobody waits for."""
+    x = torch.ones(400)
+    handle = dist.all_reduce(x, async_op=True)
+    del handle
+    x.add_(1)
+    dist.barrier()
+
+
+def test_an_error_that_leaves_the_outcome_safe_is_told():
+    """A handle that is dropped is PG301, an error: the call raises, and says what is wrong."""
+    assert run(drops_a_handle, 2, model="gloo").verdict.safe
+    with pytest.raises(UnsafePlanError, match="plan is SAFE, and has errors: PG301"):
+        precheck(2, model="gloo").run(drops_a_handle)
+
+
+def test_ranks_play_programs_of_their_own():
+    """One play of N programs gives the traces and the plan, and the next costs no start-up."""
+
+    def one(length):
+        def program():
+            steps = torch.tensor(length)
+            dist.all_reduce(steps, op=dist.ReduceOp.MAX)
+            for _ in range(steps.item()):
+                dist.all_reduce(torch.ones(1))
+
+        return program
+
+    play = play_ranks([one(1), one(4)])
+    assert [len(log.actions) for log in play.logs.values()] == [5, 5]
+    assert planguard.check(play.plan(model="gloo")).safe
+
+
+def store_barrier():
+    """Wait for a key that only the other rank's path would set."""
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        store.set("ready", "1")
+        store.wait(["done"])
+    else:
+        store.wait(["ready"])
+    dist.barrier()
+
+
+def test_a_wait_for_a_key_that_nobody_sets_ends_the_rank():
+    """The rank that waits in vain never comes to the barrier that its peer waits in."""
+    assert run(store_barrier, 2).verdict.unsafe
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_a_counter_that_ranks_race_for_decides_nothing_for_sure(used):
+    """Who adds first is another rank in another run: deciding on it is undecided, adding is not."""
+
+    def votes():
+        store = dist.distributed_c10d._get_default_store()
+        if used:
+            if store.add("votes", 1) == 2:
+                torch.ones(1)
+        else:
+            store.add("votes", 1)
+        dist.barrier()
+        if store.add("votes", 0) == 2:
+            dist.all_reduce(torch.ones(2))
+
+    verdict = run(votes, 2).verdict
+    assert verdict.unknown if used else verdict.safe
+
+
+def test_values_that_go_through_a_thread_stay_doubted():
+    """What a thread of the program computes of a made-up value is made up."""
+
+    def body():
+        x = torch.ones(500)
+        dist.all_reduce(x)
+        found = []
+        worker = threading.Thread(target=lambda: found.append(x * 2))
+        worker.start()
+        worker.join()
+        if found[0].sum() > 3:
+            dist.barrier()
+
+    assert run(body, 2).verdict.unknown

@@ -1,0 +1,180 @@
+"""Programs whose ranks decide for themselves: what ``precheck`` and ``dryrun --stub`` say of each.
+
+    python benchmarks/divergence.py FOLDER [--door precheck|stub] [--only NAME ...] [--verbose]
+
+FOLDER has ``programs/*.py`` and ``truth.json``: for assignments of samples to ranks, how real gloo
+processes ended. Every row is played with the sample of each rank. A row that ended must be SAFE,
+and one that did not must be told; UNKNOWN is counted, with its reasons. A ``UsageError`` that names
+what a rank raised tells it, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import copy
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One assignment of samples to ranks: what is true, and what was said."""
+
+    program: str
+    samples: tuple[int, ...]
+    truth: str
+    said: str
+    reason: str
+    seconds: float
+
+    @property
+    def kind(self) -> str:
+        """Name what the answer is worth."""
+        if self.said == "UNKNOWN":
+            return "unknown"
+        if self.truth == "ends":
+            return "right" if self.said == "SAFE" else "wrong alarm"
+        return "wrong SAFE" if self.said == "SAFE" else "right"
+
+
+def load(path: Path) -> Any:
+    """Import a program."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def by_precheck(path: Path, samples: list[int]) -> tuple[str, str]:
+    """Return the outcome and, where it is undecided, why."""
+    import torch.distributed as dist
+
+    from planguard import UnsafePlanError
+    from planguard.capture import precheck
+    from planguard.errors import UsageError
+
+    module = load(path)
+    given = [copy.deepcopy(module.SAMPLES[one]) for one in samples]
+    check = precheck(module.WORLD, ranks="all", model="gloo", timeout=TIMEOUT)
+    try:
+        verdict = check.run(lambda: module.job(given[dist.get_rank()]))
+    except UnsafePlanError as error:
+        verdict = error.verdict
+    except UsageError as error:
+        return "RAISED", error.message
+    if verdict.safe and verdict.errors:
+        return "ERROR", verdict.errors[0].message
+    return verdict.outcome.value, "; ".join(verdict.reasons)
+
+
+_SCRIPT = """\
+import copy, importlib.util
+import torch.distributed as dist
+spec = importlib.util.spec_from_file_location({name!r}, {file!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+given = [copy.deepcopy(module.SAMPLES[one]) for one in {samples!r}]
+dist.init_process_group("gloo")
+module.job(given[dist.get_rank()])
+"""
+
+
+def by_stub(path: Path, samples: list[int]) -> tuple[str, str]:
+    """Play the same as a script, by the command, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "job.py"
+        script.write_text(_SCRIPT.format(name=path.stem, file=str(path), samples=samples))
+        words = ["dryrun", "--stub", "--model", "gloo", "-o", folder + "/run", "--", "torchrun"]
+        words += ["--nproc-per-node", str(len(samples)), str(script)]
+        done = subprocess.run(
+            [sys.executable, "-m", "planguard", *words],
+            capture_output=True, text=True, timeout=10 * TIMEOUT, check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+    said = {0: "SAFE", 1: "UNSAFE", 2: "RAISED", 3: "UNKNOWN"}.get(done.returncode, "CRASH")
+    open_ = [line for line in (done.stdout + done.stderr).splitlines() if "open:" in line]
+    return said, "; ".join(open_) or (done.stderr[-300:] if said == "CRASH" else "")
+
+
+def times_only(path: Path) -> bool:
+    """Tell whether the samples of a program change only when it does something."""
+    return bool(getattr(load(path), "TIMING", False))
+
+
+DOORS = {"precheck": by_precheck, "stub": by_stub}
+
+
+def measure(folder: Path, door: str, only: list[str]) -> list[Row]:
+    """Play every row of the truth of a folder."""
+    warnings.simplefilter("ignore")
+    truth = json.loads((folder / "truth.json").read_text())
+    found = []
+    for name, program in sorted(truth.items()):
+        if only and not any(part in name for part in only):
+            continue
+        for run in program["runs"]:
+            start = time.perf_counter()
+            said, reason = DOORS[door](folder / "programs" / f"{name}.py", run["samples"])
+            seconds = time.perf_counter() - start
+            samples = tuple(run["samples"])
+            # Where a sample changes only when something happens, a bug may end as well: as the
+            # clocks will. No verdict but unsafe is right for it.
+            timed = program["diverges"] and times_only(folder / "programs" / f"{name}.py")
+            outcome = "ends or not, by the clock" if timed else run["outcome"]
+            found.append(Row(name, samples, outcome, said, reason, seconds))
+    return found
+
+
+def report(rows: list[Row], *, verbose: bool) -> None:
+    """Print one line a program, then the sums and the reasons of what is undecided."""
+    by_name = collections.defaultdict(list)
+    for row in rows:
+        by_name[row.program].append(row)
+    for name, its in by_name.items():
+        kinds = collections.Counter(row.kind for row in its)
+        times = sorted(row.seconds for row in its)
+        said = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        print(f"{name:34s} {said:40s} median {times[len(times) // 2]:.2f} s")
+        for row in its:
+            if verbose or row.kind != "right":
+                print(f"    {row.samples} {row.truth}: {row.said} {row.reason[:300]}")
+    kinds = collections.Counter(row.kind for row in rows)
+    times = sorted(row.seconds for row in rows)
+    share = 100 * kinds["unknown"] / max(1, len(rows))
+    print(
+        f"{len(rows)} runs: {kinds['right']} right, {kinds['wrong SAFE']} wrong SAFE, "
+        f"{kinds['wrong alarm']} wrong alarms, {kinds['unknown']} UNKNOWN ({share:.1f} %); "
+        f"seconds: median {times[len(times) // 2]:.2f}, most {times[-1]:.2f}"
+    )
+
+
+def main() -> int:
+    """Measure; 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--door", choices=sorted(DOORS), default="precheck")
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    rows = measure(args.folder.resolve(), args.door, args.only)
+    report(rows, verbose=args.verbose)
+    return 1 if any(row.kind.startswith("wrong") for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

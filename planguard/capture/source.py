@@ -1,0 +1,100 @@
+"""The expression that a running frame is evaluating, as a syntax tree.
+
+Since Python 3.11 every instruction knows the columns of its expression (PEP 657), so the call that
+a frame stands in is found exactly, also where a line holds several.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+Position = tuple[int, int, int, int]
+Loop = ast.For | ast.AsyncFor | ast.comprehension
+_LOOPING = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class Tree:
+    """The syntax of one file: its expressions by position, and what stands around each."""
+
+    def __init__(self, root: ast.AST) -> None:
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.calls: dict[Position, ast.Call] = {}
+        for node in ast.walk(root):
+            for child in ast.iter_child_nodes(node):
+                self.parents[child] = node
+            if isinstance(node, ast.Call):
+                self.calls[position_of(node)] = node
+
+    def loops(self, node: ast.AST) -> list[Loop]:
+        """Return the loops of its function whose body a node stands in, innermost first."""
+        found: list[Loop] = []
+        child, parent = node, self.parents.get(node)
+        while parent is not None and not isinstance(child, _OWN_SCOPE):
+            if isinstance(parent, ast.For | ast.AsyncFor) and child is not parent.iter:
+                found.append(parent)
+            elif isinstance(parent, _LOOPING) and not isinstance(child, ast.comprehension):
+                found += reversed(parent.generators)
+            child, parent = parent, self.parents.get(parent)
+        return found
+
+
+def position_of(node: ast.expr) -> Position:
+    """Return line, last line, column and last column, as code objects count them."""
+    return node.lineno, node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or 0
+
+
+@lru_cache(maxsize=256)
+def tree_of(file: str) -> Tree | None:
+    """Parse a source file; None where there is no source, or it is not Python."""
+    lines = linecache.getlines(file)
+    if not lines:
+        return None
+    try:
+        return Tree(ast.parse("".join(lines)))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _call(code: CodeType, at: int) -> ast.Call | None:
+    for place, found in enumerate(code.co_positions()):
+        if 2 * place == at:
+            tree = tree_of(code.co_filename)
+            return None if tree is None or None in found else tree.calls.get(found)  # type: ignore[arg-type]  # None was asked for
+    return None
+
+
+def call_of(frame: FrameType) -> ast.Call | None:
+    """Return the call that a frame is in; None where its source is not there."""
+    return _call(frame.f_code, frame.f_lasti)
+
+
+def value_of(node: ast.expr, frame: FrameType) -> Any:
+    """Return the value of a name, or a plain attribute of one; no code of the program is run."""
+    if isinstance(node, ast.Name):
+        for scope in (frame, function_of(frame)):
+            if node.id in scope.f_locals:
+                return scope.f_locals[node.id]
+        return frame.f_globals.get(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = value_of(node.value, frame)
+        return getattr(owner, "__dict__", {}).get(node.attr)
+    return None
+
+
+def function_of(frame: FrameType) -> FrameType:
+    """Return the frame of the function that a comprehension stands in; other frames as they are.
+
+    Up to Python 3.11 a comprehension is a function of its own, called where it stands.
+    """
+    while frame.f_code.co_name in _COMPREHENSIONS and frame.f_back is not None:
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,176 @@
+"""Host threads that communicate: their calls are interleaved freely between start and join.
+
+A thread's calls may come before, between and after those that other threads issue while it runs.
+Played ranks therefore note where a thread is started and joined, and what runs side by side becomes
+a `threads` block. Threads that order each other by other means (an event, a queue) are interleaved
+all the same, which a ledger entry says: a finding may then rest on an order that never happens.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import defaultdict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Action = dict[str, Any]
+THREAD = "x-thread"
+"""Of a recorded action: number of the thread that issued it; absent on the main one."""
+STARTED, JOINED = "x-started", "x-joined"
+"""Marks between recorded actions: ``{"op": STARTED, THREAD: number}``."""
+
+KIND = "host-threads"
+NUMBER = "_planguard_number"
+"""Attribute of a thread that was started while a rank was played."""
+
+
+class Threads:
+    """The threads of one rank, numbered as they start; the session's own is 0."""
+
+    def __init__(self, marks: list[Action]) -> None:
+        self.marks = marks
+        self.numbers = {threading.get_ident(): 0}
+        self.waits: list[str] = []
+        self._count = 0
+
+    def number(self) -> int | None:
+        """Return the number of the running thread, None if nobody saw it start."""
+        return self.numbers.get(threading.get_ident())
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Note every start and join of a thread, and waits of threads for each other."""
+        kind: Any = threading.Thread
+        start, join = kind.start, kind.join
+        event: Any = threading.Event
+        condition: Any = threading.Condition
+        waits = event.wait, condition.wait
+
+        def started(thread: Any) -> None:
+            self._count += 1
+            number, run = self._count, thread.run
+            setattr(thread, NUMBER, number)
+
+            def numbered() -> None:
+                self.numbers[threading.get_ident()] = number
+                run()
+
+            thread.run = numbered
+            self.marks.append({"op": STARTED, THREAD: number})
+            start(thread)
+
+        def joined(thread: Any, timeout: float | None = None) -> None:
+            join(thread, timeout)
+            if not thread.is_alive():
+                self.marks.append({"op": JOINED, THREAD: getattr(thread, NUMBER, 0)})
+
+        kind.start, kind.join = started, joined
+        event.wait, condition.wait = (self._waiting(original) for original in waits)
+        try:
+            yield
+        finally:
+            kind.start, kind.join = start, join
+            event.wait, condition.wait = waits
+
+    def _waiting(self, original: Any) -> Any:
+        def wait(self_: Any, timeout: float | None = None) -> Any:
+            frame = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
+            module = str(frame.f_globals.get("__name__", ""))
+            # A thread waits for its own start, and ours for each other's answers.
+            if module != "threading" and not module.startswith("planguard."):
+                self.waits.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            return original(self_, timeout)
+
+        return wait
+
+
+def lists(
+    actions: Sequence[Action], thread_of: Mapping[int, int]
+) -> tuple[list[list[Action]], bool]:
+    """Return the actions of every thread, and whether one waits for what another started.
+
+    Args:
+        actions: Actions in the order of the run.
+        thread_of: Number of the thread of every action, by the identity of its dictionary.
+    """
+    home: dict[str, int] = {}
+    found: dict[int, list[Action]] = {}
+    crosses = False
+    for action in actions:
+        works = action.get("work", [])
+        works = [works] if isinstance(works, str) else works
+        # A handle that dies does so in whatever thread collects it; it is the issuer's.
+        thread = thread_of.get(id(action), 0)
+        if action["op"] == "drop":
+            thread = home.get(works[0], thread)
+        elif action["op"] == "wait":
+            crosses = crosses or any(home.get(work, thread) != thread for work in works)
+        else:
+            home.update(dict.fromkeys(works, thread))
+        found.setdefault(thread, []).append(action)
+    return list(found.values()), crosses
+
+
+def open_threads(
+    rank: int, actions: Sequence[Action], waits: Sequence[str] = ()
+) -> tuple[list[Action], list[tuple[str, str, str]]]:
+    """Put what threads of a rank issue side by side into `threads` blocks.
+
+    Args:
+        rank: The rank, for the ledger.
+        actions: Its actions and marks in the order of the run.
+        waits: Places where a thread waited for another by other means than a join.
+
+    Returns:
+        The actions without marks, and ledger entries.
+    """
+    busy = {action[THREAD] for action in actions if THREAD in action and not _is_mark(action)}
+    if not busy:
+        return [action for action in actions if not _is_mark(action)], []
+    found: list[Action] = []
+    notes: list[tuple[str, str, str]] = []
+    side: list[Action] = []
+    running: set[int] = set()
+    for action in actions:
+        number = action.get(THREAD, 0)
+        if _is_mark(action):
+            running ^= {number} & busy  # started, or joined
+            if not running:
+                found += _block(rank, side, notes)
+                side = []
+        elif running or number:
+            side.append(action)
+        else:
+            found.append(action)
+    found += _block(rank, side, notes)
+    if waits and found:
+        said = (
+            f"threads of rank {rank} wait for each other otherwise than by join ({waits[0]}); they "
+            "are interleaved freely all the same"
+        )
+        notes.append((KIND, said, "over"))
+    return found, notes
+
+
+def _is_mark(action: Action) -> bool:
+    return action["op"] in (STARTED, JOINED)
+
+
+def _block(rank: int, side: list[Action], notes: list[tuple[str, str, str]]) -> list[Action]:
+    """Return what was issued side by side as a block, or in order where one thread issued it."""
+    thread_of: dict[int, int] = defaultdict(int)
+    plain = []
+    for action in side:
+        kept = {name: value for name, value in action.items() if name != THREAD}
+        thread_of[id(kept)] = action.get(THREAD, 0)
+        plain.append(kept)
+    found, crosses = lists(plain, thread_of)
+    if crosses:
+        said = f"a thread of rank {rank} waits for what another started: their order is not known"
+        notes += [(KIND, said, "under"), (KIND, said, "over")]
+        return plain
+    return plain if len(found) < 2 else [{"op": "threads", "threads": found}]

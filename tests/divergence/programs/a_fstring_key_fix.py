@@ -1,0 +1,22 @@
+"""A broadcast number becomes part of a key."""
+
+import torch
+import torch.distributed as dist
+
+WORLD = 2
+KIND = "A"
+DIVERGES = False
+BY = None
+SAMPLES = [1, 2]
+
+
+def job(kind):
+    seen = torch.tensor(kind)
+    dist.broadcast(seen, src=0)
+    steps = {"kind-1": 1, "kind-2": 2}[f"kind-{seen}"]
+    total = torch.zeros(1)
+    for _ in range(steps):
+        one = torch.ones(1)
+        dist.all_reduce(one)
+        total += one
+    return total

@@ -1,0 +1,21 @@
+"""The root of a sum that all have."""
+
+import math
+import torch
+import torch.distributed as dist
+
+WORLD = 2
+KIND = "A"
+DIVERGES = False
+BY = None
+SAMPLES = [1.0, 9.0]
+
+
+def job(loss):
+    value = torch.tensor(loss)
+    dist.all_reduce(value)
+    x = torch.ones(2)
+    for _ in range(math.floor(math.sqrt(value.item()))):
+        dist.all_reduce(x)
+    dist.barrier()
+    return torch.ones(1)

@@ -1,0 +1,253 @@
+"""Orders that each rank has of its own: what is compared is what the program calls its data."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from planguard.verdict import Outcome
+
+torch = pytest.importorskip("torch")
+dist = pytest.importorskip("torch.distributed")
+
+from planguard.capture import precheck  # noqa: E402 - torch must be there
+
+
+def outcome(job, world=2, model="gloo", **options):
+    """Play a job on all ranks and give its verdict."""
+    options = {"ranks": "all", "model": model, "on_unsafe": "return", "timeout": 60.0, **options}
+    check = precheck(world_size=world, **options)
+    return check.run(job)
+
+
+def grads(*names, count=4):
+    """Tensors of one size under names."""
+    return {name: torch.full((count,), 1.0) for name in names}
+
+
+def test_equal_calls_in_another_order_mix_two_tensors():
+    """One rank reduces the tables the other way round: PG212, and the finding names them."""
+
+    def job():
+        tables = grads("user", "item")
+        for name in ("user", "item") if dist.get_rank() == 0 else ("item", "user"):
+            dist.all_reduce(tables[name])
+
+    verdict = outcome(job)
+    assert verdict.outcome is Outcome.MISMATCH
+    assert verdict.findings[0].code == "PG212"
+    assert "tables['user']" in str(verdict.findings[0])
+
+
+def test_one_order_of_names_is_right():
+    """Sorted names, from containers that were filled in another order."""
+
+    def job():
+        names = ["a", "b"] if dist.get_rank() == 0 else ["b", "a"]
+        tables = grads(*names)
+        for name in sorted(tables):
+            dist.all_reduce(tables[name])
+
+    assert outcome(job).outcome is Outcome.SAFE
+
+
+def test_a_stand_in_has_another_name_and_is_right():
+    """A rank without data reduces zeros in its place: position decides, as it does on gloo."""
+
+    def job():
+        tables = grads("loss", "count")
+        if dist.get_rank() == 0:
+            dist.all_reduce(tables["loss"])
+        else:
+            dist.all_reduce(torch.zeros(4))
+        dist.all_reduce(tables["count"])
+
+    assert outcome(job).outcome is Outcome.SAFE
+
+
+def test_variables_in_another_order():
+    """Two calls with plain variables, swapped on one rank."""
+
+    def job():
+        loss, total = torch.ones(1), torch.ones(1)
+        if dist.get_rank() == 0:
+            dist.all_reduce(loss)
+            dist.all_reduce(total)
+        else:
+            dist.all_reduce(total)
+            dist.all_reduce(loss)
+
+    assert outcome(job).outcome is Outcome.MISMATCH
+
+
+def test_parameters_in_another_order():
+    """Gradients of one shape, walked backwards on one rank."""
+
+    def job():
+        model = torch.nn.Sequential(*[torch.nn.Linear(4, 4, bias=False) for _ in range(3)])
+        parameters = list(model.parameters())
+        if dist.get_rank():
+            parameters.reverse()
+        for p in parameters:
+            dist.all_reduce(p.data)
+
+    verdict = outcome(job)
+    assert verdict.outcome is Outcome.MISMATCH
+    assert "0.weight.data" in str(verdict.findings[0])
+
+
+def test_a_loop_over_a_set_has_every_order():
+    """Strings are hashed with a seed of the process: each rank has an order of its own."""
+
+    def job():
+        tables = grads("w", "b", "g")
+        for name in {"w", "b", "g"}:  # noqa: PLC0208 - the set is what is tested
+            dist.all_reduce(tables[name])
+
+    verdict = outcome(job)
+    assert verdict.unsafe
+    assert any(note.kind == "set-order" for note in verdict.approximations)
+
+
+def test_a_loop_over_a_sorted_set_is_right():
+    """sorted() gives every rank one order."""
+
+    def job():
+        tables = grads("w", "b", "g")
+        for name in sorted(set(tables)):
+            dist.all_reduce(tables[name])
+
+    assert outcome(job).outcome is Outcome.SAFE
+
+
+def test_the_order_of_a_set_that_does_not_matter():
+    """A set with one element that communicates, and sets of numbers, leave nothing open."""
+
+    def job():
+        for name in {"w"}:  # noqa: PLC0208 - the set is what is tested
+            dist.all_reduce(grads("w")[name])
+        tables = [torch.ones(4), torch.ones(8)]
+        for place in {0, 1}:  # noqa: PLC0208 - the set is what is tested
+            dist.all_reduce(tables[place])
+
+    assert outcome(job).outcome is Outcome.SAFE
+
+
+def ddp(hook):
+    """One step of DDP with two buckets of one size and a communication hook."""
+
+    def job():
+        # A megabyte and a half each, and two steps: in the first all is one bucket.
+        layers = [torch.nn.Linear(600, 600, bias=False) for _ in range(2)]
+        model = torch.nn.parallel.DistributedDataParallel(
+            torch.nn.Sequential(*layers), bucket_cap_mb=1
+        )
+        model.register_comm_hook([], hook)
+        for _ in range(2):
+            model(torch.ones(2, 600)).sum().backward()
+
+    return job
+
+
+def send(buffer):
+    """Reduce a bucket."""
+    work = dist.all_reduce(buffer, async_op=True)
+    return work.get_future().then(lambda done: done.value()[0])
+
+
+def in_order(_, bucket):
+    """Send every bucket when it comes."""
+    return send(bucket.buffer())
+
+
+def held(state, bucket):
+    """On rank 1 the first bucket waits for the second, and is sent behind it."""
+    if dist.get_rank() == 0 or (bucket.is_last() and not state):
+        return send(bucket.buffer())
+    if not state:
+        state += [bucket.buffer(), torch.futures.Future()]
+        return state[1]
+    future = send(bucket.buffer())
+    first, waiting = state
+    state.clear()
+    waiting.set_result(send(first).wait())
+    return future
+
+
+def test_a_hook_that_changes_the_order_of_buckets_mixes_them():
+    """Buckets of one size are known by their number, whoever holds them."""
+    verdict = outcome(ddp(held))
+    assert verdict.outcome is Outcome.MISMATCH
+    assert "bucket" in str(verdict.findings[0])
+    assert outcome(ddp(in_order)).outcome is Outcome.SAFE
+
+
+def test_two_threads_on_one_group_have_no_order():
+    """A thread that saves meets its peers on the group that training uses."""
+
+    def job():
+        state, grad = grads("state", "grad").values()
+
+        def save():
+            dist.all_reduce(state)
+
+        thread = threading.Thread(target=save)
+        thread.start()
+        time.sleep(0.05)
+        dist.all_reduce(grad)
+        thread.join()
+
+    assert outcome(job).unsafe
+
+
+def test_a_thread_with_a_group_of_its_own_is_right():
+    """The usual fix: the saving thread has its own group."""
+
+    def job():
+        own = dist.new_group([0, 1])
+        state, grad = grads("state", "grad").values()
+
+        def save():
+            dist.all_reduce(state, group=own)
+
+        thread = threading.Thread(target=save)
+        thread.start()
+        dist.all_reduce(grad)
+        thread.join()
+
+    assert outcome(job).outcome is Outcome.SAFE
+
+
+def test_a_thread_that_is_joined_before_has_an_order():
+    """Start and join around the thread's call: nothing runs side by side."""
+
+    def job():
+        state, grad = grads("state", "grad").values()
+        thread = threading.Thread(target=lambda: dist.all_reduce(state))
+        thread.start()
+        thread.join()
+        dist.all_reduce(grad)
+
+    assert outcome(job).outcome is Outcome.SAFE
+
+
+def test_threads_that_take_turns_are_never_called_unsafe():
+    """An event orders them; they are interleaved all the same, so a finding would be a guess."""
+
+    def job():
+        turn = threading.Event()
+        state, grad = grads("state", "grad").values()
+
+        def save():
+            turn.wait()
+            dist.all_reduce(state)
+
+        thread = threading.Thread(target=save)
+        thread.start()
+        dist.all_reduce(grad)
+        turn.set()
+        thread.join()
+
+    assert not outcome(job, allow_unknown=True).unsafe

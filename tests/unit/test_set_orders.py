@@ -1,0 +1,129 @@
+# ruff: noqa: B007, D103, PERF401, PLC0208 - the loops are what is looked at
+"""Loops over sets are found while they run, and their calls become blocks in any order."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import planguard
+from planguard.capture.set_orders import TURN, open_turns, turn_of
+
+
+def here():
+    """Give the turns of the loop that the caller stands in, without the identity of its frame."""
+    found = turn_of(sys._getframe(1))
+    return None if found is None else found[1]
+
+
+class Holder:
+    """An object of the program with sets in it."""
+
+    def __init__(self):
+        self.names = {"w", "b"}
+        self.sizes = {3, 4}
+
+
+def walk_literal():
+    return [here() for n in {"w", "b"}]
+
+
+def walk_name():
+    names = set("wb")
+    found = []
+    for n in names:
+        found.append(here())
+    return found
+
+
+def walk_attribute():
+    holder = Holder()
+    return [here() for n in holder.names]
+
+
+def walk_difference():
+    names = {"w", "b", "x"}
+    return [here() for n in list(names - {"x"})]
+
+
+def walk_method():
+    return [here() for n in frozenset("wx").union("b").difference("x")]
+
+
+def walk_outer():
+    def inner():
+        for _ in range(1):
+            return here()
+        return None
+
+    return [inner() for n in {"w", "b"}]
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [walk_literal, walk_name, walk_attribute, walk_difference, walk_method, walk_outer],
+    ids=lambda walk: walk.__name__[5:],
+)
+def test_a_loop_over_a_set_of_strings_is_free(walk):
+    """The turns are told apart by the string that the loop gives."""
+    assert sorted(walk()) == ["'b'", "'w'"]
+
+
+def test_other_loops_are_not():
+    """Sorted sets, dictionaries, lists and sets of numbers have one order in every process."""
+    holder, table = Holder(), {"w": 1, "b": 2}
+    assert [here() for n in sorted({"w", "b"})] == [None, None]
+    assert [here() for n in table] == [None, None]
+    assert [here() for n in ["w", "b"]] == [None, None]
+    assert [here() for n in holder.sizes] == [None, None]
+    assert [here() for n in {1, 2}] == [None, None]
+    assert [here() for n in [len(s) for s in {"w", "b"}]] == [None, None]
+
+
+def mark(op, turn, **fields):
+    return {"op": op, "group": "world", "bytes": 4, TURN: ["1", turn, "for n in {...}"], **fields}
+
+
+def program(actions):
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "ranks": {"0-1": {"actions": actions}},
+    }
+
+
+def test_turns_become_items_of_a_block():
+    """Each turn is a chain; calls before and after stay; the marks are gone."""
+    before = {"op": "barrier", "group": "world"}
+    found, loops = open_turns([
+        before, mark("all_reduce", "'w'"), mark("broadcast", "'w'", root=0),
+        mark("all_reduce", "'b'"), mark("broadcast", "'b'", root=0), before,
+    ])  # fmt: skip
+    assert [one["op"] for one in found] == ["barrier", "unordered", "barrier"]
+    assert [[a["op"] for a in chain] for chain in found[1]["body"]] == [
+        ["all_reduce", "broadcast"],
+        ["all_reduce", "broadcast"],
+    ]
+    assert loops == ["for n in {...}"]
+    assert TURN not in str(found)
+
+
+def test_one_turn_is_in_order():
+    """A loop in which one turn communicates leaves nothing open."""
+    found, loops = open_turns([mark("all_reduce", "'w'"), mark("all_reduce", "'w'")])
+    assert [one["op"] for one in found] == ["all_reduce", "all_reduce"]
+    assert not loops
+
+
+def test_the_next_run_of_a_loop_is_a_block_of_its_own():
+    """An element that comes again begins the next run: all of the first come before it."""
+    once = [mark("all_reduce", "'w'"), mark("all_reduce", "'b'")]
+    found, _ = open_turns(once * 2)
+    assert [len(one["body"]) for one in found] == [2, 2]
+
+
+def test_the_orders_are_decided():
+    """Two all_reduces of other sizes in a loop over a set do not match in every order."""
+    body, _ = open_turns([mark("all_reduce", "'w'"), mark("all_reduce", "'b'", bytes=8)])
+    assert planguard.check(program(body), model="gloo").unsafe
