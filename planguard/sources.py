@@ -27,6 +27,10 @@ _TYPED_BY_HAND = ("<stdin>", "<ipython-input")
 _COMPILED = "torchinductor_"
 """Where torch.compile puts what it generates, unless TORCHINDUCTOR_CACHE_DIR says another place."""
 
+_TORCH_ELSEWHERE = re.compile(
+    r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]"
+    r"|(?:^|[/\\])torch[/\\](?:_\w+|autograd|cuda|distributed|futures|nn|optim|utils)(?:[/\\]|\.py)"
+)
 _ELSEWHERE = re.compile(
     r"(?:^|[/\\])(?:site|dist)-packages[/\\](?:torch|torchgen|functorch|planguard)[/\\]"
     # py-spy shortens the paths of what is installed; source builds have torch in any folder.
@@ -89,6 +93,11 @@ def is_library_elsewhere(file: str) -> bool:
         return True
     head, package, inner = file.replace("\\", "/").rpartition(f"{PACKAGE}/")
     return bool(package) and head[-1:] in ("", "/") and inner in _own_modules()
+
+
+def is_torch_elsewhere(file: str) -> bool:
+    """Tell whether a path that another process wrote down is torch's."""
+    return _TORCH_ELSEWHERE.search(file) is not None
 
 
 # --- where things lie ----------------------------------------------------------------------------

@@ -158,16 +158,17 @@ def test_the_certificate_checker_needs_the_standard_library_only(name):
 
 @pytest.mark.parametrize("path", SOURCES, ids=path_in_repository)
 def test_rooms_stay_small(path):
-    """No module is above 400 lines and no function above 80."""
+    """A module is one idea: above 400 lines its docstring says why. No function is above 80."""
     text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
     functions = [
         node
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
     long = [f.name for f in functions if (f.end_lineno or f.lineno) - f.lineno >= 80]
     assert long == []
-    assert len(text.splitlines()) <= 400
+    assert len(text.splitlines()) <= 400 or "Above 400 lines:" in (ast.get_docstring(tree) or "")
 
 
 def test_adapters_have_one_name_only():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.cause import make_finding
 from planguard.execution.ledger import apply_ledger
+from planguard.execution.notes import creation_findings
 from planguard.plan.actions import Kind, is_collective
 from planguard.semantics import mpi
 from planguard.semantics.model import NewGroup, find_model
@@ -85,7 +86,7 @@ def with_clashes(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
     else:
         clash = _clash(plan, columns)
     if clash is None:
-        return verdict
+        return _renamed(verdict, plan, columns) if verdict.safe else verdict
     found = replace(
         verdict, findings=(clash, *(f for f in verdict.findings if f.code != clash.code))
     )
@@ -102,6 +103,30 @@ def with_clashes(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
             safe_iff=(),
             certificate=None,
         )
+    )
+
+
+def _renamed(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
+    """Leave a plan undecided in which a group has another number on two of its members (PG406).
+
+    ::
+
+        rank 0:  new_group(a)  new_group(b)  all_reduce(a)       torch: communicator 0
+        rank 1:  new_group(b)  new_group(a)  all_reduce(b)       torch: communicator 0, too
+
+    Every call has its partner. Whether it is the one that was meant, the names of the groups
+    contradict, and a plan may give one group another name on every rank.
+    """
+    if not creation_findings(plan, columns):
+        return verdict
+    reason = "groups are created in another order on two ranks, and named crosswise (PG406)"
+    return replace(
+        verdict,
+        outcome=Outcome.UNKNOWN,
+        models={**verdict.models, verdict.model: Outcome.UNKNOWN},
+        proved=(),
+        reasons=(*verdict.reasons, reason),
+        certificate=None,
     )
 
 

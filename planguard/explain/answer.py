@@ -171,7 +171,7 @@ def _assumptions(verdict: Verdict) -> str:
 
 def _unknown(verdict: Verdict, reasons: list[Finding], name: str, width: int) -> list[Line]:
     used = any(a.used for a in verdict.approximations)
-    other = "it rests on an approximation" if used else "no reason given"
+    other = "it rests on an approximation" if used else "an error contradicts what completes"
     codes = ", ".join(dict.fromkeys(f.code for f in reasons)) or other
     head = line(("unknown", "unknown"), ": ")
     out = flow(head, f"not decided ({codes})", "strong", width=width, hang=4)

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from planguard.sources import is_torch_elsewhere
+
 P2P = frozenset({"send", "recv"})
 
 
@@ -78,7 +80,7 @@ class RankState:
     @property
     def stands_in_torch(self) -> bool:
         """Whether its innermost Python frame is torch's own: what it waits for is below that."""
-        return bool(self.stack) and "/torch/" in self.stack[0]
+        return bool(self.stack) and is_torch_elsewhere(self.stack[0])
 
     def to_bytes(self) -> bytes:
         """Return the state as JSON."""

@@ -2,6 +2,8 @@
 
 Regions become computations that see the values around them. Collectives that a partitioner has
 still to place are not in such a text; the module says so in ``sharded``.
+
+Above 400 lines: one parser, whose states are shared by statements, regions and attributes.
 """
 
 from __future__ import annotations

@@ -41,10 +41,10 @@ def test_what_is_no_plan_is_refused_with_its_reason(given):
         pg.check(given)
 
 
-@pytest.mark.parametrize("options", [{"budget": "5"}, {"budget": -1}, {"budget": float("nan")},
+@pytest.mark.parametrize("options", [{"budget": "five"}, {"budget": -1}, {"budget": float("nan")},
                                      {"options": 3}, {"options": {"model": "nccl"}}])  # fmt: skip
 def test_an_option_of_a_wrong_type_is_refused(options):
-    """A budget that is no number of seconds and options that are none are usage errors."""
+    """A budget that is no time and options that are none are usage errors."""
     plan = {"schema": "planguard.plan/1", "world_size": 1, "ranks": {"0": {"actions": []}}}
     for call in (lambda: pg.check(plan, **options), lambda: pg.Guard(**options)):
         with pytest.raises(UsageError, match=r"budget=|options="):
