@@ -162,9 +162,7 @@ def test_rooms_stay_small(path):
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     functions = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
     long = [f.name for f in functions if (f.end_lineno or f.lineno) - f.lineno >= 80]
     assert long == []
