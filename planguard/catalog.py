@@ -236,7 +236,7 @@ PG504 nondeterministic-trace warning S T unchanged reserved
     two dry runs of one program differ
 PG505 stub-affects-communication warning S T unknown
     mock tensors changed the control flow; the capture is not trusted
-PG506 rank-crashed error A T,G unchanged reserved
+PG506 rank-crashed error A T,G unchanged
     a process ended with an error
 PG507 version-skew warning A T,G unchanged
     library or schema versions differ between ranks

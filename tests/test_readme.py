@@ -294,7 +294,7 @@ def test_the_readme_opens_with_two_commands():
     assert first.kind == "sh"
     assert len(commands) == 2
     assert re.fullmatch(r"pip install \. && planguard check examples/\S+.*", commands[0])
-    assert re.fullmatch(r'pip install -e "\.\[test\]" && pytest', commands[1])
+    assert re.fullmatch(r'pip install -e "\.\[test\]" && pytest -n 2 --dist loadfile', commands[1])
 
 
 def test_no_link_inside_the_documentation_is_broken():

@@ -147,8 +147,6 @@ def consistent_cut(document, seed):
     return cut
 
 
-@pytest.mark.parametrize("first", seeds(CI, CHUNK))
-@pytest.mark.parametrize("model", MODELS)
 def leaves_open(program):
     """Whether a handle is started that no wait names, be it that something else ends it."""
     started, waited = set(), set()
@@ -159,6 +157,8 @@ def leaves_open(program):
     return bool(started - waited)
 
 
+@pytest.mark.parametrize("first", seeds(CI, CHUNK))
+@pytest.mark.parametrize("model", MODELS)
 class TestRelations:
     """Each relation holds on every random plan."""
 
