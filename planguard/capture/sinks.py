@@ -14,15 +14,13 @@ import builtins
 import inspect
 import io
 import json
-import linecache
 import logging
 import sys
 import warnings
-from functools import lru_cache
-from itertools import islice
 from types import BuiltinMethodType, FrameType
 from typing import Any
 
+from planguard.capture.source import Tree, tree_of
 from planguard.sources import is_library
 
 _SHOWING = ("logging", "tqdm", "rich", "wandb", "tensorboard", "mlflow", "loguru")
@@ -58,115 +56,72 @@ def is_shown_only(frame: FrameType | None) -> bool:
         frame = frame.f_back
     if frame is None:
         return False
-    tree = _tree(frame.f_code.co_filename)
+    tree = tree_of(frame.f_code.co_filename)
     node = None if tree is None else tree.at(frame)
-    return tree is not None and node is not None and tree.ends_shown(node, frame, set())
+    return tree is not None and node is not None and _ends_shown(tree, node, frame, set())
 
 
 def is_dropped(frame: FrameType) -> bool:
     """Tell whether a frame calls for an effect only: nobody gets what the call returns."""
-    tree = _tree(frame.f_code.co_filename)
+    tree = tree_of(frame.f_code.co_filename)
     node = None if tree is None else tree.at(frame)
     is_statement = tree is not None and isinstance(tree.parents.get(node or ast.Pass()), ast.Expr)
     return isinstance(node, ast.Call) and is_statement
 
 
-class _Tree:
-    """The syntax of one file, with the parent of every node."""
-
-    def __init__(self, module: ast.Module) -> None:
-        self.parents: dict[ast.AST, ast.AST] = {}
-        self.expressions: list[ast.expr] = []
-        for node in ast.walk(module):
-            for child in ast.iter_child_nodes(node):
-                self.parents[child] = node
-            if isinstance(node, ast.expr):
-                self.expressions.append(node)
-
-    def at(self, frame: FrameType) -> ast.expr | None:
-        """Return the smallest expression that holds the instruction of a frame."""
-        places = islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
-        line, end, column, last = next(places, (None,) * 4)
-        if line is None or end is None or column is None or last is None:
-            return None
-        around = [
-            node
-            for node in self.expressions
-            if (node.lineno, node.col_offset) <= (line, column)
-            and (node.end_lineno or 0, node.end_col_offset or 0) >= (end, last)
-        ]
-        return min(
-            around,
-            key=lambda n: ((n.end_lineno or 0) - n.lineno, (n.end_col_offset or 0) - n.col_offset),
-            default=None,
-        )
-
-    def ends_shown(self, node: ast.AST, frame: FrameType, seen: set[str]) -> bool:
-        """Climb from an expression to its statement; true where that shows it and drops it."""
-        child, above = node, self.parents.get(node)
-        if isinstance(node, ast.Call):  # that reads the value, or hands it to what reads it
-            if _shows(node.func, frame):
-                return isinstance(above, ast.Expr)
-            if not _is_pure(node.func, frame):
-                return False  # it may keep what it was given
-        while above is not None:
-            if (
-                isinstance(above, ast.Call)
-                and child is not above.func
-                and _shows(above.func, frame)
-            ):
-                return isinstance(self.parents.get(above), ast.Expr)
-            if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-                return self._is_name_shown(above, frame, seen)
-            if isinstance(above, ast.Expr):
-                return True  # nobody gets it
-            if not self._is_passed_on(child, above, frame):
-                return False
-            child, above = above, self.parents.get(above)
-        return False
-
-    def _is_passed_on(self, child: ast.AST, above: ast.AST, frame: FrameType) -> bool:
-        """Tell whether an expression makes of a part of it something that is followed further."""
-        if isinstance(above, ast.Call):
-            return child is above.func or _is_pure(above.func, frame)
-        if isinstance(above, ast.Attribute):
-            return isinstance(self.parents.get(above), ast.Call)
-        if isinstance(above, (ast.ListComp, ast.GeneratorExp)):
-            return child is above.elt
-        return isinstance(above, _THROUGH)
-
-    def _is_name_shown(self, statement: ast.AST, frame: FrameType, seen: set[str]) -> bool:
-        """Tell whether a statement gives a local name, all of whose uses only show it."""
-        targets = getattr(statement, "targets", None) or [statement.target]  # type: ignore[attr-defined]
-        if len(targets) != 1 or not isinstance(targets[0], ast.Name):
+def _ends_shown(tree: Tree, node: ast.AST, frame: FrameType, seen: set[str]) -> bool:
+    """Climb from an expression to its statement; true where that shows it and drops it."""
+    child, above = node, tree.parents.get(node)
+    if isinstance(node, ast.Call):  # that reads the value, or hands it to what reads it
+        if _shows(node.func, frame):
+            return isinstance(above, ast.Expr)
+        if not _is_pure(node.func, frame):
+            return False  # it may keep what it was given
+    while above is not None:
+        if isinstance(above, ast.Call) and child is not above.func and _shows(above.func, frame):
+            return isinstance(tree.parents.get(above), ast.Expr)
+        if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            return _is_name_shown(tree, above, frame, seen)
+        if isinstance(above, ast.Expr):
+            return True  # nobody gets it
+        if not _is_passed_on(tree, child, above, frame):
             return False
-        name = targets[0].id
-        scope: ast.AST | None = statement
-        while scope is not None and not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            scope = self.parents.get(scope)
-        if scope is None or name in seen:
-            return scope is not None
-        for one in ast.walk(scope):
-            if isinstance(one, (ast.Global, ast.Nonlocal)) and name in one.names:
-                return False
-            is_inner = isinstance(one, (ast.Lambda, ast.FunctionDef)) and one is not scope
-            if is_inner and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(one)):
-                return False
-            is_use = isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)
-            if is_use and not self.ends_shown(one, frame, {*seen, name}):
-                return False
-        return True
+        child, above = above, tree.parents.get(above)
+    return False
 
 
-@lru_cache(maxsize=256)
-def _tree(file: str) -> _Tree | None:
-    source = "".join(linecache.getlines(file))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _Tree(ast.parse(source)) if source else None
-    except (SyntaxError, ValueError):
-        return None
+def _is_passed_on(tree: Tree, child: ast.AST, above: ast.AST, frame: FrameType) -> bool:
+    """Tell whether an expression makes of a part of it something that is followed further."""
+    if isinstance(above, ast.Call):
+        return child is above.func or _is_pure(above.func, frame)
+    if isinstance(above, ast.Attribute):
+        return isinstance(tree.parents.get(above), ast.Call)
+    if isinstance(above, (ast.ListComp, ast.GeneratorExp)):
+        return child is above.elt
+    return isinstance(above, _THROUGH)
+
+
+def _is_name_shown(tree: Tree, statement: ast.AST, frame: FrameType, seen: set[str]) -> bool:
+    """Tell whether a statement gives a local name, all of whose uses only show it."""
+    targets = getattr(statement, "targets", None) or [statement.target]  # type: ignore[attr-defined]
+    if len(targets) != 1 or not isinstance(targets[0], ast.Name):
+        return False
+    name = targets[0].id
+    scope: ast.AST | None = statement
+    while scope is not None and not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        scope = tree.parents.get(scope)
+    if scope is None or name in seen:
+        return scope is not None
+    for one in ast.walk(scope):
+        if isinstance(one, (ast.Global, ast.Nonlocal)) and name in one.names:
+            return False
+        is_inner = isinstance(one, (ast.Lambda, ast.FunctionDef)) and one is not scope
+        if is_inner and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(one)):
+            return False
+        is_use = isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)
+        if is_use and not _ends_shown(tree, one, frame, {*seen, name}):
+            return False
+    return True
 
 
 _UNKNOWN = object()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import linecache
+import warnings
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,11 +29,32 @@ class Tree:
     def __init__(self, root: ast.AST) -> None:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.calls: dict[Position, ast.Call] = {}
+        self.expressions: list[ast.expr] = []
         for node in ast.walk(root):
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
             if isinstance(node, ast.Call):
                 self.calls[position_of(node)] = node
+            if isinstance(node, ast.expr):
+                self.expressions.append(node)
+
+    def at(self, frame: FrameType) -> ast.expr | None:
+        """Return the smallest expression that holds the instruction of a frame."""
+        places = islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+        line, end, column, last = next(places, (None,) * 4)
+        if line is None or end is None or column is None or last is None:
+            return None
+        around = [
+            node
+            for node in self.expressions
+            if (node.lineno, node.col_offset) <= (line, column)
+            and (node.end_lineno or 0, node.end_col_offset or 0) >= (end, last)
+        ]
+        return min(
+            around,
+            key=lambda n: ((n.end_lineno or 0) - n.lineno, (n.end_col_offset or 0) - n.col_offset),
+            default=None,
+        )
 
     def loops(self, node: ast.AST) -> list[Loop]:
         """Return the loops of its function whose body a node stands in, innermost first."""
@@ -58,7 +81,9 @@ def tree_of(file: str) -> Tree | None:
     if not lines:
         return None
     try:
-        return Tree(ast.parse("".join(lines)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes in the program's text
+            return Tree(ast.parse("".join(lines)))
     except (SyntaxError, ValueError, RecursionError):
         return None
 
