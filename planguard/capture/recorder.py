@@ -12,6 +12,7 @@ from planguard.capture.thread_orders import THREAD, Threads
 from planguard.sources import is_library, is_own
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import FrameType
 
 DTYPES = {
@@ -108,14 +109,17 @@ class Recorder:
         """Record that the members of a group, and nobody else, made it: it is named by them."""
         self._append({"op": "init", "group": key})
 
-    def issue(self, op: str, group: str, fields: dict[str, Any], data: str | None = None) -> Issued:
+    def data(self, sized: Sequence[Any]) -> str | None:
+        """Name what a call moves, where more is known of that than its call says."""
+        return self.buckets.name(sized)
+
+    def issue(self, op: str, group: str, fields: dict[str, Any]) -> Issued:
         """Record a communication and return its handle.
 
         Args:
             op: The operation.
             group: Key of its group.
             fields: Its fields in the plan format.
-            data: What it moves, where more is known of that than its call says.
 
         Raises:
             Stalled: The rank is stuck, and has shown enough of what it would do.
@@ -125,8 +129,6 @@ class Recorder:
         self._works += 1
         work = f"w{self._works}"
         action = {"op": op, "group": group, **fields}
-        if data is not None:
-            action[DATA] = data
         issued = Issued(action, work)
         if self.batch is not None and op in ("isend", "irecv"):
             self.batch.append(issued)
