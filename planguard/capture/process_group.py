@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.data_names import DATA
 from planguard.capture.recorder import Issued, Recorder, size
 
 if TYPE_CHECKING:
@@ -292,8 +293,10 @@ class _Collectives:
             given.update(size(sized[0]))
         else:
             given["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in sized)
-        bucket = self.recorder.buckets.name(sized)
-        return self._work(self.recorder.issue(op, self.key, given, bucket), list(result))
+        data = self.recorder.data(sized)
+        if data is not None:
+            given[DATA] = data
+        return self._work(self.recorder.issue(op, self.key, given), list(result))
 
     def _coalesced(self, kind: str, sized: Any, result: Any, **fields: Any) -> Any:
         if len(sized) == 1:  # the functional collectives send every single tensor this way

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.capture.data_names import DATA, Buckets, data_name
 from planguard.capture.set_orders import TURN, turn_of
-from planguard.capture.thread_orders import THREAD, Threads
+from planguard.capture.thread_orders import JOINED, STARTED, THREAD, Threads
 from planguard.sources import is_library, is_own
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import FrameType
 
 DTYPES = {
@@ -87,7 +88,6 @@ class Recorder:
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
     _library: list[Issued] = field(default_factory=list)
-    _last: dict[int | None, dict[str, Any]] = field(default_factory=dict)  # of every thread
 
     def __post_init__(self) -> None:
         self.threads = Threads(self.actions)
@@ -108,14 +108,17 @@ class Recorder:
         """Record that the members of a group, and nobody else, made it: it is named by them."""
         self._append({"op": "init", "group": key})
 
-    def issue(self, op: str, group: str, fields: dict[str, Any], data: str | None = None) -> Issued:
+    def data(self, sized: Sequence[Any]) -> str | None:
+        """Name what a call moves, where more is known of that than its call says."""
+        return self.buckets.name(sized)
+
+    def issue(self, op: str, group: str, fields: dict[str, Any]) -> Issued:
         """Record a communication and return its handle.
 
         Args:
             op: The operation.
             group: Key of its group.
             fields: Its fields in the plan format.
-            data: What it moves, where more is known of that than its call says.
 
         Raises:
             Stalled: The rank is stuck, and has shown enough of what it would do.
@@ -125,8 +128,6 @@ class Recorder:
         self._works += 1
         work = f"w{self._works}"
         action = {"op": op, "group": group, **fields}
-        if data is not None:
-            action[DATA] = data
         issued = Issued(action, work)
         if self.batch is not None and op in ("isend", "irecv"):
             self.batch.append(issued)
@@ -145,10 +146,17 @@ class Recorder:
         if target.waited:
             return
         target.waited = True
-        if self._last.get(self.threads.number()) is target.action:
+        if self._is_last(target.action):
             _block(target.action)
             return
         self._append({"op": "wait", "work": target.work})
+
+    def _is_last(self, action: dict[str, Any]) -> bool:
+        """Tell whether its thread has issued nothing behind an action."""
+        for one in reversed(self.actions):
+            if one["op"] not in (STARTED, JOINED) and one.get(THREAD) == action.get(THREAD):
+                return one is action
+        return False
 
     def wait_unseen(self, issued: Issued) -> None:
         """Remember a handle that C++ waits for; ``end_backward`` is when it has done so."""
@@ -232,7 +240,6 @@ class Recorder:
             marks = {DATA: data_name(frame), TURN: turn_of(frame)}
             action |= {n: v for n, v in marks.items() if v is not None and n not in action}
         self.actions.append(action)
-        self._last[self.threads.number()] = action
 
     def _tell_threads_apart(self, action: dict[str, Any]) -> None:
         """Note which thread communicates; leave the plan undecided if nobody saw it start."""

@@ -14,6 +14,7 @@ from planguard.recording.compare import PROLOGUE
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import CodeType, FrameType
 
 FRAMES = 16
@@ -77,6 +78,10 @@ class RunRecorder:
     def met(self, key: str) -> None:
         """Record that the members of a group, and nobody else, made it: it is named by them."""
         self.log.small(Kind.MET, self.log.string(json.dumps(key)), self.stack())
+
+    def data(self, sized: Sequence[Any]) -> str | None:
+        """Name nothing: the calls of a run carry their operator instead (``_place``)."""
+        return None
 
     def issue(self, op: str, group: str, fields: dict[str, Any]) -> Handle:
         """Record a communication before it is handed on."""

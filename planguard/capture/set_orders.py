@@ -12,7 +12,7 @@ import ast
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.source import call_of, tree_of, value_of
+from planguard.capture.source import call_of, function_of, tree_of, value_of
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ TURN = "x-turn"
 _MOST_FRAMES = 64
 _KEEPS = ("list", "tuple", "iter", "enumerate", "reversed", "map", "filter", "zip")
 _SETS = ("set", "frozenset")
+_SET_OPERATORS = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
 _ORDERED = (int, float, complex, bool, type(None))  # hashed by value alone, in every process
 
 
@@ -55,33 +56,90 @@ def turn_of(frame: FrameType | None) -> list[Any] | None:
 def _turn(loop: ast.For | ast.AsyncFor | ast.comprehension, frame: FrameType) -> list[Any] | None:
     if not _is_free(loop.iter, frame):
         return None
-    value = frame.f_locals.get(loop.target.id) if isinstance(loop.target, ast.Name) else None
     place = f"{frame.f_code.co_filename}:{loop.iter.lineno}"
     return [
         f"{id(frame)} {place}",
-        _word(value),
+        ", ".join(_word(value) for value in _given(loop.target, frame)),
         f"for ... in {ast.unparse(loop.iter)[:60]} at {place}",
     ]
+
+
+def _given(target: ast.expr, frame: FrameType) -> list[Any]:
+    """Return what a turn gives: the values of every name that the loop binds."""
+    names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+    return [frame.f_locals.get(name) for name in names]
 
 
 def _word(value: Any) -> str:
     return repr(value) if isinstance(value, str | int | bytes) else f"object {id(value)}"
 
 
-def _is_free(node: ast.expr, frame: FrameType) -> bool:
-    """Say whether walking an expression takes the order of a set of hashed elements."""
-    if isinstance(node, ast.Set | ast.SetComp):
-        return not _all_ordered(node.elts) if isinstance(node, ast.Set) else True
-    if isinstance(node, ast.BinOp):
-        return _is_free(node.left, frame) and _is_free(node.right, frame)
-    if isinstance(node, ast.Call):
-        name = getattr(node.func, "id", "")
-        if name in _KEEPS:
-            return any(_is_free(one, frame) for one in node.args)
-        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        return name in _SETS or (owner is not None and _is_free(owner, frame))
+def _is_free(node: ast.expr, frame: FrameType, before: int = 0) -> bool:
+    """Say whether walking an expression takes the order of a set of hashed elements.
+
+    Args:
+        node: What is walked.
+        frame: Where it is evaluated.
+        before: The line of the assignment that it stands in; 0 where it is evaluated now.
+    """
+    match node:
+        case ast.Set():
+            return not _all_ordered(node.elts)
+        case ast.SetComp():
+            return True
+        case ast.List() | ast.Tuple():
+            stars = [one.value for one in node.elts if isinstance(one, ast.Starred)]
+            return any(_is_free(one, frame, before) for one in stars)
+        case ast.ListComp() | ast.DictComp() | ast.GeneratorExp():
+            return any(_is_free(one.iter, frame, before) for one in node.generators)
+        case ast.BinOp():
+            if any(_is_free(one, frame, before) for one in (node.left, node.right)):
+                return True
+            sides = [_view_of_keys(one, frame) for one in (node.left, node.right)]
+            return isinstance(node.op, _SET_OPERATORS) and any(map(_is_hashed, sides))
+        case ast.Call():
+            return _is_free_call(node, frame, before)
+        case ast.Name() if before or not isinstance(value_of(node, frame), set | frozenset):
+            given = _assigned(node.id, frame, before)
+            if given is not None:
+                return _is_free(given, frame, given.lineno)
     value = value_of(node, frame)
-    return isinstance(value, set | frozenset) and any(type(v) not in _ORDERED for v in value)
+    return isinstance(value, set | frozenset) and _is_hashed(value)
+
+
+def _is_free_call(node: ast.Call, frame: FrameType, before: int) -> bool:
+    name = getattr(node.func, "id", "")
+    if name in _KEEPS:
+        return any(_is_free(one, frame, before) for one in node.args)
+    if not isinstance(node.func, ast.Attribute):
+        return name in _SETS
+    is_fromkeys = node.func.attr == "fromkeys" and getattr(node.func.value, "id", "") == "dict"
+    return any(
+        _is_free(one, frame, before) for one in (node.args if is_fromkeys else [node.func.value])
+    )
+
+
+def _view_of_keys(node: ast.expr, frame: FrameType) -> Any:
+    """Return the dictionary whose keys an operand is: views of keys make sets."""
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("keys", "items"):
+        owner = value_of(node.func.value, frame)  # type: ignore[attr-defined]  # it has an attr
+        return owner if isinstance(owner, dict) else None
+    return None
+
+
+def _is_hashed(value: Any) -> bool:
+    """Say whether a collection has elements whose hash is a process's own."""
+    return value is not None and any(type(one) not in _ORDERED for one in value)
+
+
+def _assigned(name: str, frame: FrameType, before: int) -> ast.expr | None:
+    """Return what the function last assigned to a name: a list made of a set keeps its order."""
+    owner = function_of(frame)
+    tree = tree_of(owner.f_code.co_filename)
+    if tree is None or name not in owner.f_locals:
+        return None
+    code = owner.f_code
+    return tree.assigned(name, code.co_name, code.co_firstlineno, before or owner.f_lineno)
 
 
 def _all_ordered(elements: Sequence[ast.expr]) -> bool:

@@ -68,6 +68,55 @@ class Tree:
             child, parent = parent, self.parents.get(parent)
         return found
 
+    def assigned(self, name: str, scope: str, first: int, before: int) -> ast.expr | None:
+        """Return the value that a name was last given before a line of a function.
+
+        Args:
+            name: The name.
+            scope: The name of the function, ``<module>`` for the file.
+            first: Its first line, that of its first decorator included.
+            before: The line before which the assignment stands.
+
+        Returns:
+            The expression; None where nothing was assigned, and where the value was put into an
+            order behind that: sorted in place, or received from the rank that broadcasts it.
+        """
+        last: tuple[int, ast.expr | None] = (0, None)
+        for node in self.parents:
+            line = getattr(node, "lineno", 0)
+            if not last[0] <= line < before or not self._is_in(node, scope, first):
+                continue
+            if isinstance(node, ast.Assign):
+                if any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+                    last = (line, node.value)
+            elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
+                if isinstance(node.target, ast.Name) and node.target.id == name:
+                    last = (line, node.value)
+            elif isinstance(node, ast.Call) and _puts_in_order(node, name):
+                last = (line, None)
+        return last[1]
+
+    def _is_in(self, node: ast.AST, scope: str, first: int) -> bool:
+        """Say whether a node stands in a function itself, and in none inside it."""
+        parent = self.parents.get(node)
+        while parent is not None and not isinstance(parent, _OWN_SCOPE):
+            parent = self.parents.get(parent)
+        if parent is None:
+            return scope == "<module>"
+        lines = [getattr(parent, "lineno", 0)]
+        lines += [one.lineno for one in getattr(parent, "decorator_list", [])]
+        return getattr(parent, "name", "<lambda>") == scope and min(lines) == first
+
+
+def _puts_in_order(call: ast.Call, name: str) -> bool:
+    """Say whether a call leaves a list in an order that every rank has."""
+    called = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if called == "sort":
+        return getattr(getattr(call.func, "value", None), "id", "") == name
+    return called == "broadcast_object_list" and any(
+        getattr(one, "id", "") == name for one in call.args
+    )
+
 
 def position_of(node: ast.expr) -> Position:
     """Return line, last line, column and last column, as code objects count them."""

@@ -1,4 +1,4 @@
-# ruff: noqa: B007, D103, PERF401, PLC0208 - the loops are what is looked at
+# ruff: noqa: B007, D103, PERF401, PLC0208, C416, C420, SIM118 - the loops are what is looked at
 """Loops over sets are found while they run, and their calls become blocks in any order."""
 
 from __future__ import annotations
@@ -60,9 +60,46 @@ def walk_outer():
     return [inner() for n in {"w", "b"}]
 
 
+def walk_list():
+    names = {"w", "b"}
+    names = list(names)
+    return [here() for n in names]
+
+
+def walk_star():
+    return [here() for n in [*{"w", "b"}]]
+
+
+def walk_made_list():
+    names = [n for n in {"w", "b"}]
+    return [here() for n in names]
+
+
+def walk_dictionary():
+    table = {n: 1 for n in {"w", "b"}}
+    return [here() for n in table.keys()]
+
+
+def walk_keys():
+    old, new = {"w": 1, "b": 2, "x": 3}, {"x": 4}
+    return [here() for n in old.keys() - new.keys()]
+
+
 @pytest.mark.parametrize(
     "walk",
-    [walk_literal, walk_name, walk_attribute, walk_difference, walk_method, walk_outer],
+    [
+        walk_literal,
+        walk_name,
+        walk_attribute,
+        walk_difference,
+        walk_method,
+        walk_outer,
+        walk_list,
+        walk_star,
+        walk_made_list,
+        walk_dictionary,
+        walk_keys,
+    ],
     ids=lambda walk: walk.__name__[5:],
 )
 def test_a_loop_over_a_set_of_strings_is_free(walk):
@@ -78,7 +115,32 @@ def test_other_loops_are_not():
     assert [here() for n in ["w", "b"]] == [None, None]
     assert [here() for n in holder.sizes] == [None, None]
     assert [here() for n in {1, 2}] == [None, None]
-    assert [here() for n in [len(s) for s in {"w", "b"}]] == [None, None]
+    assert [here() for n in range(len({"w", "b"}))] == [None, None]
+
+
+def test_a_list_that_every_rank_has_in_one_order_is_not_free():
+    """What was sorted, in place or not, or broadcast, has one order, whatever it was made of."""
+    names = list({"w", "b"})
+    names.sort()
+    assert [here() for n in names] == [None, None]
+    again = list({"w", "b"})
+    again = sorted(again)
+    assert [here() for n in again] == [None, None]
+
+    def broadcast_object_list(given, _):
+        given.sort()
+
+    sent = list({"w", "b"})
+    broadcast_object_list(sent, 0)
+    assert [here() for n in sent] == [None, None]
+
+
+def test_a_turn_is_told_by_all_that_the_loop_binds():
+    """Behind enumerate, items and pairs the turns are apart as well."""
+    assert len({here() for k, n in enumerate({"w", "b"})}) == 2
+    assert len({here() for n, k in {("w", 1), ("b", 1)}}) == 2
+    table = {n: 1 for n in {"w", "b"}}
+    assert len({here() for n, k in table.items()}) == 2
 
 
 def mark(op, turn, **fields):
