@@ -16,15 +16,7 @@ CI, SLOW = 2_000, 100_000
 STATES = {"ci": 150, "slow": 2_000}
 EACH = 24
 """Plans of each later shape in CI."""
-WAITING = {
-    "parts": "W2",
-    "splits": "W3",
-    "sizeless": "A6",
-    "batches": "W9",
-    "destroys": "W9",
-    "everything": "W2, W3, W9",
-    "exits": "SAFE where nothing is ever matched",
-}
+WAITING: dict[str, str] = {}
 """Later shapes on which the product is known to be wrong: to be deleted when mended."""
 
 
@@ -32,10 +24,7 @@ def pytest_generate_tests(metafunc):
     """Cut the seeds into chunks; --slow makes it the whole campaign."""
     if "first" in metafunc.fixturenames:
         count = SLOW if metafunc.config.getoption("--slow") else CI
-        # Seed 197 makes a group of some ranks under mpi-pg: row W10, to be unmarked when mended.
-        known = pytest.mark.xfail(strict=True, reason="W10")
-        firsts = [pytest.param(n, marks=[] if n else [known]) for n in range(0, count, CHUNK)]
-        metafunc.parametrize("first", firsts)
+        metafunc.parametrize("first", range(0, count, CHUNK))
 
 
 def test_plans_that_mix_constructs_are_judged_as_the_enumerator_judges_them(first, request):
@@ -92,7 +81,7 @@ def test_plans_of_the_later_shapes_are_judged_as_the_enumerator_judges_them(shap
     count = EACH * (40 if request.config.getoption("--slow") else 1)
     for seed in range(first, first + count * step, step):
         campaign.compare(seed, [campaign.one_model_of(seed)], 500, tally)
-    assert tally.plans[shape] > count / 2 or shape == "selves"
+    assert tally.plans[shape] > count / 2
     assert not tally.raised
     assert not tally.different
     assert not tally.bold
