@@ -124,8 +124,8 @@ PG008 wait-cycle error A P stuck
     wait on a work handle that can complete only after an action behind that wait
 PG009 barrier-divergence error A P,T stuck
     barrier counts or positions differ between members
-PG010 self-communication-deadlock error A P stuck door
-    blocking send to or receive from the own rank
+PG010 self-communication-deadlock error A P stuck
+    a message to the own rank that waits for itself, or that the backend refuses
 PG011 batch-group-deadlock error A P stuck
     point-to-point batch incomplete, or split so that its halves wait for each other
 PG012 pipeline-schedule-deadlock error A P stuck

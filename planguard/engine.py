@@ -26,7 +26,12 @@ from planguard.execution.notes import (
 )
 from planguard.execution.reason import Kind as Why
 from planguard.execution.reason import Reason, construct, out_of_time
-from planguard.execution.undecided import nothing_to_check, undecided
+from planguard.execution.undecided import (
+    has_own_messages,
+    nothing_to_check,
+    refused_messages,
+    undecided,
+)
 from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions, Running, running
 from planguard.plan.actions import Kind
@@ -146,7 +151,8 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
 def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
     """Decide a plan by the route that its constructs ask for."""
     model = find_model(str(options.model))
-    open_points = undecided(plan, options)
+    refused = refused_messages(columns, model)
+    open_points = [*undecided(plan, options), *([refused] if refused else [])]
     if open_points:
         return _open(plan, model.name, open_points)
     if has_kind(plan, Kind.CHOICE_BEGIN):
@@ -174,7 +180,9 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
         rest, fixed = _Rest(options, brief), _Fixed(options, brief)
         return over_threads(plan, columns, model, options, rest, fixed)
     is_open = is_contested(plan, columns) or is_bounded(model, options)
-    if is_open and columns.has_markers:
+    # The rules of open order are about ranks that meet others: where one meets itself, each order
+    # is played.
+    if columns.has_markers and (is_open or has_own_messages(columns)):
         from planguard.reordering.branches_orders import over_each_order
 
         return over_each_order(plan, columns, model, options, _Rest(options, brief))

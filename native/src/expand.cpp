@@ -354,7 +354,6 @@ class Expander {
     if (!any) {
       peer = peer_of(word, rank, program, use);
       if (!ok()) return 0;
-      if (peer == rank) fail(ExpandError::self_peer, rank, program, use.instruction, peer);
       peer_slot = groups_.slot_in(ginst, peer);
       if (peer_slot == NONE)
         fail(ExpandError::peer_not_in_group, rank, program, use.instruction, peer);

@@ -31,7 +31,7 @@ void Lowerer::communicate(uint64_t at, uint64_t end) {
     quick(at, entry, lane);
   } else if (batch && !device()) {
     one_by_one(at, end, entry);
-  } else if (batch && by_communicator(at, end, entry)) {
+  } else if (batch && by_communicator(at, end, entry, lane)) {
   } else {
     now_.clear();
     if (!batch) collect(at, false);
@@ -45,9 +45,9 @@ void Lowerer::communicate(uint64_t at, uint64_t end) {
 }
 
 // A group call is one kernel per communicator. Where one queue holds them they start in the order of
-// first use, so that order has to be the same on all ranks (ADR 0030).
-bool Lowerer::by_communicator(uint64_t at, uint64_t end, uint32_t entry) {
-  if (parallel()) return false;
+// first use, so that order has to be the same on all ranks; each goes to the queue of its own where
+// there is one (ADR 0030).
+bool Lowerer::by_communicator(uint64_t at, uint64_t end, uint32_t entry, size_t lane) {
   std::vector<uint32_t> slots;
   for (uint64_t member = at + 1; member < end; ++member) {
     uint32_t slot = slot_of(member);
@@ -55,17 +55,28 @@ bool Lowerer::by_communicator(uint64_t at, uint64_t end, uint32_t entry) {
   }
   if (slots.size() < 2) return false;
   std::vector<uint32_t> all;
+  bool async = c_.op[at] & ASYNC;
+  size_t kept = pending_.size();
   done_[entry] = 0;
   for (uint32_t slot : slots) {
     now_.clear();
     for (uint64_t member = at + 1; member < end; ++member)
       if (slot_of(member) == slot) collect(member, true);
     now_.direct = false;
-    emit_launch(0, entry, true, Why::queue);
-    all.insert(all.end(), now_.await.begin(), now_.await.end());
+    if (parallel()) launch_parallel(entry, lane, true, Why::queue);
+    else emit_launch(0, entry, true, Why::queue), set_await(entry, now_.await);
+    each_await(entry, [&](uint32_t match) { all.push_back(match); });
   }
+  pending_.resize(kept);
   set_await(entry, all);
-  if (!solid_.empty()) note_fifo(entry, c_.op[at] & ASYNC);
+  if (!parallel()) {
+    if (!solid_.empty()) note_fifo(entry, async);
+  } else if (async) {
+    pending_.push_back(entry);
+  } else {  // the stream goes on behind all of them
+    for (uint32_t match : all) put(lane, match, AWAIT, entry, Why::queue);
+    done_[entry] = static_cast<uint32_t>(lane + 1);
+  }
   return true;
 }
 
@@ -140,16 +151,13 @@ bool Lowerer::is_eager(uint8_t kind, uint32_t sig) const {
 }
 
 void Lowerer::collect(uint64_t at, bool batched) {
-  size_t place = 0;
   if (parallel()) {
     Queue* queue = queue_of(at, batched);
     auto found = std::find(now_.queues.begin(), now_.queues.end(), queue);
-    place = static_cast<size_t>(found - now_.queues.begin());
     if (found == now_.queues.end()) now_.queues.push_back(queue);
   }
   if (is_p2p(kind_at(at))) collect_pair(at, batched);
   else collect_round(at);
-  if (parallel()) now_.await_queue.resize(now_.await.size(), place);
 }
 
 void Lowerer::collect_pair(uint64_t at, bool batched) {

@@ -151,16 +151,8 @@ void Lowerer::launch_behind(uint32_t entry, size_t lane, const std::vector<Queue
 }
 
 void Lowerer::occupy(uint32_t entry, size_t lane, int32_t helper, bool direct) {
-  for (size_t place = 0; place < now_.queues.size(); ++place) {
-    uint32_t own = await_[entry];
-    if (now_.queues.size() > 1 && !now_.await.empty()) {
-      std::vector<uint32_t> mine;
-      for (size_t index = 0; index < now_.await.size(); ++index)
-        if (now_.await_queue[index] == place) mine.push_back(now_.await[index]);
-      if (!mine.empty() && mine.size() < now_.await.size()) own = pack(mine);
-    }
-    *now_.queues[place] = {entry, own, static_cast<uint32_t>(lane), helper, direct};
-  }
+  for (Queue* queue : now_.queues)
+    *queue = {entry, await_[entry], static_cast<uint32_t>(lane), helper, direct};
 }
 
 }  // namespace planguard

@@ -36,7 +36,6 @@ struct Launch {
   uint32_t pre = NONE;
   std::vector<uint32_t> before, arrive, await;
   std::vector<Queue*> queues;
-  std::vector<size_t> await_queue;  // queue of every `await`, for a batch over several queues
   bool direct = false;
   bool chained = false;  // the round before it is one of the same communicator
   void clear() {
@@ -45,7 +44,6 @@ struct Launch {
     arrive.clear();
     await.clear();
     queues.clear();
-    await_queue.clear();
     direct = chained = false;
   }
 };
@@ -133,7 +131,7 @@ class Lowerer {
   void communicate(uint64_t at, uint64_t end);
   void quick(uint64_t at, uint32_t entry, size_t lane);
   void one_by_one(uint64_t at, uint64_t end, uint32_t entry);
-  bool by_communicator(uint64_t at, uint64_t end, uint32_t entry);
+  bool by_communicator(uint64_t at, uint64_t end, uint32_t entry, size_t lane);
   uint32_t slot_of(uint64_t at) const;
   void collect(uint64_t at, bool batched);
   void collect_pair(uint64_t at, bool batched);

@@ -176,12 +176,8 @@ void bags() {
 
 void refusals() {
   Plan plan(2);
-  uint32_t self = plan.ref(1, 0, 0, 0, 0, 0);
-  plan.program(words({{SEND, self}}));
   plan.program(words({{WAIT, 0}}));
   plan.rank_program = {0, 0};
-  CHECK(plan.columns().failure.kind == ExpandError::self_peer);
-  plan.rank_program = {1, 1};
   CHECK(plan.columns().failure.kind == ExpandError::unbound_handle);
   Plan edge(2);
   edge.mesh_sizes = {2};

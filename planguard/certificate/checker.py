@@ -161,8 +161,10 @@ class Plan:
         op.place, size, slot = members[rank.rank], len(members), ("round", comm)
         if name in PAIR:
             peer, tag = call["peer"], 0 if self.model in DEVICE else call.get("tag", 0)
-            if "any" in {peer, tag} or members[peer] == op.place:
-                raise OutsideError(f"{rank}: a message from anybody, with any tag, or to itself")
+            if "any" in {peer, tag}:
+                raise OutsideError(f"{rank}: a message from anybody, or with any tag")
+            if members[peer] == op.place and not self._has_own(name, in_batch=in_batch):
+                raise OutsideError(f"{rank}: a message to itself where no order covers it")
             src, dst = (rank.rank, peer) if name in SENDS else (peer, rank.rank)
             op.place, size = int(name not in SENDS), 2
             if self.model == "nccl-lazy" and not in_batch:
@@ -182,14 +184,20 @@ class Plan:
             op.needs = _relatives(op.place, members[call["root"]], size)
         elif name in ALONE and self.model == "gloo" and extent(call)[0] == 0:
             op.needs, op.is_hidden = [], True
-        rank.counts[slot] += 1
-        op.match = self.matches.setdefault((*slot, rank.counts[slot]), _Match(size))
+        rank.counts[slot, op.place] += 1  # of a message to oneself both ends are counted here
+        number = rank.counts[slot, op.place]
+        op.match = self.matches.setdefault((*slot, number), _Match(size))
         op.match.ops[op.place] = op
         if self.model == "nccl-lazy":  # the first use creates the communicator
             blockers = self._meet(rank, ("init", comm), len(members))
         elif self.model == "gloo-detail" and name in ROUND:  # the hosts meet before it starts
-            blockers += self._meet(rank, (*slot, rank.counts[slot]), size)
+            blockers += self._meet(rank, (*slot, number), size)
         return blockers
+
+    def _has_own(self, name: str, *, in_batch: bool) -> bool:
+        """Whether the backend has a message to oneself: MPI; in a queue what blocks no host."""
+        is_late = in_batch or (self.model == "mpi-pg" and name in {"isend", "irecv"})
+        return self.model in MPI or (self.model in QUEUED and is_late)
 
     def _resume(self) -> None:
         while self.todo:

@@ -60,6 +60,8 @@ def _code(execution: Execution, links: tuple[Link, ...]) -> str:
         return "PG013"
     if _crosses_streams(execution, links, whys):
         return "PG005"
+    if all(set(link.step.match.ranks) == {link.at.rank} for link in links) and types == {"pair"}:
+        return "PG010"
     pairs, rounds = "pair" in types, bool(types & {"round", "edge"})
     if rounds and not pairs:
         # An inversion of two groups has a name of its own; a ring over more of them has not.

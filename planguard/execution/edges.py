@@ -116,7 +116,9 @@ def own_place(execution: Execution, match: Match, rank: int) -> Place | None:
     if match.type not in {"pair", "round", "edge"}:
         return None
     if match.type == "pair":
-        entry = next((m.entry for m in members_of(execution, match) if m.rank == rank), None)
+        # Of a message to oneself both members are its own; the rank stands at the first.
+        mine = (m.entry for m in members_of(execution, match) if m.rank == rank)
+        entry = min((entry for entry in mine if entry is not None), default=None)
     else:
         # Of a group of thousands only this rank's program is searched.
         entry = round_entry(execution, rank, describe_match(execution, match.number))

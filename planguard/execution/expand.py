@@ -20,17 +20,12 @@ MAX_ENTRIES = 400_000_000
 _FAILURES = {
     1: ("PG402", "the peer lies beyond the edge of the mesh", 'set "wrap": true for a ring'),
     2: ("PG403", "the peer is not a member of the group", "name a group that holds both ranks"),
-    3: (
-        "PG010",
-        "a rank cannot send to or receive from itself",
-        "remove the action or fix the peer",
-    ),
-    4: ("PG401", "the rank is not a member of the group", "select only the members of the group"),
-    5: ("PG404", "the root is not a member of the group", "root is a global rank of the group"),
-    6: ("PG901", "the plan has too many actions", "raise the limit or shrink the loops"),
-    7: ("PG302", "the handle was never started", "start it before it is waited for"),
-    8: ("PG901", "the compiled plan is malformed", "this is a bug of PlanGuard"),
-    9: ("PG402", "the peer is outside 0..world_size-1", "peer is a global rank"),
+    3: ("PG401", "the rank is not a member of the group", "select only the members of the group"),
+    4: ("PG404", "the root is not a member of the group", "root is a global rank of the group"),
+    5: ("PG901", "the plan has too many actions", "raise the limit or shrink the loops"),
+    6: ("PG302", "the handle was never started", "start it before it is waited for"),
+    7: ("PG901", "the compiled plan is malformed", "this is a bug of PlanGuard"),
+    8: ("PG402", "the peer is outside 0..world_size-1", "peer is a global rank"),
 }
 
 

@@ -20,6 +20,7 @@ HELP = {
     "PG007": "add the missing call, or leave the rank out of the group",
     "PG008": "move the wait behind the action that its partner needs",
     "PG009": "give every rank the same number of barriers",
+    "PG010": "copy locally, or post the receive before the rank waits for its send",
     "PG011": "put sends and receives that wait for each other into one batch",
     "PG012": "post receive and send of neighboring stages as one batch, or swap them on one stage",
     "PG013": "issue the communication that the others need before the action that waits for data",

@@ -20,6 +20,7 @@ KINDS = {
     "PG004": "cross-communicator deadlock",
     "PG005": "stream-order deadlock",
     "PG008": "wait cycle",
+    "PG010": "self-communication deadlock",
     "PG011": "batch deadlock",
     "PG012": "pipeline schedule deadlock",
     "PG013": "dependency deadlock",
@@ -41,6 +42,11 @@ def headline(execution: Execution, code: str, links: tuple[Link, ...]) -> str:
 def _what(execution: Execution, code: str, links: tuple[Link, ...]) -> str:
     ranks = sorted({link.at.rank for link in links})
     ops = {link.at.op for link in links}
+    if code == "PG010":
+        own = links[0].own
+        way = "from" if own is not None and own.op in {"recv", "irecv"} else "to"
+        end = f"a message {way} itself, whose other end is behind it"
+        return f"rank {ranks[0]} waits in {links[0].at.op} for {end}"
     if len(ranks) == 1:
         first = links[0]
         return f"rank {ranks[0]} waits in {first.at.op} for an action of its own behind it"

@@ -118,9 +118,9 @@ class StuckState:
 
     @cached_property
     def edges(self) -> dict[int, list[int]]:
-        """Lanes each stuck lane waits for."""
+        """Lanes each stuck lane waits for; itself where a message to oneself stands behind."""
         return {
-            lane: [other for other, _ in self.owed.get(match, ()) if other != lane]
+            lane: [other for other, _ in self.owed.get(match, ())]
             for lane, match in self.match_of.items()
         }
 

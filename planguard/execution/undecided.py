@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.cause import make_finding, open_finding
 from planguard.execution.reason import construct
-from planguard.plan.actions import Kind, is_collective, is_point_to_point
+from planguard.plan.actions import ASYNC, MEMBER, Kind, is_collective, is_point_to_point
+from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -33,6 +35,43 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
         for kind, name in _MPI_ONLY.items()
         if kind in present
     ]
+
+
+def has_own_messages(columns: Any) -> bool:
+    """Tell whether a rank names itself as the peer of a message."""
+    return any(map(eq, columns.chan_src, columns.chan_dst))
+
+
+def refused_messages(columns: Any, model: ExecutionModel) -> Finding | None:
+    """Return PG010 for a message to oneself where the backend refuses it.
+
+    MPI has such messages (MPI 4.0, 3.2.4), torch's ProcessGroupMPI in its asynchronous calls
+    alone: ``send`` and ``recv`` raise ValueError for the own rank. NCCL has them within one group
+    call. gloo has none: ``send`` raises ValueError, ``isend`` RuntimeError (measured).
+    """
+    if not has_own_messages(columns) or model.send_modes:
+        return None
+    # What a backend has: a message with this flag.
+    allowed = {Family.DEVICE: MEMBER, Family.WORKER: MEMBER | ASYNC}.get(model.family, 0)
+    own = [src == dst for src, dst in zip(columns.chan_src, columns.chan_dst, strict=True)]
+    for rank, (start, end) in enumerate(itertools.pairwise(columns.rank_off)):
+        for op, arg in zip(columns.op[start:end], columns.arg[start:end], strict=True):
+            if is_point_to_point(op & 63) and own[arg] and not op & allowed:
+                return _refused(rank, model)
+    return None
+
+
+def _refused(rank: int, model: ExecutionModel) -> Finding:
+    only = {
+        Family.DEVICE: "has only within one batch",
+        Family.WORKER: "has only as `isend` and `irecv`",
+    }.get(model.family, "refuses")
+    return make_finding(
+        "PG010",
+        f"rank {rank} exchanges a message with itself, which {model.name} {only}",
+        severity="warning",
+        ranks=(rank,),
+    )
 
 
 def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding | None:

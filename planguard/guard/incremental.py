@@ -10,6 +10,7 @@ from planguard.engine import check_plan
 from planguard.execution.executor import execute
 from planguard.execution.expand import expand
 from planguard.execution.mismatch import candidates
+from planguard.execution.undecided import has_own_messages
 from planguard.guard.edits import Change
 from planguard.guard.items import Item, Numbering, covers
 from planguard.guard.order import Answer, Order, order_of
@@ -180,7 +181,7 @@ class Incremental:
         """Run the strictest execution; None if more than that is needed."""
         columns = expand(plan)
         unclear = columns.has_any_source or columns.has_any_tag or columns.has_wait_choice
-        if unclear or columns.has_markers:
+        if unclear or columns.has_markers or has_own_messages(columns):
             return None
         run = execute(plan, columns, self._model, strict(self._model))
         if not run.completes:

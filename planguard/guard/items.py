@@ -51,6 +51,11 @@ class Item:
         return not self.keys and not self.handles
 
     @property
+    def is_own(self) -> bool:
+        """Whether a message of it goes to its own rank: that match holds two calls of one rank."""
+        return any(key[0] == "pair" and key[2] == key[3] for key in self.keys)
+
+    @property
     def content(self) -> tuple[Any, ...]:
         """What it does, without its place; equal contents without handles are interchangeable."""
         return tuple(step._replace(action=0) for step in self.steps)

@@ -87,7 +87,7 @@ class Order:
             return items[action] if action < len(items) else mine[action]
 
         old = list(range(change.start, change.stop))
-        if not all(of(action).is_plain for action in {*new, *old}):
+        if not all(of(action).is_plain and not of(action).is_own for action in {*new, *old}):
             return Answer.OPEN
         new = [action for action in new if not of(action).is_neutral]
         old = [action for action in old if not of(action).is_neutral]
@@ -270,7 +270,10 @@ def order_of(plan: Plan, model: ExecutionModel) -> Order | None:
     """
     if not covers(plan, model) or plan.actions > MAX_ACTIONS:
         return None
-    order = Order(Numbering(plan, model).items(), model)
+    items = Numbering(plan, model).items()
+    if any(item.is_own for rank in items for item in rank):
+        return None
+    order = Order(items, model)
     return order if _run(order) else None
 
 

@@ -15,7 +15,6 @@ from planguard.kernels.twin_unroll import (
     PEER_OFF_MESH,
     PEER_OUT_OF_RANGE,
     ROOT_NOT_IN_GROUP,
-    SELF_PEER,
     TOO_LARGE,
     Failed,
     LocalRef,
@@ -77,8 +76,6 @@ class Placer:
             columns.has_any_source = True
         else:
             peer = self._peer(rank, mode, peer_a, peer_b, (program, at))
-            if peer == rank:
-                raise Failed(SELF_PEER, program, at, peer)
             found = self._groups.slot_in(ginst, peer)
             if found is None:
                 raise Failed(PEER_NOT_IN_GROUP, program, at, peer)

@@ -42,7 +42,7 @@ class Issuing(Hosting):
             self.first_use(at, end)
         if kind == Kind.BATCH and not self.rules.device:
             self._one_by_one(at, end)
-        elif kind == Kind.BATCH and self._communicator_by_communicator(at, end):
+        elif kind == Kind.BATCH and self._communicator_by_communicator(at, end, lane):
             pass
         else:
             now, batch = Launch(), kind == Kind.BATCH
@@ -77,30 +77,41 @@ class Issuing(Hosting):
         elif self.exits_withdraw:
             self.keep_for_exit(entry, begin)
 
-    def _communicator_by_communicator(self, at: int, end: int) -> bool:
-        """Issue a batch over several communicators to one queue; tell whether it is one.
+    def _communicator_by_communicator(self, at: int, end: int, lane: int) -> bool:
+        """Issue a batch over several communicators; tell whether it is one.
 
         A group call is one kernel per communicator. Where one queue holds them they start in the
-        order of first use, so that order has to be the same on all ranks (ADR 0030).
+        order of first use, so that order has to be the same on all ranks; each goes to the queue of
+        its own where there is one (ADR 0030).
         """
-        if self.rules.parallel:
-            return False
         parts: dict[int, list[int]] = {}
         for member in range(at + 1, end):
             parts.setdefault(self._slot_of(member), []).append(member)
         if len(parts) < 2:
             return False
         entry, everything = at - self.begin, list[int]()
+        is_async, kept = bool(self.columns.op[at] & ASYNC), len(self.pending)
         self.done.pop(entry, None)
         for members in parts.values():
             now = Launch()
             for member in members:
                 self._collect(now, member, batched=True)
             now.direct = False
-            self._emit(now, 0, entry, wait=True, why=Why.QUEUE)
-            everything += now.awaits
+            if self.rules.parallel:
+                self._launch_parallel(now, entry, lane, is_async=True, why=Why.QUEUE)
+            else:
+                self._emit(now, 0, entry, wait=True, why=Why.QUEUE)
+                self.awaits[entry] = tuple(now.awaits)
+            everything += self.awaits[entry]
+        del self.pending[kept:]
         self.awaits[entry] = tuple(everything)
-        self.note_fifo(entry, is_async=bool(self.columns.op[at] & ASYNC))
+        if not self.rules.parallel:
+            self.note_fifo(entry, is_async=is_async)
+        elif is_async:
+            self.pending.append(entry)
+        else:  # the stream goes on behind all of them
+            self.put_awaits(lane, everything, entry, Why.QUEUE)
+            self.done[entry] = lane
         return True
 
     def _slot_of(self, at: int) -> int:
@@ -120,7 +131,6 @@ class Issuing(Hosting):
             queue = self._queue_of(at, batched=batched)
             if not any(queue is known for known in now.queues):
                 now.queues.append(queue)
-            now.await_queue += [queue] * (len(now.awaits) - len(now.await_queue))
 
     def _queue_of(self, at: int, *, batched: bool) -> Queue:
         columns, kind, arg = self.columns, self.kind_at(at), self.columns.arg[at]

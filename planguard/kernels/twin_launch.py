@@ -180,9 +180,5 @@ class Launching(LoweringState):
         self, now: Launch, entry: int, lane: int, helper: int | None, *, direct: bool
     ) -> None:
         for queue in now.queues:
-            own = self.awaits[entry]
-            if now.awaits:
-                pairs = zip(now.awaits, now.await_queue, strict=True)
-                own = tuple(match for match, home in pairs if home is queue) or own
-            queue.last, queue.own, queue.lane = entry, own, lane
+            queue.last, queue.own, queue.lane = entry, self.awaits[entry], lane
             queue.helper, queue.direct = helper, direct

@@ -64,7 +64,6 @@ class Launch:
         arrive: Matches at which it arrives.
         awaits: Matches that complete it.
         queues: Queues it occupies.
-        await_queue: The queue of every one of ``awaits``.
         direct: It arrives at a barrier-like round.
         chained: The round before that one is of the same communicator.
     """
@@ -74,7 +73,6 @@ class Launch:
     arrive: list[int] = field(default_factory=list)
     awaits: list[int] = field(default_factory=list)
     queues: list[Queue] = field(default_factory=list)
-    await_queue: list[Queue] = field(default_factory=list)
     direct: bool = False
     chained: bool = False
 

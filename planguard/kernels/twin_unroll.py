@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 TOO_LONG = 1 << 56
 (
-    PEER_OFF_MESH, PEER_NOT_IN_GROUP, SELF_PEER, NOT_A_MEMBER, ROOT_NOT_IN_GROUP, TOO_LARGE,
-    UNBOUND_HANDLE, MALFORMED, PEER_OUT_OF_RANGE,
-) = range(1, 10)  # fmt: skip
+    PEER_OFF_MESH, PEER_NOT_IN_GROUP, NOT_A_MEMBER, ROOT_NOT_IN_GROUP, TOO_LARGE, UNBOUND_HANDLE,
+    MALFORMED, PEER_OUT_OF_RANGE,
+) = range(1, 9)  # fmt: skip
 """Kinds of failure; ``planguard/execution/expand.py`` has the messages."""
 
 

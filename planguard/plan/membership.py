@@ -33,7 +33,7 @@ class Membership:
         """Check one program for the ranks that run it.
 
         Raises:
-            Defect: PG401, PG402, PG403, PG404, PG010, or split vectors of a wrong length.
+            Defect: PG401, PG402, PG403, PG404, or split vectors of a wrong length.
         """
         program = self._code.programs[index]
         if not any(ranges):
@@ -45,7 +45,7 @@ class Membership:
             self._check_members(node, group, ranges)
             if is_point_to_point(kind):
                 if mode == PeerMode.ABSOLUTE:
-                    self._check_absolute(node, group, a, index, ranges)
+                    self._check_absolute(node, group, a, ranges)
                 elif mode == PeerMode.RELATIVE:
                     self._check_relative(node, group, a, b, ranges)
             elif is_collective(kind):
@@ -80,11 +80,7 @@ class Membership:
             None,
         )
 
-    def _check_absolute(
-        self, node: Node, group: int, peer: int, index: int, ranges: Sequence[range]
-    ) -> None:
-        if self._code.rank_program[peer] == index:
-            raise _self_message(node, peer)
+    def _check_absolute(self, node: Node, group: int, peer: int, ranges: Sequence[range]) -> None:
         rank = self._outside(group, peer, ranges)
         if rank is not None:
             raise self._peer_outside(node, group, rank, peer)
@@ -102,7 +98,7 @@ class Membership:
         mesh = self._mesh
         assert mesh is not None  # noqa: S101 - refs.py refuses relative peers without a mesh
         delta, wrap = step >> 1, bool(step & 1)
-        size, rank = mesh.sizes[dim], ranges[0][0]
+        size = mesh.sizes[dim]
         if not wrap:
             rank_off = self._off_mesh(dim, delta, ranges)
             if rank_off is not None:
@@ -113,8 +109,6 @@ class Membership:
                 )
                 hint = 'give the ranks at the edge another template, or add "wrap": true'
                 raise Defect(node, "peer", message, code="PG402", value=delta, hint=hint)
-        if delta % size == 0 if wrap else delta == 0:
-            raise _self_message(node, rank)
         self._check_relative_members(node, group, dim, step, ranges)
 
     def _off_mesh(self, dim: int, delta: int, ranges: Sequence[range]) -> int | None:
@@ -172,11 +166,6 @@ def _one_per_coordinate(ranks: range, size: int, stride: int) -> Iterator[int]:
     yield ranks[0]
     first = -(-(stride - ranks.start % stride) // ranks.step)
     yield from ranks[first :: stride // ranks.step][:size]
-
-
-def _self_message(node: Node, rank: int) -> Defect:
-    message = f"rank {rank} would exchange a message with itself"
-    return Defect(node, "peer", message, code="PG010", value=rank, hint="copy locally instead")
 
 
 def _distinct(program: Program) -> Iterator[tuple[int, int, int]]:

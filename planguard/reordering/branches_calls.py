@@ -157,6 +157,8 @@ class Reader:
         peer, tag = fields["peer"], fields.get("tag", 0)
         if "any" in (peer, tag):
             raise UnfitError("a message from anybody or with any tag")
+        if peer == rank:
+            raise UnfitError("a message of a rank to itself")
         sends = fields["op"] in SENDS
         src, dst = (rank, peer) if sends else (peer, rank)
         slot = ("pair", group, src, dst, tag if self.model.use_tags else 0)

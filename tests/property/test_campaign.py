@@ -16,6 +16,11 @@ CI, SLOW = 2_000, 100_000
 STATES = {"ci": 150, "slow": 2_000}
 EACH = 24
 """Plans of each later shape in CI."""
+<<<<<<< HEAD
+=======
+WAITING: dict[str, str] = {}
+"""Later shapes on which the product is known to be wrong: to be deleted when mended."""
+>>>>>>> refs/heads/own
 
 
 def pytest_generate_tests(metafunc):
@@ -72,7 +77,7 @@ def test_plans_of_the_later_shapes_are_judged_as_the_enumerator_judges_them(shap
     count = EACH * (40 if request.config.getoption("--slow") else 1)
     for seed in range(first, first + count * step, step):
         campaign.compare(seed, [campaign.one_model_of(seed)], 500, tally)
-    assert tally.plans[shape] > count / 2 or shape == "selves"
+    assert tally.plans[shape] > count / 2
     assert not tally.raised
     assert not tally.different
     assert not tally.bold

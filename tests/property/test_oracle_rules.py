@@ -53,13 +53,6 @@ def test_the_enumerator_agrees_with_what_was_argued_by_hand(name):
     assert wrong == []
 
 
-WAITING = {
-    "own": "A9",
-    "batches": "W9",
-}
-"""Rules on which the product is known to be wrong, and what is known: to be deleted when mended."""
-
-
 def found_by_product(document, model):
     """The outcome by the product, or `refused`."""
     for name, spec in REGISTERED.items():
@@ -73,14 +66,7 @@ def found_by_product(document, model):
     return planguard.check(loaded, model=model).outcome.value
 
 
-def rules_and_what_is_known():
-    """Every rule, marked where the product is known to be wrong."""
-    for name in RULES:
-        marks = [pytest.mark.xfail(strict=True, reason=WAITING[name])] if name in WAITING else []
-        yield pytest.param(name, marks=marks)
-
-
-@pytest.mark.parametrize("name", list(rules_and_what_is_known()))
+@pytest.mark.parametrize("name", list(RULES))
 def test_the_product_agrees_with_what_was_argued_by_hand(name):
     """PlanGuard gives no row another outcome than the specification; it may leave it UNKNOWN, but
     calls nothing SAFE that cannot be told, and refuses no row that means something.

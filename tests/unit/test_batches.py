@@ -49,8 +49,12 @@ RING = plan(
     p2=[2, 0],
 )
 
+BUSY = plan([dict(B), dict(A), dict(A)], [{**A, "async": True, "work": "h"}, batch(B, A)])
+"""The kernel of B in the batch does not stand behind that of A."""
+DOCUMENTS = {"crossed": CROSSED, "single": SINGLE, "ring": RING, "busy": BUSY}
 
-@pytest.mark.parametrize("document", [CROSSED, SINGLE, RING], ids=["crossed", "single", "ring"])
+
+@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
 @pytest.mark.parametrize(
     ("model", "outcome"),
     [
@@ -80,7 +84,7 @@ def test_the_order_of_a_batch_is_nothing_to_gloo():
     assert pg.check(CROSSED, model="gloo").safe
 
 
-@pytest.mark.parametrize("document", [CROSSED, SINGLE, RING], ids=["crossed", "single", "ring"])
+@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
 @pytest.mark.parametrize("model", MODEL_NAMES)
 def test_both_implementations_lower_it_alike(document, model):
     """The native kernels and their twin agree on batches over several communicators."""

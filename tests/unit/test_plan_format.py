@@ -121,7 +121,6 @@ def test_names_of_the_plan_may_start_with_x() -> None:
         ({"peer": 1.5}, "PG901", "$.ranks.0.actions[0].peer", ""),
         ({"peer": -1}, "PG901", "$.ranks.0.actions[0].peer", ""),
         ({"peer": 2}, "PG402", "$.ranks.0.actions[0].peer", "global rank"),
-        ({"peer": 0}, "PG010", "$.ranks.0.actions[0].peer", ""),
         ({"peer": {"pp": 1}}, "PG411", "$.ranks.0.actions[0].peer", "mesh"),
         ({"tag": "any"}, "PG901", "$.ranks.0.actions[0].tag", "any tag"),
         ({"tag": 2**31}, "PG901", "$.ranks.0.actions[0].tag", ""),

@@ -36,13 +36,12 @@ enum class ExpandError : uint32_t {
   none = 0,
   peer_off_mesh = 1,
   peer_not_in_group = 2,
-  self_peer = 3,
-  not_a_member = 4,
-  root_not_in_group = 5,
-  too_large = 6,
-  unbound_handle = 7,
-  malformed = 8,
-  peer_out_of_range = 9,
+  not_a_member = 3,
+  root_not_in_group = 4,
+  too_large = 5,
+  unbound_handle = 6,
+  malformed = 7,
+  peer_out_of_range = 8,
 };
 
 struct Failure {
