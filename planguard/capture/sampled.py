@@ -8,11 +8,15 @@ other calls for another sample, if its ranks agree on it.
 from __future__ import annotations
 
 import copy
+import tempfile
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.parting import Way, find_parting
 from planguard.capture.samples import covered
+from planguard.capture.ways import read_way, way_to
 from planguard.errors import UsageError, shorten
 from planguard.verdict import Approximation
 
@@ -112,7 +116,11 @@ def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) ->
             message = f"{error.message} ({given(samples, assignment)})"
             raise UsageError(message, hint=error.hint) from error
         if verdict.unsafe:
-            return Answer(_told(verdict, samples, assignment), plan, tuple(played))
+            explained = _told(verdict, samples, assignment)
+            if verdict.findings:
+                more = _explanation(door, samples, assignment, play, verdict)
+                explained = _noted(explained, more)
+            return Answer(explained, plan, tuple(played))
         is_silent = not plan.actions and not play.is_doubted and not play.stuck
         known[content] = _Decided(assignment, plan, verdict, is_silent)
     return _join(samples, chosen, tuple(known.values()), tuple(played), budget)
@@ -164,13 +172,57 @@ def short(sample: Any) -> str:
 
 
 def _told(verdict: Verdict, samples: Sequence[Any], assignment: Assignment) -> Verdict:
-    """Say in a verdict for which assignment it is, and what the ranks' ways were."""
+    """Say in a verdict for which assignment it is."""
     note = f"samples: {given(samples, assignment)}"
-    findings = verdict.findings
-    if findings:
-        findings = (replace(findings[0], notes=(*findings[0].notes, note)), *findings[1:])
     reasons = tuple(f"{reason} ({note})" for reason in verdict.reasons)
-    return replace(verdict, findings=findings, reasons=reasons)
+    return _noted(replace(verdict, reasons=reasons), [note])
+
+
+def _noted(verdict: Verdict, notes: Sequence[str]) -> Verdict:
+    """Add notes to the first finding."""
+    if not verdict.findings:
+        return verdict
+    first = replace(verdict.findings[0], notes=(*verdict.findings[0].notes, *notes))
+    return replace(verdict, findings=(first, *verdict.findings[1:]))
+
+
+# --- where the ranks part ------------------------------------------------------------------------
+
+
+def _explanation(
+    door: Door, samples: Sequence[Any], assignment: Assignment, play: Play, verdict: Verdict
+) -> list[str]:
+    """Play a wrong assignment again, with the lines that run, and say where two ranks part."""
+    with tempfile.TemporaryDirectory() as folder:
+
+        def job(played: PlayedRank) -> None:
+            with way_to(Path(folder) / str(played.rank), played.session.recorder.actions):
+                door.job(played, _copied(samples[assignment[played.rank]]))
+
+        again = door.new_play()
+        again.is_quiet = True
+        try:
+            again.run(job)
+        except UsageError:
+            return []  # a rank that is slower with its lines told, for example
+        if _calls(again) != _calls(play):
+            return ["lines: played again, the ranks issued other calls; no line is told"]
+        ways = {
+            rank: Way(rank, read_way(Path(folder) / str(rank)), log)
+            for rank, log in again.logs.items()
+        }
+    finding = verdict.findings[0]
+    places = [one for one in (finding.primary, *finding.related_actions) if one is not None]
+    found = find_parting(ways, assignment, places)
+    return found.notes() if found is not None else []
+
+
+def _calls(play: Play) -> dict[int, list[Any]]:
+    """Return what the ranks issued where, without what differs from run to run."""
+    return {
+        rank: [(one["op"], one.get("group"), one.get("src")) for one in log.actions]
+        for rank, log in play.logs.items()
+    }
 
 
 # --- where none was unsafe -----------------------------------------------------------------------
