@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.source import tree_of
+from planguard.capture.thread_orders import JOINED, STARTED, THREAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 Action = dict[str, Any]
 _MESSAGES = frozenset({"isend", "irecv", "send", "recv", "batch"})
-_NO_CALL = frozenset({"wait", "drop", "x-started", "x-joined"})
+_NO_CALL = frozenset({"wait", "drop", STARTED, JOINED})
 _UNEVEN = ("all_to_all", "gather", "scatter")
 _PARTINGS = 10_000  # partings without consequence that are walked over
 _PAIRS = 200  # pairs of ranks that are compared
@@ -57,7 +58,7 @@ class Way:
         return [one for one in self.log.actions[first:last] if self._counts(one)]
 
     def _counts(self, action: Action) -> bool:
-        if action["op"] in _NO_CALL:
+        if action["op"] in _NO_CALL or THREAD in action:  # a thread has a way of its own
             return False
         if action["op"] in _MESSAGES:
             return self.messages
@@ -77,23 +78,25 @@ class Parting:
     Attributes:
         ranks: The two.
         decided: The line that decides, ``file:line in function``.
+        why: What happens there: ``lines`` part, a ``value`` is set, or a ``thread`` starts.
         branches: The lines on which the ranks go on; None for one that ends.
         calls: The first calls that differ; None for a rank that issues none any more.
-        is_value: The ranks run the same lines, and values differ.
     """
 
     ranks: tuple[int, int]
     decided: str
-    branches: tuple[Step | None, Step | None]
+    why: str
     calls: tuple[Action | None, Action | None]
-    is_value: bool = False
+    branches: tuple[Step | None, Step | None] = (None, None)
 
     def notes(self) -> list[str]:
         """Say it in sentences."""
         (a, b), (left, right) = self.ranks, self.calls
         said = f"decided at {self.decided}"
-        if self.is_value:
+        if self.why == "value":
             said += f", where its value was set: no line parts ranks {a} and {b} before the call"
+        elif self.why == "thread":
+            said += ", where a thread starts: its calls and those of the others come in any order"
         else:
             ways = [
                 f"rank {rank} {f'goes on at {step}' if step is not None else 'ends there'}"
@@ -229,7 +232,11 @@ def _decision(
         other.steps[q] if q < len(other.steps) else None,
     )
     return Parting(
-        (one.rank, other.rank), f"{line} in {line.function}", branches, (first[0], first[1])
+        (one.rank, other.rank),
+        f"{line} in {line.function}",
+        "lines",
+        (first[0], first[1]),
+        branches,
     )
 
 
@@ -238,7 +245,7 @@ def _of_values(
 ) -> Parting:
     line = _origin(one.steps, at)
     place = f"{line} in {line.function}"
-    return Parting((one.rank, other.rank), place, (None, None), calls, is_value=True)
+    return Parting((one.rank, other.rank), place, "value", calls)
 
 
 # --- where two ways meet again -------------------------------------------------------------------
@@ -326,6 +333,10 @@ def _at_places(ways: Mapping[int, Way], places: Sequence[Location]) -> Parting |
         if (way := ways.get(place.rank)) is not None
         and (action := _action_at(way, place)) is not None
     ]
+    for way, action in named:
+        found = _of_thread(way, action, named) if action.get(THREAD) else None
+        if found is not None:
+            return found
     # The one that comes second, on its rank, is taken for the one that does not fit.
     for way, action in reversed(named):
         at = next((n for n, step in enumerate(way.steps) if _issues(way, n, action, step)), None)
@@ -337,8 +348,20 @@ def _at_places(ways: Mapping[int, Way], places: Sequence[Location]) -> Parting |
             continue
         line = _origin(way.steps, at)
         place = f"{line} in {line.function}"
-        return Parting((way.rank, other.rank), place, (None, None), (action, call), is_value=True)
+        return Parting((way.rank, other.rank), place, "value", (action, call))
     return None
+
+
+def _of_thread(way: Way, action: Action, named: Sequence[tuple[Way, Action]]) -> Parting | None:
+    """Tell a call of a thread by the line that starts it: behind it the clock decides."""
+    mark = {"op": STARTED, THREAD: action[THREAD]}
+    started = way.log.actions.index(mark) if mark in way.log.actions else None
+    lines = [s for s in way.steps if started is not None and s.issued <= started]
+    other, call = next(((o, c) for o, c in named if o.rank != way.rank), (None, None))
+    if not lines or other is None:
+        return None
+    place = f"{lines[-1]} in {lines[-1].function}"
+    return Parting((way.rank, other.rank), place, "thread", calls=(action, call))
 
 
 def _action_at(way: Way, place: Location) -> Action | None:

@@ -8,6 +8,7 @@ other calls for another sample, if its ranks agree on it.
 from __future__ import annotations
 
 import copy
+import re
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from planguard.capture.parting import Way, find_parting
 from planguard.capture.samples import covered
 from planguard.capture.ways import read_way, way_to
 from planguard.errors import UsageError, shorten
+from planguard.sources import is_library
 from planguard.verdict import Approximation
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 SAMPLES = "samples"
 """Kind of the ledger's entry that says which assignments were played."""
 _SHOWN = 60  # characters of a sample
+_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) ->
                 continue
             plan, verdict = door.judge(play)
         except UsageError as error:
-            message = f"{error.message} ({given(samples, assignment)})"
+            message = f"{error.message}{_raised_at(error.hint)} ({given(samples, assignment)})"
             raise UsageError(message, hint=error.hint) from error
         if verdict.unsafe:
             explained = _told(verdict, samples, assignment)
@@ -147,6 +150,12 @@ def _copied(sample: Any) -> Any:
 def _content(play: Play) -> tuple[bytes, ...]:
     """Return all that a decision on a play is made from."""
     return tuple(log.to_json() for _, log in sorted(play.logs.items()))
+
+
+def _raised_at(trace: str) -> str:
+    """Name the innermost line of the program in the frames of an exception."""
+    lines = [(file, line) for file, line in _FRAME.findall(trace) if not is_library(file)]
+    return f", raised at {':'.join(lines[-1])}" if lines else ""
 
 
 def given(samples: Sequence[Any], assignment: Assignment) -> str:
