@@ -1,11 +1,16 @@
 """Programs whose ranks decide for themselves: what ``precheck`` and ``dryrun --stub`` say of each.
 
-    python benchmarks/divergence.py FOLDER [--door precheck|stub] [--only NAME ...] [--verbose]
+    python benchmarks/divergence.py FOLDER [--door precheck|stub|any] [--only NAME ...] [--verbose]
 
 FOLDER has ``programs/*.py`` and ``truth.json``: for assignments of samples to ranks, how real gloo
 processes ended. Every row is played with the sample of each rank. A row that ended must be SAFE,
 and one that did not must be told; UNKNOWN is counted, with its reasons. A ``UsageError`` that names
 what a rank raised tells it, too.
+
+``--door any`` asks for any samples: ``precheck(WORLD, samples=SAMPLES).run(job)``, one row a
+program, which must be unsafe if and only if the program DIVERGES. It also counts how often the line
+of the decision, ``BY``, is the one that the finding names as the decision, and how often it is
+among the lines that the finding names at all (the branches behind it, the calls that differ).
 """
 
 from __future__ import annotations
@@ -16,12 +21,13 @@ import copy
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +44,7 @@ class Row:
     said: str
     reason: str
     seconds: float
+    by: str = ""
 
     @property
     def kind(self) -> str:
@@ -111,6 +118,42 @@ def by_stub(path: Path, samples: list[int]) -> tuple[str, str]:
     return said, "; ".join(open_) or (done.stderr[-300:] if said == "CRASH" else "")
 
 
+def by_any(path: Path) -> Row:
+    """Decide a program for any of its samples on any rank."""
+    from planguard import UnsafePlanError
+    from planguard.capture import precheck
+    from planguard.errors import UsageError
+
+    module = load(path)
+    check = precheck(module.WORLD, samples=module.SAMPLES, model="gloo", timeout=TIMEOUT)
+    start = time.perf_counter()
+    notes: list[str] = []
+    try:
+        verdict = check.run(module.job)
+    except UnsafePlanError as error:
+        verdict = error.verdict
+        notes = [note for finding in verdict.findings for note in finding.notes]
+        said, reason = verdict.outcome.value, "; ".join(verdict.reasons)
+    except UsageError as error:
+        said, reason, notes = "RAISED", error.message, [*error.message.splitlines(), error.hint]
+    else:
+        said, reason = verdict.outcome.value, "; ".join(verdict.reasons)
+    seconds = time.perf_counter() - start
+    truth = "diverges" if module.DIVERGES else "ends"
+    row = Row(path.stem, (), truth, said, reason, seconds)
+    return replace(row, by=named(path, module.BY, notes)) if module.DIVERGES else row
+
+
+def named(path: Path, line: int, notes: list[str]) -> str:
+    """Tell whether notes name a line of a program as the decision, or at all."""
+    place = re.compile(re.escape(path.name) + r":(\d+)")
+    decisions = [note for note in notes if note.startswith("decided at ")]
+    if any(int(found[1]) == line for note in decisions if (found := place.search(note))):
+        return "decision"
+    every = {int(found) for note in notes for found in place.findall(note)}
+    return "named" if line in every else f"not named, but {sorted(every)}"
+
+
 def times_only(path: Path) -> bool:
     """Tell whether the samples of a program change only when it does something."""
     return bool(getattr(load(path), "TIMING", False))
@@ -126,6 +169,9 @@ def measure(folder: Path, door: str, only: list[str]) -> list[Row]:
     found = []
     for name, program in sorted(truth.items()):
         if only and not any(part in name for part in only):
+            continue
+        if door == "any":
+            found.append(by_any(folder / "programs" / f"{name}.py"))
             continue
         for run in program["runs"]:
             start = time.perf_counter()
@@ -151,8 +197,9 @@ def report(rows: list[Row], *, verbose: bool) -> None:
         said = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         print(f"{name:34s} {said:40s} median {times[len(times) // 2]:.2f} s")
         for row in its:
-            if verbose or row.kind != "right":
-                print(f"    {row.samples} {row.truth}: {row.said} {row.reason[:300]}")
+            if verbose or row.kind != "right" or row.by.startswith("not"):
+                words = f"{row.truth}: {row.said} {row.reason[:300]}"
+                print(f"    {row.samples or ''} {words} BY {row.by or '-'}")
     kinds = collections.Counter(row.kind for row in rows)
     times = sorted(row.seconds for row in rows)
     share = 100 * kinds["unknown"] / max(1, len(rows))
@@ -161,13 +208,20 @@ def report(rows: list[Row], *, verbose: bool) -> None:
         f"{kinds['wrong alarm']} wrong alarms, {kinds['unknown']} UNKNOWN ({share:.1f} %); "
         f"seconds: median {times[len(times) // 2]:.2f}, most {times[-1]:.2f}"
     )
+    told = [row for row in rows if row.by]
+    if told:
+        kinds = collections.Counter(row.by.partition(",")[0] for row in told)
+        print(
+            f"line of the decision, of {len(told)} programs that diverge: named as the decision "
+            f"{kinds['decision']}, among the lines named {kinds['decision'] + kinds['named']}"
+        )
 
 
 def main() -> int:
     """Measure; 1 if anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--door", choices=sorted(DOORS), default="precheck")
+    parser.add_argument("--door", choices=sorted([*DOORS, "any"]), default="precheck")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()

@@ -1,11 +1,13 @@
 """What a program will communicate, captured before it runs and without its devices; or as it runs.
 
 ``fx`` traces a module for every rank on torch's fake process group, ``precheck`` records ordinary
-``torch.distributed`` code, ``validate_pass`` compares a graph before and after a compiler pass, and
+``torch.distributed`` code, ``assert_collectives_agree`` holds a step to any data on any rank,
+``validate_pass`` compares a graph before and after a compiler pass, and
 ``inductor_guard`` does so for every pass of Inductor that touches communication. ``start`` records
 a real run.
 """
 
+from planguard.capture.agree import assert_collectives_agree
 from planguard.capture.fx import FxCapture, fx
 from planguard.capture.inductor import GuardReport, inductor_guard
 from planguard.capture.pass_rules import Violation
@@ -19,6 +21,7 @@ __all__ = [
     "PassVerdict",
     "Precheck",
     "Violation",
+    "assert_collectives_agree",
     "fx",
     "inductor_guard",
     "precheck",

@@ -61,6 +61,7 @@ class Play:
             but ``zeros``, or ``fake`` tensors without storage; or ``auto``: fake where the job
             allows it.
         makes_mesh: The body gets a DeviceMesh of ``mesh``.
+        is_quiet: Nothing that the job prints is shown.
         computed: What was done, and why, in words.
         logs: Logs of the ranks that were played.
         like: Representative of every other rank.
@@ -77,6 +78,7 @@ class Play:
     jobs: int | None = None
     compute: str = "zeros"
     makes_mesh: bool = False
+    is_quiet: bool = False
     computed: str = ""
     logs: dict[int, RankLog] = field(default_factory=dict)
     like: dict[int, int] = field(default_factory=dict)
@@ -112,7 +114,8 @@ class Play:
             admitted: A rank that another process plays at first, and the pipe to it.
         """
         self._admitted = admitted
-        self._has_shown = admitted is not None  # who prints is the caller's own process
+        # Where the caller's own process plays a rank, that is the one that prints.
+        self._has_shown = self.is_quiet or admitted is not None
         classes = rank_classes(self.world_size, self.mesh)
         first = first_ranks(classes, SAMPLES if self.samples is None else self.samples)
         self._play(task, range(self.world_size) if self.is_every else first)

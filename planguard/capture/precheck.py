@@ -13,6 +13,8 @@ from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.imports import warm_learnt
 from planguard.capture.mailroom import perform
 from planguard.capture.play import Play, PlayedRank
+from planguard.capture.sampled import Door, decide, read_samples
+from planguard.capture.samples import MOST, choose
 from planguard.capture.stage import Stage, open_stage
 from planguard.errors import UnsafePlanError, UsageError
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
+    from planguard.capture.samples import Assignment
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
 
@@ -30,6 +33,7 @@ class Precheck:
     Attributes:
         world_size: Number of ranks.
         mesh: Device mesh, used to tell which ranks are alike; also built for the body.
+        assignments: With ``samples``, the samples by rank that were played, in order.
         played: Number of ranks that were played, once they were.
         classes: Number of classes of alike ranks; the number of ranks where none was alike.
         plan: The recorded plan, once it is there.
@@ -50,6 +54,9 @@ class Precheck:
         jobs: int | None = None,
         name: str | None = None,
         compute: Literal["real", "stub"] = "real",
+        samples: Sequence[Any] | None = None,
+        most_assignments: int = MOST,
+        budget: float = 60.0,
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise UsageError(f"rank {rank} of a world of {world_size} does not exist")
@@ -66,8 +73,12 @@ class Precheck:
         self.jobs = jobs
         self.name = name
         self.compute = compute
+        self.samples = None if samples is None else read_samples(samples)
+        self.most_assignments = most_assignments
+        self.budget = budget
         self.played = 0
         self.classes = 0
+        self.assignments: tuple[Assignment, ...] = ()
         self.plan: Plan | None = None
         self.verdict: Verdict | None = None
         self._stage: Stage | None = None
@@ -83,10 +94,15 @@ class Precheck:
     def run(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Verdict:
         """Run ``fn(*args, **kwargs)`` once per rank, each in a process of its own, and check.
 
+        With ``samples`` it is ``fn(sample, *args, **kwargs)``, run for assignments of samples to
+        ranks; SAFE says that every one of them ends with agreeing communication.
+
         Raises:
             UnsafePlanError: If the plan is not safe and ``on_unsafe`` is ``raise``.
             UsageError: If a rank cannot be played, or raises and nobody waits for it.
         """
+        if self.samples is not None:
+            return self._run_samples(lambda sample: fn(sample, *args, **kwargs))
         play = self._play()
 
         def job(played: PlayedRank) -> None:
@@ -96,11 +112,24 @@ class Precheck:
         play.run(job)
         return self._finish(play)
 
+    def _run_samples(self, step: Callable[[Any], object]) -> Verdict:
+        def job(played: PlayedRank, sample: Any) -> None:
+            self._open = played
+            step(sample)
+
+        door = Door(self._play, self._judge, job)
+        chosen = choose(len(self.samples or ()), self.world_size, self.most_assignments)
+        answer = decide(self.samples or (), chosen, door, self.budget)
+        self._open = None
+        self.assignments, self.plan = answer.played, answer.plan
+        self.played = self.classes = self.world_size
+        return self._answer(answer.verdict)
+
     def _play(self) -> Play:
         return Play(
             self.world_size,
             self.mesh,
-            is_every=self.ranks == "all",
+            is_every=self.ranks == "all" or self.samples is not None,
             timeout=self.timeout,
             jobs=self.jobs,
             compute="real" if self.compute == "real" else "zeros",
@@ -110,6 +139,11 @@ class Precheck:
     # --- the block form ----------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        if self.samples is not None:
+            raise UsageError(
+                "a block runs once and takes no sample",
+                hint="precheck(world_size, samples=samples).run(step), step takes one sample",
+            )
         refuse_real_group()
         warm_learnt()
         self._whole = self._play()
@@ -151,17 +185,30 @@ class Precheck:
     # --- both --------------------------------------------------------------------------------
 
     def _finish(self, play: Play) -> Verdict:
-        from planguard.engine import check_plan
-        from planguard.options import CheckOptions
-
         self._open = None
         self.played = len(play.logs)
         self.classes = play.classes
-        self.plan = play.plan(name=self.name, model=self.model, tool="planguard.precheck")
-        self.verdict = verdict = check_plan(self.plan, CheckOptions(model=self.model))
+        self.plan, verdict = self._judge(play)
+        return self._answer(verdict)
+
+    def _judge(self, play: Play) -> tuple[Plan, Verdict]:
+        """Decide one play.
+
+        Raises:
+            UsageError: If a rank raised and nobody waits for it.
+        """
+        from planguard.engine import check_plan
+        from planguard.options import CheckOptions
+
+        plan = play.plan(name=self.name, model=self.model, tool="planguard.precheck")
+        verdict = check_plan(plan, CheckOptions(model=self.model))
         failure = play.failure()
         if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
             raise failure  # nobody waits for that rank, and yet the job does not end well
+        return plan, verdict
+
+    def _answer(self, verdict: Verdict) -> Verdict:
+        self.verdict = verdict
         # A hazard is no deadlock: the outcome stays, and so does what is wrong.
         bad = verdict.unsafe or (verdict.unknown and not self.allow_unknown)
         if (bad or verdict.errors) and self.on_unsafe == "raise":
@@ -184,6 +231,9 @@ def precheck(world_size: int, **options: Any) -> Precheck:
         options: ``mesh`` (which ranks are alike), ``ranks="all"`` (play every rank), ``rank`` (the
             rank this process plays in the block form), ``model``, ``on_unsafe`` (``raise`` or
             ``return``), ``allow_unknown``, ``timeout`` (seconds per rank), ``jobs``, ``name``,
-            ``compute="stub"`` (the call form leaves large computation undone).
+            ``compute="stub"`` (the call form leaves large computation undone). ``samples`` (a
+            list; the call form then decides a step that takes one sample for any of them on any
+            rank), with ``most_assignments`` (that are all played; else a cover is) and ``budget``
+            (seconds after which no further assignment is played).
     """
     return Precheck(world_size, **options)

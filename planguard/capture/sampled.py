@@ -1,0 +1,317 @@
+"""A step decided for any samples: assignments are played one after the other, and joined.
+
+Unsafe as soon as one assignment is; UNKNOWN if one is and none is unsafe; SAFE where all are. The
+ledger says what was played. Nothing is compared between samples here: a program may well issue
+other calls for another sample, if its ranks agree on it.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.parting import Way, find_parting
+from planguard.capture.samples import covered
+from planguard.capture.ways import read_way, way_to
+from planguard.errors import UsageError, shorten
+from planguard.sources import is_library
+from planguard.verdict import Approximation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from planguard.capture.play import Play, PlayedRank
+    from planguard.capture.samples import Assignment, Chosen
+    from planguard.plan.plan import Plan
+    from planguard.verdict import Outcome, Verdict
+
+SAMPLES = "samples"
+"""Kind of the ledger's entry that says which assignments were played."""
+_SHOWN = 60  # characters of a sample
+_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Door:
+    """What one play is made with.
+
+    Attributes:
+        new_play: Returns a play of all ranks.
+        judge: Decides a play.
+        job: What a rank does with its sample.
+    """
+
+    new_play: Callable[[], Play]
+    judge: Callable[[Play], tuple[Plan, Verdict]]
+    job: Callable[[PlayedRank, Any], object]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The joined verdict.
+
+    Attributes:
+        verdict: The verdict.
+        plan: The plan that it names: of the assignment that decides, else of the first.
+        played: The assignments, in the order in which they were played.
+    """
+
+    verdict: Verdict
+    plan: Plan
+    played: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True)
+class _Decided:
+    assignment: Assignment
+    plan: Plan
+    verdict: Verdict
+    is_silent: bool
+
+
+def read_samples(samples: Any) -> tuple[Any, ...]:
+    """Take a list of samples.
+
+    Raises:
+        UsageError: It is none, or empty.
+    """
+    if not isinstance(samples, list | tuple) or not samples:
+        raise UsageError(
+            f"samples is a list with at least one sample, not {shorten(samples, 40)}",
+            hint="samples=[batch_a, batch_b]; every rank may get any of them",
+        )
+    return tuple(samples)
+
+
+def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) -> Answer:
+    """Play assignments until one is unsafe, none is left, or the time is over.
+
+    Args:
+        samples: What ranks may get.
+        chosen: The assignments, in order.
+        door: What one play is made with.
+        budget: Seconds after which no further assignment is played; the first always is.
+
+    Raises:
+        UsageError: If a rank cannot be played, or raises and nobody waits for it.
+    """
+    end = time.monotonic() + budget
+    known: dict[tuple[bytes, ...], _Decided] = {}
+    played: list[Assignment] = []
+    for assignment in chosen.assignments:
+        if played and time.monotonic() >= end:
+            break
+        play = door.new_play()
+        play.is_quiet = bool(played)  # what the step prints is printed once
+        try:
+            play.run(_job_of(door, samples, assignment))
+            content = _content(play)
+            played.append(assignment)
+            if content in known:  # equal logs are one plan, decided once
+                continue
+            plan, verdict = door.judge(play)
+        except UsageError as error:
+            message = f"{error.message}{_raised_at(error.hint)} ({given(samples, assignment)})"
+            raise UsageError(message, hint=error.hint) from error
+        if verdict.unsafe:
+            explained = _told(verdict, samples, assignment)
+            if verdict.findings:
+                more = _explanation(door, samples, assignment, play, verdict)
+                explained = _noted(explained, more)
+            return Answer(explained, plan, tuple(played))
+        is_silent = not plan.actions and not play.is_doubted and not play.stuck
+        known[content] = _Decided(assignment, plan, verdict, is_silent)
+    return _join(samples, chosen, tuple(known.values()), tuple(played), budget)
+
+
+def _job_of(
+    door: Door, samples: Sequence[Any], assignment: Assignment
+) -> Callable[[PlayedRank], object]:
+    return lambda played: door.job(played, _copied(samples[assignment[played.rank]]))
+
+
+def _copied(sample: Any) -> Any:
+    """Copy a sample for one rank; also what shares memory with other processes.
+
+    What refuses to be copied (a generator, a lock) is the rank's own all the same: its process is a
+    fork.
+    """
+    try:
+        return copy.deepcopy(sample)
+    except Exception:  # noqa: BLE001 - whatever a class of the program raises: it is not to be copied
+        return sample
+
+
+def _content(play: Play) -> tuple[bytes, ...]:
+    """Return all that a decision on a play is made from."""
+    return tuple(log.to_json() for _, log in sorted(play.logs.items()))
+
+
+def _raised_at(trace: str) -> str:
+    """Name the innermost line of the program in the frames of an exception."""
+    lines = [(file, line) for file, line in _FRAME.findall(trace) if not is_library(file)]
+    return f", raised at {':'.join(lines[-1])}" if lines else ""
+
+
+def given(samples: Sequence[Any], assignment: Assignment) -> str:
+    """Say which ranks had which sample."""
+    ranks: dict[int, list[int]] = {}
+    for rank, number in enumerate(assignment):
+        ranks.setdefault(number, []).append(rank)
+    said = [
+        f"rank{'s' if len(those) > 1 else ''} {', '.join(map(str, those))} with sample {number} "
+        f"({short(samples[number])})"
+        for number, those in ranks.items()
+    ]
+    return "; ".join(said)
+
+
+def short(sample: Any) -> str:
+    """Write a sample in a few words."""
+    try:
+        text = " ".join(repr(sample).split())
+    except Exception:  # noqa: BLE001 - a class of the program
+        text = f"a {type(sample).__name__}"
+    return shorten(text, _SHOWN)
+
+
+def _told(verdict: Verdict, samples: Sequence[Any], assignment: Assignment) -> Verdict:
+    """Say in a verdict for which assignment it is."""
+    note = f"samples: {given(samples, assignment)}"
+    reasons = tuple(f"{reason} ({note})" for reason in verdict.reasons)
+    return _noted(replace(verdict, reasons=reasons), [note])
+
+
+def _noted(verdict: Verdict, notes: Sequence[str]) -> Verdict:
+    """Add notes to the first finding."""
+    if not verdict.findings:
+        return verdict
+    first = replace(verdict.findings[0], notes=(*verdict.findings[0].notes, *notes))
+    return replace(verdict, findings=(first, *verdict.findings[1:]))
+
+
+# --- where the ranks part ------------------------------------------------------------------------
+
+
+def _explanation(
+    door: Door, samples: Sequence[Any], assignment: Assignment, play: Play, verdict: Verdict
+) -> list[str]:
+    """Play a wrong assignment again, with the lines that run, and say where two ranks part."""
+    with tempfile.TemporaryDirectory() as folder:
+
+        def job(played: PlayedRank) -> None:
+            with way_to(Path(folder) / str(played.rank), played.session.recorder.actions):
+                door.job(played, _copied(samples[assignment[played.rank]]))
+
+        again = door.new_play()
+        again.is_quiet = True
+        try:
+            again.run(job)
+        except UsageError:
+            return []  # a rank that is slower with its lines told, for example
+        if _calls(again) != _calls(play):
+            return ["lines: played again, the ranks issued other calls; no line is told"]
+        ways = {
+            rank: Way(rank, read_way(Path(folder) / str(rank)), log)
+            for rank, log in again.logs.items()
+        }
+    finding = verdict.findings[0]
+    places = [one for one in (finding.primary, *finding.related_actions) if one is not None]
+    found = find_parting(ways, assignment, places)
+    return found.notes() if found is not None else []
+
+
+def _calls(play: Play) -> dict[int, list[Any]]:
+    """Return what the ranks issued where, without what differs from run to run."""
+    return {
+        rank: [(one["op"], one.get("group"), one.get("src")) for one in log.actions]
+        for rank, log in play.logs.items()
+    }
+
+
+# --- where none was unsafe -----------------------------------------------------------------------
+
+
+def _join(
+    samples: Sequence[Any],
+    chosen: Chosen,
+    decided: Sequence[_Decided],
+    played: tuple[Assignment, ...],
+    budget: float,
+) -> Answer:
+    open_ = [one for one in decided if one.verdict.unknown and not one.is_silent]
+    agreed = [one for one in decided if one.verdict.safe]
+    if open_ or not agreed:  # nothing to check anywhere is as open as for a single play
+        one = (open_ or list(decided))[0]
+        return Answer(_told(one.verdict, samples, one.assignment), one.plan, played)
+    wrong = [one for one in agreed if one.verdict.errors]
+    if wrong:
+        one = wrong[0]
+        return Answer(_told(one.verdict, samples, one.assignment), one.plan, played)
+    joined = _joined([one.verdict for one in agreed])
+    silent = [one.assignment for one in decided if one.is_silent]
+    said = covered(chosen, played)
+    if silent:
+        said += (
+            "; where all ranks have "
+            + " or ".join(
+                f"sample {one[0]}" if len(set(one)) == 1 else f"samples {one}" for one in silent
+            )
+            + ", none communicates"
+        )
+    is_base = set(chosen.assignments[: chosen.base]) <= set(played)
+    entry = Approximation(
+        SAMPLES, said, "exact" if is_base else "under", scope="plan", used=not is_base
+    )
+    joined = replace(joined, approximations=(*joined.approximations, entry))
+    if not is_base:
+        joined = _cut(joined, chosen, len(played), budget)
+    return Answer(joined, agreed[0].plan, played)
+
+
+def _joined(verdicts: Sequence[Verdict]) -> Verdict:
+    """Join verdicts none of which is unsafe: what all claim, and what any of them says."""
+    first = verdicts[0]
+    findings = {(f.code, f.message): f for one in verdicts for f in one.findings}
+    ledger = {(a.kind, a.message): a for one in verdicts for a in one.approximations}
+    models: dict[str, Outcome] = {}
+    codes: dict[str, tuple[str, ...]] = {}
+    for one in verdicts:
+        for name, outcome in one.models.items():
+            worst = models.get(name, outcome)
+            models[name] = max(worst, outcome, key=lambda found: found.severity)
+            codes[name] = tuple(sorted({*codes.get(name, ()), *one.model_codes.get(name, ())}))
+    return replace(
+        first,
+        findings=tuple(findings.values()),
+        approximations=tuple(ledger.values()),
+        complete=all(one.complete for one in verdicts),
+        proved=tuple(p for p in first.proved if all(p in one.proved for one in verdicts)),
+        models=models,
+        model_codes=codes,
+        safe_iff=tuple(dict.fromkeys(c for one in verdicts for c in one.safe_iff)),
+    )
+
+
+def _cut(verdict: Verdict, chosen: Chosen, played: int, budget: float) -> Verdict:
+    """Leave a step undecided for which the time was over before the base of a cover was played."""
+    from planguard.verdict import Outcome
+
+    reason = (
+        f"{budget:g} s were over after {played} of the {chosen.base} assignments without which no "
+        "cover is one (every sample on all ranks, every pair of samples with one odd rank); give "
+        "precheck a larger budget= or fewer samples"
+    )
+    return replace(
+        verdict,
+        outcome=Outcome.UNKNOWN,
+        models={name: max(o, Outcome.UNKNOWN, key=lambda found: found.severity)
+                for name, o in verdict.models.items()},
+        proved=(),
+        reasons=(reason,),
+    )  # fmt: skip
