@@ -16,11 +16,6 @@ CI, SLOW = 2_000, 100_000
 STATES = {"ci": 150, "slow": 2_000}
 EACH = 24
 """Plans of each later shape in CI."""
-<<<<<<< HEAD
-=======
-WAITING: dict[str, str] = {}
-"""Later shapes on which the product is known to be wrong: to be deleted when mended."""
->>>>>>> refs/heads/own
 
 
 def pytest_generate_tests(metafunc):
