@@ -347,14 +347,17 @@ def blind(scene: Scene) -> Finding:
     """Return the finding of ranks that stand in a send or receive of unknown peer."""
     places = sorted(scene.channels.blind.items())
     ranks = [rank for rank, _ in places]
-    scene.open.append(f"with whom {name_ranks(ranks)} communicate is not recorded")
+    verb = "waits" if len(ranks) == 1 else "wait"
+    scene.open.append(f"the peers of {name_ranks(ranks)} were not recorded")
     return finding(
         scene,
         "PG501",
-        f"{name_ranks(ranks)} are stuck in point-to-point calls whose peers were not recorded",
+        f"{name_ranks(ranks)} {verb} in point-to-point calls whose peers were not recorded",
         places,
+        severity="warning",
+        certainty="heuristic",
         notes=(
-            "evidence: medium; the stacks show the calls, not with whom",
+            "evidence: weak; the calls are shown, not with whom, and a peer may be on its way",
             (
                 "next: `--plan` with the intended plan, or stacks with local variables "
                 "(py-spy dump --locals)"
