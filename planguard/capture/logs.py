@@ -276,6 +276,11 @@ def _ledger(
                 builder.approximate(*note, scope="plan")
     message = "plain calls carry no identity; rounds of one shape are told apart by position only"
     builder.approximate("no-labels", message, "exact", scope="plan")
+    message = (
+        "where the source does not show that a set of text is walked, or that a loop ends by the "
+        "clock, order and length are those of this process"
+    )
+    builder.approximate("own-order", message, "exact", scope="plan")
     if like:
         traced = ", ".join(map(str, sorted(logs)[:8]))
         message = (
