@@ -88,8 +88,14 @@ class Play:
     _room: Mailroom | None = None
     _has_shown: bool = False
 
-    def run(self, job: Callable[[PlayedRank], object]) -> None:
+    def run(
+        self, job: Callable[[PlayedRank], object], prepare: Callable[[int], object] | None = None
+    ) -> None:
         """Play the ranks that are needed, each as a fork that runs the job.
+
+        Args:
+            job: What a rank does.
+            prepare: What its process does first, before anything is recorded or left undone.
 
         Raises:
             UsageError: If a rank cannot be captured, dies or does not finish.
@@ -98,6 +104,9 @@ class Play:
         warm_learnt()
 
         def task(rank: int, mailbox: Mailbox) -> bytes:
+            if prepare is not None:
+                _leave_thread_pool()
+                prepare(rank)
             return self._rank(job, rank, mailbox)
 
         self.stage(task)
@@ -283,10 +292,8 @@ class PlayedRank:
         self.log = b""
 
     def __enter__(self) -> Self:
-        import torch
-
         if self._is_fork:
-            torch.set_num_threads(1)  # a forked child must not enter the parent's thread pool
+            _leave_thread_pool()
         play = self._play
         mesh = play.mesh if play.makes_mesh else ()
         self._before = begun()
@@ -318,6 +325,13 @@ class PlayedRank:
             self.session, end=end, trace=frames, imported=slow_imports(self._before)
         ).to_json()
         return True
+
+
+def _leave_thread_pool() -> None:
+    """Compute in one thread: a forked child that enters the parent's thread pool hangs."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def _end_of(error: BaseException | None) -> tuple[str, str]:

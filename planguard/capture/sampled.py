@@ -109,7 +109,7 @@ def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) ->
         play = door.new_play()
         play.is_quiet = bool(played)  # what the step prints is printed once
         try:
-            play.run(_job_of(door, samples, assignment))
+            _run(play, door.job, samples, assignment)
             content = _content(play)
             played.append(assignment)
             if content in known:  # equal logs are one plan, decided once
@@ -129,10 +129,18 @@ def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) ->
     return _join(samples, chosen, tuple(known.values()), tuple(played), budget)
 
 
-def _job_of(
-    door: Door, samples: Sequence[Any], assignment: Assignment
-) -> Callable[[PlayedRank], object]:
-    return lambda played: door.job(played, _copied(samples[assignment[played.rank]]))
+def _run(
+    play: Play,
+    job: Callable[[PlayedRank, Any], object],
+    samples: Sequence[Any],
+    assignment: Assignment,
+) -> None:
+    """Play an assignment; every rank's process makes its copy before it is under capture."""
+    own: list[Any] = []
+    play.run(
+        lambda played: job(played, own[0]),
+        prepare=lambda rank: own.append(_copied(samples[assignment[rank]])),
+    )
 
 
 def _copied(sample: Any) -> Any:
@@ -204,14 +212,14 @@ def _explanation(
     """Play a wrong assignment again, with the lines that run, and say where two ranks part."""
     with tempfile.TemporaryDirectory() as folder:
 
-        def job(played: PlayedRank) -> None:
+        def job(played: PlayedRank, sample: Any) -> None:
             with way_to(Path(folder) / str(played.rank), played.session.recorder.actions):
-                door.job(played, _copied(samples[assignment[played.rank]]))
+                door.job(played, sample)
 
         again = door.new_play()
         again.is_quiet = True
         try:
-            again.run(job)
+            _run(again, job, samples, assignment)
         except UsageError:
             return []  # a rank that is slower with its lines told, for example
         if _calls(again) != _calls(play):

@@ -209,6 +209,19 @@ def test_every_assignment_starts_with_samples_nobody_has_touched():
     assert shared.item() == 0
 
 
+@pytest.mark.parametrize("compute", ["real", "stub"])
+def test_large_samples_keep_their_values(compute):
+    """They are copied before anything is left undone, and without the threads of the caller."""
+
+    def step(sample):
+        if int((sample > 0).sum().item()):
+            dist.barrier()
+
+    samples = [torch.zeros(300_000), torch.ones(300_000)]
+    assert samples[1].sum() > 0  # the caller's thread pool is there
+    assert told(step, samples, 2, compute=compute, timeout=60.0).verdict.unsafe
+
+
 def test_an_assignment_in_which_nobody_communicates_agrees():
     """Where all ranks have nothing to do, nothing can disagree; the ledger says so."""
 
