@@ -121,6 +121,7 @@ def test_nothing_else_opens_a_file_for_writing() -> None:
         "planguard/testing.py": "writes into a folder that it made",
         "planguard/capture/run_log.py": "a log that grows while the job runs; O_EXCL",
         "planguard/capture/processes.py": "os.devnull",
+        "planguard/capture/ways.py": "scratch files of a play, in a folder of its own",
         "planguard/audit/helpers.py": "a pipe",
         "planguard/cli/__init__.py": "the standard streams",
         "planguard/files/__init__.py": "the one place",
