@@ -156,15 +156,9 @@ def test_a_played_job_is_safe_and_names_the_users_lines(tmp_path, name):
 
 @pytest.mark.parametrize("name", BODIES)
 def test_a_prechecked_job_is_safe_and_names_the_users_lines(tmp_path, name):
-    """`precheck` of the same: SAFE, and every action stands in the user's file; what it cannot
-    play is one clear error.
-    """
+    """`precheck` of the same: SAFE, and every action stands in the user's file."""
     job = program(tmp_path, name, PRECHECK)
     done = run(tmp_path, str(job))
-    if name == "pipeline" and done.returncode:
-        # It plays one rank after the other, and says who can play them together.
-        assert "votes and exchanges shapes first" in done.stderr
-        return
     assert done.returncode == 0, done.stdout + done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["outcome"] == "SAFE", done.stdout + done.stderr
