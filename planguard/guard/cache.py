@@ -142,7 +142,9 @@ class AnswerCache:
         return own
 
     def add(self, signature: CommunicationSignature, verdict: Verdict) -> None:
-        """Keep a verdict, unless it tells of a budget."""
+        """Keep a verdict, unless it tells of a budget, or another try may say more."""
+        if not verdict.complete:  # unsafe, and some of its cases are not decided
+            return
         if verdict.unknown and any(finding.code in TIMED for finding in verdict.findings):
             return
         answer = answer_of(signature.names, verdict, signature.plan.source)
