@@ -52,7 +52,7 @@ MARK = re.compile(
     r"<!-- (?:before\n(?P<before>.*?)|not run: (?P<why_not>.*?) |exits: (?P<exits>\d+) )-->\n",
     re.DOTALL,
 )
-INSTALLED = re.compile(r"^(pip install .*?(?: && |$))?(pytest$)?", re.MULTILINE)
+INSTALLED = re.compile(r"^(pip install .*?(?: && |$))?(pytest( -n .*)?$)?", re.MULTILINE)
 """Commands that a test run has behind it: ``.ci/run`` runs them on a clean clone."""
 NAME = re.compile(r"`(\w+)").findall
 SECONDS = 120

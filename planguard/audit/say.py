@@ -347,17 +347,22 @@ def blind(scene: Scene) -> Finding:
     """Return the finding of ranks that stand in a send or receive of unknown peer."""
     places = sorted(scene.channels.blind.items())
     ranks = [rank for rank, _ in places]
+    records = scene.recording.ranks
+    sides = {records[rank].track.call_at(action).family for rank, action in places}
+    # Where every rank of the job sends, or every rank receives, nobody is on the way to them.
+    is_sure = len(ranks) == scene.recording.world_size and sides in ({"send"}, {"recv"})
     verb = "waits" if len(ranks) == 1 else "wait"
     scene.open.append(f"the peers of {name_ranks(ranks)} were not recorded")
+    weak = "evidence: weak; the calls are shown, not with whom, and a peer may be on its way"
+    sure = "evidence: medium; the stacks show the calls, not with whom: all ranks are on one side"
     return finding(
         scene,
         "PG501",
         f"{name_ranks(ranks)} {verb} in point-to-point calls whose peers were not recorded",
         places,
-        severity="warning",
-        certainty="heuristic",
+        **({} if is_sure else {"severity": "warning", "certainty": "heuristic"}),
         notes=(
-            "evidence: weak; the calls are shown, not with whom, and a peer may be on its way",
+            sure if is_sure else weak,
             (
                 "next: `--plan` with the intended plan, or stacks with local variables "
                 "(py-spy dump --locals)"

@@ -48,6 +48,11 @@ def watch_values(recorder: Recorder) -> Iterator[None]:
     """Watch what reads the values of tensors that are made up."""
     import torch
 
+    # TorchScript knows torch's operators by the identity of their Python functions, in a table that
+    # is made once. Made now it holds torch's own; made inside, it would hold those put in their
+    # place here, whose identities are other functions' when they are gone.
+    torch.jit._builtins._get_builtin_table()  # noqa: SLF001 - torch has no public way
+
     def reading(original: Any) -> Any:
         return _reading(original, recorder)
 

@@ -171,7 +171,7 @@ def test_ray_tune_asks_for_nothing_where_a_trial_is_unsafe():
         from small_model import to_plan
     finally:
         sys.path.remove(str(EXAMPLES))
-    behind = screened(print, to_plan, resources={"cpu": 2, "gpu": 8})
+    behind = screened(print, to_plan, resources={"cpu": 2, "gpu": 8}, blocked={})
     config = {"batch": 16, "bucket_mb": 1}
     asked = behind._resources
     assert asked({**config, "drop_last": True}) == {"cpu": 2, "gpu": 8}

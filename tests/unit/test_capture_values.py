@@ -12,6 +12,8 @@ import math
 import pickle
 import random
 import struct
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -320,3 +322,17 @@ def test_a_library_that_reads_is_told_by_the_users_line():
     """What a library decides on a made-up value is reported with the line that called it."""
     (message, *_) = [message for _, message, _ in notes(_scheduled)]
     assert "test_capture_values.py:" in message
+
+
+def test_torchscript_knows_its_operators_after_a_play():
+    """The functions that a play puts into torch's place are in no table of TorchScript's."""
+    code = (
+        "import torch\n"
+        "from planguard.capture.recorder import Recorder\n"
+        "from planguard.capture.values import watch_values\n"
+        "with watch_values(Recorder(0)):\n"
+        "    torch.jit._builtins._find_builtin(print)\n"
+        "table = torch.jit._builtins._get_builtin_table()\n"
+        "assert table[id(torch.allclose)] == 'aten::allclose'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
