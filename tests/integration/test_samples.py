@@ -278,8 +278,8 @@ def test_bad_samples_are_refused():
 
 
 def test_sixteen_assignments_are_all_played():
-    """All assignments of 4 samples on 2 ranks. How long that takes (3 s are the goal) is measured by
-    benchmarks/divergence.py: beside other tests it says how busy the machine is.
+    """All assignments of 4 samples on 2 ranks. How long that takes (3 s are the goal) is measured
+    by benchmarks/divergence.py: beside other tests it says how busy the machine is.
     """
     check = told(agreed, [[1.0] * n for n in range(4)], 2)
     assert len(check.assignments) == 16
