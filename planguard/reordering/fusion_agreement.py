@@ -52,6 +52,7 @@ def _broadcast(buffer: Buffer, ranks: Sequence[FusedRank], members: Sequence[int
     if leader is None:
         return Agreed(())
     buckets = _layout(leader)
+    _refuse_hidden_sizes(buffer, held, buckets)
     if buffer.membership == "fixed" and buffer.launch == "ordered":
         return Agreed(buckets)
     if any(found is None or _names(found) != _names(leader) for found in held):
@@ -84,8 +85,31 @@ def _negotiated(
         shared = frozenset.intersection(*names)
         leader = next(one for one in held if one is not None)
         kept = tuple(bucket & shared for bucket in _layout(leader) if bucket & shared)
+        _refuse_hidden_sizes(buffer, held, kept)
         found[buffer.id] = Agreed(kept, by_name, name)
     return found
+
+
+def _refuse_hidden_sizes(
+    buffer: Buffer, held: Sequence[Held | None], kept: Sequence[frozenset[str]]
+) -> None:
+    """Leave a launch undecided whose members have other sizes on two ranks and equal sums.
+
+    Raises:
+        UndecidedError: There is one: what is compared is the launch, and its sum hides them.
+    """
+    for bucket in kept:
+        sizes = [
+            sorted((one.ready.name(at), size) for at, size in enumerate(one.ready.sizes)
+                   if one.ready.name(at) in bucket)
+            for one in held
+            if one is not None
+        ]  # fmt: skip
+        sums = {sum(size for _, size in row) for row in sizes}
+        if len(sums) == 1 and any(row != sizes[0] for row in sizes):
+            raise UndecidedError(
+                f"members of fused buffer {buffer.id} have other sizes on two ranks, in equal sums"
+            )
 
 
 def _layout(leader: Held) -> tuple[frozenset[str], ...]:
