@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -277,10 +278,12 @@ def test_bad_samples_are_refused():
         pass
 
 
-def test_sixteen_assignments_are_all_played():
-    """All assignments of 4 samples on 2 ranks. How long that takes (3 s are the goal) is measured
-    by benchmarks/divergence.py: beside other tests it says how busy the machine is.
+def test_sixteen_assignments_take_seconds():
+    """All assignments of 4 samples on 2 ranks; the goal is 3 s on a quiet machine. Processor time
+    is bounded here, of this process and its forks: a wall clock measures the neighbors.
     """
+    start = sum(os.times()[:4])
     check = told(agreed, [[1.0] * n for n in range(4)], 2)
     assert len(check.assignments) == 16
     assert json.dumps(check.verdict.to_json())
+    assert sum(os.times()[:4]) - start < 20

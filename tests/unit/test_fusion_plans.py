@@ -485,3 +485,14 @@ def test_family_of_groups_with_other_communication(
 ) -> None:
     """A buffer over a family is one per instance; other collectives lie between its blocks."""
     assert planguard.check(on_mesh(**buffer)).outcome is expected
+
+
+@pytest.mark.parametrize("coordination", ["rank0-broadcast", "negotiated"])
+def test_sizes_of_members_are_not_hidden_by_their_sum(coordination: str) -> None:
+    """Two members that have each other's size on one rank: the launches are as large, and mixed."""
+    right = settle([[gradient("a", 8), gradient("b", 12)]])
+    swapped = settle([[gradient("a", 12), gradient("b", 8)]])
+    policy = {"coordination": coordination, "launch": "ordered", "cap_bytes": 64}
+    for model in ("gloo", "mpi-sync", "nccl"):
+        assert planguard.check(plan_of([right, right], **policy), model=model).safe
+        assert not planguard.check(plan_of([right, swapped], **policy), model=model).safe
