@@ -150,7 +150,10 @@ class _Growing:
         ended: dict[str, set[int]] = {}
         for at, leaf in enumerate(self.leaves):
             fields = leaf.fields
-            self.before[at].update(*(ids[name] for name in fields.get("x-after", ())))
+            # A name from outside stands in front of the block, which is a fence. Were it beside the
+            # block, leaving it out admits more orders, never fewer.
+            after = fields.get("x-after", ())
+            self.before[at].update(*(ids[name] for name in after if name in ids))
             deps = fields.get("deps", []) if fields["op"] == "compute" else []
             self.before[at].update(*(ids[name] for name in deps if name in ids))
             work = fields.get("work", [])

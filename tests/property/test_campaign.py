@@ -60,6 +60,14 @@ def test_what_once_differed_agrees(seed, model):
     assert sum((tally.compared + tally.careful).values()) == 1
 
 
+def test_after_may_name_what_stands_in_front_of_the_block():
+    """A branch inside threads that comes after a call in front of them: decided, not KeyError."""
+    tally = campaign.Tally()
+    campaign.compare(1_074_123, ["gloo-detail", "gloo"], 1_000, tally)
+    assert not tally.raised
+    assert not tally.different
+
+
 @pytest.mark.parametrize("shape", campaign.LATER_SHAPES)
 def test_plans_of_the_later_shapes_are_judged_as_the_enumerator_judges_them(shape, request):
     """Shapes of one construct each, and all of them together: no outcome differs, no check raises,
