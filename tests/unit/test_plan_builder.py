@@ -140,27 +140,31 @@ def test_a_block_left_by_an_exception_adds_nothing() -> None:
 
 
 def test_actions_cost_microseconds() -> None:
-    """Adding an action costs less than 25 times an append of a small dictionary to a list."""
+    """Adding an action makes a small, fixed number of calls, and costs microseconds.
 
-    def append() -> None:
-        out: list[dict[str, object]] = []
-        for _ in range(20_000):
-            out.append({"op": "send", "peer": 1, "bytes": 4096})  # noqa: PERF401 - as add() does
+    Counted, not timed: the calls that Python makes are the same on a busy machine. The time is
+    bounded loosely (100 microseconds each), against a cost that grows with what was added before.
+    """
+    program = PlanBuilder(2).program(0)
+    program.add("send", peer=1, bytes=4096)
+    calls = 0
 
-    def add() -> None:
-        program = PlanBuilder(2).program(0)
-        for _ in range(20_000):
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        for _ in range(1000):
             program.add("send", peer=1, bytes=4096)
+    finally:
+        sys.setprofile(None)
+    assert calls < 1000 * 25
 
-    def best(function: object) -> float:
-        times = []
-        for _ in range(5):
-            start = time.process_time()
-            function()  # type: ignore[operator]
-            times.append(time.process_time() - start)
-        return min(times)
-
-    assert best(add) < 25 * best(append)
+    started = time.process_time()
+    for _ in range(20_000):
+        program.add("send", peer=1, bytes=4096)
+    assert time.process_time() - started < 20_000 * 100e-6
 
 
 # --- errors at the call ---------------------------------------------------------------------------
