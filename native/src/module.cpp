@@ -126,6 +126,8 @@ void bind_columns(nb::module_& module) {
       .SHARE(Columns, slot_count)
       .SHARE(Columns, chan_ginst)
       .SHARE(Columns, chan_src)
+      .SHARE(Columns, chan_src_slot)
+      .SHARE(Columns, chan_dst_slot)
       .SHARE(Columns, chan_dst)
       .SHARE(Columns, chan_tag)
       .SHARE(Columns, send_count)
@@ -136,6 +138,7 @@ void bind_columns(nb::module_& module) {
       .def_ro("has_any_tag", &Columns::has_any_tag)
       .def_ro("has_wait_choice", &Columns::has_wait_choice)
       .def_ro("has_drop", &Columns::has_drop)
+      .def_ro("has_probe", &Columns::has_probe)
       .def_ro("has_stream", &Columns::has_stream)
       .def_prop_ro("failure", [](const Columns& columns) {
         const Failure& failure = columns.failure;

@@ -274,7 +274,7 @@ class Issuing(Hosting):
         columns, given = self.columns, self.sigs.root[sig]
         ginst = columns.slot_ginst[slot]
         begin, end = columns.ginst_off[ginst], columns.ginst_off[ginst + 1]
-        root = 0 if given == NONE else columns.slot_rank[begin:end].index(given)
+        root = 0 if given == NONE else list(columns.slot_rank[begin:end]).index(given)
         return slot - begin, root, end - begin
 
     def _collect_edges(self, now: Launch, slot: int, match: int, kind: int, sig: int) -> None:

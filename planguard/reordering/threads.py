@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.reason import construct
 from planguard.reordering.branches import flat_tree, leaves, plan_of
 from planguard.reordering.branches_together import Part, combined, open_verdict
+from planguard.reordering.threads_created import holds_up, threads_of
 from planguard.reordering.threads_host import over_interleavings
 from planguard.semantics.model import Family
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 CODE = "PG102"
 _CREATES = frozenset({"init", "new_group", "destroy", "exit"})
-_HOLDS_UP = _CREATES | {"host_sync", "barrier"}
 
 
 def over_threads(
@@ -58,10 +58,11 @@ def over_threads(
     ordered = plan_of(flat, ranks)
     if model.family is Family.HOST:
         return over_interleavings(plan, flat, ordered, model, options, fixed)
-    holds_up = _CREATES if model.family is Family.WORKER else _HOLDS_UP
-    if model.lazy_init or any(holds_up & {item["op"]} for item in _threaded(flat)):
+    if model.family is Family.WORKER and any(item["op"] in _CREATES for item in _threaded(flat)):
         reason = construct("`threads` with calls that block their host")
         return open_verdict(plan, model.name, reason)
+    if model.family is Family.DEVICE and holds_up(flat, model):
+        return over_interleavings(plan, flat, ordered, model, options, fixed)
     part = Part(ordered, decide(ordered.plan, brief=False), differs=True)
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)
@@ -70,18 +71,9 @@ def over_threads(
 def _threaded(flat: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield every action of every thread."""
     for body in flat["ranks"].values():
-        for item in body["actions"]:
-            yield from _inside(item)
-
-
-def _inside(item: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(item, list):
-        for one in item:
-            yield from _inside(one)
-    elif item["op"] == "threads":
-        yield from leaves([item])
-    elif item["op"] == "unordered":
-        yield from _inside(item["body"])
+        for threads in threads_of(body["actions"]):
+            for thread in threads:
+                yield from leaves(thread)
 
 
 def _as_chains(item: Any) -> Any:

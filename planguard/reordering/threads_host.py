@@ -26,10 +26,12 @@ from planguard.reordering.branches_together import (
     shown_of,
     together,
 )
+from planguard.reordering.threads_created import made_twice
+from planguard.reordering.threads_device import DeviceThreadKernels
 from planguard.reordering.threads_lanes import ThreadKernels, at_gates
 from planguard.reordering.threads_orders import Orders, Way, orders_of_ranks
 from planguard.reordering.wildcards import ANY, is_choice_wait
-from planguard.semantics.model import strict
+from planguard.semantics.model import Family, strict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +72,11 @@ def over_interleavings(
     reason = _unclear(flat, model)
     if reason:
         return open_verdict(plan, model.name, construct(reason))
+    device = model.family is Family.DEVICE
     try:
-        orders = orders_of_ranks(flat, chained, use_tags=model.use_tags, any_source=False)
+        orders = orders_of_ranks(
+            flat, chained, use_tags=model.use_tags, any_source=False, device=device
+        )
         return _Search(plan, flat, orders, model, options, fixed).verdict()
     except UndecidedError as reached:
         return open_verdict(plan, model.name, reached.reason.about("the orders of its threads"))
@@ -86,6 +91,8 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel) -> str:
         return "`threads` beside an exit, which may take what they sent along"
     if "drop" in kinds and model.drops_kill:
         return "`threads` beside a dropped handle, which may die before its match or after it"
+    if model.family is Family.DEVICE and (twice := made_twice(flat, model)) is not None:
+        return f"the communicator of {twice[0]}, which two threads may be the first to use"
     return ""
 
 
@@ -120,18 +127,33 @@ class _Search:
         ways = [list(self._few(rank)) for rank in self.orders]
         only_one = all(len(found) == 1 for found in ways)
         model = self.model if only_one or not self.model.eager else self._picked_early()
-        parts: list[tuple[Part, ThreadKernels]] = []
+        found: list[tuple[Part, ThreadKernels, ExecutionModel]] = []
         for chosen in itertools.product(*ways):
-            for early in self._lent(model):
-                self._count()
-                part = self._part(chosen, early, model, notes=self._notes(chosen, ways))
-                if part is not None:
-                    parts.append(part)
-        shown = shown_of([part for part, _ in parts], together(part for part, _ in parts))
-        kernels = next(kernels for part, kernels in parts if part is shown)
-        full = self.fixed(shown.ordered.plan, model, brief=False, implementation=kernels)
-        verdict = combined(self.plan, [part for part, _ in parts], full, shown, CODE)
+            for end in self._ends(model):
+                for early in self._lent(model):
+                    self._count()
+                    part = self._part(chosen, early, end, notes=self._notes(chosen, ways))
+                    if part is not None:
+                        found.append((*part, end))
+        parts = [part for part, _, _ in found]
+        shown = shown_of(parts, together(parts))
+        kernels, end = next((kernels, end) for part, kernels, end in found if part is shown)
+        full = self.fixed(shown.ordered.plan, end, brief=False, implementation=kernels)
+        verdict = combined(self.plan, parts, full, shown, CODE)
         return replace(verdict, evidence=replace(verdict.evidence, schedules=self.runs))
+
+    @staticmethod
+    def _ends(model: ExecutionModel) -> Iterator[ExecutionModel]:
+        """Yield the model with each number of queues that decides: one, and one a communicator.
+
+        An order of calls is real under one of them and not under the other where a thread is held
+        up by a queue that only one of them has.
+        """
+        if model.family is Family.DEVICE and model.free_launch:
+            yield replace(model, free_launch=False, serialized=True)
+            yield replace(model, free_launch=False, serialized=False)
+        else:
+            yield model
 
     def _few(self, orders: Orders) -> Iterator[Way]:
         for number, way in enumerate(orders.ways()):
@@ -163,7 +185,8 @@ class _Search:
             for rank, way in enumerate(chosen)
         }
         ordered = plan_of(self.flat, ranks)
-        kernels = ThreadKernels([way.calls for way in chosen])
+        of_model = DeviceThreadKernels if model.family is Family.DEVICE else ThreadKernels
+        kernels = of_model([way.calls for way in chosen])
         if not _is_real(ordered, model, kernels):
             return None
         verdict = self.fixed(ordered.plan, model, brief=True, implementation=kernels)

@@ -174,7 +174,7 @@ class _Split:
 
     def _host(self, rank: int, lane: int, words: range) -> None:
         """Write the lane of a main program and those of its threads."""
-        actions = _actions(self.columns, rank)
+        actions = actions_of(self.columns, rank)
         calls, base = self.calls[rank], self.base
         homes: dict[Home, list[int]] = {None: []}
         for at in words:
@@ -237,7 +237,7 @@ class _Split:
             self.out.copy(at)
 
 
-def _actions(columns: Any, rank: int) -> list[int]:
+def actions_of(columns: Any, rank: int) -> list[int]:
     """Return the action of every entry of a rank; members belong to their batch."""
     found, index = [], -1
     for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from planguard.reordering.strategy import Ordered
 
 _ALONE = frozenset({"init", "new_group", "destroy", "exit", "drop"})
+_HOST_ONLY = frozenset({"init", "test"})
 _POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "probe"})
 
 
@@ -44,10 +45,12 @@ class Orders:
     Attributes:
         parts: Actions, blocks of open order, and blocks of threads (tuples of chains).
         any_source: Receives from anybody take messages that others wait for: their order counts.
+        device: What is called goes to a device, whose queues hold it in the order of the calls.
     """
 
     parts: tuple[Any, ...]
     any_source: bool
+    device: bool = False
 
     def ways(self) -> Iterator[Way]:
         """Yield every order, orders that differ only where nothing can tell them apart once."""
@@ -90,6 +93,10 @@ class Orders:
     def _queues(self, fields: dict[str, Any]) -> set[Any]:
         """Return the communicators and ends of channels on which a call takes a position."""
         found: set[Any] = set()
+        if self.device:
+            # Streams and queues are first in, first out, and a synchronization of the host waits
+            # for what was called before it: the order of any two of them may tell.
+            return found if fields["op"] in _HOST_ONLY else {"device"}
         for part in fields["ops"] if fields["op"] == "batch" else [fields]:
             op, group = part["op"], part.get("group", fields.get("group", "world"))
             if op in COLLECTIVE_KIND or op == "coalesced":
@@ -122,7 +129,12 @@ def _chain(thread: Iterable[Leaf | Block]) -> Iterator[list[Leaf]]:
 
 
 def orders_of_ranks(
-    flat: dict[str, Any], ordered: Ordered, *, use_tags: bool, any_source: bool
+    flat: dict[str, Any],
+    ordered: Ordered,
+    *,
+    use_tags: bool,
+    any_source: bool,
+    device: bool = False,
 ) -> list[Orders]:
     """Return the order structure of every rank of a plan with threads.
 
@@ -131,6 +143,7 @@ def orders_of_ranks(
         ordered: The plan with every `threads` as an `unordered` block of chains, for identities.
         use_tags: Whether tags separate channels.
         any_source: Whether receives may take the messages of more than one channel.
+        device: Whether calls go to a device; then one thread may create a communicator.
 
     Raises:
         UndecidedError: Threads are used in a way that is not decided.
@@ -138,9 +151,12 @@ def orders_of_ranks(
     ranks = {int(rank): body["actions"] for rank, body in flat["ranks"].items()}
     for actions in ranks.values():
         for item in actions:
-            _check(item)
+            _check(item, _ALONE - {"init"} if device else _ALONE)
     named = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
-    return [Orders(tuple(_parts(named[rank], inside=False)), any_source) for rank in sorted(ranks)]
+    return [
+        Orders(tuple(_parts(named[rank], inside=False)), any_source, device)
+        for rank in sorted(ranks)
+    ]
 
 
 def _parts(items: Iterable[dict[str, Any]], *, inside: bool) -> Iterator[Any]:
@@ -191,7 +207,7 @@ def _labeled(items: Any, rank: int, labels: dict[tuple[int, int], str]) -> Any:
 # --- what is not decided -----------------------------------------------------------------------
 
 
-def _check(item: Any) -> None:
+def _check(item: Any, alone: frozenset[str]) -> None:
     """Refuse threads inside blocks of open order, and threads that are not calls alone."""
     if item["op"] == "unordered":
         if any(inner["op"] == "threads" for inner in _blocks([item])):
@@ -202,7 +218,7 @@ def _check(item: Any) -> None:
     owner: dict[str, int] = {}
     for number, thread in enumerate(item["threads"]):
         for fields in leaves(thread):
-            if fields["op"] in _ALONE:
+            if fields["op"] in alone:
                 raise UndecidedError(f"{fields['op']} in a thread where a call blocks its thread")
             for name in _names(fields):
                 if owner.setdefault(name, number) != number:

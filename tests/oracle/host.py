@@ -266,7 +266,11 @@ class HostRules:
             name = action.group
             if name in view.created:
                 name = f"#{view.created[name]}"
-            self._meet(view, Meeting(("init", name), self.groups[action.group]))
+            members = self.groups[action.group]
+            if action.peer is not None:
+                low, high = members = (*sorted((rank, int(action.peer))),)
+                name = f"{name}/{low}:{high}"
+            self._meet(view, Meeting(("init", name), members))
         elif action.kind == "new_group":
             self._create(view, rank, action.group)
         elif action.kind == "exit":

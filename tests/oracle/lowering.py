@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from oracle.created import created_first
 from oracle.models import Model, Queue
 from oracle.movable import moving
 from oracle.program import (
@@ -93,6 +94,7 @@ def lower(program: Program, model: Model) -> Lowered:
     Raises:
         OracleUnsupported: a wildcard receive where the backend has none, or a wait for any.
     """
+    program = created_first(program, model)
     operations: list[Operation] = []
     launches: list[tuple[Operation, ...]] = []
     all_steps = []
