@@ -10,7 +10,6 @@ import planguard
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-# ruff: noqa: E402  the enumerator is found only now
 from oracle.enumerator import enumerate_plan
 
 Item = dict[str, Any]
