@@ -79,7 +79,7 @@ class Loader:
         return f"a loader of {count(self._length)}"
 
     def __iter__(self) -> Iterator[Any]:
-        row = Pass(str(_place(sys._getframe(1))), self._length, self._declared)  # noqa: SLF001
+        row = Pass(place_of(sys._getframe(1)), self._length, self._declared)  # noqa: SLF001
         self._recorder.passes.append(row)
         return _Walk(self._length, self._samples, self._recorder.actions, row)
 
@@ -95,7 +95,7 @@ class _Walk(Iterator[Any]):
         self._row.marks.append(len(self._actions))
         if at >= self._length:
             # Where a loop fetches a batch ahead, this line is another than that of the first.
-            self._row.at = str(_place(sys._getframe(1)) or self._row.at)  # noqa: SLF001 - same
+            self._row.at = place_of(sys._getframe(1)) or self._row.at  # noqa: SLF001 - same
             self._row.ended = True
             raise StopIteration
         self._row.given += 1
@@ -113,6 +113,7 @@ class Pass:
         given: Batches it gave.
         ended: Whether it was asked for one more.
         marks: Actions the rank had issued each time it was asked.
+        made: Line that made the loader, where it is one of the program.
     """
 
     at: str
@@ -121,6 +122,7 @@ class Pass:
     given: int = 0
     ended: bool = False
     marks: list[int] = field(default_factory=list)
+    made: str = ""
 
 
 def copied(sample: Any) -> Any:
@@ -147,7 +149,7 @@ def short(sample: Any) -> str:
     return shorten(text, _SHOWN)
 
 
-def _place(frame: FrameType | None) -> str:
+def place_of(frame: FrameType | None) -> str:
     """Return the innermost line of the program itself; ``enumerate`` and ``zip`` have none."""
     while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
@@ -294,5 +296,5 @@ def told_ends(logs: Mapping[int, RankLog], decided: str) -> list[str]:
         if more and (not decided or decided.startswith(f"{at} ")):
             other = max(more, key=lambda rank: more[rank])
             ends = f"rank {first}'s loader ends after {count(ended[first])}, {at}"
-            return [f"{ends}; rank {other}'s has {more[other]:,}"]
+            return [f"{ends}; rank {other}'s goes on"]
     return []

@@ -134,8 +134,8 @@ class Loops:
             if at is not None:
                 reason = (
                     f"rounds={self.rounds}: the rounds of the loop at {at} do not repeat on rank "
-                    f"{rank} (three times, by a divisor of {self.rounds}), so that they stand for no "
-                    "others; give precheck other rounds, or none"
+                    f"{rank} (three times, by a divisor of {self.rounds}), so that they stand for "
+                    "no others; give precheck other rounds, or none"
                 )
                 return left_open(verdict, reason)
         return verdict

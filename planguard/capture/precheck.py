@@ -219,19 +219,7 @@ class Precheck:
         return self._answer(verdict)
 
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:
-        """Decide one play.
-
-        Raises:
-            UsageError: If a rank raised and nobody waits for it.
-        """
-        from planguard.engine import check_plan
-        from planguard.options import CheckOptions
-
-        plan = play.plan(name=self.name, model=self.model, tool="planguard.precheck")
-        verdict = check_plan(plan, CheckOptions(model=self.model))
-        failure = play.failure()
-        if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
-            raise failure  # nobody waits for that rank, and yet the job does not end well
+        plan, verdict = judge(play, name=self.name, model=self.model)
         return plan, verdict if self.loops is None else self.loops.judged(play.logs, verdict)
 
     def _answer(self, verdict: Verdict) -> Verdict:
@@ -241,6 +229,23 @@ class Precheck:
         if (bad or verdict.errors) and self.on_unsafe == "raise":
             raise UnsafePlanError(verdict)
         return verdict
+
+
+def judge(play: Play, *, name: str | None, model: str | None) -> tuple[Plan, Verdict]:
+    """Decide one play.
+
+    Raises:
+        UsageError: If a rank raised and nobody waits for it.
+    """
+    from planguard.engine import check_plan
+    from planguard.options import CheckOptions
+
+    plan = play.plan(name=name, model=model, tool="planguard.precheck")
+    verdict = check_plan(plan, CheckOptions(model=model))
+    failure = play.failure()
+    if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
+        raise failure  # nobody waits for that rank, and yet the job does not end well
+    return plan, verdict
 
 
 def precheck(world_size: int, **options: Any) -> Precheck:

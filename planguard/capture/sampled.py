@@ -43,11 +43,13 @@ class Door:
         new_play: Returns a play of all ranks.
         judge: Decides a play.
         job: What a rank does with its sample.
+        tell: Told how many of how many assignments were played.
     """
 
     new_play: Callable[[], Play]
     judge: Callable[[Play], tuple[Plan, Verdict]]
     job: Callable[[PlayedRank, Any], object]
+    tell: Callable[[int, int], object] = lambda *_: None
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Supply:
     Attributes:
         give: Returns what a rank gets, by the number in the assignment and the rank.
         say: Says what it is.
-        what: What ranks get, in words.
+        what: What ranks get, in words; empty where it is nothing of their own.
     """
 
     give: Callable[[int, int], Any]
@@ -129,16 +131,18 @@ def decide(supply: Supply, chosen: Chosen, door: Door, budget: float) -> Answer:
         if played and time.monotonic() >= end:
             break
         play = door.new_play()
-        play.is_quiet = bool(played)  # what the step prints is printed once
+        play.is_quiet = play.is_quiet or bool(played)  # what the step prints is printed once
         try:
             _run(play, door.job, supply, assignment)
             content = _content(play)
             played.append(assignment)
+            door.tell(len(played), len(chosen.assignments))
             if content in known:  # equal logs are one plan, decided once
                 continue
             plan, verdict = door.judge(play)
         except UsageError as error:
-            message = f"{error.message}{_raised_at(error.hint)} ({given(supply, assignment)})"
+            which = f" ({given(supply, assignment)})" if supply.what else ""
+            message = f"{error.message}{_raised_at(error.hint)}{which}"
             raise UsageError(message, hint=error.hint) from error
         if verdict.unsafe:
             explained = _told(verdict, supply, assignment)
@@ -190,6 +194,8 @@ def given(supply: Supply, assignment: Assignment) -> str:
 
 def _told(verdict: Verdict, supply: Supply, assignment: Assignment) -> Verdict:
     """Say in a verdict for which assignment it is."""
+    if not supply.what:
+        return verdict
     note = f"{supply.what}: {given(supply, assignment)}"
     reasons = tuple(f"{reason} ({note})" for reason in verdict.reasons)
     return _noted(replace(verdict, reasons=reasons), [note])
