@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import re
 import sys
 import time
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from planguard.errors import UsageError, shorten
 from planguard.options import seconds
 from planguard.report import Result
 from planguard.report.policy import apply_policy
+from planguard.sources import is_own
 from planguard.words import plural
 
 if TYPE_CHECKING:
@@ -190,7 +192,10 @@ class _Played:
         chosen = choose(kinds, self.args.ranks, self.args.most_assignments)
         _warm(self.args)
         door = Door(self._play, self._judge, self._run, self._tell)
-        answer = decide(supply, chosen, door, self.args.budget)
+        try:
+            answer = decide(supply, chosen, door, self.args.budget)
+        except UsageError as error:
+            raise UsageError(error.message, hint=_frames(error.hint)) from error
         return answer.plan, _told(answer.verdict, self.args, rows)
 
     def _play(self) -> Play:
@@ -206,11 +211,12 @@ class _Played:
         )
 
     def _run(self, played: PlayedRank, variation: Variation) -> None:
+        from planguard.capture.on_cpu import cuda_on_cpu
         from planguard.capture.script import Script, varied
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # N ranks show N bars, in each play
         script = Script(self.args.script, self.args.module, tuple(self.args.rest))
-        with varied(variation, played.session.recorder):
+        with varied(variation, played.session.recorder), cuda_on_cpu():
             script()
 
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:
@@ -226,6 +232,21 @@ class _Played:
         if now - self._told >= _TELL_EVERY and chosen > 1:
             self._told = now
             print(f"played {played} of {chosen} assignments", file=sys.stderr)
+
+
+def _frames(trace: str) -> str:
+    """Leave out of the frames of an exception those that are none of the script's."""
+    kept: list[str] = []
+    is_left_out = False
+    for line in trace.splitlines():
+        found = re.match(r'  File "(.+?)", line', line)
+        if found is not None:
+            is_left_out = is_own(found[1]) or found[1].startswith("<frozen")
+        elif not line.startswith("    "):
+            is_left_out = False
+        if not is_left_out:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _warm(args: argparse.Namespace) -> None:
@@ -251,7 +272,10 @@ def _told(verdict: Verdict, args: argparse.Namespace, rows: list[list[Variation]
                         for rank, row in enumerate(rows[:64]))  # fmt: skip
     elif len(kinds) == 1:
         had = f"each rank had {kinds[0]}"
-    said = f"{had}; other data, files, clocks and environments are not decided"
+    said = (
+        f"{had}; other data, files, clocks and environments are not decided; "
+        "where this machine has no CUDA, cuda is the CPU"
+    )
     entry = Approximation("script", said, "exact", scope="plan")
     return replace(verdict, approximations=(*verdict.approximations, entry))
 
