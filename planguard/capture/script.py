@@ -3,8 +3,8 @@
 Nothing in the script is written for PlanGuard. What can differ between ranks is given from outside:
 
 * an environment variable;
-* the batch with which every ``torch.utils.data.DataLoader`` begins, so that ranks meet batches of
-  each other's kind;
+* the batch that every ``torch.utils.data.DataLoader`` gives all the time, in the place of each of
+  its own, so that ranks meet batches of different kinds;
 * how many batches a ``DataLoader`` gives: cut, or begun again where it has fewer.
 
 Each walk over a ``DataLoader`` is recorded, varied or not: the line where a rank's data ends is
@@ -13,6 +13,7 @@ told.
 
 from __future__ import annotations
 
+import itertools
 import os
 import runpy
 import sys
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.loaders import Pass, count, place_of
+from planguard.capture.loaders import Pass, copied, count, place_of
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ class Variation:
     """What one rank has of its own.
 
     Attributes:
-        number: Number of the sample; None where none was asked for. Its loaders begin at this
-            batch.
+        number: The batch that its loaders give all the time; None for their own batches.
         variables: Environment variables and their values.
         steps: Batches of the loaders made at a place, ``file:line``; of all others at ``EVERY``.
     """
@@ -80,7 +80,7 @@ class Variation:
     @property
     def words(self) -> str:
         """What it is, in words."""
-        said = [] if self.number is None else [f"loaders that begin at batch {self.number}"]
+        said = [] if self.number is None else [f"batch {self.number} of its loaders, all the time"]
         said += [f"{name}={value}" for name, value in self.variables]
         said += [f"{count(n)} {f'of {at}' if at else 'a loader'}" for at, n in self.steps]
         return ", ".join(said) or "the data it has here"
@@ -126,7 +126,7 @@ def varied(variation: Variation, recorder: Recorder) -> Iterator[None]:
         def again() -> Iterator[Any]:
             return iter(originals["__iter__"](loader))
 
-        return _Batches(again, variation.number or 0, declared, row, recorder.actions)
+        return _Batches(again, variation.number, declared, row, recorder.actions)
 
     replaced = {"__init__": init, "__iter__": walk, "__len__": length}
     for name, function in replaced.items():
@@ -139,19 +139,19 @@ def varied(variation: Variation, recorder: Recorder) -> Iterator[None]:
 
 
 class _Batches:
-    """The batches of one walk: begun late, gone round, and cut or begun again."""
+    """The batches of one walk: its own or one of them, and cut or begun again."""
 
     def __init__(
-        self, again: Any, skip: int, length: int | None, row: Pass, actions: Sequence[Any]
+        self, again: Any, number: int | None, length: int | None, row: Pass, actions: Sequence[Any]
     ) -> None:
         self._again, self._length, self._row, self._actions = again, length, row, actions
         self._inner = again()
-        self._skipped = []
-        for _ in range(skip):
-            batch = next(self._inner, self)
-            if batch is self:
-                break
-            self._skipped.append(batch)
+        self._is_one = number is not None
+        self._ahead = 0  # batches that were fetched to find the one
+        self._one: Any = None
+        seen = list(itertools.islice(self._inner, 0 if number is None else number + 1))
+        if number is not None and seen:
+            self._one, self._ahead = seen[number % len(seen)], len(seen)
 
     def __iter__(self) -> _Batches:
         return self
@@ -181,8 +181,9 @@ class _Batches:
         return found
 
     def _following(self) -> Any:
-        """Return the next batch, those that were skipped at last; this object behind the last."""
+        """Return the next batch, this object behind the last."""
+        if self._ahead:
+            self._ahead -= 1
+            return copied(self._one)
         found = next(self._inner, self)
-        if found is self and self._skipped:
-            return self._skipped.pop(0)
-        return found
+        return copied(self._one) if self._is_one and found is not self else found

@@ -35,15 +35,15 @@ _EPILOG = """\
 examples:
   planguard precheck train.py --ranks 4                        as it is
   planguard precheck train.py --ranks 4 -- --lr 0.1            with arguments of its own
-  planguard precheck train.py --ranks 4 --samples 3            any of three batches first
+  planguard precheck train.py --ranks 4 --samples 3            three batches, any on each
   planguard precheck train.py --ranks 2 --steps-per-rank 10,9  rank 1's data ends first
   planguard precheck train.py --ranks 2 --lengths 10,9         any rank's data ends first
   planguard precheck train.py --ranks 2 --lengths train.py:31=3,2   of one loader only
   planguard precheck train.py --ranks 2 --set MODE=text,image  one of two environments
 
 what is varied, and nothing else:
-  --samples N          on a rank with sample k every torch DataLoader begins at its batch k and
-                       goes round; k is any of 0 to N-1, on each rank
+  --samples N          every torch DataLoader of a rank gives its own batches, or its batch k in
+                       the place of each of them; k is any of 0 to N-1, on each rank
   --steps-per-rank     every torch DataLoader (or the one made at FILE:LINE) gives rank r so many
                        batches: cut, or begun again
   --lengths            the same, any of them on each rank
@@ -75,7 +75,7 @@ class PrecheckScript:
         add("--ranks", type=int, required=True, metavar="N", help="ranks of the job")
         add("--nodes", type=int, default=1, metavar="K", help="nodes the ranks are spread over")
         vary = parser.add_argument_group("what ranks may have of their own")
-        vary.add_argument("--samples", type=int, metavar="N", help="batch that loaders begin with")
+        vary.add_argument("--samples", type=int, metavar="N", help="batches any rank may meet")
         for option, text in (
             ("--steps-per-rank", "batches of the loaders, by rank"),
             ("--lengths", "batches of the loaders, any on each rank"),
@@ -342,7 +342,7 @@ def _variations(args: argparse.Namespace) -> list[list[Variation]]:
     """Return what each rank may have, by rank and number."""
     from planguard.capture.script import Variation
 
-    numbers = list(range(args.samples)) if args.samples else [None]
+    numbers = [None, *range(args.samples or 0)]
     variables = [[(name, value) for value in dict.fromkeys(values)] for name, values in args.set]
     lengths = [[(at, one) for one in dict.fromkeys(row)] for at, row in args.lengths]
     return [

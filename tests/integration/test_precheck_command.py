@@ -100,7 +100,7 @@ def test_samples_are_batches_on_any_rank(folder):
     text = " ".join(done.stdout.split()).replace("| ", "")
     line = SCRIPT.splitlines().index('    if args.way in ("agree", "alone") and has_image.item():')
     assert f"train.py:{line + 1}" in text
-    assert "with loaders that begin at batch" in text
+    assert "of its loaders, all the time" in text
     agreed = planguard(folder, "--samples", "3", "--format", "json", "--", "--way", "agree")
     assert outcome(agreed) == (0, "SAFE"), agreed.stderr
 
