@@ -19,6 +19,7 @@ import runpy
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,7 @@ def varied(variation: Variation, recorder: Recorder) -> Iterator[None]:
     made: dict[int, str] = {}
     originals = {name: getattr(DataLoader, name) for name in ("__init__", "__iter__", "__len__")}
 
+    @wraps(originals["__init__"])  # trainers make a loader again, by its signature
     def init(loader: Any, *args: Any, **options: Any) -> None:
         made[id(loader)] = place_of(sys._getframe(1))  # noqa: SLF001 - no public way
         originals["__init__"](loader, *args, **options)
