@@ -71,6 +71,8 @@ class Loader:
         self._declared = length if declared is None else declared
         self._samples = samples
         self._recorder = recorder
+        if self._declared != length:  # that nobody walks it is to be known
+            recorder.passes.append(Pass("", length, self._declared))
 
     def __len__(self) -> int:
         return self._length
@@ -246,9 +248,11 @@ def unrepeated(log: RankLog, rounds: int) -> str | None:
         log: The log of a rank.
         rounds: The bound, of which the period of what repeats must be a divisor.
     """
-    for row in log.passes:
-        if row["length"] == row["declared"]:
-            continue
+    short = [row for row in log.passes if row["length"] != row["declared"]]
+    walked = [row for row in short if row["at"]]
+    if short and not walked:
+        return "a loader that is not walked"
+    for row in walked:
         marks = row["marks"]
         found = [_round(log, *ends) for ends in itertools.pairwise(marks)]
         if not _repeats(found, rounds):

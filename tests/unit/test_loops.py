@@ -80,6 +80,18 @@ def test_rounds_stand_for_others_only_where_they_repeat(rounds, bound, repeats):
     assert (unrepeated(loop_log(rounds, ended=False), bound) is None) is repeats
 
 
+def test_a_shortened_loader_that_is_not_walked_stands_for_nothing():
+    """A loop over the numbers of a loader's length has no rounds that could repeat."""
+    recorder = Recorder(0)
+    assert len(Loader(12, (), recorder, 1000)) == 12
+    rows = [vars(one) for one in recorder.passes]
+    assert unrepeated(RankLog(0, [], {}, passes=rows), 12) == "a loader that is not walked"
+    recorder = Recorder(0)
+    list(Loader(12, (), recorder, 1000))
+    rows = [vars(one) for one in recorder.passes]
+    assert unrepeated(RankLog(0, [], {}, passes=rows), 12) is None
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
