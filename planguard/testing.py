@@ -2,8 +2,9 @@
 
 ``assert_safe(plan)`` fails with the findings of a plan that is not SAFE. ``check_adapter(adapter,
 sample)`` holds a planner adapter to what the rest of PlanGuard relies on, ``check_operation(spec)``
-a communication operation to the built-in one whose rules it takes. Nothing here needs pytest; what
-does not hold is an ``AssertionError`` that says why.
+a communication operation to the built-in one whose rules it takes, and
+``assert_collectives_agree(step, samples, world_size)`` a training step to any data on any rank.
+Nothing here needs pytest; what does not hold is an ``AssertionError`` that says why.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from planguard.capture.agree import assert_collectives_agree
 from planguard.conformance import OperationCheck, check_operation, require
 from planguard.errors import PlanError
 from planguard.plan.builder import PlanBuilder
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from planguard.registry import PlannerAdapter
 
 __all__ = [
-    "AdapterCheck", "OperationCheck", "assert_safe", "check_adapter", "check_operation",
+    "AdapterCheck", "OperationCheck", "assert_collectives_agree", "assert_safe", "check_adapter",
+    "check_operation",
 ]  # fmt: skip
 
 _STRANGERS: tuple[object, ...] = (

@@ -22,6 +22,9 @@ _SLOW = (
     "torch.distributed.algorithms.join",
     "torch.distributed.optim",
     "torch.fx.experimental.symbolic_shapes",
+    "accelerate",
+    "lightning",
+    "transformers.trainer",
 )
 _LEARNT: list[str] = []
 

@@ -31,6 +31,7 @@ class RankLog:
         store_reads: Readings on which this rank decided: the place, and the key.
         imported: Modules that the body was the first to import, and that take long.
         waits: Places where one of its threads waited for another otherwise than by a join.
+        passes: Walks over loaders of declared length (see ``loaders.Pass``).
     """
 
     rank: int
@@ -45,6 +46,7 @@ class RankLog:
     store_races: list[str] = field(default_factory=list)
     store_reads: dict[str, list[str]] = field(default_factory=dict)
     waits: list[str] = field(default_factory=list)
+    passes: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -69,6 +71,7 @@ def log_of(
         sorted(recorder.store_races),
         recorder.store_reads,
         recorder.threads.waits,
+        [asdict(one) for one in recorder.passes],
     )
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.imports import warm_learnt
+from planguard.capture.loops import Loops
 from planguard.capture.mailroom import perform
 from planguard.capture.play import Play, PlayedRank
-from planguard.capture.sampled import Door, decide, read_samples
+from planguard.capture.sampled import Door, decide, read_samples, supply_of
 from planguard.capture.samples import MOST, choose
 from planguard.capture.stage import Stage, open_stage
 from planguard.errors import UnsafePlanError, UsageError
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from planguard.capture.samples import Assignment
+    from planguard.capture.recorder import Recorder
+    from planguard.capture.sampled import Supply
+    from planguard.capture.samples import Assignment, Chosen
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
 
@@ -33,6 +36,7 @@ class Precheck:
     Attributes:
         world_size: Number of ranks.
         mesh: Device mesh, used to tell which ranks are alike; also built for the body.
+        loops: The declared loaders; None without.
         assignments: With ``samples``, the samples by rank that were played, in order.
         played: Number of ranks that were played, once they were.
         classes: Number of classes of alike ranks; the number of ranks where none was alike.
@@ -55,6 +59,9 @@ class Precheck:
         name: str | None = None,
         compute: Literal["real", "stub"] = "real",
         samples: Sequence[Any] | None = None,
+        steps_per_rank: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+        lengths: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+        rounds: int | None = None,
         most_assignments: int = MOST,
         budget: float = 60.0,
     ) -> None:
@@ -74,6 +81,7 @@ class Precheck:
         self.name = name
         self.compute = compute
         self.samples = None if samples is None else read_samples(samples)
+        self.loops = Loops.of(world_size, self.samples, steps_per_rank, lengths, rounds)
         self.most_assignments = most_assignments
         self.budget = budget
         self.played = 0
@@ -95,14 +103,27 @@ class Precheck:
         """Run ``fn(*args, **kwargs)`` once per rank, each in a process of its own, and check.
 
         With ``samples`` it is ``fn(sample, *args, **kwargs)``, run for assignments of samples to
-        ranks; SAFE says that every one of them ends with agreeing communication.
+        ranks; SAFE says that every one of them ends with agreeing communication. With
+        ``steps_per_rank`` or ``lengths`` it is ``fn(loader, *args, **kwargs)``, or, where loaders
+        have names, ``fn(*args, **kwargs, train=..., val=...)``.
 
         Raises:
             UnsafePlanError: If the plan is not safe and ``on_unsafe`` is ``raise``.
             UsageError: If a rank cannot be played, or raises and nobody waits for it.
         """
+        loops = self.loops
+        if loops is not None:
+            return self._run_any(
+                lambda feed, recorder: feed.call(fn, recorder, args, kwargs),
+                loops.choose(self.most_assignments),
+                loops.supply,
+            )
         if self.samples is not None:
-            return self._run_samples(lambda sample: fn(sample, *args, **kwargs))
+            return self._run_any(
+                lambda sample, _: fn(sample, *args, **kwargs),
+                choose(len(self.samples), self.world_size, self.most_assignments),
+                supply_of(self.samples),
+            )
         play = self._play()
 
         def job(played: PlayedRank) -> None:
@@ -112,36 +133,42 @@ class Precheck:
         play.run(job)
         return self._finish(play)
 
-    def _run_samples(self, step: Callable[[Any], object]) -> Verdict:
-        def job(played: PlayedRank, sample: Any) -> None:
+    def _run_any(
+        self, step: Callable[[Any, Recorder], object], chosen: Chosen, supply: Supply
+    ) -> Verdict:
+        def job(played: PlayedRank, given: Any) -> None:
             self._open = played
-            step(sample)
+            step(given, played.session.recorder)
 
-        door = Door(self._play, self._judge, job)
-        chosen = choose(len(self.samples or ()), self.world_size, self.most_assignments)
-        answer = decide(self.samples or (), chosen, door, self.budget)
+        answer = decide(supply, chosen, Door(self._play, self._judge, job), self.budget)
         self._open = None
         self.assignments, self.plan = answer.played, answer.plan
         self.played = self.classes = self.world_size
-        return self._answer(answer.verdict)
+        verdict = answer.verdict if self.loops is None else self.loops.told(answer.verdict)
+        return self._answer(verdict)
 
     def _play(self) -> Play:
         return Play(
             self.world_size,
             self.mesh,
-            is_every=self.ranks == "all" or self.samples is not None,
+            is_every=self.ranks == "all" or self._is_any,
             timeout=self.timeout,
             jobs=self.jobs,
             compute="real" if self.compute == "real" else "zeros",
             makes_mesh=True,
         )
 
+    @property
+    def _is_any(self) -> bool:
+        """Ranks get something of their own, so that none stands for another."""
+        return self.samples is not None or self.loops is not None
+
     # --- the block form ----------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        if self.samples is not None:
+        if self._is_any:
             raise UsageError(
-                "a block runs once and takes no sample",
+                "a block runs once and takes no sample and no loader",
                 hint="precheck(world_size, samples=samples).run(step), step takes one sample",
             )
         refuse_real_group()
@@ -192,20 +219,8 @@ class Precheck:
         return self._answer(verdict)
 
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:
-        """Decide one play.
-
-        Raises:
-            UsageError: If a rank raised and nobody waits for it.
-        """
-        from planguard.engine import check_plan
-        from planguard.options import CheckOptions
-
-        plan = play.plan(name=self.name, model=self.model, tool="planguard.precheck")
-        verdict = check_plan(plan, CheckOptions(model=self.model))
-        failure = play.failure()
-        if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
-            raise failure  # nobody waits for that rank, and yet the job does not end well
-        return plan, verdict
+        plan, verdict = judge(play, name=self.name, model=self.model)
+        return plan, verdict if self.loops is None else self.loops.judged(play.logs, verdict)
 
     def _answer(self, verdict: Verdict) -> Verdict:
         self.verdict = verdict
@@ -214,6 +229,23 @@ class Precheck:
         if (bad or verdict.errors) and self.on_unsafe == "raise":
             raise UnsafePlanError(verdict)
         return verdict
+
+
+def judge(play: Play, *, name: str | None, model: str | None) -> tuple[Plan, Verdict]:
+    """Decide one play.
+
+    Raises:
+        UsageError: If a rank raised and nobody waits for it.
+    """
+    from planguard.engine import check_plan
+    from planguard.options import CheckOptions
+
+    plan = play.plan(name=name, model=model, tool="planguard.precheck")
+    verdict = check_plan(plan, CheckOptions(model=model))
+    failure = play.failure()
+    if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
+        raise failure  # nobody waits for that rank, and yet the job does not end well
+    return plan, verdict
 
 
 def precheck(world_size: int, **options: Any) -> Precheck:
@@ -234,6 +266,9 @@ def precheck(world_size: int, **options: Any) -> Precheck:
             ``compute="stub"`` (the call form leaves large computation undone). ``samples`` (a
             list; the call form then decides a step that takes one sample for any of them on any
             rank), with ``most_assignments`` (that are all played; else a cover is) and ``budget``
-            (seconds after which no further assignment is played).
+            (seconds after which no further assignment is played). ``steps_per_rank`` (how many
+            batches the loader of each rank has; the call form then decides a loop that takes a
+            loader), or ``lengths`` (any of which any rank's loader may have), with ``rounds``
+            (batches that stand for all further ones of a loader; without it all are played).
     """
     return Precheck(world_size, **options)

@@ -68,6 +68,7 @@ class Recorder:
         store_races: Readings of the store beside which another rank changed what was read.
         store_reads: Readings on which this rank decided: the place, and the key.
         doubted: Where a made-up number was first read, whatever became of it.
+        passes: Walks over loaders of declared length.
     """
 
     rank: int
@@ -84,6 +85,7 @@ class Recorder:
     missing: str = ""
     store_races: set[str] = field(default_factory=set)
     store_reads: dict[str, list[str]] = field(default_factory=dict)
+    passes: list[Any] = field(default_factory=list)
     _beyond: int = 0
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)

@@ -7,7 +7,6 @@ other calls for another sample, if its ranks agree on it.
 
 from __future__ import annotations
 
-import copy
 import re
 import tempfile
 import time
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.loaders import copied, short, told_ends
 from planguard.capture.parting import Way, find_parting
 from planguard.capture.samples import covered
 from planguard.capture.ways import read_way, way_to
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 SAMPLES = "samples"
 """Kind of the ledger's entry that says which assignments were played."""
-_SHOWN = 60  # characters of a sample
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
 
@@ -44,11 +43,36 @@ class Door:
         new_play: Returns a play of all ranks.
         judge: Decides a play.
         job: What a rank does with its sample.
+        tell: Told how many of how many assignments were played.
     """
 
     new_play: Callable[[], Play]
     judge: Callable[[Play], tuple[Plan, Verdict]]
     job: Callable[[PlayedRank, Any], object]
+    tell: Callable[[int, int], object] = lambda *_: None
+
+
+@dataclass(frozen=True)
+class Supply:
+    """What ranks may get.
+
+    Attributes:
+        give: Returns what a rank gets, by the number in the assignment and the rank.
+        say: Says what it is.
+        what: What ranks get, in words; empty where it is nothing of their own.
+    """
+
+    give: Callable[[int, int], Any]
+    say: Callable[[int, int], str]
+    what: str = "samples"
+
+
+def supply_of(samples: Sequence[Any]) -> Supply:
+    """Return the supply of a list, any of which any rank may get."""
+    return Supply(
+        lambda number, _: samples[number],
+        lambda number, _: f"sample {number} ({short(samples[number])})",
+    )
 
 
 @dataclass(frozen=True)
@@ -88,11 +112,11 @@ def read_samples(samples: Any) -> tuple[Any, ...]:
     return tuple(samples)
 
 
-def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) -> Answer:
+def decide(supply: Supply, chosen: Chosen, door: Door, budget: float) -> Answer:
     """Play assignments until one is unsafe, none is left, or the time is over.
 
     Args:
-        samples: What ranks may get.
+        supply: What ranks may get.
         chosen: The assignments, in order.
         door: What one play is made with.
         budget: Seconds after which no further assignment is played; the first always is.
@@ -107,52 +131,42 @@ def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) ->
         if played and time.monotonic() >= end:
             break
         play = door.new_play()
-        play.is_quiet = bool(played)  # what the step prints is printed once
+        play.is_quiet = play.is_quiet or bool(played)  # what the step prints is printed once
         try:
-            _run(play, door.job, samples, assignment)
+            _run(play, door.job, supply, assignment)
             content = _content(play)
             played.append(assignment)
+            door.tell(len(played), len(chosen.assignments))
             if content in known:  # equal logs are one plan, decided once
                 continue
             plan, verdict = door.judge(play)
         except UsageError as error:
-            message = f"{error.message}{_raised_at(error.hint)} ({given(samples, assignment)})"
+            which = f" ({given(supply, assignment)})" if supply.what else ""
+            message = f"{error.message}{_raised_at(error.hint)}{which}"
             raise UsageError(message, hint=error.hint) from error
         if verdict.unsafe:
-            explained = _told(verdict, samples, assignment)
+            explained = _told(verdict, supply, assignment)
             if verdict.findings:
-                more = _explanation(door, samples, assignment, play, verdict)
+                more = _explanation(door, supply, assignment, play, verdict)
                 explained = _noted(explained, more)
             return Answer(explained, plan, tuple(played))
         is_silent = not plan.actions and not play.is_doubted and not play.stuck
         known[content] = _Decided(assignment, plan, verdict, is_silent)
-    return _join(samples, chosen, tuple(known.values()), tuple(played), budget)
+    return _join(supply, chosen, tuple(known.values()), tuple(played), budget)
 
 
 def _run(
     play: Play,
     job: Callable[[PlayedRank, Any], object],
-    samples: Sequence[Any],
+    supply: Supply,
     assignment: Assignment,
 ) -> None:
     """Play an assignment; every rank's process makes its copy before it is under capture."""
     own: list[Any] = []
     play.run(
         lambda played: job(played, own[0]),
-        prepare=lambda rank: own.append(_copied(samples[assignment[rank]])),
+        prepare=lambda rank: own.append(copied(supply.give(assignment[rank], rank))),
     )
-
-
-def _copied(sample: Any) -> Any:
-    """Copy a sample for one rank; also what shares memory with other processes.
-
-    What refuses to be copied (a generator, a lock) is the rank's own all the same: its process is a
-    fork.
-    """
-    try:
-        return copy.deepcopy(sample)
-    except Exception:  # noqa: BLE001 - whatever a class of the program raises: it is not to be copied
-        return sample
 
 
 def _content(play: Play) -> tuple[bytes, ...]:
@@ -166,31 +180,23 @@ def _raised_at(trace: str) -> str:
     return f", raised at {':'.join(lines[-1])}" if lines else ""
 
 
-def given(samples: Sequence[Any], assignment: Assignment) -> str:
-    """Say which ranks had which sample."""
-    ranks: dict[int, list[int]] = {}
+def given(supply: Supply, assignment: Assignment) -> str:
+    """Say which ranks had what."""
+    ranks: dict[str, list[int]] = {}
     for rank, number in enumerate(assignment):
-        ranks.setdefault(number, []).append(rank)
+        ranks.setdefault(supply.say(number, rank), []).append(rank)
     said = [
-        f"rank{'s' if len(those) > 1 else ''} {', '.join(map(str, those))} with sample {number} "
-        f"({short(samples[number])})"
-        for number, those in ranks.items()
+        f"rank{'s' if len(those) > 1 else ''} {', '.join(map(str, those))} with {what}"
+        for what, those in ranks.items()
     ]
     return "; ".join(said)
 
 
-def short(sample: Any) -> str:
-    """Write a sample in a few words."""
-    try:
-        text = " ".join(repr(sample).split())
-    except Exception:  # noqa: BLE001 - a class of the program
-        text = f"a {type(sample).__name__}"
-    return shorten(text, _SHOWN)
-
-
-def _told(verdict: Verdict, samples: Sequence[Any], assignment: Assignment) -> Verdict:
+def _told(verdict: Verdict, supply: Supply, assignment: Assignment) -> Verdict:
     """Say in a verdict for which assignment it is."""
-    note = f"samples: {given(samples, assignment)}"
+    if not supply.what:
+        return verdict
+    note = f"{supply.what}: {given(supply, assignment)}"
     reasons = tuple(f"{reason} ({note})" for reason in verdict.reasons)
     return _noted(replace(verdict, reasons=reasons), [note])
 
@@ -207,7 +213,7 @@ def _noted(verdict: Verdict, notes: Sequence[str]) -> Verdict:
 
 
 def _explanation(
-    door: Door, samples: Sequence[Any], assignment: Assignment, play: Play, verdict: Verdict
+    door: Door, supply: Supply, assignment: Assignment, play: Play, verdict: Verdict
 ) -> list[str]:
     """Play a wrong assignment again, with the lines that run, and say where two ranks part."""
     with tempfile.TemporaryDirectory() as folder:
@@ -219,7 +225,7 @@ def _explanation(
         again = door.new_play()
         again.is_quiet = True
         try:
-            _run(again, job, samples, assignment)
+            _run(again, job, supply, assignment)
         except UsageError:
             return []  # a rank that is slower with its lines told, for example
         if _calls(again) != _calls(play):
@@ -231,7 +237,8 @@ def _explanation(
     finding = verdict.findings[0]
     places = [one for one in (finding.primary, *finding.related_actions) if one is not None]
     found = find_parting(ways, assignment, places)
-    return found.notes() if found is not None else []
+    told = found.notes() if found is not None else []
+    return [*told, *told_ends(play.logs, found.decided if found is not None else "")]
 
 
 def _calls(play: Play) -> dict[int, list[Any]]:
@@ -246,7 +253,7 @@ def _calls(play: Play) -> dict[int, list[Any]]:
 
 
 def _join(
-    samples: Sequence[Any],
+    supply: Supply,
     chosen: Chosen,
     decided: Sequence[_Decided],
     played: tuple[Assignment, ...],
@@ -256,30 +263,35 @@ def _join(
     agreed = [one for one in decided if one.verdict.safe]
     if open_ or not agreed:  # nothing to check anywhere is as open as for a single play
         one = (open_ or list(decided))[0]
-        return Answer(_told(one.verdict, samples, one.assignment), one.plan, played)
+        return Answer(_told(one.verdict, supply, one.assignment), one.plan, played)
     wrong = [one for one in agreed if one.verdict.errors]
     if wrong:
         one = wrong[0]
-        return Answer(_told(one.verdict, samples, one.assignment), one.plan, played)
+        return Answer(_told(one.verdict, supply, one.assignment), one.plan, played)
     joined = _joined([one.verdict for one in agreed])
     silent = [one.assignment for one in decided if one.is_silent]
     said = covered(chosen, played)
     if silent:
         said += (
             "; where all ranks have "
-            + " or ".join(
-                f"sample {one[0]}" if len(set(one)) == 1 else f"samples {one}" for one in silent
-            )
+            + " or ".join(_alike(supply, one) for one in silent)
             + ", none communicates"
         )
     is_base = set(chosen.assignments[: chosen.base]) <= set(played)
     entry = Approximation(
         SAMPLES, said, "exact" if is_base else "under", scope="plan", used=not is_base
     )
-    joined = replace(joined, approximations=(*joined.approximations, entry))
+    if chosen.total > 1 or supply.what == "samples":
+        joined = replace(joined, approximations=(*joined.approximations, entry))
     if not is_base:
         joined = _cut(joined, chosen, len(played), budget)
     return Answer(joined, agreed[0].plan, played)
+
+
+def _alike(supply: Supply, assignment: Assignment) -> str:
+    """Say what all ranks have, without what it looks like; else the numbers of what each has."""
+    said = {supply.say(number, rank).partition(" (")[0] for rank, number in enumerate(assignment)}
+    return said.pop() if len(said) == 1 else f"{supply.what} {assignment}"
 
 
 def _joined(verdicts: Sequence[Verdict]) -> Verdict:
@@ -308,13 +320,18 @@ def _joined(verdicts: Sequence[Verdict]) -> Verdict:
 
 def _cut(verdict: Verdict, chosen: Chosen, played: int, budget: float) -> Verdict:
     """Leave a step undecided for which the time was over before the base of a cover was played."""
-    from planguard.verdict import Outcome
-
     reason = (
         f"{budget:g} s were over after {played} of the {chosen.base} assignments without which no "
         "cover is one (every sample on all ranks, every pair of samples with one odd rank); give "
         "precheck a larger budget= or fewer samples"
     )
+    return left_open(verdict, reason)
+
+
+def left_open(verdict: Verdict, reason: str) -> Verdict:
+    """Leave undecided what was found safe."""
+    from planguard.verdict import Outcome
+
     return replace(
         verdict,
         outcome=Outcome.UNKNOWN,

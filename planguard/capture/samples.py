@@ -40,12 +40,14 @@ class Chosen:
         world_size: Number of ranks.
         assignments: What is played.
         base: How many of them, from the first, must be played for a cover to be one.
+        what: What ranks are given, in words.
     """
 
     samples: int
     world_size: int
     assignments: tuple[Assignment, ...]
     base: int
+    what: str = "samples"
 
     @property
     def total(self) -> int:
@@ -53,13 +55,14 @@ class Chosen:
         return int(self.samples**self.world_size)
 
 
-def choose(samples: int, world_size: int, most: int = MOST) -> Chosen:
+def choose(samples: int, world_size: int, most: int = MOST, what: str = "samples") -> Chosen:
     """Choose what is played; what shows bugs most often comes first.
 
     Args:
         samples: Number of samples.
         world_size: Number of ranks.
         most: Up to so many, all assignments are played; a cover beyond its base ends there.
+        what: What ranks are given, in words.
     """
     base = tuple(dict.fromkeys(_base(samples, world_size)))
     is_few = samples**world_size <= most
@@ -69,7 +72,7 @@ def choose(samples: int, world_size: int, most: int = MOST) -> Chosen:
         if len(known) >= most:
             break
         known.setdefault(assignment)
-    return Chosen(samples, world_size, tuple(known), len(base))
+    return Chosen(samples, world_size, tuple(known), len(base), what)
 
 
 def _base(samples: int, world_size: int) -> Iterator[Assignment]:
@@ -129,11 +132,11 @@ def covers_pairs(chosen: Chosen, played: Sequence[Assignment]) -> bool:
 
 def covered(chosen: Chosen, played: Sequence[Assignment]) -> str:
     """Say what was played, and what is assumed of the rest: a sentence for the ledger."""
-    ranks = f"{chosen.samples} samples to {chosen.world_size} ranks"
+    ranks = f"{chosen.samples} {chosen.what} to {chosen.world_size} ranks"
     if len(set(played)) == chosen.total:
         return (
             f"all {chosen.total} assignments of {ranks} were played; "
-            "data unlike these samples is not decided"
+            f"data unlike these {chosen.what} is not decided"
         )
     said = []
     if all((number,) * chosen.world_size in set(played) for number in range(chosen.samples)):
@@ -150,7 +153,8 @@ def covered(chosen: Chosen, played: Sequence[Assignment]) -> str:
     return (
         f"{len(played)} of {chosen.total} assignments of {ranks} were played: {rules} "
         f"(samples by rank: {listed}{more}); "
-        "the others are taken to end as these do, and data unlike these samples is not decided"
+        "the others are taken to end as these do, and data unlike these "
+        f"{chosen.what} is not decided"
     )
 
 

@@ -102,6 +102,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("explain", "planguard.cli.explain", "the page of a finding code"),
     CommandEntry("audit", "planguard.cli.audit", "what a recorded run was stuck in"),
     CommandEntry("screen", "planguard.cli.screen", "many plans: what is blocked, and why"),
+    CommandEntry("precheck", "planguard.cli.precheck", "a training script on any data"),
     CommandEntry("dryrun", "planguard.cli.dryrun", "record a job and decide what it did"),
     CommandEntry("report", "planguard.cli.report", "pictures of a plan"),
     CommandEntry("replay", "planguard.cli.replay", "run a witness on real processes"),
@@ -184,7 +185,12 @@ def _tell(text: str) -> None:
 def _dispatch(arguments: list[str]) -> int:
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     parser, verbs, commands = _parser(chosen)
-    args, extra = parser.parse_known_args(arguments)
+    own, rest = arguments, []
+    if chosen is not None and getattr(commands.get(chosen), "takes_rest", False):
+        at = arguments.index("--") if "--" in arguments else len(arguments)
+        own, rest = arguments[:at], arguments[at + 1 :]
+    args, extra = parser.parse_known_args(own)
+    args.rest = rest
     if extra:
         (verbs.get(args.command) or parser).refuse_unknown(extra)
     if args.command is None:

@@ -57,8 +57,8 @@ class Check:
         add("--for-all", action="append", metavar="DIM", help="decide every size of a dimension")
         fix.add_arguments(parser.add_argument_group("repair"))
         _add_solver(parser.add_argument_group("solver"))
-        _add_output(parser.add_argument_group("output"))
-        _add_gate(parser.add_argument_group("gate"))
+        add_output(parser.add_argument_group("output"))
+        add_gate(parser.add_argument_group("gate"))
 
     def run(self, args: argparse.Namespace) -> int:
         """Check every path in order and print the results as they are decided.
@@ -92,7 +92,8 @@ def _add_solver(group: argparse._ArgumentGroup) -> None:
     add("--solver-process", action="store_true", default=None, help="in a process of its own")
 
 
-def _add_output(group: argparse._ArgumentGroup) -> None:
+def add_output(group: argparse._ArgumentGroup) -> None:
+    """Declare what is printed and written."""
     group.add_argument("--format", choices=FORMATS, help="what to print; text by default")
     group.add_argument(
         "-o",
@@ -108,7 +109,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--reproducible", action="store_true", help="leave times out of the results")
 
 
-def _add_gate(group: argparse._ArgumentGroup) -> None:
+def add_gate(group: argparse._ArgumentGroup) -> None:
+    """Declare what fails the gate."""
     add = group.add_argument
     add("--select", action="append", metavar="CODES", help="count only these: PG001,PG2")
     add("--ignore", action="append", metavar="CODES", help="do not count these")

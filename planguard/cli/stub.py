@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import runpy
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.script import Script
 from planguard.errors import UsageError
 from planguard.files import write
 
@@ -26,30 +25,12 @@ class Job:
     Attributes:
         nodes: Number of nodes.
         per_node: Ranks of a node.
-        script: File, or module.
-        is_module: ``script`` is the name of a module.
-        arguments: Arguments of the script.
+        script: What every rank runs.
     """
 
     nodes: int
     per_node: int
-    script: str
-    is_module: bool
-    arguments: tuple[str, ...]
-
-    def __call__(self) -> None:
-        """Run the script as the main program."""
-        sys.argv = [self.script, *self.arguments]
-        try:
-            if self.is_module:
-                sys.path.insert(0, "")
-                runpy.run_module(self.script, run_name="__main__", alter_sys=True)
-            else:
-                sys.path.insert(0, str(Path(self.script).resolve().parent))
-                runpy.run_path(os.path.abspath(self.script), run_name="__main__")  # noqa: PTH100 - as Python names it
-        except SystemExit as end:
-            if end.code not in (None, 0):
-                raise
+    script: Script
 
 
 def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> int:
@@ -72,8 +53,8 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         timeout=args.timeout,
         compute=args.compute,
     )
-    play.run(lambda _: job())
-    plan = play.plan(name=Path(job.script).name, model=args.model)
+    play.run(lambda _: job.script())
+    plan = play.plan(name=Path(job.script.name).name, model=args.model)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "captured.plan.json"
     write(file, plan.source)
@@ -134,7 +115,7 @@ def read_torchrun(command: Sequence[str]) -> Job:
     is_module = "m" in given or "module" in given
     if not words or not (is_module or Path(words[0]).is_file()):
         raise UsageError("--stub needs the script of the job", hint="torchrun ... train.py")
-    return Job(nodes, per_node, words[0], is_module, tuple(words[1:]))
+    return Job(nodes, per_node, Script(words[0], is_module, tuple(words[1:])))
 
 
 def _mesh(text: str | None) -> dict[str, int] | None:

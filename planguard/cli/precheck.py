@@ -1,0 +1,384 @@
+"""``planguard precheck``: a training script as it stands, on any data of its ranks."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import re
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.cli.check import add_gate, add_output
+from planguard.cli.job import Job
+from planguard.cli.outputs import outputs_of, targets_of
+from planguard.config import load_settings
+from planguard.errors import UsageError, shorten
+from planguard.options import seconds
+from planguard.report import Result
+from planguard.report.policy import apply_policy
+from planguard.sources import is_own
+from planguard.words import plural
+
+if TYPE_CHECKING:
+    from planguard.capture.play import Play, PlayedRank
+    from planguard.capture.script import Variation
+    from planguard.config import Settings
+    from planguard.plan.plan import Plan
+    from planguard.verdict import Verdict
+
+_EPILOG = """\
+examples:
+  planguard precheck train.py --ranks 4                        as it is
+  planguard precheck train.py --ranks 4 -- --lr 0.1            with arguments of its own
+  planguard precheck train.py --ranks 4 --samples 3            three batches, any on each
+  planguard precheck train.py --ranks 2 --steps-per-rank 10,9  rank 1's data ends first
+  planguard precheck train.py --ranks 2 --lengths 10,9         any rank's data ends first
+  planguard precheck train.py --ranks 2 --lengths train.py:31=3,2   of one loader only
+  planguard precheck train.py --ranks 2 --set MODE=text,image  one of two environments
+
+what is varied, and nothing else:
+  --samples N          every torch DataLoader of a rank gives its own batches, or its batch k in
+                       the place of each of them; k is any of 0 to N-1, on each rank
+  --steps-per-rank     every torch DataLoader (or the one made at FILE:LINE) gives rank r so many
+                       batches: cut, or begun again
+  --lengths            the same, any of them on each rank
+  --set NAME=A,B       the environment variable NAME is A or B, on each rank
+The script runs: what it writes it writes. Its output is not shown.
+
+exit codes:
+  0 safe   1 findings   2 usage, or the script fails   3 undecided   4 internal error
+  130 interrupted
+"""
+_TELL_EVERY = 2.0
+"""Seconds between two lines of progress."""
+
+
+class PrecheckScript:
+    """The command; see ``planguard precheck --help``."""
+
+    name = "precheck"
+    help = "Play all ranks of a training script here, and decide whether their collectives agree."
+    takes_rest = True
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.usage = "planguard precheck SCRIPT --ranks N [options] [-- ARGS]"
+        parser.epilog = _EPILOG
+        add = parser.add_argument
+        add("script", metavar="SCRIPT", help="file that every rank runs as the main program")
+        add("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
+        add("--ranks", type=int, required=True, metavar="N", help="ranks of the job")
+        add("--nodes", type=int, default=1, metavar="K", help="nodes the ranks are spread over")
+        vary = parser.add_argument_group("what ranks may have of their own")
+        vary.add_argument("--samples", type=int, metavar="N", help="batches any rank may meet")
+        for option, text in (
+            ("--steps-per-rank", "batches of the loaders, by rank"),
+            ("--lengths", "batches of the loaders, any on each rank"),
+        ):
+            vary.add_argument(
+                option,
+                action="append",
+                default=[],
+                type=_steps,
+                metavar="[FILE:LINE=]10,9",
+                help=text,
+            )
+        vary.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            type=_variable,
+            metavar="NAME=A,B",
+            help="environment variable, any of these values on each rank",
+        )
+        play = parser.add_argument_group("play")
+        play.add_argument("--model", metavar="NAME", help="execution model, or all")
+        play.add_argument(
+            "--budget",
+            type=_seconds,
+            default=60.0,
+            metavar="S",
+            help="time after which no further assignment is played (60)",
+        )
+        play.add_argument(
+            "--timeout", type=_seconds, default=300.0, metavar="S", help="time of one rank (300)"
+        )
+        play.add_argument(
+            "--most-assignments",
+            type=int,
+            default=64,
+            metavar="N",
+            help="all are played up to so many, else a cover (64)",
+        )
+        play.add_argument(
+            "--compute",
+            choices=("real", "stub"),
+            default="real",
+            help="all computation, or none that is large",
+        )
+        add_output(parser.add_argument_group("output"))
+        add_gate(parser.add_argument_group("gate"))
+        parser.set_defaults(
+            for_all=None, certificate=None, repair=False, fix=False, rules=False, option=()
+        )
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Play the script, decide it, and print the result.
+
+        Raises:
+            UsageError: An option that cannot be, or a script that fails.
+        """
+        _settle(args)
+        args.paths = [args.script]
+        given = {
+            "model": args.model,
+            "select": args.select,
+            "ignore": args.ignore,
+            "fail-on": args.fail_on,
+        }
+        start = None if args.no_config else Path.cwd()
+        settings = load_settings(given, file=args.config, start=start)
+        if args.show_settings:
+            print(settings.shown(), end="")
+            return 0
+        file = None if args.module else args.script
+        targets = targets_of(args, [file, args.config, args.baseline])
+        chosen = outputs_of(args, targets)
+        job = Job.of(args, settings, targets)
+        started = time.perf_counter()
+        plan, verdict = _Played(args, settings).decide()  # before a file is opened
+        verdict = replace(verdict, plan=replace(verdict.plan, file=args.script))
+        verdict = apply_policy(verdict, args.script, settings, plan=plan, baseline=job.baseline)
+        result = Result(args.script, plan, verdict, seconds=time.perf_counter() - started)
+        with ExitStack() as stack:
+            outputs = [stack.enter_context(output) for output in chosen.open(job.options)]
+            for reporter in (chosen.printer(job.options), *(one.reporter for one in outputs)):
+                reporter.add(result)
+                reporter.close()
+        for output in outputs:
+            print(output.announcement, file=sys.stderr)
+        return job.finish([result])
+
+
+@dataclass
+class _Played:
+    """One script, played for every assignment that is chosen."""
+
+    args: argparse.Namespace
+    settings: Settings
+    _told: float = field(default_factory=time.monotonic)
+
+    def decide(self) -> tuple[Plan, Verdict]:
+        """Play, and join the verdicts.
+
+        Raises:
+            UsageError: A rank cannot be played, or raises and nobody waits for it.
+        """
+        from planguard.capture.sampled import Door, Supply, decide
+        from planguard.capture.samples import choose
+
+        rows = _variations(self.args)
+        kinds = len(rows[0])
+        supply = Supply(
+            lambda number, rank: rows[rank][number],
+            lambda number, rank: rows[rank][number].words,
+            "samples" if kinds > 1 else "data" if self.args.steps_per_rank else "",
+        )
+        chosen = choose(kinds, self.args.ranks, self.args.most_assignments)
+        _warm(self.args)
+        door = Door(self._play, self._judge, self._run, self._tell)
+        try:
+            answer = decide(supply, chosen, door, self.args.budget)
+        except UsageError as error:
+            raise UsageError(error.message, hint=_frames(error.hint)) from error
+        return answer.plan, _told(answer.verdict, self.args, rows)
+
+    def _play(self) -> Play:
+        from planguard.capture.play import Play
+
+        return Play(
+            self.args.ranks,
+            is_every=True,
+            local_size=-(-self.args.ranks // self.args.nodes),
+            timeout=self.args.timeout,
+            compute="real" if self.args.compute == "real" else "zeros",
+            is_quiet=True,
+        )
+
+    def _run(self, played: PlayedRank, variation: Variation) -> None:
+        from planguard.capture.on_cpu import cuda_on_cpu
+        from planguard.capture.script import Script, varied
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # N ranks show N bars, in each play
+        script = Script(self.args.script, self.args.module, tuple(self.args.rest))
+        with varied(variation, played.session.recorder), cuda_on_cpu():
+            script()
+
+    def _judge(self, play: Play) -> tuple[Plan, Verdict]:
+        from planguard.capture.precheck import judge
+
+        plan, verdict = judge(play, name=Path(self.args.script).name, model=self.settings.model)
+        if verdict.safe:
+            _refuse_without_effect(play, self.args)
+        return plan, verdict
+
+    def _tell(self, played: int, chosen: int) -> None:
+        now = time.monotonic()
+        if now - self._told >= _TELL_EVERY and chosen > 1:
+            self._told = now
+            print(f"played {played} of {chosen} assignments", file=sys.stderr)
+
+
+def _frames(trace: str) -> str:
+    """Leave out of the frames of an exception those that are none of the script's."""
+    kept: list[str] = []
+    is_left_out = False
+    for line in trace.splitlines():
+        found = re.match(r'  File "(.+?)", line', line)
+        if found is not None:
+            is_left_out = is_own(found[1]) or found[1].startswith("<frozen")
+        elif not line.startswith("    "):
+            is_left_out = False
+        if not is_left_out:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _warm(args: argparse.Namespace) -> None:
+    """Import what takes seconds once, where the script's text says that every rank will."""
+    from planguard.capture.imports import warm
+
+    if not args.module:
+        text = Path(args.script).read_bytes()
+        if b"DistributedDataParallel" in text or b"accelerate" in text or b"lightning" in text:
+            warm("torch._dynamo")
+        if b"fsdp" in text:
+            warm("torch._dynamo", "torch.distributed.fsdp")
+
+
+def _told(verdict: Verdict, args: argparse.Namespace, rows: list[list[Variation]]) -> Verdict:
+    """Say in the ledger what ranks had, and what was not varied."""
+    from planguard.verdict import Approximation
+
+    kinds = [row.words for row in rows[0]]
+    had = f"each rank had one of: {'; '.join(kinds)}"
+    if args.steps_per_rank:
+        had = "; ".join(f"rank {rank}: {' or '.join(v.words for v in row)}"
+                        for rank, row in enumerate(rows[:64]))  # fmt: skip
+    elif len(kinds) == 1:
+        had = f"each rank had {kinds[0]}"
+    said = (
+        f"{had}; other data, files, clocks and environments are not decided; "
+        "where this machine has no CUDA, cuda is the CPU"
+    )
+    entry = Approximation("script", said, "exact", scope="plan")
+    return replace(verdict, approximations=(*verdict.approximations, entry))
+
+
+def _refuse_without_effect(play: Play, args: argparse.Namespace) -> None:
+    """Refuse an option that varied nothing: its SAFE would say more than was seen.
+
+    Raises:
+        UsageError: No loader was walked, or none was made at a place that was named.
+    """
+    from planguard.capture.script import is_at
+
+    made = [row["made"] for log in play.logs.values() for row in log.passes]
+    steps = [*args.steps_per_rank, *args.lengths]
+    if not made and (args.samples or steps):
+        option = "--samples" if args.samples else "a number of batches"
+        raise UsageError(
+            f"the script walks no torch DataLoader, so that {option} varies nothing",
+            hint="--set NAME=A,B varies an environment variable; precheck(samples=...) a function",
+        )
+    for at, _ in steps:
+        if at and not any(is_at(one, at) for one in made):
+            known = ", ".join(sorted({one for one in made if one})[:8])
+            raise UsageError(f"no DataLoader was made at {at}", hint=f"those walked: {known}")
+
+
+# --- what was asked for --------------------------------------------------------------------------
+
+
+def _settle(args: argparse.Namespace) -> None:
+    """Refuse what cannot be before anything runs.
+
+    Raises:
+        UsageError: An option that cannot be.
+    """
+    if not args.module and not Path(args.script).is_file():
+        raise UsageError(f"{shorten(args.script, 200)}: no such script", hint="is the path right?")
+    if args.ranks < 1 or not 1 <= args.nodes <= args.ranks:
+        raise UsageError(f"{args.ranks} ranks on {plural(args.nodes, 'node')}", hint="--ranks 4")
+    if args.samples is not None and args.samples < 1:
+        raise UsageError(f"--samples {args.samples}: at least one", hint="--samples 3")
+    if args.most_assignments < 1:
+        raise UsageError("--most-assignments is at least one")
+    if args.steps_per_rank and args.lengths:
+        raise UsageError(
+            "--steps-per-rank and --lengths exclude each other",
+            hint="--steps-per-rank 10,9 is rank 0's and rank 1's; --lengths 10,9 any rank's",
+        )
+    for at, lengths in args.steps_per_rank:
+        if len(lengths) != args.ranks:
+            where = f"{at}=" if at else ""
+            raise UsageError(
+                f"--steps-per-rank {where}{','.join(map(str, lengths))}: "
+                f"{plural(len(lengths), 'length')} for {plural(args.ranks, 'rank')}",
+                hint="one length a rank; --lengths lets any rank have any of them",
+            )
+    for rows in (args.steps_per_rank, args.lengths, args.set):
+        names = [name for name, _ in rows]
+        if len(set(names)) < len(names):
+            raise UsageError("an option is given twice for one loader or one variable")
+
+
+def _variations(args: argparse.Namespace) -> list[list[Variation]]:
+    """Return what each rank may have, by rank and number."""
+    from planguard.capture.script import Variation
+
+    numbers = [None, *range(args.samples or 0)]
+    variables = [[(name, value) for value in dict.fromkeys(values)] for name, values in args.set]
+    lengths = [[(at, one) for one in dict.fromkeys(row)] for at, row in args.lengths]
+    return [
+        [
+            Variation(number, env, steps or tuple((at, row[rank]) for at, row in by_rank))
+            for number, env, steps in itertools.product(
+                numbers, itertools.product(*variables), itertools.product(*lengths)
+            )
+        ]
+        for by_rank in [args.steps_per_rank]
+        for rank in range(args.ranks)
+    ]
+
+
+def _steps(text: str) -> tuple[str, tuple[int, ...]]:
+    """Read ``10,9`` or ``train.py:31=10,9``."""
+    at, _, numbers = text.rpartition("=")
+    try:
+        found = tuple(int(one) for one in numbers.split(","))
+    except ValueError:
+        found = (-1,)
+    if min(found) < 0 or (at and not at.rpartition(":")[2].isdigit()):
+        raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is no list such as 10,9")
+    return at, found
+
+
+def _variable(text: str) -> tuple[str, tuple[str, ...]]:
+    """Read ``NAME=A,B``."""
+    name, found, values = text.partition("=")
+    if not name or not found:
+        raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is not NAME=A,B")
+    return name, tuple(values.split(","))
+
+
+def _seconds(text: str) -> Any:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

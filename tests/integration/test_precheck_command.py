@@ -1,0 +1,207 @@
+"""``planguard precheck``: scripts nobody wrote for it, right and broken, from the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+
+SCRIPT = """
+import argparse, os, sys
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--way", default="right")
+parser.add_argument("--rows", type=int, default=12)
+args = parser.parse_args()
+dist.init_process_group("gloo")
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+assert rank == dist.get_rank() and world == dist.get_world_size()
+assert os.environ["MASTER_ADDR"] and os.environ["MASTER_PORT"]
+assert int(os.environ["LOCAL_WORLD_SIZE"]) <= world
+assert __name__ == "__main__" and sys.argv[0].endswith("train.py")
+images = torch.arange(args.rows) % 12 >= 8
+train = DataLoader(TensorDataset(images), batch_size=4)
+held = DataLoader(TensorDataset(images[:4]), batch_size=4)
+print("the script talks")
+for (batch,) in train:
+    has_image = batch.any().float()
+    if args.way == "agree":
+        dist.all_reduce(has_image, dist.ReduceOp.MAX)
+    if args.way in ("agree", "alone") and has_image.item():
+        dist.all_reduce(torch.ones(3))
+    dist.all_reduce(torch.ones(1))
+for _ in held:
+    dist.all_reduce(torch.ones(2))
+if args.way == "mode" and os.environ.get("MODE") == "save" or args.way == "raise":
+    raise RuntimeError("no space")
+if args.way == "nan" and rank == 1:
+    raise FloatingPointError("loss is nan")
+if args.way == "nan":
+    dist.barrier()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the script."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def planguard(folder, *words, ranks=2, **more):
+    """Run the command in the folder."""
+    command = [sys.executable, "-W", "ignore", "-m", "planguard", "precheck", "train.py"]
+    return subprocess.run(
+        [*command, "--ranks", str(ranks), *words],
+        check=False,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        **more,
+    )
+
+
+def outcome(done):
+    """Return exit code and outcome of a run with --format json."""
+    return done.returncode, json.loads(done.stdout)["outcome"]
+
+
+def test_a_script_is_decided_as_it_stands(folder):
+    """It runs as the main program with torchrun's variables; nothing of it is on stdout."""
+    done = planguard(folder, "--nodes", "2", "--format", "json")
+    assert outcome(done) == (0, "SAFE"), done.stderr
+    assert "the script talks" not in done.stdout
+    done = planguard(folder, "--", "--way", "nan")  # rank 0 waits for one that has raised
+    assert done.returncode == 1
+    assert "rank 1" in done.stdout
+
+
+def test_samples_are_batches_on_any_rank(folder):
+    """Batch 2 has an image: a rank that meets it while the other does not is found, and agreed."""
+    alone = ("--", "--way", "alone")
+    assert outcome(planguard(folder, "--format", "json", *alone)) == (0, "SAFE")
+    done = planguard(folder, "--samples", "3", *alone)
+    assert done.returncode == 1
+    text = " ".join(done.stdout.split()).replace("| ", "")
+    line = SCRIPT.splitlines().index('    if args.way in ("agree", "alone") and has_image.item():')
+    assert f"train.py:{line + 1}" in text
+    assert "of its loaders, all the time" in text
+    agreed = planguard(folder, "--samples", "3", "--format", "json", "--", "--way", "agree")
+    assert outcome(agreed) == (0, "SAFE"), agreed.stderr
+
+
+def test_steps_per_rank_cut_and_repeat_loaders(folder):
+    """Declared numbers of batches hold for every loader, or for the one made at a line."""
+    done = planguard(folder, "--steps-per-rank", "5,4")
+    assert done.returncode == 1
+    line = SCRIPT.splitlines().index("for (batch,) in train:") + 1
+    said = " ".join(done.stdout.split()).replace("| ", "").replace("= ", "")
+    assert "rank 1's loader ends after 4 batches" in said
+    assert f"train.py:{line}" in said
+    assert outcome(planguard(folder, "--format", "json", "--steps-per-rank", "5,5")) == (0, "SAFE")
+    made = SCRIPT.splitlines().index("held = DataLoader(TensorDataset(images[:4]), batch_size=4)")
+    one = planguard(folder, "--lengths", f"train.py:{made + 1}=1,2")
+    assert one.returncode == 1
+    assert f"train.py:{made + 1}" in " ".join(one.stdout.split())
+
+
+def test_an_environment_variable_differs_between_ranks(folder):
+    """A failure of the script itself is exit 2, with its line and what the rank had."""
+    done = planguard(folder, "--set", "MODE=train,save", "--", "--way", "mode")
+    assert done.returncode == 2
+    assert "no space" in done.stderr
+    assert "train.py:" in done.stderr
+    assert "MODE=save" in done.stderr
+    assert "planguard/" not in done.stderr.replace(str(folder), "")  # only the script's frames
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--steps-per-rank", "1,2,3"), "3 lengths for 2 ranks"),
+        (("--steps-per-rank", "1,x"), "no list such as 10,9"),
+        (("--steps-per-rank", "1,2", "--lengths", "1"), "exclude each other"),
+        (("--set", "MODE"), "is not NAME=A,B"),
+        (("--samples", "0"), "at least one"),
+        (("--nodes", "3"), "2 ranks on 3 nodes"),
+        (("--lengths", "other.py:3=1,2"), "no DataLoader was made at other.py:3"),
+        (("--sampels", "3"), "no option --sampels"),
+        (("--", "--way"), "SystemExit"),
+    ],
+)
+def test_what_cannot_be_is_refused(folder, words, said):
+    """One clear error on stderr, exit 2, nothing on stdout."""
+    done = planguard(folder, *words)
+    assert done.returncode == 2, done.stdout
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_samples_that_vary_nothing_are_refused(tmp_path):
+    """A script without a loader is not called safe for any data."""
+    (tmp_path / "train.py").write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group()\ndist.all_reduce(torch.ones(1))\n"
+    )
+    done = planguard(tmp_path, "--samples", "2")
+    assert done.returncode == 2
+    assert "walks no torch DataLoader" in done.stderr
+    assert planguard(tmp_path).returncode == 0
+
+
+def test_every_format_is_written_and_the_gate_holds(folder):
+    """The formats of check, to files and to stdout, with the same exit code."""
+    words = [
+        word
+        for name in ("sarif", "junit", "jsonl", "github", "json")
+        for word in ("-o", f"{name}=out.{name}")
+    ]
+    done = planguard(folder, *words, "--steps-per-rank", "5,4")
+    assert done.returncode == 1
+    for name in ("sarif", "junit", "jsonl", "github", "json"):
+        text = (folder / f"out.{name}").read_text()
+        assert "train.py" in text, name
+    assert json.loads((folder / "out.sarif").read_text())["runs"][0]["results"]
+    again = planguard(folder, "--exit-zero", "--steps-per-rank", "5,4")
+    assert again.returncode == 0
+
+
+def test_an_interrupt_leaves_nothing_behind(folder):
+    """Ctrl-C ends the ranks and their workers, exit 130."""
+    text = SCRIPT + "import time\nopen('begun', 'w').close()\ntime.sleep(600)\n"
+    (folder / "train.py").write_text(text)
+    mark = f"PLANGUARD_TEST_MARK={os.getpid()}"
+    environment = {**os.environ, "PLANGUARD_TEST_MARK": str(os.getpid())}
+    command = [sys.executable, "-m", "planguard", "precheck", "train.py", "--ranks", "2"]
+    job = subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, start_new_session=True
+    )
+    end = time.monotonic() + 120
+    while not (folder / "begun").exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    os.killpg(job.pid, signal.SIGINT)
+    _, said = job.communicate(timeout=60)
+    assert job.returncode == 130, said
+    time.sleep(0.5)
+    left = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and entry.name != str(os.getpid()):
+            with contextlib.suppress(OSError):
+                if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    left.append(entry)
+    assert not left
