@@ -147,7 +147,9 @@ def by_any(path: Path) -> Row:
 def named(path: Path, line: int, notes: list[str]) -> str:
     """Tell whether notes name a line of a program as the decision, or at all."""
     place = re.compile(re.escape(path.name) + r":(\d+)")
+    # Where every rank raises, nothing parts: the line that raises is the one that is named.
     decisions = [note for note in notes if note.startswith("decided at ")]
+    decisions += [note.partition("raised at ")[2] for note in notes if "raised at " in note]
     if any(int(found[1]) == line for note in decisions if (found := place.search(note))):
         return "decision"
     every = {int(found) for note in notes for found in place.findall(note)}
