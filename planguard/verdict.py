@@ -164,6 +164,7 @@ class Repair:
         text: The same in one sentence.
         models: Execution models under which the changed plan was proved SAFE.
         smallest: No repair of fewer edits exists among the kinds that are tried.
+        patch: For a repair of the program's source: the unified diff.
     """
 
     kind: str
@@ -172,6 +173,7 @@ class Repair:
     text: str = ""
     models: tuple[str, ...] = ()
     smallest: bool = False
+    patch: str = ""
 
 
 @dataclass(frozen=True)

@@ -76,24 +76,26 @@ class Parting:
 
     Attributes:
         ranks: The two.
-        decided: The line that decides, ``file:line in function``.
+        decided: The line that decides.
         why: What happens there: ``lines`` part, a ``value`` is set, or a ``thread`` starts.
         branches: The lines on which the ranks go on; None for one that ends.
         raised: The line that raised, where the decision is to catch it.
+        issues: How many calls each issues until both stand on one line again.
         calls: The first calls that differ; None for a rank that issues none any more.
     """
 
     ranks: tuple[int, int]
-    decided: str
+    decided: Step
     why: str
     calls: tuple[Action | None, Action | None]
     branches: tuple[Step | None, Step | None] = (None, None)
     raised: Step | None = None
+    issues: tuple[int, int] = (0, 0)
 
     def notes(self) -> list[str]:
         """Say it in sentences."""
         (a, b), (left, right) = self.ranks, self.calls
-        said = f"decided at {self.decided}"
+        said = f"decided at {self.decided} in {self.decided.function}"
         if self.why == "value":
             said += f", where its value was set: no line parts ranks {a} and {b} before the call"
         elif self.why == "thread":
@@ -231,10 +233,9 @@ def _decision(
     p, q = at
     caught = _caught(one, other, at)
     if caught is not None:
-        place = f"{caught.line} in {caught.line.function}"
         apart = first[0], first[1]
         ranks = one.rank, other.rank
-        return Parting(ranks, place, "lines", apart, caught.branches, caught.raised)
+        return Parting(ranks, caught.line, "lines", apart, caught.branches, caught.raised)
     line = one.steps[p - 1]
     branches = (
         one.steps[p] if p < len(one.steps) else None,
@@ -242,10 +243,11 @@ def _decision(
     )
     return Parting(
         (one.rank, other.rank),
-        f"{line} in {line.function}",
+        line,
         "lines",
         (first[0], first[1]),
         branches,
+        issues=(len(calls[0]), len(calls[1])),
     )
 
 
@@ -303,8 +305,7 @@ def _of_values(
     one: Way, other: Way, at: int, calls: tuple[Action | None, Action | None]
 ) -> Parting:
     line = origin_of(one.steps, at)
-    place = f"{line} in {line.function}"
-    return Parting((one.rank, other.rank), place, "value", calls)
+    return Parting((one.rank, other.rank), line, "value", calls)
 
 
 def _at_places(ways: Mapping[int, Way], places: Sequence[Location]) -> Parting | None:
@@ -329,8 +330,7 @@ def _at_places(ways: Mapping[int, Way], places: Sequence[Location]) -> Parting |
         if other is None:
             continue
         line = origin_of(way.steps, at)
-        place = f"{line} in {line.function}"
-        return Parting((way.rank, other.rank), place, "value", (action, call))
+        return Parting((way.rank, other.rank), line, "value", (action, call))
     return None
 
 
@@ -342,8 +342,7 @@ def _of_thread(way: Way, action: Action, named: Sequence[tuple[Way, Action]]) ->
     other, call = next(((o, c) for o, c in named if o.rank != way.rank), (None, None))
     if not lines or other is None:
         return None
-    place = f"{lines[-1]} in {lines[-1].function}"
-    return Parting((way.rank, other.rank), place, "thread", calls=(action, call))
+    return Parting((way.rank, other.rank), lines[-1], "thread", calls=(action, call))
 
 
 def _action_at(way: Way, place: Location) -> Action | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.imports import warm_learnt
 from planguard.capture.mailroom import perform
+from planguard.capture.patches import find_patch, with_patch, write_patch
 from planguard.capture.play import Play, PlayedRank
 from planguard.capture.sampled import Door, decide, read_samples
 from planguard.capture.samples import MOST, choose
@@ -20,8 +21,10 @@ from planguard.errors import UnsafePlanError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
+    from planguard.capture.patches import Patch
     from planguard.capture.samples import Assignment
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
@@ -38,6 +41,7 @@ class Precheck:
         classes: Number of classes of alike ranks; the number of ranks where none was alike.
         plan: The recorded plan, once it is there.
         verdict: The answer, once it is there.
+        patch: With ``fix``, the proved edit of the source, if there is one.
     """
 
     def __init__(  # noqa: PLR0913 - the options of precheck, spelled out once
@@ -57,6 +61,7 @@ class Precheck:
         samples: Sequence[Any] | None = None,
         most_assignments: int = MOST,
         budget: float = 60.0,
+        fix: bool = False,
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise UsageError(f"rank {rank} of a world of {world_size} does not exist")
@@ -76,6 +81,10 @@ class Precheck:
         self.samples = None if samples is None else read_samples(samples)
         self.most_assignments = most_assignments
         self.budget = budget
+        if fix and samples is None:
+            raise UsageError("fix=True is for samples", hint="precheck(n, samples=[...], fix=True)")
+        self.fix = fix
+        self.patch: Patch | None = None
         self.played = 0
         self.classes = 0
         self.assignments: tuple[Assignment, ...] = ()
@@ -113,13 +122,16 @@ class Precheck:
         return self._finish(play)
 
     def _run_samples(self, step: Callable[[Any], object]) -> Verdict:
-        def job(played: PlayedRank, sample: Any) -> None:
+        def job(played: PlayedRank, sample: Any) -> object:
             self._open = played
-            step(sample)
+            return step(sample)
 
         door = Door(self._play, self._judge, job)
         chosen = choose(len(self.samples or ()), self.world_size, self.most_assignments)
         answer = decide(self.samples or (), chosen, door, self.budget)
+        if self.fix and answer.verdict.unsafe:
+            self.patch = find_patch(answer, self.samples or (), chosen, door, self.budget)
+            answer = with_patch(answer, self.patch)
         self._open = None
         self.assignments, self.plan = answer.played, answer.plan
         self.played = self.classes = self.world_size
@@ -135,6 +147,16 @@ class Precheck:
             compute="real" if self.compute == "real" else "zeros",
             makes_mesh=True,
         )
+
+    def write_patch(self, path: str | Path) -> Path | None:
+        """Write the proved edit as a unified diff to a new file; None where there is none.
+
+        The program itself is never written: ``git apply FILE`` does that.
+
+        Raises:
+            UsageError: The file exists.
+        """
+        return None if self.patch is None else write_patch(self.patch, path)
 
     # --- the block form ----------------------------------------------------------------------
 
@@ -234,6 +256,7 @@ def precheck(world_size: int, **options: Any) -> Precheck:
             ``compute="stub"`` (the call form leaves large computation undone). ``samples`` (a
             list; the call form then decides a step that takes one sample for any of them on any
             rank), with ``most_assignments`` (that are all played; else a cover is) and ``budget``
-            (seconds after which no further assignment is played).
+            (seconds after which no further assignment is played) and ``fix=True`` (search an edit
+            of the source that makes the step SAFE, prove it, and show it as a patch).
     """
     return Precheck(world_size, **options)

@@ -25,6 +25,7 @@ from planguard.verdict import Approximation
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from planguard.capture.parting import Parting
     from planguard.capture.play import Play, PlayedRank
     from planguard.capture.samples import Assignment, Chosen
     from planguard.plan.plan import Plan
@@ -44,11 +45,13 @@ class Door:
         new_play: Returns a play of all ranks.
         judge: Decides a play.
         job: What a rank does with its sample.
+        prepare: What a rank's process does first, before it gets its sample.
     """
 
     new_play: Callable[[], Play]
     judge: Callable[[Play], tuple[Plan, Verdict]]
     job: Callable[[PlayedRank, Any], object]
+    prepare: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,13 @@ class Answer:
         verdict: The verdict.
         plan: The plan that it names: of the assignment that decides, else of the first.
         played: The assignments, in the order in which they were played.
+        parting: Where two ranks part in the assignment that is unsafe, if that was found.
     """
 
     verdict: Verdict
     plan: Plan
     played: tuple[Assignment, ...]
+    parting: Parting | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,14 @@ def read_samples(samples: Any) -> tuple[Any, ...]:
     return tuple(samples)
 
 
-def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) -> Answer:
+def decide(
+    samples: Sequence[Any],
+    chosen: Chosen,
+    door: Door,
+    budget: float,
+    *,
+    is_explained: bool = True,
+) -> Answer:
     """Play assignments until one is unsafe, none is left, or the time is over.
 
     Args:
@@ -96,6 +108,7 @@ def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) ->
         chosen: The assignments, in order.
         door: What one play is made with.
         budget: Seconds after which no further assignment is played; the first always is.
+        is_explained: Where ranks part is searched and told.
 
     Raises:
         UsageError: If a rank cannot be played, or raises and nobody waits for it.
@@ -109,7 +122,7 @@ def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) ->
         play = door.new_play()
         play.is_quiet = bool(played)  # what the step prints is printed once
         try:
-            _run(play, door.job, samples, assignment)
+            play_one(play, door, samples, assignment)
             content = _content(play)
             played.append(assignment)
             if content in known:  # equal logs are one plan, decided once
@@ -119,28 +132,26 @@ def decide(samples: Sequence[Any], chosen: Chosen, door: Door, budget: float) ->
             message = f"{error.message}{_raised_at(error.hint)} ({given(samples, assignment)})"
             raise UsageError(message, hint=error.hint) from error
         if verdict.unsafe:
-            explained = _told(verdict, samples, assignment)
-            if verdict.findings:
-                more = _explanation(door, samples, assignment, play, verdict)
+            explained, parting = _told(verdict, samples, assignment), None
+            if verdict.findings and is_explained:
+                more, parting = _explanation(door, samples, assignment, play, verdict)
                 explained = _noted(explained, more)
-            return Answer(explained, plan, tuple(played))
+            return Answer(explained, plan, tuple(played), parting)
         is_silent = not plan.actions and not play.is_doubted and not play.stuck
         known[content] = _Decided(assignment, plan, verdict, is_silent)
     return _join(samples, chosen, tuple(known.values()), tuple(played), budget)
 
 
-def _run(
-    play: Play,
-    job: Callable[[PlayedRank, Any], object],
-    samples: Sequence[Any],
-    assignment: Assignment,
-) -> None:
+def play_one(play: Play, door: Door, samples: Sequence[Any], assignment: Assignment) -> None:
     """Play an assignment; every rank's process makes its copy before it is under capture."""
     own: list[Any] = []
-    play.run(
-        lambda played: job(played, own[0]),
-        prepare=lambda rank: own.append(_copied(samples[assignment[rank]])),
-    )
+
+    def prepare(rank: int) -> None:
+        if door.prepare is not None:
+            door.prepare()
+        own.append(_copied(samples[assignment[rank]]))
+
+    play.run(lambda played: door.job(played, own[0]), prepare=prepare)
 
 
 def _copied(sample: Any) -> Any:
@@ -208,7 +219,7 @@ def _noted(verdict: Verdict, notes: Sequence[str]) -> Verdict:
 
 def _explanation(
     door: Door, samples: Sequence[Any], assignment: Assignment, play: Play, verdict: Verdict
-) -> list[str]:
+) -> tuple[list[str], Parting | None]:
     """Play a wrong assignment again, with the lines that run, and say where two ranks part."""
     with tempfile.TemporaryDirectory() as folder:
 
@@ -219,11 +230,11 @@ def _explanation(
         again = door.new_play()
         again.is_quiet = True
         try:
-            _run(again, job, samples, assignment)
+            play_one(again, replace(door, job=job), samples, assignment)
         except UsageError:
-            return []  # a rank that is slower with its lines told, for example
+            return [], None  # a rank that is slower with its lines told, for example
         if _calls(again) != _calls(play):
-            return ["lines: played again, the ranks issued other calls; no line is told"]
+            return ["lines: played again, the ranks issued other calls; no line is told"], None
         ways = {
             rank: Way(rank, read_way(Path(folder) / str(rank)), log)
             for rank, log in again.logs.items()
@@ -231,7 +242,7 @@ def _explanation(
     finding = verdict.findings[0]
     places = [one for one in (finding.primary, *finding.related_actions) if one is not None]
     found = find_parting(ways, assignment, places)
-    return found.notes() if found is not None else []
+    return ([], None) if found is None else (found.notes(), found)
 
 
 def _calls(play: Play) -> dict[int, list[Any]]:
