@@ -80,7 +80,7 @@ class Parting:
         why: What happens there: ``lines`` part, a ``value`` is set, or a ``thread`` starts.
         branches: The lines on which the ranks go on; None for one that ends.
         raised: The line that raised, where the decision is to catch it.
-        issues: How many calls each issues until both stand on one line again.
+        issued: What each issues until both stand on one line again.
         calls: The first calls that differ; None for a rank that issues none any more.
     """
 
@@ -90,7 +90,7 @@ class Parting:
     calls: tuple[Action | None, Action | None]
     branches: tuple[Step | None, Step | None] = (None, None)
     raised: Step | None = None
-    issues: tuple[int, int] = (0, 0)
+    issued: tuple[Sequence[Action], Sequence[Action]] = ((), ())
 
     def notes(self) -> list[str]:
         """Say it in sentences."""
@@ -247,7 +247,7 @@ def _decision(
         "lines",
         (first[0], first[1]),
         branches,
-        issues=(len(calls[0]), len(calls[1])),
+        issued=calls,
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.edited import edit
+from planguard.capture.recorder import DTYPES
 from planguard.capture.results import read_result, write_result
 from planguard.capture.sampled import decide, play_one
 from planguard.errors import PlanGuardError, UsageError
@@ -24,7 +25,7 @@ from planguard.repair.source import Decision, SourceText, proposals, unified
 from planguard.verdict import Repair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from planguard.capture.edited import Edited
     from planguard.capture.parting import Parting
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from planguard.repair.source import SourceProposal
 
 _COMPARED = 8  # assignments whose results are compared
+_TORCH = {s: name.removeprefix("torch.") for name, s in DTYPES.items() if s not in ("f8", "bool")}
 _SITES = frozenset({"site-packages", "dist-packages"})
 
 
@@ -75,7 +77,7 @@ def find_patch(
     # The assignment that was unsafe comes first: what does not help is known after one play.
     bad = answer.played[-1]
     order = replace(chosen, assignments=tuple(dict.fromkeys((bad, *chosen.assignments))))
-    for file, before, proposal, edited in _edits(parting):
+    for file, before, proposal, edited in _edits(parting, chosen.world_size):
         left = end - time.monotonic()
         if left <= 0:
             return None
@@ -139,7 +141,7 @@ def _shown(file: str) -> str:
         return str(Path(file).resolve()).lstrip(os.sep)
 
 
-def _edits(parting: Parting) -> Iterator[tuple[str, str, SourceProposal, Edited]]:
+def _edits(parting: Parting, world: int) -> Iterator[tuple[str, str, SourceProposal, Edited]]:
     """Return the edits at a decision that can be run."""
     step = parting.decided
     text = "".join(linecache.getlines(step.file))
@@ -148,7 +150,14 @@ def _edits(parting: Parting) -> Iterator[tuple[str, str, SourceProposal, Edited]
     goes_on = tuple(
         None if one is None or one.file != step.file else one.line for one in parting.branches
     )
-    decision = Decision(step.line, parting.why, (goes_on[0], goes_on[1]), parting.issues)
+    left, right = parting.issued
+    decision = Decision(
+        step.line,
+        parting.why,
+        (goes_on[0], goes_on[1]),
+        (len(left), len(right)),
+        (_neutral(left, world), _neutral(right, world)),
+    )
     try:
         source = SourceText(text)
     except (SyntaxError, ValueError):
@@ -157,6 +166,24 @@ def _edits(parting: Parting) -> Iterator[tuple[str, str, SourceProposal, Edited]
         edited = edit(step.file, text, proposal.text)
         if edited is not None:
             yield step.file, text, proposal, edited
+
+
+def _neutral(calls: Sequence[Mapping[str, Any]], world: int) -> tuple[str, ...] | None:
+    """Return calls that meet some calls and add nothing; None where one of them has no such."""
+    found = []
+    for call in calls:
+        is_sum = call.get("reduce_op") == "sum"
+        if call.get("group") != ",".join(map(str, range(world))):
+            return None  # the name of a smaller group is not known here
+        if call["op"] == "barrier":
+            found.append("{dist}.barrier()")
+        elif call["op"] == "all_reduce" and is_sum and call.get("dtype") in _TORCH:
+            kind = _TORCH[call["dtype"]]
+            more = "" if kind == "float32" else f", dtype=torch.{kind}"
+            found.append(f"{{dist}}.all_reduce(torch.zeros({call['count']}{more}))")
+        else:
+            return None
+    return tuple(found)
 
 
 # --- what the step computes ----------------------------------------------------------------------

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from planguard.repair.source.proposal import (
     SourceProposal,
+    as_count,
+    as_flag,
     from_first,
     gathered,
     group_of,
@@ -44,7 +46,7 @@ def of_while(source: SourceText, node: ast.While) -> Iterator[SourceProposal]:
         return
     group = group_of(source, node.body)
     said = source.fresh("said")
-    test = f"bool({source.of(node.test)})"
+    test = as_flag(source, node.test)
     inner = (source.indent(node.body[0]) or "")[len(source.indent(node) or "") :]
 
     def changed(lines: tuple[str, str], ends: str, sentence: str, effect: str) -> SourceProposal:
@@ -80,7 +82,7 @@ def _range(
     if len(call.args) != 1 or call.keywords:
         return
     said = source.fresh("said")
-    count = f"int({source.of(call.args[0])})"
+    count = as_count(source, call.args[0])
     for word, way, effect in (
         ("max", "largest", "a rank that has less runs further turns, and what it gives counts"),
         ("min", "smallest", _LEFT_OUT),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planguard.repair.source.proposal import (
     SourceProposal,
+    as_flag,
     from_first,
     gathered,
     group_of,
@@ -39,6 +40,8 @@ def of_if(source: SourceText, node: ast.If, decision: Decision) -> Iterator[Sour
     if enters:
         yield from _along(source, node, group)
     yield _agreed(source, node, group, is_any=enters)
+    if enters:
+        yield from _stands_in(source, node, decision)
     yield from () if is_host else first
     yield _agreed(source, node, group, is_any=not enters)
 
@@ -68,7 +71,7 @@ def _agreed(source: SourceText, node: ast.If, group: str, *, is_any: bool) -> So
     said = source.fresh("said")
     word = "any" if is_any else "all"
     cuts = (
-        source.before(node, *gathered(source, said, f"bool({source.of(node.test)})", group)),
+        source.before(node, *gathered(source, said, as_flag(source, node.test), group)),
         source.instead(node.test, f"{word}({said})"),
     )
     way = "when any rank does" if is_any else "only when all ranks do"
@@ -101,7 +104,7 @@ def _along(source: SourceText, node: ast.If, group: str) -> Iterator[SourcePropo
     cuts = (
         source.before(
             node,
-            f"{mine} = bool({source.of(node.test)})",
+            f"{mine} = {as_flag(source, node.test)}",
             *gathered(source, said, mine, group),
         ),
         source.instead(node.test, f"any({said})"),
@@ -113,6 +116,31 @@ def _along(source: SourceText, node: ast.If, group: str) -> Iterator[SourcePropo
         f"keeps its own {names}"
     )
     yield SourceProposal("dummy", source.edited(*cuts), sentence)
+
+
+def _stands_in(source: SourceText, node: ast.If, decision: Decision) -> Iterator[SourceProposal]:
+    """Give what adds nothing where the branch is not taken: the calls of the branch, with zeros."""
+    calls = decision.neutral[0 if decision.issues[0] > decision.issues[1] else 1]
+    has_torch = any(
+        isinstance(one, ast.Import) and any(n.name == "torch" and not n.asname for n in one.names)
+        for one in source.tree.body
+    )
+    if not calls or min(decision.issues) or node.orelse or not has_torch:
+        return
+    inner = (source.indent(node.body[0]) or "")[len(source.indent(node) or "") :]
+    if not inner:
+        return
+    rows = [f"{inner}{one.format(dist=source.dist)}" for one in calls]
+    cut = source.after(node.body[-1], *rows)
+    outer = source.indent(node) or ""
+    lines = "".join(f"{outer}{row}\n" for row in ("else:", *rows))
+    is_open = cut.text.startswith("\n")
+    yield SourceProposal(
+        "dummy",
+        source.edited(type(cut)(cut.first, cut.last, "\n" * is_open + lines)),
+        "run a dummy: a rank that leaves the branch out gives zeros to its calls",
+        "their sizes are those of these samples; where the data lies on a device, so must they",
+    )
 
 
 def _bound_before(function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.stmt) -> set[str]:
@@ -141,7 +169,7 @@ def _first_rank(source: SourceText, node: ast.If, group: str) -> Iterator[Source
         return
     said = source.fresh("said")
     cuts = (
-        source.before(node, *from_first(source, said, f"bool({source.of(node.test)})")),
+        source.before(node, *from_first(source, said, as_flag(source, node.test))),
         source.instead(node.test, f"{said}[0]"),
     )
     sentence = "do what rank 0 decides: its flag is broadcast"

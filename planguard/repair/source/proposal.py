@@ -22,12 +22,15 @@ class Decision:
         why: ``lines``, ``value`` or ``thread``, as of ``capture.parting.Parting``.
         goes_on: The lines on which the two go on; None for one that ends.
         issues: How many calls each issues until they stand on one line again.
+        neutral: Calls that stand in for those and add nothing, as text with ``{dist}`` for the name
+            of torch.distributed; None where there are none for them.
     """
 
     line: int
     why: str = "lines"
     goes_on: tuple[int | None, int | None] = (None, None)
     issues: tuple[int, int] = (0, 0)
+    neutral: tuple[tuple[str, ...] | None, tuple[str, ...] | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,20 @@ def from_first(source: SourceText, name: str, value: str, group: str = "") -> tu
         f"{name} = [{value}]",
         f"{source.dist}.broadcast_object_list({name}, src=0{more})",
     )
+
+
+def as_flag(source: SourceText, test: ast.expr) -> str:
+    """Return a condition as the text of a plain truth value."""
+    is_plain = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    if isinstance(test, ast.Compare):
+        is_plain = all(isinstance(one, ast.Is | ast.IsNot | ast.In | ast.NotIn) for one in test.ops)
+    return source.of(test) if is_plain else f"bool({source.of(test)})"
+
+
+def as_count(source: SourceText, count: ast.expr) -> str:
+    """Return a number as the text of a plain one."""
+    called = getattr(getattr(count, "func", None), "id", "")
+    return source.of(count) if called in ("int", "len") else f"int({source.of(count)})"
 
 
 def group_of(source: SourceText, nodes: list[ast.stmt]) -> str:

@@ -21,16 +21,17 @@ def of_value(source: SourceText, node: ast.stmt) -> Iterator[SourceProposal]:
     function = source.function(node)
     if function is None:
         return
-    if node in function.body and isinstance(node, ast.Assign) and len(node.targets) == 1:
-        target = node.targets[0]
-        if isinstance(target, ast.Name) and source.indent(node) is not None:
-            yield _of_first(source, node, target.id, is_behind=True)
     around = [node, *source.around(node)]
     top = next(one for one in function.body if one in around)
     if source.indent(top) is None:
         return
     for name in _read(node, function, top)[:_MOST]:
         yield _of_first(source, top, name, is_behind=False)
+    # What is set comes last: it may be data, where what it was made of is a size.
+    if node in function.body and isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and source.indent(node) is not None:
+            yield _of_first(source, node, target.id, is_behind=True)
 
 
 def _of_first(source: SourceText, at: ast.stmt, name: str, *, is_behind: bool) -> SourceProposal:
