@@ -6,8 +6,9 @@ statement that parted them (of its block, its function, its caller, until both s
 again), and what they issued meanwhile is compared: equal calls, and the walk goes on; else this is
 the decision. Sizes of messages and of uneven exchanges differ between ranks by right and are not
 compared. Where all lines are common, the values differ: then the line counts that last set what
-the call was given, or the call's own line where it is computed there. Where a function is left by
-an exception before anything was issued, the function that catches it decides, on its ``except``.
+the call was given, or the call's own line where it is computed there. A function in which they part
+and that issues nothing has decided only how it ends: the line that called it decides by what comes
+back, or the ``except`` that catches what it raises.
 """
 
 from __future__ import annotations
@@ -231,11 +232,11 @@ def _decision(
         same += 1
     first = tuple(rows[same] if same < len(rows) else None for rows in whole)
     p, q = at
-    caught = _caught(one, other, at)
-    if caught is not None:
+    left = _left(one, other, at)
+    if left is not None:
         apart = first[0], first[1]
         ranks = one.rank, other.rank
-        return Parting(ranks, caught.line, "lines", apart, caught.branches, caught.raised)
+        return Parting(ranks, left.line, "lines", apart, left.branches, left.raised, calls)
     line = one.steps[p - 1]
     branches = (
         one.steps[p] if p < len(one.steps) else None,
@@ -252,26 +253,27 @@ def _decision(
 
 
 @dataclass(frozen=True)
-class _Caught:
-    """An exception that one rank catches.
+class _Left:
+    """A function that both ranks leave, before it issues anything, on ways of their own.
 
     Attributes:
-        line: The ``except``.
-        raised: The line that raised.
+        line: The line that decides: the caller's, or its ``except`` where one rank raises.
+        raised: The line that raised, if one did.
         branches: Where both ranks go on.
     """
 
     line: Step
-    raised: Step
+    raised: Step | None
     branches: tuple[Step | None, Step | None]
 
 
-def _caught(one: Way, other: Way, at: tuple[int, int]) -> _Caught | None:
-    """Tell a parting in a function that one rank leaves by an exception, before anything is issued.
+def _left(one: Way, other: Way, at: tuple[int, int]) -> _Left | None:
+    """Tell a parting in a function that decides nothing but how it ends: its caller decides.
 
-    None where no exception leaves the function, nobody of the program catches it, or both do.
+    What it returns, yields or raises is what its caller goes on with. None where the parting stands
+    in no such function.
     """
-    ways, parted = (one, other), (at[0] - 1, at[1] - 1)
+    ways, parted, found = (one, other), (at[0] - 1, at[1] - 1), None
     calls = caller_of(one.steps, parted[0]), caller_of(other.steps, parted[1])
     while calls[0] is not None and calls[1] is not None:
         lines = one.steps[calls[0]], other.steps[calls[1]]
@@ -282,23 +284,24 @@ def _caught(one: Way, other: Way, at: tuple[int, int]) -> _Caught | None:
         for way, place, there in zip(ways, parted, back, strict=True):
             issued = None if there is None else way.issued(there)
             if way.calls(way.steps[place].issued, issued):
-                return None  # the function itself communicates on one of the two ways
+                return found  # the function itself communicates on one of the two ways
         steps = tuple(
             None if there is None else way.steps[there]
             for way, there in zip(ways, back, strict=True)
         )
-        for number in (0, 1):
-            mine, theirs, there = steps[number], steps[1 - number], back[number]
-            if mine is None or there is None or not catches(mine, lines[number]):
+        mine, theirs = steps
+        if mine is not None and theirs is not None and mine.line == theirs.line:
+            return found  # back on one line, each with a value of its own
+        for number, (step, there) in enumerate(zip(steps, back, strict=True)):
+            if step is None or there is None or not catches(step, lines[number]):
                 continue
-            if theirs is not None and theirs.line == mine.line:
-                return None
             own = ways[number].steps
             after = own[there + 1] if there + 1 < len(own) else None
-            on = (after, theirs) if number == 0 else (theirs, after)
-            return _Caught(mine, own[there - 1], on)
+            on = (after, theirs) if number == 0 else (mine, after)
+            return _Left(step, own[there - 1], on)
+        found = _Left(lines[0], None, (mine, theirs))
         calls = caller_of(one.steps, calls[0]), caller_of(other.steps, calls[1])
-    return None
+    return found
 
 
 def _of_values(

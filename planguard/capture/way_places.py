@@ -97,8 +97,31 @@ def origin_of(steps: Sequence[Step], at: int) -> Step:
     for place in range(at - 1, -1, -1):
         step = steps[place]
         if step.frame == line.frame and names & _names(step.file, step.line, ast.Store):
-            return step
+            return _loop_of(steps, place)
     return line
+
+
+def _loop_of(steps: Sequence[Step], at: int) -> Step:
+    """Return the loop around a step that gives it what it reads; else the step."""
+    step = steps[at]
+    read = _names(step.file, step.line, ast.Load)
+    for place in range(at - 1, -1, -1):
+        head = steps[place]
+        if head.frame == step.frame and _is_loop(head.file, head.line, step.line):
+            given = read & _names(head.file, head.line, ast.Store)
+            return head if given else step
+    return step
+
+
+@lru_cache(maxsize=4096)
+def _is_loop(file: str, line: int, inside: int) -> bool:
+    """Say whether a line is the head of a ``for`` in whose body another line stands."""
+    tree = tree_of(file)
+    return tree is not None and any(
+        isinstance(node, ast.For | ast.AsyncFor)
+        and node.lineno == line < inside <= (node.end_lineno or 0)
+        for node in tree.parents
+    )
 
 
 @lru_cache(maxsize=4096)

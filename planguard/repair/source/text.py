@@ -65,7 +65,12 @@ class SourceText:
         return self._bytes[first:last].decode()
 
     def indent(self, node: ast.stmt) -> str | None:
-        """Return the white space before a statement; None where it does not begin its line."""
+        """Return the white space before a statement; None where it does not begin its line.
+
+        An ``elif`` is no statement to put lines before either.
+        """
+        if isinstance(node, ast.If) and self.of(node).startswith("elif"):
+            return None
         line = self._bytes[self._starts[node.lineno - 1] :][: node.col_offset].decode()
         return None if line.strip() else line
 
