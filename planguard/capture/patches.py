@@ -147,6 +147,8 @@ def _edits(parting: Parting, world: int) -> Iterator[tuple[str, str, SourcePropo
     text = "".join(linecache.getlines(step.file))
     if not text or _SITES & set(Path(step.file).parts):
         return  # a library of others is not the user's to edit
+    if not _is_on_disk(step.file, text):
+        return  # changed since it was read, or lines end otherwise: the diff would not apply
     goes_on = tuple(
         None if one is None or one.file != step.file else one.line for one in parting.branches
     )
@@ -166,6 +168,16 @@ def _edits(parting: Parting, world: int) -> Iterator[tuple[str, str, SourcePropo
         edited = edit(step.file, text, proposal.text)
         if edited is not None:
             yield step.file, text, proposal, edited
+
+
+def _is_on_disk(file: str, text: str) -> bool:
+    """Tell whether a file has a text byte by byte; what has no file (a notebook) has it."""
+    try:
+        return Path(file).read_bytes().decode() == text
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
 
 
 def _neutral(calls: Sequence[Mapping[str, Any]], world: int) -> tuple[str, ...] | None:

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 from planguard.capture import precheck
 from planguard.capture.edited import edit
 from planguard.errors import UsageError
-from planguard.verdict import Verdict
+from planguard.result.reading import verdict_from_json
 
 pytestmark = [
     pytest.mark.processes,
@@ -90,7 +90,7 @@ def test_a_branch_gets_a_patch_that_is_proved(tmp_path, monkeypatch):
     assert "played again, with the same samples, and is SAFE" in " ".join(shown.split())
     said = check.verdict.to_json()
     assert said["findings"][0]["fixes"][0]["patch"] == repair.patch
-    assert Verdict.from_json(said).findings[0].fixes[0].patch == repair.patch
+    assert verdict_from_json(said).findings[0].fixes[0].patch == repair.patch
     assert step.__code__ is code
     assert (tmp_path / "job.py").read_text() == BRANCH
     safe_from_file(check, tmp_path, samples)

@@ -51,6 +51,7 @@ def test_an_exception_is_never_hidden():
         found = edits(text, 5, goes_on=(6, 7), issues=(0, 1))
         assert [one.kind for one in found if one.kind == "agree-flag"] == ["agree-flag"]
         assert not [one for one in found if "all(said)" in one.text]
+        assert len(found) == 1
 
 
 def test_what_the_clock_decides_is_decided_by_rank_0_first():

@@ -13,7 +13,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from planguard.repair.source.counts import of_for, of_while
-from planguard.repair.source.flags import of_if, of_try
+from planguard.repair.source.flags import gives_up, of_if, of_try
 from planguard.repair.source.proposal import Decision, SourceProposal
 from planguard.repair.source.text import SourceText, unified
 from planguard.repair.source.values import of_thread, of_value
@@ -52,5 +52,6 @@ def _all(source: SourceText, decision: Decision) -> Iterator[SourceProposal]:
         found.append(of_while(source, node))
     elif isinstance(node, ast.For):
         found.append(of_for(source, node, decision))
-    found.append(of_value(source, node))
+    if not gives_up(node):  # what rank 0 has would hide what another rank gives up for
+        found.append(of_value(source, node))
     yield from itertools.chain.from_iterable(found)

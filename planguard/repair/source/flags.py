@@ -34,7 +34,7 @@ def of_if(source: SourceText, node: ast.If, decision: Decision) -> Iterator[Sour
     if is_host:
         yield from first
     enters = _is_wanted(node, decision)
-    if _gives_up(node):  # nobody is to hide it from the others
+    if gives_up(node):  # nobody is to hide it from the others
         yield _agreed(source, node, group, is_any=True)
         return
     if enters:
@@ -58,8 +58,10 @@ def _is_wanted(node: ast.If, decision: Decision) -> bool:
     return body >= rest
 
 
-def _gives_up(node: ast.If) -> bool:
-    """Tell whether a body ends the rank."""
+def gives_up(node: ast.stmt) -> bool:
+    """Tell whether a statement is an ``if`` whose body ends the rank."""
+    if not isinstance(node, ast.If):
+        return False
     last = node.body[-1]
     if isinstance(last, ast.Raise):
         return True

@@ -7,7 +7,7 @@ WORLD = 2
 KIND = "B NVIDIA/TensorRT-LLM#13902"
 DIVERGES = True
 BY = 14
-SAMPLES = [None, 'timeout']
+SAMPLES = [None, "timeout"]
 
 
 def job(error):

@@ -7,7 +7,7 @@ WORLD = 2
 KIND = "B NVIDIA/TensorRT-LLM#13902"
 DIVERGES = False
 BY = None
-SAMPLES = [None, 'timeout']
+SAMPLES = [None, "timeout"]
 
 
 def job(error):

@@ -7,7 +7,7 @@ WORLD = 2
 KIND = "B NVIDIA/TensorRT-LLM#14240"
 DIVERGES = True
 BY = 21
-SAMPLES = [{}, {'mm': 'fast'}]
+SAMPLES = [{}, {"mm": "fast"}]
 
 
 def tune():

@@ -7,7 +7,7 @@ WORLD = 2
 KIND = "B NVIDIA/TensorRT-LLM#14240"
 DIVERGES = False
 BY = None
-SAMPLES = [{}, {'mm': 'fast'}]
+SAMPLES = [{}, {"mm": "fast"}]
 
 
 def tune():

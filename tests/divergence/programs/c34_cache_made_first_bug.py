@@ -7,7 +7,7 @@ WORLD = 2
 KIND = "C hao-ai-lab/FastVideo#598"
 DIVERGES = True
 BY = 20
-SAMPLES = [None, 'rows']  # what this rank finds in the cache
+SAMPLES = [None, "rows"]  # what this rank finds in the cache
 
 
 def make(cache):

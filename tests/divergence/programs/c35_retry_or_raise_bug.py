@@ -7,7 +7,7 @@ WORLD = 2
 KIND = "C InternLM/xtuner#1852"
 DIVERGES = True
 BY = 28
-SAMPLES = ['ok', 'busy']
+SAMPLES = ["ok", "busy"]
 
 
 class Busy(Exception):

@@ -7,7 +7,7 @@ WORLD = 2
 KIND = "C InternLM/xtuner#1852"
 DIVERGES = False
 BY = None
-SAMPLES = ['ok', 'busy']
+SAMPLES = ["ok", "busy"]
 
 
 def fetch(state, tries):
