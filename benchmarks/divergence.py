@@ -1,6 +1,7 @@
 """Programs whose ranks decide for themselves: what ``precheck`` and ``dryrun --stub`` say of each.
 
     python benchmarks/divergence.py FOLDER [--door precheck|stub|any] [--only NAME ...] [--verbose]
+    python benchmarks/divergence.py FOLDER --repairs [--patched FOLDER]
 
 FOLDER has ``programs/*.py`` and ``truth.json``: for assignments of samples to ranks, how real gloo
 processes ended. Every row is played with the sample of each rank. A row that ended must be SAFE,
@@ -11,6 +12,9 @@ what a rank raised tells it, too.
 program, which must be unsafe if and only if the program DIVERGES. It also counts how often the line
 of the decision, ``BY``, is the one that the finding names as the decision, and how often it is
 among the lines that the finding names at all (the branches behind it, the calls that differ).
+
+``--repairs`` asks for a patch of each program that diverges, and counts those that are proved, with
+what they say of numbers. ``--patched FOLDER`` writes the patched programs there, to be run for real.
 """
 
 from __future__ import annotations
@@ -147,7 +151,9 @@ def by_any(path: Path) -> Row:
 def named(path: Path, line: int, notes: list[str]) -> str:
     """Tell whether notes name a line of a program as the decision, or at all."""
     place = re.compile(re.escape(path.name) + r":(\d+)")
+    # Where every rank raises, nothing parts: the line that raises is the one that is named.
     decisions = [note for note in notes if note.startswith("decided at ")]
+    decisions += [note.partition("raised at ")[2] for note in notes if "raised at " in note]
     if any(int(found[1]) == line for note in decisions if (found := place.search(note))):
         return "decision"
     every = {int(found) for note in notes for found in place.findall(note)}
@@ -159,12 +165,50 @@ def times_only(path: Path) -> bool:
     return bool(getattr(load(path), "TIMING", False))
 
 
+def repairs(folder: Path, only: list[str], patched: Path | None) -> int:
+    """Ask for a proved patch of every program that diverges; return how many have none."""
+    from planguard.capture import precheck
+    from planguard.errors import UsageError
+
+    found = collections.Counter()
+    for path in sorted((folder / "programs").glob("*.py")):
+        module = load(path)
+        if not module.DIVERGES or (only and not any(part in path.stem for part in only)):
+            continue
+        start = time.perf_counter()
+        check = precheck(
+            module.WORLD, samples=module.SAMPLES, model="gloo", timeout=TIMEOUT,
+            on_unsafe="return", fix=True,
+        )  # fmt: skip
+        try:
+            said = check.run(module.job).outcome.value
+        except UsageError as error:
+            said = f"RAISED {error.message.splitlines()[0][:80]}"
+        seconds = time.perf_counter() - start
+        patch = check.patch
+        found["programs"] += 1
+        found["patched"] += patch is not None
+        if patch is None:
+            print(f"{path.stem:34s} {seconds:5.1f} s no patch: {said}")
+            continue
+        numbers = patch.repair.text.rpartition("; ")[2]
+        found["same numbers"] += "the same numbers" in numbers
+        found["other numbers, said"] += "OTHER NUMBERS" in numbers
+        print(f"{path.stem:34s} {seconds:5.1f} s {patch.repair.kind}: {patch.repair.text}")
+        if patched is not None:
+            patched.mkdir(parents=True, exist_ok=True)
+            text = re.sub(r"^DIVERGES = .*$", "DIVERGES = False", patch.after, flags=re.MULTILINE)
+            text = re.sub(r"^BY = .*$", "BY = None", text, flags=re.MULTILINE)
+            (patched / f"{path.stem}_patched.py").write_text(text)
+    print(", ".join(f"{count} {name}" for name, count in found.items()))
+    return found["programs"] - found["patched"]
+
+
 DOORS = {"precheck": by_precheck, "stub": by_stub}
 
 
 def measure(folder: Path, door: str, only: list[str]) -> list[Row]:
     """Play every row of the truth of a folder."""
-    warnings.simplefilter("ignore")
     truth = json.loads((folder / "truth.json").read_text())
     found = []
     for name, program in sorted(truth.items()):
@@ -224,7 +268,13 @@ def main() -> int:
     parser.add_argument("--door", choices=sorted([*DOORS, "any"]), default="precheck")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--repairs", action="store_true")
+    parser.add_argument("--patched", type=Path)
     args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if args.repairs:
+        repairs(args.folder.resolve(), args.only, args.patched)
+        return 0
     rows = measure(args.folder.resolve(), args.door, args.only)
     report(rows, verbose=args.verbose)
     return 1 if any(row.kind.startswith("wrong") for row in rows) else 0

@@ -160,10 +160,10 @@ class Repair:
     Attributes:
         kind: What is done: ``batch``, ``move``, ...; several joined by ``+``.
         applicability: ``verified`` or ``unverified``.
-        edits: What to do to the plan file, in this order; empty where there is no plan file.
+        edits: What to do to the plan file, in this order, if there is one.
         text: The same in one sentence.
         models: Execution models under which the changed plan was proved SAFE.
-        smallest: No repair of fewer edits exists among the kinds that are tried.
+        smallest: No repair of fewer edits exists; ``patch``: the diff, of the program's source.
     """
 
     kind: str
@@ -172,6 +172,7 @@ class Repair:
     text: str = ""
     models: tuple[str, ...] = ()
     smallest: bool = False
+    patch: str = ""
 
 
 @dataclass(frozen=True)

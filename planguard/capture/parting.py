@@ -6,19 +6,19 @@ statement that parted them (of its block, its function, its caller, until both s
 again), and what they issued meanwhile is compared: equal calls, and the walk goes on; else this is
 the decision. Sizes of messages and of uneven exchanges differ between ranks by right and are not
 compared. Where all lines are common, the values differ: then the line counts that last set what
-the call was given.
+the call was given, or the call's own line where it is computed there. A function in which they part
+and that issues nothing has decided only how it ends: the line that called it decides by what comes
+back, or the ``except`` that catches what it raises.
 """
 
 from __future__ import annotations
 
-import ast
 import itertools
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.source import tree_of
 from planguard.capture.thread_orders import JOINED, STARTED, THREAD
+from planguard.capture.way_places import back_in, caller_of, catches, origin_of, rejoin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,22 +77,26 @@ class Parting:
 
     Attributes:
         ranks: The two.
-        decided: The line that decides, ``file:line in function``.
+        decided: The line that decides.
         why: What happens there: ``lines`` part, a ``value`` is set, or a ``thread`` starts.
         branches: The lines on which the ranks go on; None for one that ends.
+        raised: The line that raised, where the decision is to catch it.
+        issued: What each issues until both stand on one line again.
         calls: The first calls that differ; None for a rank that issues none any more.
     """
 
     ranks: tuple[int, int]
-    decided: str
+    decided: Step
     why: str
     calls: tuple[Action | None, Action | None]
     branches: tuple[Step | None, Step | None] = (None, None)
+    raised: Step | None = None
+    issued: tuple[Sequence[Action], Sequence[Action]] = ((), ())
 
     def notes(self) -> list[str]:
         """Say it in sentences."""
         (a, b), (left, right) = self.ranks, self.calls
-        said = f"decided at {self.decided}"
+        said = f"decided at {self.decided} in {self.decided.function}"
         if self.why == "value":
             said += f", where its value was set: no line parts ranks {a} and {b} before the call"
         elif self.why == "thread":
@@ -103,6 +107,8 @@ class Parting:
                 for rank, step in zip(self.ranks, self.branches, strict=True)
             ]
             said += f": {', '.join(ways)}"
+            if self.raised is not None:
+                said += f", having caught what {self.raised} raises"
         first = f"first call that differs: rank {a} {_told(left)}, rank {b} {_told(right)}"
         return [said, first]
 
@@ -141,7 +147,7 @@ def _part(one: Way, other: Way) -> Parting | None:
             return None
         if not p or not q:
             return None
-        beyond = _rejoin(one.steps, other.steps, p, q)
+        beyond = rejoin(one.steps, other.steps, p, q)
         first = (one.steps[p - 1].issued, other.steps[q - 1].issued)
         calls = (
             one.calls(first[0], one.issued(beyond[0])),
@@ -226,6 +232,11 @@ def _decision(
         same += 1
     first = tuple(rows[same] if same < len(rows) else None for rows in whole)
     p, q = at
+    left = _left(one, other, at)
+    if left is not None:
+        apart = first[0], first[1]
+        ranks = one.rank, other.rank
+        return Parting(ranks, left.line, "lines", apart, left.branches, left.raised, calls)
     line = one.steps[p - 1]
     branches = (
         one.steps[p] if p < len(one.steps) else None,
@@ -233,96 +244,71 @@ def _decision(
     )
     return Parting(
         (one.rank, other.rank),
-        f"{line} in {line.function}",
+        line,
         "lines",
         (first[0], first[1]),
         branches,
+        issued=calls,
     )
+
+
+@dataclass(frozen=True)
+class _Left:
+    """A function that both ranks leave, before it issues anything, on ways of their own.
+
+    Attributes:
+        line: The line that decides: the caller's, or its ``except`` where one rank raises.
+        raised: The line that raised, if one did.
+        branches: Where both ranks go on.
+    """
+
+    line: Step
+    raised: Step | None
+    branches: tuple[Step | None, Step | None]
+
+
+def _left(one: Way, other: Way, at: tuple[int, int]) -> _Left | None:
+    """Tell a parting in a function that decides nothing but how it ends: its caller decides.
+
+    What it returns, yields or raises is what its caller goes on with. None where the parting stands
+    in no such function.
+    """
+    ways, parted, found = (one, other), (at[0] - 1, at[1] - 1), None
+    calls = caller_of(one.steps, parted[0]), caller_of(other.steps, parted[1])
+    while calls[0] is not None and calls[1] is not None:
+        lines = one.steps[calls[0]], other.steps[calls[1]]
+        back = tuple(
+            back_in(way.steps, place, line)
+            for way, place, line in zip(ways, parted, lines, strict=True)
+        )
+        for way, place, there in zip(ways, parted, back, strict=True):
+            issued = None if there is None else way.issued(there)
+            if way.calls(way.steps[place].issued, issued):
+                return found  # the function itself communicates on one of the two ways
+        steps = tuple(
+            None if there is None else way.steps[there]
+            for way, there in zip(ways, back, strict=True)
+        )
+        mine, theirs = steps
+        if mine is not None and theirs is not None and mine.line == theirs.line:
+            return found  # back on one line, each with a value of its own
+        for number, (step, there) in enumerate(zip(steps, back, strict=True)):
+            if step is None or there is None or not catches(step, lines[number]):
+                continue
+            own = ways[number].steps
+            after = own[there + 1] if there + 1 < len(own) else None
+            on = (after, theirs) if number == 0 else (mine, after)
+            return _Left(step, own[there - 1], on)
+        found = _Left(lines[0], None, (mine, theirs))
+        calls = caller_of(one.steps, calls[0]), caller_of(other.steps, calls[1])
+    return found
 
 
 def _of_values(
     one: Way, other: Way, at: int, calls: tuple[Action | None, Action | None]
 ) -> Parting:
-    line = _origin(one.steps, at)
-    place = f"{line} in {line.function}"
-    return Parting((one.rank, other.rank), place, "value", calls)
-
-
-# --- where two ways meet again -------------------------------------------------------------------
-
-
-def _rejoin(left: Sequence[Step], right: Sequence[Step], p: int, q: int) -> tuple[int, int]:
-    """Return the first steps behind a parting on which both stand on one line again."""
-    line, theirs = left[p - 1], right[q - 1]
-    while True:
-        for first, last in _blocks(line.file, line.line):
-            a = _outside(left, p, line, first, last)
-            b = _outside(right, q, theirs, first, last)
-            if a < len(left) and b < len(right) and left[a].at == right[b].at:
-                return a, b
-        above = _caller(left, p - 1), _caller(right, q - 1)
-        if above[0] is None or above[1] is None:
-            return len(left), len(right)
-        line, theirs = above[0], above[1]
-
-
-def _outside(steps: Sequence[Step], at: int, line: Step, first: int, last: int) -> int:
-    """Return the first step that is in no callee and not among some lines of a function."""
-    for place in range(at, len(steps)):
-        step = steps[place]
-        if step.depth < line.depth:
-            return place
-        if step.depth == line.depth and not (
-            step.frame == line.frame and first <= step.line <= last
-        ):
-            return place
-    return len(steps)
-
-
-def _caller(steps: Sequence[Step], at: int) -> Step | None:
-    depth = steps[at].depth
-    return next((s for s in reversed(steps[:at]) if s.depth < depth), None)
-
-
-@lru_cache(maxsize=4096)
-def _blocks(file: str, line: int) -> tuple[tuple[int, int], ...]:
-    """Return the lines of the statements around a line, innermost first, up to its function."""
-    tree = tree_of(file)
-    if tree is None:
-        return ((line, line),)
-    found = {
-        (node.lineno, node.end_lineno or node.lineno)
-        for node in [*tree.parents, *tree.calls.values()]
-        if isinstance(node, ast.stmt | ast.ExceptHandler)
-        and node.lineno <= line <= (node.end_lineno or node.lineno)
-    }
-    return tuple(sorted(found, key=lambda lines: lines[1] - lines[0])) or ((line, line),)
-
-
-# --- where a value comes from --------------------------------------------------------------------
-
-
-def _origin(steps: Sequence[Step], at: int) -> Step:
-    """Return the step of the same function that last set what a line reads, else the line."""
-    line = steps[at]
-    names = _names(line.file, line.line, ast.Load)
-    for place in range(at - 1, -1, -1):
-        step = steps[place]
-        if step.frame == line.frame and names & _names(step.file, step.line, ast.Store):
-            return step
-    return line
-
-
-@lru_cache(maxsize=4096)
-def _names(file: str, line: int, context: type[ast.expr_context]) -> frozenset[str]:
-    """Return the names that the line of a program reads, as arguments of calls, or sets."""
-    tree = tree_of(file)
-    nodes = [*tree.parents] if tree is not None else []
-    return frozenset(
-        node.id
-        for node in nodes
-        if isinstance(node, ast.Name) and node.lineno == line and isinstance(node.ctx, context)
-    )
+    line = origin_of(one.steps, at)
+    return Parting((one.rank, other.rank), line, "value", calls)
 
 
 def _at_places(ways: Mapping[int, Way], places: Sequence[Location]) -> Parting | None:
@@ -346,9 +332,8 @@ def _at_places(ways: Mapping[int, Way], places: Sequence[Location]) -> Parting |
         other, call = peers[0] if peers else (None, None)
         if other is None:
             continue
-        line = _origin(way.steps, at)
-        place = f"{line} in {line.function}"
-        return Parting((way.rank, other.rank), place, "value", (action, call))
+        line = origin_of(way.steps, at)
+        return Parting((way.rank, other.rank), line, "value", (action, call))
     return None
 
 
@@ -360,8 +345,7 @@ def _of_thread(way: Way, action: Action, named: Sequence[tuple[Way, Action]]) ->
     other, call = next(((o, c) for o, c in named if o.rank != way.rank), (None, None))
     if not lines or other is None:
         return None
-    place = f"{lines[-1]} in {lines[-1].function}"
-    return Parting((way.rank, other.rank), place, "thread", calls=(action, call))
+    return Parting((way.rank, other.rank), lines[-1], "thread", calls=(action, call))
 
 
 def _action_at(way: Way, place: Location) -> Action | None:

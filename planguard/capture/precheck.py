@@ -13,6 +13,7 @@ from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.imports import warm_learnt
 from planguard.capture.loops import Loops
 from planguard.capture.mailroom import perform
+from planguard.capture.patches import find_patch, with_patch, write_patch
 from planguard.capture.play import Play, PlayedRank
 from planguard.capture.sampled import Door, decide, read_samples, supply_of
 from planguard.capture.samples import MOST, choose
@@ -21,8 +22,10 @@ from planguard.errors import UnsafePlanError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
+    from planguard.capture.patches import Patch
     from planguard.capture.recorder import Recorder
     from planguard.capture.sampled import Supply
     from planguard.capture.samples import Assignment, Chosen
@@ -42,6 +45,7 @@ class Precheck:
         classes: Number of classes of alike ranks; the number of ranks where none was alike.
         plan: The recorded plan, once it is there.
         verdict: The answer, once it is there.
+        patch: With ``fix``, the proved edit of the source, if there is one.
     """
 
     def __init__(  # noqa: PLR0913 - the options of precheck, spelled out once
@@ -64,6 +68,7 @@ class Precheck:
         rounds: int | None = None,
         most_assignments: int = MOST,
         budget: float = 60.0,
+        fix: bool = False,
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise UsageError(f"rank {rank} of a world of {world_size} does not exist")
@@ -84,6 +89,10 @@ class Precheck:
         self.loops = Loops.of(world_size, self.samples, steps_per_rank, lengths, rounds)
         self.most_assignments = most_assignments
         self.budget = budget
+        if fix and samples is None:
+            raise UsageError("fix=True is for samples", hint="precheck(n, samples=[...], fix=True)")
+        self.fix = fix
+        self.patch: Patch | None = None
         self.played = 0
         self.classes = 0
         self.assignments: tuple[Assignment, ...] = ()
@@ -136,11 +145,15 @@ class Precheck:
     def _run_any(
         self, step: Callable[[Any, Recorder], object], chosen: Chosen, supply: Supply
     ) -> Verdict:
-        def job(played: PlayedRank, given: Any) -> None:
+        def job(played: PlayedRank, given: Any) -> object:
             self._open = played
-            step(given, played.session.recorder)
+            return step(given, played.session.recorder)
 
-        answer = decide(supply, chosen, Door(self._play, self._judge, job), self.budget)
+        door = Door(self._play, self._judge, job)
+        answer = decide(supply, chosen, door, self.budget)
+        if self.fix and answer.verdict.unsafe:
+            self.patch = find_patch(answer, supply, chosen, door, self.budget)
+            answer = with_patch(answer, self.patch)
         self._open = None
         self.assignments, self.plan = answer.played, answer.plan
         self.played = self.classes = self.world_size
@@ -162,6 +175,16 @@ class Precheck:
     def _is_any(self) -> bool:
         """Ranks get something of their own, so that none stands for another."""
         return self.samples is not None or self.loops is not None
+
+    def write_patch(self, path: str | Path) -> Path | None:
+        """Write the proved edit as a unified diff to a new file; None where there is none.
+
+        The program itself is never written: ``git apply FILE`` does that.
+
+        Raises:
+            UsageError: The file exists.
+        """
+        return None if self.patch is None else write_patch(self.patch, path)
 
     # --- the block form ----------------------------------------------------------------------
 
@@ -270,5 +293,7 @@ def precheck(world_size: int, **options: Any) -> Precheck:
             batches the loader of each rank has; the call form then decides a loop that takes a
             loader), or ``lengths`` (any of which any rank's loader may have), with ``rounds``
             (batches that stand for all further ones of a loader; without it all are played).
+            ``fix=True`` (with ``samples``) searches an edit of the source that makes the step
+            SAFE, proves it, and shows it as a patch.
     """
     return Precheck(world_size, **options)

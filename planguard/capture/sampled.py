@@ -25,6 +25,7 @@ from planguard.verdict import Approximation
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from planguard.capture.parting import Parting
     from planguard.capture.play import Play, PlayedRank
     from planguard.capture.samples import Assignment, Chosen
     from planguard.plan.plan import Plan
@@ -44,12 +45,14 @@ class Door:
         judge: Decides a play.
         job: What a rank does with its sample.
         tell: Told how many of how many assignments were played.
+        prepare: What a rank's process does first, before it gets its sample.
     """
 
     new_play: Callable[[], Play]
     judge: Callable[[Play], tuple[Plan, Verdict]]
     job: Callable[[PlayedRank, Any], object]
     tell: Callable[[int, int], object] = lambda *_: None
+    prepare: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,13 @@ class Answer:
         verdict: The verdict.
         plan: The plan that it names: of the assignment that decides, else of the first.
         played: The assignments, in the order in which they were played.
+        parting: Where two ranks part in the assignment that is unsafe, if that was found.
     """
 
     verdict: Verdict
     plan: Plan
     played: tuple[Assignment, ...]
+    parting: Parting | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,14 @@ def read_samples(samples: Any) -> tuple[Any, ...]:
     return tuple(samples)
 
 
-def decide(supply: Supply, chosen: Chosen, door: Door, budget: float) -> Answer:
+def decide(
+    supply: Supply,
+    chosen: Chosen,
+    door: Door,
+    budget: float,
+    *,
+    is_explained: bool = True,
+) -> Answer:
     """Play assignments until one is unsafe, none is left, or the time is over.
 
     Args:
@@ -120,6 +132,7 @@ def decide(supply: Supply, chosen: Chosen, door: Door, budget: float) -> Answer:
         chosen: The assignments, in order.
         door: What one play is made with.
         budget: Seconds after which no further assignment is played; the first always is.
+        is_explained: Where ranks part is searched and told.
 
     Raises:
         UsageError: If a rank cannot be played, or raises and nobody waits for it.
@@ -133,7 +146,7 @@ def decide(supply: Supply, chosen: Chosen, door: Door, budget: float) -> Answer:
         play = door.new_play()
         play.is_quiet = play.is_quiet or bool(played)  # what the step prints is printed once
         try:
-            _run(play, door.job, supply, assignment)
+            play_one(play, door, supply, assignment)
             content = _content(play)
             played.append(assignment)
             door.tell(len(played), len(chosen.assignments))
@@ -145,28 +158,26 @@ def decide(supply: Supply, chosen: Chosen, door: Door, budget: float) -> Answer:
             message = f"{error.message}{_raised_at(error.hint)}{which}"
             raise UsageError(message, hint=error.hint) from error
         if verdict.unsafe:
-            explained = _told(verdict, supply, assignment)
-            if verdict.findings:
-                more = _explanation(door, supply, assignment, play, verdict)
+            explained, parting = _told(verdict, supply, assignment), None
+            if verdict.findings and is_explained:
+                more, parting = _explanation(door, supply, assignment, play, verdict)
                 explained = _noted(explained, more)
-            return Answer(explained, plan, tuple(played))
+            return Answer(explained, plan, tuple(played), parting)
         is_silent = not plan.actions and not play.is_doubted and not play.stuck
         known[content] = _Decided(assignment, plan, verdict, is_silent)
     return _join(supply, chosen, tuple(known.values()), tuple(played), budget)
 
 
-def _run(
-    play: Play,
-    job: Callable[[PlayedRank, Any], object],
-    supply: Supply,
-    assignment: Assignment,
-) -> None:
+def play_one(play: Play, door: Door, supply: Supply, assignment: Assignment) -> None:
     """Play an assignment; every rank's process makes its copy before it is under capture."""
     own: list[Any] = []
-    play.run(
-        lambda played: job(played, own[0]),
-        prepare=lambda rank: own.append(copied(supply.give(assignment[rank], rank))),
-    )
+
+    def prepare(rank: int) -> None:
+        if door.prepare is not None:
+            door.prepare()
+        own.append(copied(supply.give(assignment[rank], rank)))
+
+    play.run(lambda played: door.job(played, own[0]), prepare=prepare)
 
 
 def _content(play: Play) -> tuple[bytes, ...]:
@@ -214,7 +225,7 @@ def _noted(verdict: Verdict, notes: Sequence[str]) -> Verdict:
 
 def _explanation(
     door: Door, supply: Supply, assignment: Assignment, play: Play, verdict: Verdict
-) -> list[str]:
+) -> tuple[list[str], Parting | None]:
     """Play a wrong assignment again, with the lines that run, and say where two ranks part."""
     with tempfile.TemporaryDirectory() as folder:
 
@@ -225,11 +236,11 @@ def _explanation(
         again = door.new_play()
         again.is_quiet = True
         try:
-            _run(again, job, supply, assignment)
+            play_one(again, replace(door, job=job), supply, assignment)
         except UsageError:
-            return []  # a rank that is slower with its lines told, for example
+            return [], None  # a rank that is slower with its lines told, for example
         if _calls(again) != _calls(play):
-            return ["lines: played again, the ranks issued other calls; no line is told"]
+            return ["lines: played again, the ranks issued other calls; no line is told"], None
         ways = {
             rank: Way(rank, read_way(Path(folder) / str(rank)), log)
             for rank, log in again.logs.items()
@@ -238,7 +249,7 @@ def _explanation(
     places = [one for one in (finding.primary, *finding.related_actions) if one is not None]
     found = find_parting(ways, assignment, places)
     told = found.notes() if found is not None else []
-    return [*told, *told_ends(play.logs, found.decided if found is not None else "")]
+    return [*told, *told_ends(play.logs, found.decided if found is not None else "")], found
 
 
 def _calls(play: Play) -> dict[int, list[Any]]:

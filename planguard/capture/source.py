@@ -172,3 +172,9 @@ def function_of(frame: FrameType) -> FrameType:
     while frame.f_code.co_name in _COMPREHENSIONS and frame.f_back is not None:
         frame = frame.f_back
     return frame
+
+
+def forget() -> None:
+    """Read source files anew: one of them was changed in this process."""
+    tree_of.cache_clear()
+    _call.cache_clear()

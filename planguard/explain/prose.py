@@ -227,6 +227,9 @@ class FindingText:
             out += flow(
                 line(("gutter", f"{self.pad}| "), (role, f"{sign} ")), text, role, width=width
             )
+        for row in fix.patch.splitlines():
+            role = {"+": "add", "-": "remove"}.get(row[:1], "")
+            out.append(line(("gutter", f"{self.pad}| "), (role, clean(row).rstrip())))
         if verified:
             out += self._told("verified", _proof(fix), width)
         return out
@@ -241,6 +244,8 @@ def _rows(edit: Edit) -> list[tuple[str, str]]:
 
 def _proof(fix: Repair) -> str:
     """Say what was proved of a repair."""
+    if fix.patch:
+        return "the changed program was played again, with the same samples, and is SAFE"
     named = (
         "all nine models" if len(fix.models) == len(MODEL_NAMES) else listed(fix.models or ("",))
     )

@@ -134,6 +134,7 @@ class RepairDoc(Struct, frozen=True):
     text: str | UnsetType = UNSET
     models: list[str] | UnsetType = UNSET
     smallest: bool | UnsetType = UNSET
+    patch: str | UnsetType = UNSET
 
 
 class MeasuredDoc(Struct, frozen=True):

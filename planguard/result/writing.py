@@ -160,6 +160,7 @@ def _repair(repair: Repair) -> doc.RepairDoc:
         text=repair.text or UNSET,
         models=list(repair.models) or UNSET,
         smallest=repair.smallest or UNSET,
+        patch=repair.patch or UNSET,
     )
 
 

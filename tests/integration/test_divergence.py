@@ -91,3 +91,49 @@ def test_every_assignment_of_samples_is_told_as_it_ended(name):
 def test_the_command_says_what_the_call_says(name):
     """``dryrun --stub`` plays by the same mechanism and gives the same answer."""
     judged(answers(name, some(TRUTH[name]["runs"]), "stub"))
+
+
+def writing():
+    """Return tests/divergence/write_table.py, which is no package."""
+    spec = importlib.util.spec_from_file_location("divergence_table", FOLDER / "write_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TABLE = writing()
+PUBLIC = {path.stem: (path, module, *thread) for path, module, *thread in TABLE.programs()}
+
+
+def shown(name):
+    """Return the row of the page that begins as that of a program does."""
+    start = TABLE.head(*PUBLIC[name])
+    rows = [row for row in TABLE.PAGE.read_text().splitlines() if row.startswith(start)]
+    assert len(rows) == 1
+    return rows[0], start
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_a_public_problem_is_in_the_table(name):
+    """The thread, what is wrong, the line that decides, and that the fix is SAFE."""
+    row, _ = shown(name)
+    assert f"decided at line {PUBLIC[name][1].BY}, `" in row
+    assert row.endswith("| SAFE |")
+    runs = TRUTH[name.replace("_bug", "_fix")]["runs"]
+    assert {run["outcome"] for run in runs} == {"ends"}
+    assert {run["outcome"] for run in TRUTH[name]["runs"]} != {"ends"}
+
+
+def test_there_are_twenty_five_public_problems():
+    """Of classes A to C, each thread once."""
+    threads = {(module.KIND[0], *thread) for _, module, *thread in PUBLIC.values()}
+    assert len(threads) >= 25
+    assert {kind for kind, *_ in threads} == {"A", "B", "C"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_the_table_says_what_is_answered_today(name):
+    """Outcome, code, line and the fix, asked again."""
+    row, start = shown(name)
+    assert row == start + TABLE.answer(*PUBLIC[name][:2])

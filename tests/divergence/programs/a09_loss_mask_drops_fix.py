@@ -1,0 +1,20 @@
+"""They are kept, with a weight of zero."""
+
+import torch
+import torch.distributed as dist
+
+WORLD = 2
+KIND = "A lightseekorg/TorchSpec#126"
+DIVERGES = False
+BY = None
+SAMPLES = [[1, 1, 1], [1, 0, 1], [0, 0, 1]]
+
+
+def job(masks):
+    total = torch.zeros(1)
+    for mask in masks:
+        parts = [torch.zeros(1) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, torch.ones(1) * mask)
+        total += sum(parts)
+    dist.barrier()
+    return torch.ones(1)
