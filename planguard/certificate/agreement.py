@@ -87,19 +87,22 @@ def agree(ops: Sequence[Member], size: int, model: str) -> None:
 
 def _signature(call: Call, model: str, *, uneven: bool) -> Iterator[tuple[str, Any]]:
     """Yield what the members of a match must agree on; None where the plan does not say."""
-    name, parts = call["op"], call.get("ops", [])
+    parts: list[Call] = call.get("ops", [])
+    name: str = call["kind"] if parts else call["op"]
     size, dtype = extent({} if name == "barrier" else call)
     yield "dtype", dtype
     yield "bytes", None if uneven else size
     if name not in PAIR:
         is_alike = model[:4] == "nccl" and name == "reduce_scatter_tensor"
         kind = "reduce_scatter" if is_alike else SPELLING.get(name, name)
-        yield "kind", (kind, call.get("kind"), model in MPI and call.get("async", False))
+        told = parts and model == "gloo-detail"  # elsewhere a list of one is the call itself
+        yield "kind", (kind, bool(told), model in MPI and call.get("async", False))
         yield "root", call.get("root", "none")
         yield "reduce_op", call.get("reduce_op", "sum")
-        yield "number of parts", len(parts)
+        yield "number of parts", len(parts) or 1
     yield "label", call.get("label")
-    for place, part in enumerate(parts):
+    is_whole = uneven or name in PAIR or name == "barrier"
+    for place, part in enumerate(parts or ([] if is_whole else [call])):
         size, dtype = extent(part)
         yield f"bytes of part {place}", size
         yield f"dtype of part {place}", dtype

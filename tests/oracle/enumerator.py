@@ -363,15 +363,14 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
         program = expand(plan, following)
         oracle = Oracle(lower(program, rules), rules, effort)
         here = oracle.endings()
-        if _has_crossed_creations(plan, program, rules):
-            clash |= combine(here, oracle.states).outcome != "DEADLOCK"
+        clash |= _has_crossed_creations(plan, program, rules)
         endings += here
         states += oracle.states
         if states > effort.limit * 4:
             raise OracleBudget(f"more than {effort.limit * 4} states")
         following = following.following()
     verdict = combine(endings, states)
-    if clash:
+    if clash and verdict.outcome != "DEADLOCK":
         return replace(verdict, outcome="MISMATCH")
     return verdict
 

@@ -78,6 +78,7 @@ class Model:
         fused_batch: a batch is one launch for each communicator, in the order of first use.
         kinds_hang: a round whose members differ in kind never completes (else: no prediction).
         short_is_fine: a message may be shorter than the receive that takes it.
+        lists_are_a_kind: a coalesced call of one tensor is another call than that of the tensor.
         blocking_is_a_kind: a blocking call never matches a nonblocking one.
         fragile_handles: a point-to-point handle that dies before its match breaks the pair.
         posted_order: a message goes to the receive that was posted first (any source included).
@@ -104,6 +105,7 @@ class Model:
     fused_batch: bool = False
     kinds_hang: bool = False
     short_is_fine: bool = False
+    lists_are_a_kind: bool = False
     blocking_is_a_kind: bool = False
     fragile_handles: bool = False
     posted_order: bool = True
@@ -134,6 +136,7 @@ GLOO_DETAIL = Model(
     neighbors=FUSED | {"broadcast"},
     own_arguments=True,
     checked=True,
+    lists_are_a_kind=True,
     barrier_last=True,
     fragile_handles=True,
     posted_order=False,

@@ -468,7 +468,16 @@ def test_hosts_meet_before_a_collective_of_gloo_detail():
         ("reduce_op", call("all_reduce", reduce_op="max"), call("all_reduce", reduce_op="min")),
         ("reduce_op", call("all_reduce", reduce_op="max"), call("all_reduce")),
         ("label", call("all_reduce", label="x"), call("all_reduce", label="y")),
-        ("kind", {"op": "coalesced", "kind": "all_reduce", "ops": [TINY]}, call("all_reduce")),
+        (
+            "number of parts",
+            {"op": "coalesced", "kind": "all_reduce", "ops": [TINY, TINY]},
+            call("all_reduce"),
+        ),
+        (
+            "label of part 0",
+            {"op": "coalesced", "kind": "all_reduce", "ops": [{"label": "x"}]},
+            call("all_reduce", label="y"),
+        ),
         ("label", send(1, label="x"), recv(0, label="y")),
         ("bytes", send(1, bytes=8), recv(0, bytes=4)),
         ("dtype", send(1), recv(0, count=1, dtype="i32")),
