@@ -11,7 +11,7 @@ from planguard.execution.classify import Cause, make_finding
 from planguard.execution.disagreements import mismatch_headline
 from planguard.execution.locate import locate
 from planguard.execution.members import NONE, Match, Member, describe_match, members_of
-from planguard.execution.stuck import Place, place_of, stuck_by_rank
+from planguard.execution.stuck import WHY, Place, place_of, stuck_by_rank
 from planguard.plan.actions import Kind
 from planguard.semantics.model import Family
 from planguard.semantics.signature import Disagreement, Side, disagreement, labels_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ARRIVE = 1
 HOST_LANE = 2
+INIT = WHY.index("init")
 _RELATED = 8
 
 
@@ -163,6 +164,8 @@ def _is_issued(execution: Execution, rank: int, entry: int) -> bool:
     if state.pc[host] >= lanes.lane_off[host + 1]:
         return True
     stands = lanes.origin[state.pc[host]]
+    if lanes.why[state.pc[host]] == INIT:  # the call it stands at needs its communicator first
+        return bool(stands == NONE or entry < stands)
     return bool(stands == NONE or entry <= stands)
 
 

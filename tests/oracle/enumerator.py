@@ -233,10 +233,15 @@ def _endings(system: System, *, openness: Openness, effort: Effort) -> tuple[set
 
 
 def _issued(system: System, state: State) -> list[Operation]:
+    """List what was issued: a call whose host stands at the creation of its communicator was not.
+
+    SEM 7, ISSUE: every `init` in front of it has to be complete.
+    """
     return [
         operation
         for operation in system.lowered.operations
-        if system.view(state, operation.rank).issued & operation.bit
+        if (view := system.view(state, operation.rank)).issued & operation.bit
+        and system.met(state, tuple(m for m in view.meets[operation.launch] if m.name[0] == "init"))
     ]
 
 

@@ -37,6 +37,8 @@ class BrokenHandles:
             swallowed = None if dead.is_send else self.system.partner(state, dead)
             if swallowed is None or dead.rank not in ends or swallowed.rank not in ends:
                 continue
+            if state.completed & ends[dead.rank].bit:
+                continue  # it has all it needs, and what it sent arrives (measured, as below)
             if self._is_later(state, ends[swallowed.rank], swallowed):
                 return True
         return False

@@ -33,6 +33,10 @@ BLAME: Rule = (
         ("A=01 B=01 :: new(A) new(B) ar@A | new(A) x new(B) ar@A", "all:D", "an end, too"),
         ("?c(ar / ) ar#a | ?c(ar / ) ar#b", "all:M", "mixed in some, stuck in some"),
         ("?c(s1 / ) ar#a | ar#a", "g:P n:P ms:P", "stuck in one, and nothing is mixed"),
+        ("!c(ar#a / ) | !c(ar#b / ) | ", "n1:M g:M", "two of three members meet"),
+        ("!c(ar#a / ) | !c(ar#b / ) | ", "nl:P", "nobody has a communicator to meet on"),
+        ("!c(b[is0:2 ir0:1] ba / ) | !c( / )", "nl:P n1:M", "nor for a message to oneself"),
+        ("!c(s1#a / ) | !c(r0#b / ) | ", "n1:M nl:M", "the pair has one"),
         ("A=01 B=01 :: new(A) new(B) ar@A | new(B) new(A) ar@B", "all:U", "named crosswise"),
         (
             "A=01 B=01 :: new(A) new(B) ar@A ar@B ar@A | new(B) new(A) ar@B ar@A",

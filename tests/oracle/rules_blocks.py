@@ -245,7 +245,7 @@ CREATIONS: Rule = (
         (
             "A=01 B=01 :: new(A) new(B) ar@A ar@B | new(B) new(A) ar@B ar@A",
             "n:U",
-            "crossed names: every call has a partner (PG406)",
+            "crossed names",
         ),
         ("A=01 :: new(A) init(A) ar@A | new(A) init(A) ar@A", "all:S", "and its communicator"),
         ("A=01 :: new(A) init(A) ar | new(A) ar", "all:D", "which lacks a member"),
