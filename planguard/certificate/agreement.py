@@ -55,6 +55,18 @@ def extent(call: Call) -> tuple[int | None, str | None]:
     return call.get("bytes"), call.get("dtype")
 
 
+def calls_of(item: Any) -> Iterator[Call]:
+    """Yield every action in a list of actions, blocks and parts of batches included."""
+    if isinstance(item, list):
+        for one in item:
+            yield from calls_of(one)
+        return
+    yield item
+    inner = ("ops",) if item["op"] == "batch" else ("body", "threads", "branches")
+    for key in inner:
+        yield from calls_of(item.get(key, []))
+
+
 def agree(ops: Sequence[Member], size: int, model: str) -> None:
     """Reject a match whose members disagree.
 

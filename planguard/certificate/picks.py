@@ -48,8 +48,6 @@ class Run(Threads):
                     self.contested.add((call.get("group", "world"), int(rank)))
         if model not in GLOO | MPI | {"mpi-pg"}:
             raise OutsideError(f"picks under {model}, where hosts do not block")
-        if model == "mpi-pg" and any(call["op"] == "threads" for call in self.calls):
-            raise OutsideError("threads in one queue are chains of open order")
         if self.contested:
             self._open({"new_group", "threads"})
         super().__init__(flat, model)

@@ -10,7 +10,7 @@ from planguard.execution.cause import make_finding, open_finding
 from planguard.execution.issued import counts, issued
 from planguard.execution.reason import construct
 from planguard.plan.actions import ASYNC, MEMBER, Kind, is_point_to_point
-from planguard.semantics.model import Family
+from planguard.semantics.model import OwnMessages
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -50,10 +50,11 @@ def refused_messages(columns: Any, model: ExecutionModel) -> Finding | None:
     alone: ``send`` and ``recv`` raise ValueError for the own rank. NCCL has them within one group
     call. gloo has none: ``send`` raises ValueError, ``isend`` RuntimeError (measured).
     """
-    if not has_own_messages(columns) or model.send_modes:
+    if not has_own_messages(columns) or model.own_messages is OwnMessages.ALL:
         return None
     # What a backend has: a message with this flag.
-    allowed = {Family.DEVICE: MEMBER, Family.WORKER: MEMBER | ASYNC}.get(model.family, 0)
+    flags = {OwnMessages.BATCHED: MEMBER, OwnMessages.ASYNCHRONOUS: MEMBER | ASYNC}
+    allowed = flags.get(model.own_messages, 0)
     own = [src == dst for src, dst in zip(columns.chan_src, columns.chan_dst, strict=True)]
     for rank, (start, end) in enumerate(itertools.pairwise(columns.rank_off)):
         for op, arg in zip(columns.op[start:end], columns.arg[start:end], strict=True):
@@ -63,13 +64,10 @@ def refused_messages(columns: Any, model: ExecutionModel) -> Finding | None:
 
 
 def _refused(rank: int, model: ExecutionModel) -> Finding:
-    only = {
-        Family.DEVICE: "has only within one batch",
-        Family.WORKER: "has only as `isend` and `irecv`",
-    }.get(model.family, "refuses")
     return make_finding(
         "PG010",
-        f"rank {rank} exchanges a message with itself, which {model.name} {only}",
+        f"rank {rank} exchanges a message with itself, which {model.name} "
+        f"{model.own_messages.value}",
         severity="warning",
         ranks=(rank,),
     )

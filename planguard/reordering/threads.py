@@ -58,8 +58,7 @@ def over_threads(
     ordered = plan_of(flat, ranks)
     if model.family is Family.HOST:
         return over_interleavings(plan, flat, ordered, model, options, fixed)
-    holds_up = _CREATES if model.family is Family.WORKER else _HOLDS_UP
-    if model.lazy_init or any(holds_up & {item["op"]} for item in _threaded(flat)):
+    if model.lazy_init or any(_HOLDS_UP & {item["op"]} for item in _threaded(flat)):
         reason = construct("`threads` with calls that block their host")
         return open_verdict(plan, model.name, reason)
     part = Part(ordered, decide(ordered.plan, brief=False), differs=True)

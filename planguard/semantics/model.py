@@ -23,8 +23,6 @@ class Family(enum.IntEnum):
 
     HOST = 0
     """Nothing queues: a wait blocks the host, asynchronous actions progress on their own."""
-    WORKER = 1
-    """One FIFO per process; a wait blocks the host."""
     DEVICE = 2
     """One FIFO per communicator on the device; a wait is a stream edge."""
 
@@ -47,6 +45,15 @@ class NewGroup(enum.IntEnum):
     WORLD = 2
     ENTERING = 3
     """Only members make the call, and it waits for a call of every rank of the world."""
+
+
+class OwnMessages(enum.Enum):
+    """Which messages of a rank to itself a backend has; the text follows its name."""
+
+    NONE = "refuses"
+    BATCHED = "has only within one batch"
+    ASYNCHRONOUS = "has only as `isend` and `irecv`"
+    ALL = "has"
 
 
 ROOTED_FLAT = {Kind.GATHER: Degree.FLAT, Kind.SCATTER: Degree.FLAT}
@@ -96,6 +103,8 @@ class ExecutionModel:
         drops_kill: A point-to-point handle that dies before its match poisons the pair.
         exit_withdraws: ``exit`` may take the rank's unwaited actions with it.
         new_group: What ``new_group`` waits for.
+        own_messages: Which messages of a rank to itself the backend has.
+        one_lock: Threads of a process that call the library take turns (``execution.one_lock``).
         degree: Synchronization degree by kind where it is not ALL.
         early_degree: The same in the executions in which rooted collectives finish early.
         short_ok: A receive larger than its send is accepted.
@@ -121,6 +130,8 @@ class ExecutionModel:
     drops_kill: bool = False
     exit_withdraws: bool = False
     new_group: NewGroup = NewGroup.FREE
+    own_messages: OwnMessages = OwnMessages.NONE
+    one_lock: bool = False
     degree: dict[Kind, Degree] = field(default_factory=dict)
     early_degree: dict[Kind, Degree] | None = None
     short_ok: bool = False

@@ -16,12 +16,14 @@ from planguard.semantics.model import (
     ExecutionModel,
     Family,
     NewGroup,
+    OwnMessages,
 )
 
 NCCL = ExecutionModel(
     name="nccl",
     family=Family.DEVICE,
     use_tags=False,
+    own_messages=OwnMessages.BATCHED,
     free_launch=True,
     spelling={
         **SPELLING,

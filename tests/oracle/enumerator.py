@@ -18,7 +18,7 @@ from oracle.expand import expand
 from oracle.lowering import Lowered, Operation, lower
 from oracle.models import INFINITE, MODELS, Creation, Model
 from oracle.signature import disagreement, is_unjudged
-from oracle.state import Choice, Event, State, System
+from oracle.state import Choice, Event, State, System, takes_turns
 
 if TYPE_CHECKING:
     from oracle.host import Key
@@ -126,6 +126,7 @@ def openness(lowered: Lowered, model: Model) -> Openness:
         lowered.wildcards
         or lowered.threads
         or fragile
+        or (model.one_lock and takes_turns(lowered))
         or (model.exit_withdraws and "exit" in kinds)
     ):
         return Openness.RACES

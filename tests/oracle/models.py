@@ -42,7 +42,7 @@ class Queue(Enum):
     OWN = "none: it starts when it is issued"
     COMMUNICATOR = "those on the same communicator"
     DEVICE = "all communication"
-    PROCESS = "all communication, operation by operation even inside a batch"
+    WORKER = "collectives on the same communicator; messages start when they are issued"
 
 
 class Creation(Enum):
@@ -85,6 +85,8 @@ class Model:
         exit_withdraws: an exiting process takes its incomplete asynchronous operations away.
         creation: what `new_group` costs.
         modes: a send may be synchronous (never early) or buffered (always early).
+        one_lock: of the threads of a process, the host and one for each communicator, one at a time
+            is in the library: through a blocking collective, a wait for a message, a creation.
         own_messages: a rank may send to itself outside of a batch, too.
     """
 
@@ -112,6 +114,7 @@ class Model:
     exit_withdraws: bool = False
     creation: Creation = Creation.NOTHING
     modes: bool = False
+    one_lock: bool = False
     own_messages: bool = False
 
 
@@ -207,8 +210,9 @@ MPI_SYNC = Model(
     own_messages=True,
 )
 MPI_PG = Model(
-    Queue.PROCESS,
+    Queue.WORKER,
     host_waits=True,
+    one_lock=True,
     tags=True,
     neighbors=frozenset(),
     eager_bytes=4096,
