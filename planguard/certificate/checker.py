@@ -73,6 +73,8 @@ class Plan:
         uses = [flat["ranks"][str(rank)]["actions"] for rank in range(flat["world_size"])]
         if flat.get("templates") or flat.get("fusion") or len(uses) != len(flat["ranks"]):
             raise OutsideError("the plan is not flat, or has fused buffers")
+        if model == "mpi-pg":
+            without_turns(flat)
         groups = flat.get("groups", {}) | {"world": {"ranks": range(len(uses))}}
         self.groups = {k: dict(zip(v["ranks"], count(), strict=False)) for k, v in groups.items()}
         self.alike = {name: str(group["ranks"]) for name, group in groups.items()}
@@ -259,7 +261,7 @@ def opened(text: bytes, certificate: bytes, kind: str) -> tuple[Call, Call]:
     if forms[:3] != known or forms[3] not in KNOWN:
         raise RejectedError(f"not a proof about {kind} under a known model: {forms}")
     if forms[3] == "mpi-pg":
-        without_turns(flat)
+        without_turns(flat)  # the whole plan, before its blocks are put in an order
     return flat, proof
 
 

@@ -12,9 +12,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from planguard.certificate.agreement import Call, OutsideError, RejectedError, agree, extent
+from planguard.certificate.agreement import (
+    Call,
+    OutsideError,
+    RejectedError,
+    agree,
+    calls_of,
+    extent,
+)
 from planguard.certificate.checker import GLOO, MPI, PAIR, SENDS, _Match, _Op, _Rank, opened
-from planguard.certificate.threads import Gate, Pick, Thread, Threads, calls_of, is_started
+from planguard.certificate.threads import Gate, Pick, Thread, Threads, is_started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

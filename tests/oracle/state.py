@@ -155,11 +155,15 @@ class System:
         """Tell whether the operation can take part in its match."""
         if state.withdrawn & operation.bit:
             return False
-        if self._queued:
+        if self._is_queued(operation):
             return bool(state.started & operation.bit)
         # An operation with a queue of its own starts as soon as it is issued and may.
         view = self.view(state, operation.rank)
         return bool(view.issued & operation.bit) and self._may_start(state, view, operation.launch)
+
+    def _is_queued(self, operation: Operation) -> bool:
+        """Tell whether an operation stands in a queue; where workers do, messages do not."""
+        return self._queued and (operation.is_collective or self.model.queue is not Queue.WORKER)
 
     def partner(self, state: State, operation: Operation) -> Operation | None:
         """Give the issued other end of a send or receive."""
@@ -331,6 +335,8 @@ class System:
         first = self.lowered.launches[launch][0]
         view = self.view(state, first.rank)
         if not view.issued & first.bit or state.started & first.bit:
+            return False
+        if not self._is_queued(first):
             return False
         if self.lock and first.is_collective and self._is_locked(state, first.rank):
             return False
