@@ -139,11 +139,16 @@ class Plan:
         return [match]
 
     def _communicate(self, rank: _Rank, action: Call, ops: list[_Op]) -> Iterator[list[Any]]:
-        """Issue a call, or those of a batch: one launch on a device, a loop elsewhere."""
+        """Issue a call, or those of a batch: a loop, or on a device a launch per communicator."""
         is_batch, is_async = action["op"] == "batch", action["op"] in {"isend", "irecv"}
         is_async = "work" in action if is_batch else action.get("async", is_async)
         calls = list(enumerate(action["ops"])) if is_batch else [(None, action)]
-        for launch in [calls] if self.model in DEVICE else [[call] for call in calls]:
+        parts = dict[Any, list[tuple[int | None, Call]]]()
+        for member, call in calls:  # in the order of first use (ADR 0030)
+            group = call.get("group", "world")
+            name = rank.comms.get(group, group) if self.model in DEVICE else member
+            parts.setdefault(name, []).append((member, call))
+        for launch in parts.values():
             for member, call in launch:
                 op = self.ops[rank.rank, rank.at, member] = _Op(rank, call)
                 rank.ids[call.get("id")] = ops

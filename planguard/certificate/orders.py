@@ -120,6 +120,8 @@ class Orders:
             self._stage(rank, number, blockers)
             self.arrival[op] = rank, number, len(self.stages.get((rank, number), ()))
         rest = waits[len(ops) :]
+        if self.model in DEVICE and len({op.call.get("group", "world") for op in ops}) > 1:
+            raise OutsideError(f"{ops[0]}: a batch over several communicators in open order")
         if self.model in DEVICE and ops:  # one launch; the host is read as waiting for it
             depth = len(self.stages.get((rank, number), ()))
             self.arrival |= dict.fromkeys(ops, (rank, number, depth))
