@@ -37,6 +37,9 @@ BLAME: Rule = (
         ("!c(ar#a / ) | !c(ar#b / ) | ", "nl:P", "nobody has a communicator to meet on"),
         ("!c(b[is0:2 ir0:1] ba / ) | !c( / )", "nl:P n1:M", "nor for a message to oneself"),
         ("!c(s1#a / ) | !c(r0#b / ) | ", "n1:M nl:M", "the pair has one"),
+        ("is0:4k r0:2 is0=h w(h) r0 | ", "ms:M", "a message to oneself behind a mismatch"),
+        ("b[ar ar ir1]=h w(h) | rd1", "mp:D g1:D", "one of several that a wait wants never comes"),
+        ("ar=h ir1=g w(h,g) | rd1", "mp:D g1:D", "of several handles, too"),
         ("A=01 B=01 :: new(A) new(B) ar@A | new(B) new(A) ar@B", "all:U", "named crosswise"),
         (
             "A=01 B=01 :: new(A) new(B) ar@A ar@B ar@A | new(B) new(A) ar@B ar@A",
