@@ -294,7 +294,7 @@ def test_queues_part_again_after_a_batch_over_two_groups(kernel: Any) -> None:
 
 
 def test_a_send_of_torchs_mpi_is_not_queued_behind_a_receive(kernel: Any) -> None:
-    """Messages are posted at the call (ADR 0031): the send may be buffered, and creation goes on."""
+    """Messages are posted at the call (ADR 0031): the send may be buffered, creation goes on."""
     small = {"bytes": 8}
     code = plan(
         [irecv(1, "h") | small, send(1, tag=1) | small, {"op": "init"}, wait("h")],
