@@ -24,6 +24,7 @@ from planguard.execution.notes import (
     mixed_findings,
     small_group_findings,
 )
+from planguard.execution.one_lock import with_turns
 from planguard.execution.reason import Kind as Why
 from planguard.execution.reason import Reason, construct, out_of_time
 from planguard.execution.undecided import (
@@ -140,7 +141,7 @@ def _invalid(error: OrderError) -> Finding:
 def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
     """Decide a plan; an order that is no valid program makes it UNKNOWN, never an exception."""
     try:
-        verdict = _routed(plan, columns, options, brief=brief)
+        verdict = with_turns(_routed(plan, columns, options, brief=brief), columns)
         if has_kind(plan, Kind.CHOICE_BEGIN):  # each branch was asked alone
             return verdict
         return with_clashes(verdict, plan, columns)

@@ -249,7 +249,8 @@ def _explanation(
     places = [one for one in (finding.primary, *finding.related_actions) if one is not None]
     found = find_parting(ways, assignment, places)
     told = found.notes() if found is not None else []
-    return [*told, *told_ends(play.logs, found.decided if found is not None else "")], found
+    line = f"{found.decided} in {found.decided.function}" if found is not None else ""
+    return [*told, *told_ends(play.logs, line)], found
 
 
 def _calls(play: Play) -> dict[int, list[Any]]:

@@ -55,6 +55,18 @@ def extent(call: Call) -> tuple[int | None, str | None]:
     return call.get("bytes"), call.get("dtype")
 
 
+def calls_of(item: Any) -> Iterator[Call]:
+    """Yield every action in a list of actions, blocks and parts of batches included."""
+    if isinstance(item, list):
+        for one in item:
+            yield from calls_of(one)
+        return
+    yield item
+    inner = ("ops",) if item["op"] == "batch" else ("body", "threads", "branches")
+    for key in inner:
+        yield from calls_of(item.get(key, []))
+
+
 def agree(ops: Sequence[Member], size: int, model: str) -> None:
     """Reject a match whose members disagree.
 
@@ -87,19 +99,22 @@ def agree(ops: Sequence[Member], size: int, model: str) -> None:
 
 def _signature(call: Call, model: str, *, uneven: bool) -> Iterator[tuple[str, Any]]:
     """Yield what the members of a match must agree on; None where the plan does not say."""
-    name, parts = call["op"], call.get("ops", [])
+    parts: list[Call] = call.get("ops", [])
+    name: str = call["kind"] if parts else call["op"]
     size, dtype = extent({} if name == "barrier" else call)
     yield "dtype", dtype
     yield "bytes", None if uneven else size
     if name not in PAIR:
         is_alike = model[:4] == "nccl" and name == "reduce_scatter_tensor"
         kind = "reduce_scatter" if is_alike else SPELLING.get(name, name)
-        yield "kind", (kind, call.get("kind"), model in MPI and call.get("async", False))
+        told = parts and model == "gloo-detail"  # elsewhere a list of one is the call itself
+        yield "kind", (kind, bool(told), model in MPI and call.get("async", False))
         yield "root", call.get("root", "none")
         yield "reduce_op", call.get("reduce_op", "sum")
-        yield "number of parts", len(parts)
+        yield "number of parts", len(parts) or 1
     yield "label", call.get("label")
-    for place, part in enumerate(parts):
+    is_whole = uneven or name in PAIR or name == "barrier"
+    for place, part in enumerate(parts or ([] if is_whole else [call])):
         size, dtype = extent(part)
         yield f"bytes of part {place}", size
         yield f"dtype of part {place}", dtype

@@ -130,8 +130,10 @@ def _item(item: Any, rank: str, taken: Taken) -> Any:
     if item["op"] != "choice":
         return _resolve([item], rank, taken)[0]
     chain = _resolve([item], rank, taken)
-    after = {"after": item["after"]} if "after" in item and chain else {}
-    return {"op": "unordered", "body": [chain], **after}
+    # An empty branch that nothing comes after orders nothing; else it passes its order on.
+    said = ("id", "after") if chain or "id" in item else ()
+    named = {key: item[key] for key in said if key in item}
+    return {"op": "unordered", "body": [chain], **named}
 
 
 def check(text: bytes, certificate: bytes, verify: Callable[[bytes, bytes], str]) -> str:

@@ -16,13 +16,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from planguard.certificate.agreement import Call, OutsideError, RejectedError, agree, extent
+from planguard.certificate.turns import without_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEVICE = {"nccl", "nccl-lazy", "nccl-eager", "nccl-serialized"}  # one queue of launches per rank
 GLOO, MPI = {"gloo", "gloo-detail"}, {"mpi-eager", "mpi-sync"}  # no queue
-QUEUED = DEVICE | {"mpi-pg"}  # the last one: one queue of operations per rank
+KNOWN = DEVICE | GLOO | MPI | {"mpi-pg"}  # the last one: no queue where threads take no turns
 SENDS, FLAT, SCANS = {"send", "isend"}, {"gather", "scatter"}, {"scan", "exscan"}
 PAIR, GATHERS = SENDS | {"recv", "irecv"}, {"all_gather", "all_gather_into_tensor"}
 ALONE = {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"} | GATHERS
@@ -72,12 +73,14 @@ class Plan:
         uses = [flat["ranks"][str(rank)]["actions"] for rank in range(flat["world_size"])]
         if flat.get("templates") or flat.get("fusion") or len(uses) != len(flat["ranks"]):
             raise OutsideError("the plan is not flat, or has fused buffers")
+        if model == "mpi-pg":
+            without_turns(flat)
         groups = flat.get("groups", {}) | {"world": {"ranks": range(len(uses))}}
         self.groups = {k: dict(zip(v["ranks"], count(), strict=False)) for k, v in groups.items()}
         self.alike = {name: str(group["ranks"]) for name, group in groups.items()}
         self.matches, self.meetings = dict[Any, _Match](), dict[Any, _Match]()
         self.todo, self.made = list(range(len(uses))), dict[Any, str]()
-        self.ranks = [_Rank(rank, 0 if model in QUEUED else 1 << 61) for rank in self.todo]
+        self.ranks = [_Rank(rank, 0 if model in DEVICE else 1 << 61) for rank in self.todo]
         self.hosts = [self._run(rank, use) for rank, use in zip(self.ranks, uses, strict=True)]
         self._resume()
 
@@ -136,11 +139,16 @@ class Plan:
         return [match]
 
     def _communicate(self, rank: _Rank, action: Call, ops: list[_Op]) -> Iterator[list[Any]]:
-        """Issue a call, or those of a batch: one launch on a device, a loop elsewhere."""
+        """Issue a call, or those of a batch: a loop, or on a device a launch per communicator."""
         is_batch, is_async = action["op"] == "batch", action["op"] in {"isend", "irecv"}
         is_async = "work" in action if is_batch else action.get("async", is_async)
         calls = list(enumerate(action["ops"])) if is_batch else [(None, action)]
-        for launch in [calls] if self.model in DEVICE else [[call] for call in calls]:
+        parts = dict[Any, list[tuple[int | None, Call]]]()
+        for member, call in calls:  # in the order of first use (ADR 0030)
+            group = call.get("group", "world")
+            name = rank.comms.get(group, group) if self.model in DEVICE else member
+            parts.setdefault(name, []).append((member, call))
+        for launch in parts.values():
             for member, call in launch:
                 op = self.ops[rank.rank, rank.at, member] = _Op(rank, call)
                 rank.ids[call.get("id")] = ops
@@ -196,8 +204,8 @@ class Plan:
 
     def _has_own(self, name: str, *, in_batch: bool) -> bool:
         """Whether the backend has a message to oneself: MPI; in a queue what blocks no host."""
-        is_late = in_batch or (self.model == "mpi-pg" and name in {"isend", "irecv"})
-        return self.model in MPI or (self.model in QUEUED and is_late)
+        is_late = self.model == "mpi-pg" and (in_batch or name in {"isend", "irecv"})
+        return self.model in MPI or is_late or (self.model in DEVICE and in_batch)
 
     def _resume(self) -> None:
         while self.todo:
@@ -220,7 +228,7 @@ class Plan:
             if not other or other.launch > other.rank.head or other.is_hidden > (other is op):
                 raise RejectedError(f"{op} completes before {other or f'member {place}'} starts")
         op.is_done, match.is_done = True, match.is_done or op.needs is None
-        if self.model in QUEUED:
+        if self.model in DEVICE:
             rank.launches[op.launch].discard(op)
             rank.head += not rank.launches[op.launch]
         self.todo.append(rank.rank)
@@ -255,8 +263,10 @@ def opened(text: bytes, certificate: bytes, kind: str) -> tuple[Call, Call]:
         raise RejectedError("the certificate is about another plan")
     flat, known = json.loads(text), ("planguard.plan/1", "planguard.certificate/1", kind)
     forms = flat["schema"], proof["schema"], proof["kind"], proof["model"]
-    if forms[:3] != known or forms[3] not in QUEUED | GLOO | MPI:
+    if forms[:3] != known or forms[3] not in KNOWN:
         raise RejectedError(f"not a proof about {kind} under a known model: {forms}")
+    if forms[3] == "mpi-pg":
+        without_turns(flat)  # the whole plan, before its blocks are put in an order
     return flat, proof
 
 

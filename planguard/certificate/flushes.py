@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planguard.certificate.agreement import Call, OutsideError, RejectedError
+from planguard.certificate.agreement import Call, OutsideError, RejectedError, calls_of
 from planguard.certificate.blocks import Block
 from planguard.certificate.buffers import Buffer
 from planguard.certificate.checker import PAIR, ROUND
-from planguard.certificate.threads import calls_of
 
 LIMIT = 20_000
 """Most states of one rank: what is issued, and how."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.certificate import refutation
 from planguard.certificate.agreement import Call, OutsideError, RejectedError
 from planguard.certificate.blocks import COMMUNICATION, Block, as_chains
-from planguard.certificate.checker import DEVICE, QUEUED, ROUND, Plan, _Match, _Op, _Rank, opened
+from planguard.certificate.checker import DEVICE, ROUND, Plan, _Match, _Op, _Rank, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,9 +119,9 @@ class Orders:
         for op, blockers in zip(ops, waits, strict=False):
             self._stage(rank, number, blockers)
             self.arrival[op] = rank, number, len(self.stages.get((rank, number), ()))
-            if self.model in QUEUED - DEVICE:
-                self._stage(rank, number, [op])
         rest = waits[len(ops) :]
+        if self.model in DEVICE and len({op.call.get("group", "world") for op in ops}) > 1:
+            raise OutsideError(f"{ops[0]}: a batch over several communicators in open order")
         if self.model in DEVICE and ops:  # one launch; the host is read as waiting for it
             depth = len(self.stages.get((rank, number), ()))
             self.arrival |= dict.fromkeys(ops, (rank, number, depth))

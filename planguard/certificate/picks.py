@@ -12,9 +12,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from planguard.certificate.agreement import Call, OutsideError, RejectedError, agree, extent
+from planguard.certificate.agreement import (
+    Call,
+    OutsideError,
+    RejectedError,
+    agree,
+    calls_of,
+    extent,
+)
 from planguard.certificate.checker import GLOO, MPI, PAIR, SENDS, _Match, _Op, _Rank, opened
-from planguard.certificate.threads import Gate, Pick, Thread, Threads, calls_of, is_started
+from planguard.certificate.threads import Gate, Pick, Thread, Threads, is_started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +55,6 @@ class Run(Threads):
                     self.contested.add((call.get("group", "world"), int(rank)))
         if model not in GLOO | MPI | {"mpi-pg"}:
             raise OutsideError(f"picks under {model}, where hosts do not block")
-        if model == "mpi-pg" and any(call["op"] == "threads" for call in self.calls):
-            raise OutsideError("threads in one queue are chains of open order")
         if self.contested:
             self._open({"new_group", "threads"})
         super().__init__(flat, model)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from planguard.certificate.agreement import Call, OutsideError
+from planguard.certificate.agreement import Call, OutsideError, calls_of
 from planguard.certificate.checker import MPI, PAIR, ROUND, SENDS, Plan, _Op, _Rank
 
 if TYPE_CHECKING:
@@ -162,18 +162,6 @@ class Threads(Plan):
                 if self._is_ready(op):
                     self.complete(op)
                     ready = True
-
-
-def calls_of(item: Any) -> Iterator[Call]:
-    """Yield every action in a list of actions, blocks and parts of batches included."""
-    if isinstance(item, list):
-        for one in item:
-            yield from calls_of(one)
-        return
-    yield item
-    inner = ("ops",) if item["op"] == "batch" else ("body", "threads", "branches")
-    for key in inner:
-        yield from calls_of(item.get(key, []))
 
 
 def names_of(body: list[Call]) -> set[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.execution.edges import own_place
+from planguard.execution.issued import issued
 from planguard.execution.locate import group_name, locate
 from planguard.execution.members import MEMBER, members_of
 from planguard.execution.stuck import place_of
@@ -85,20 +86,18 @@ def _touches(execution: Execution, match: Match, rank: int) -> Callable[[int], b
 
 
 def _last(execution: Execution, rank: int, is_call: Callable[[int], bool]) -> int | None:
-    columns = execution.columns
-    start, end = columns.rank_off[rank], columns.rank_off[rank + 1]
-    return next((at - start for at in range(end - 1, start - 1, -1) if is_call(at)), None)
+    own = issued(execution.columns, rank)
+    return next((at - own.start for at in reversed(own) if is_call(at)), None)
 
 
 def last_place(execution: Execution, match: Match, rank: int) -> Location | None:
     """Return where a missing rank was last seen: as it left, at such a call, or at its end."""
-    columns = execution.columns
-    start, end = columns.rank_off[rank], columns.rank_off[rank + 1]
-    entry = _last(execution, rank, lambda at: columns.op[at] & KIND_MASK == Kind.EXIT)
+    own = issued(execution.columns, rank)
+    entry = len(own) if _exits(execution, rank) else None
     if entry is None:
         entry = _last(execution, rank, _touches(execution, match, rank))
     if entry is None:
-        entry = int(end - start) - 1
+        entry = len(own) - 1
     return None if entry < 0 else locate(execution, place_of(execution, rank, entry))
 
 
@@ -203,7 +202,7 @@ def is_split(execution: Execution, orphan: Orphan, rank: int, missing: tuple[int
         return False
     columns = execution.columns
     for other in missing[:1]:
-        for at in range(columns.rank_off[other], columns.rank_off[other + 1]):
+        for at in issued(columns, other):
             kind, arg = columns.op[at] & KIND_MASK, columns.arg[at]
             if kind not in SENDS and kind != Kind.RECV:
                 continue

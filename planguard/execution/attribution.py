@@ -83,7 +83,7 @@ class Attribution:
         """Return lanes of the same rank that hold up its own arrival: it has not started there."""
         rank = self.execution.lanes.lane_rank
         owed = self.state.owed.get(match, ())
-        return {other for other, _ in owed if rank[other] == rank[lane]}
+        return {other for other, _ in owed if rank[other] == rank[lane] and other != lane}
 
     def _lane_depends(self, lane: int, match: int, excused: set[int]) -> bool:
         in_front = self._in_front(lane, match)
@@ -96,11 +96,11 @@ class Attribution:
         )
 
     def _launch(self, lane: int) -> list[int]:
-        """Return the matches a lane waits for: of a batch, all that are not complete."""
+        """Return the matches a lane waits for: of a batch or a wait, all that are not complete."""
         lanes, state = self.execution.lanes, self.execution.state
         at = state.pc[lane]
         found = [self.state.match_of[lane]]
-        if not self._is_batch(lanes.lane_rank[lane], lanes.origin[at]):
+        if not self._has_several(lanes.lane_rank[lane], lanes.origin[at]):
             return found
         for later in range(at + 1, lanes.lane_off[lane + 1]):
             if lanes.origin[later] != lanes.origin[at]:
@@ -112,9 +112,15 @@ class Attribution:
                 found.append(match)
         return found
 
-    def _is_batch(self, rank: int, entry: int) -> bool:
-        columns = self.execution.columns
-        return entry != NONE and columns.op[columns.rank_off[rank] + entry] & 63 == Kind.BATCH
+    def _has_several(self, rank: int, entry: int) -> bool:
+        """Whether an entry may wait for several matches: a batch, or a wait for one or for handles.
+
+        On a device a wait is an edge of a stream, and no one stands at it.
+        """
+        columns, kinds = self.execution.columns, {Kind.BATCH}
+        if self.execution.model.family is Family.HOST:
+            kinds |= {Kind.WAIT, Kind.WAIT_MANY}
+        return entry != NONE and columns.op[columns.rank_off[rank] + entry] & 63 in kinds
 
     def _owed(self, match: int) -> list[tuple[int, int]]:
         return self.state.owed.get(match) or self._coming.get(match, [])

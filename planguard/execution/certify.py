@@ -11,6 +11,7 @@ from planguard.certificate.cases import cases
 from planguard.certificate.format import Cases, Certificate, Picks, digest, encode, proof_of
 from planguard.certificate.orders import Orders
 from planguard.certificate.picks import EAGER_BYTES, explore
+from planguard.certificate.turns import without_turns
 from planguard.certificate.verify import verify
 from planguard.errors import InternalError
 from planguard.execution.certify_orders import completions, settle_all
@@ -96,6 +97,11 @@ def certify(
     Raises:
         InternalError: The checker rejects the certificate.
     """
+    if model.one_lock and plan.actions <= MAX_ACTIONS:
+        try:
+            without_turns(json.loads(b"".join(flat_lines(plan))))
+        except OutsideError as error:
+            return Certified(reason=str(error))
     if has_kind(plan, Kind.CHOICE_BEGIN) or plan.fusion:
         return _over_cases(plan, model, eager_bytes)
     if plan.actions > MAX_ACTIONS:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.cause import make_finding
+from planguard.execution.issued import issued
 from planguard.execution.ledger import apply_ledger
 from planguard.execution.notes import creation_findings
 from planguard.plan.actions import Kind, is_collective
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from planguard.verdict import Finding, Verdict
 
 KIND_MASK = 63
+MEMBERS_DIFFER = "members of different groups meet in one creation"
+"""Note of a PG406 that is a match whose members disagree, not only an order of names."""
 UNNAMED = frozenset(model.name for model in mpi.MODELS)
 """Models whose communicators have no name that two groups could share."""
 
@@ -35,7 +38,7 @@ def collectives_by_comm(execution: Execution, rank: int) -> dict[int, set[int]]:
     own: dict[int, int] = {}
     counter = 0
     calls: dict[int, set[int]] = {}
-    for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
+    for at in issued(columns, rank):
         kind = columns.op[at] & KIND_MASK
         if kind == Kind.NEW_GROUP:
             own[columns.arg[at]] = counter
@@ -60,7 +63,7 @@ def _virtual_numbers(execution: Execution) -> dict[tuple[tuple[int, ...], int], 
     first = len(columns.ginst_group)
     for rank in range(columns.world_size):
         counter = 0
-        for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
+        for at in issued(columns, rank):
             if columns.op[at] & KIND_MASK != Kind.NEW_GROUP:
                 continue
             for ginst, group in enumerate(columns.ginst_group):
@@ -142,7 +145,7 @@ def _clash(plan: Plan, columns: Any) -> Finding | None:
     first: dict[int, tuple[object, int, int]] = {}
     for rank in range(columns.world_size):
         place = action = 0
-        for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
+        for at in issued(columns, rank):
             if columns.op[at] & KIND_MASK == Kind.NEW_GROUP:
                 index = columns.arg[at]
                 group = plan.groups[index]
@@ -166,7 +169,7 @@ def _overlap(plan: Plan, columns: Any) -> Finding | None:
     first: dict[tuple[int, int], tuple[tuple[int, ...], int, int]] = {}
     for rank in range(columns.world_size):
         place = action = 0
-        for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
+        for at in issued(columns, rank):
             if columns.op[at] & KIND_MASK == Kind.NEW_GROUP:
                 members = tuple(plan.groups[columns.arg[at]].members(rank, plan.mesh))
                 for member in members if rank in members else ():
@@ -187,6 +190,7 @@ def _crossed(plan: Plan, one: tuple[int, int], two: tuple[int, int]) -> Finding:
         ranks=(one[0], two[0]),
         primary=plan.location(*two),
         related_actions=(plan.location(*one),),
+        notes=(MEMBERS_DIFFER,),
     )
 
 
@@ -199,5 +203,8 @@ def _different(plan: Plan, place: int, one: tuple[int, int], two: tuple[int, int
         ranks=(one[0], two[0]),
         primary=plan.location(*two),
         related_actions=(plan.location(*one),),
-        notes=(f"{name_ranks((one[0], two[0]))} disagree in the members of this group",),
+        notes=(
+            f"{name_ranks((one[0], two[0]))} disagree in the members of this group",
+            MEMBERS_DIFFER,
+        ),
     )

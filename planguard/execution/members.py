@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from planguard.execution.issued import issued
 from planguard.plan.actions import Kind, is_collective
 
 if TYPE_CHECKING:
@@ -133,9 +134,9 @@ def _calls(execution: Execution, rank: int, comm: int) -> Iterator[int]:
     columns = execution.columns
     ginst = execution.lanes.comm_ginst[comm]
     wanted = _creation(execution, rank, comm) if columns.has_new_group else None
-    start, end = columns.rank_off[rank], columns.rank_off[rank + 1]
+    start = columns.rank_off[rank]
     op, arg, slot_ginst = columns.op, columns.arg, columns.slot_ginst
-    for at in range(start, end):
+    for at in issued(columns, rank):
         if not is_collective(op[at] & KIND_MASK):
             continue
         if wanted is None:
@@ -165,9 +166,9 @@ def _messages(execution: Execution, match: Match, rank: int, *, send: bool) -> I
     copies = len(lanes.class_base) // max(1, len(lanes.class_chan))
     batched = None if copies < 2 else cls >= len(lanes.class_chan)
     channels = _channels(execution, match)
-    start, end = columns.rank_off[rank], columns.rank_off[rank + 1]
+    start = columns.rank_off[rank]
     op, arg = columns.op, columns.arg
-    for at in range(start, end):
+    for at in issued(columns, rank):
         kind = op[at] & KIND_MASK
         if (kind not in SENDS) if send else (kind != Kind.RECV):
             continue

@@ -11,7 +11,7 @@ from planguard.execution.classify import Cause, make_finding
 from planguard.execution.disagreements import mismatch_headline
 from planguard.execution.locate import locate
 from planguard.execution.members import NONE, Match, Member, describe_match, members_of
-from planguard.execution.stuck import Place, place_of, stuck_by_rank
+from planguard.execution.stuck import WHY, Place, place_of
 from planguard.plan.actions import Kind
 from planguard.semantics.model import Family
 from planguard.semantics.signature import Disagreement, Side, disagreement, labels_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ARRIVE = 1
 HOST_LANE = 2
+INIT = WHY.index("init")
 _RELATED = 8
 
 
@@ -139,16 +140,9 @@ def _side(execution: Execution, member: Member, place: int) -> Side:
 def is_reached(execution: Execution, member: Member) -> bool:
     """Whether the run issued a member's action: a match is formed by issue, not by completion."""
     entry = NONE if member.entry is None else member.entry
-    if execution.model.family is Family.WORKER:
-        stuck = _host_places(execution).get(member.rank)
-        return stuck is None or _batch_entry(execution, member.rank, entry) <= stuck
     if execution.model.family is Family.DEVICE:
         return _is_issued(execution, member.rank, entry)
     return _has_arrived(execution, member.rank, entry)
-
-
-def _host_places(execution: Execution) -> dict[int, int]:
-    return {rank: place.entry for rank, place in stuck_by_rank(execution).items()}
 
 
 def _is_issued(execution: Execution, rank: int, entry: int) -> bool:
@@ -163,6 +157,8 @@ def _is_issued(execution: Execution, rank: int, entry: int) -> bool:
     if state.pc[host] >= lanes.lane_off[host + 1]:
         return True
     stands = lanes.origin[state.pc[host]]
+    if lanes.why[state.pc[host]] == INIT:  # the call it stands at needs its communicator first
+        return bool(stands == NONE or entry < stands)
     return bool(stands == NONE or entry <= stands)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.classify import make_finding
+from planguard.execution.issued import counts as counts_of
+from planguard.execution.issued import issued
 from planguard.execution.locate import describe
 from planguard.execution.members import describe_match, members_of
 from planguard.execution.stuck import place_of
@@ -79,7 +81,8 @@ def leftover_findings(execution: Execution) -> list[Finding]:
 def _traffic(execution: Execution) -> dict[int, tuple[int, int]]:
     """Return sends and receives by channel, summed over tags where the model ignores them."""
     columns = execution.columns
-    counts = list(zip(columns.send_count, columns.recv_count, strict=True))
+    sends, receives, _ = counts_of(columns)
+    counts = list(zip(sends, receives, strict=True))
     if execution.model.use_tags:
         return dict(enumerate(counts))
     found: dict[int, tuple[int, int]] = {}
@@ -93,9 +96,9 @@ def _traffic(execution: Execution) -> dict[int, tuple[int, int]]:
 
 def _last_call(execution: Execution, channel: int, rank: int, *, send: bool) -> Any:
     columns = execution.columns
-    start, end = columns.rank_off[rank], columns.rank_off[rank + 1]
+    start = columns.rank_off[rank]
     kinds = {Kind.SEND, Kind.SSEND, Kind.BSEND} if send else {Kind.RECV}
-    for at in range(end - 1, start - 1, -1):
+    for at in reversed(issued(columns, rank)):
         if columns.op[at] & 63 in kinds and columns.arg[at] == channel:
             place = place_of(execution, rank, at - start)
             return execution.plan.location(place.rank, place.action)
@@ -140,9 +143,10 @@ def _issue(ranks: Iterable[int]) -> str:
 def small_group_findings(plan: Plan, columns: Any) -> list[Finding]:
     """Return a PG412 note for every group of one rank that is used."""
     found = []
+    _, _, calls = counts_of(columns)
     for ginst, group in enumerate(columns.ginst_group):
         start, end = columns.ginst_off[ginst], columns.ginst_off[ginst + 1]
-        if end - start == 1 and columns.slot_count[start] and plan.world_size > 1:
+        if end - start == 1 and calls[start] and plan.world_size > 1:
             rank = columns.slot_rank[start]
             name = plan.group_name(plan.groups[group].name, rank)
             found.append(
@@ -160,7 +164,7 @@ def creation_findings(plan: Plan, columns: Any) -> list[Finding]:
     counters: dict[int, dict[int, list[tuple[int, int]]]] = {}
     for rank in range(columns.world_size):
         counter = action = 0
-        for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
+        for at in issued(columns, rank):
             if columns.op[at] & 63 == Kind.NEW_GROUP:
                 group = columns.arg[at]
                 members = plan.groups[group].members(rank, plan.mesh)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 from planguard.execution.components import components
 from planguard.execution.members import MEMBER, NONE, Match, describe_match
-from planguard.plan.actions import Kind, is_collective, is_point_to_point
-from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
     from planguard.execution.executor import Execution
@@ -87,7 +85,6 @@ class StuckState:
             known = self.owed.setdefault(match, [])
             if not any(other == lane for other, _ in known):
                 known.append((lane, at))
-        self._keep_what_blocks_a_host()
 
     def place(self, lane: int, at: int | None = None) -> Place | None:
         """Return the action behind an instruction; None for synthetic ones."""
@@ -100,21 +97,6 @@ class StuckState:
     def why(self, lane: int) -> str:
         """Return why the lane is stuck, as a word of the result schema."""
         return WHY[self.execution.lanes.why[self.execution.state.pc[lane]]]
-
-    def _keep_what_blocks_a_host(self) -> None:
-        """Leave out workers that are stuck at what no host waits for, directly or behind others."""
-        soft, pc = self.execution.lanes.lane_soft, self.execution.state.pc
-        if self.execution.model.family is not Family.WORKER:
-            return
-        todo = [lane for lane in self.match_of if pc[lane] < soft[lane]]
-        kept = set(todo)
-        while todo:
-            for lane in self.edges[todo.pop()]:
-                if lane in self.match_of and lane not in kept:
-                    kept.add(lane)
-                    todo.append(lane)
-        self.match_of = {lane: m for lane, m in self.match_of.items() if lane in kept}
-        del self.edges
 
     @cached_property
     def edges(self) -> dict[int, list[int]]:
@@ -248,41 +230,7 @@ def stuck_by_rank(execution: Execution) -> dict[int, Place]:
         place = state.place(lane)
         if place is None or (len(soft) and pc[lane] >= soft[lane]):
             continue
-        if execution.model.family is Family.WORKER:
-            place = _host_place(execution, place)
         known = first.get(place.rank)
         if known is None or place.entry < known.entry:
             first[place.rank] = place
     return first
-
-
-def _host_place(execution: Execution, place: Place) -> Place:
-    """Return where the host stands when its worker is stuck at ``place`` (ProcessGroupMPI)."""
-    entry, _ = _host_stop(execution, place)
-    return place if entry is None else place_of(execution, place.rank, entry)
-
-
-def _host_stop(execution: Execution, place: Place) -> tuple[int | None, list[int]]:
-    """Return the entry at which the host stands and the entries it waits for there."""
-    columns = execution.columns
-    start, end = columns.rank_off[place.rank], columns.rank_off[place.rank + 1]
-    for at in range(start, end):
-        op, entry = columns.op[at], at - start
-        kind = op & 63
-        if op & MEMBER or op & 128:
-            continue
-        targets = [entry]
-        if kind == Kind.WAIT:
-            targets = [columns.arg[at]]
-        elif kind in {Kind.WAIT_MANY, Kind.COMPUTE}:
-            offset = columns.arg[at]
-            targets = (
-                []
-                if offset == NONE
-                else list(columns.aux[offset + 1 : offset + 1 + columns.aux[offset]])
-            )
-        elif not (is_collective(kind) or is_point_to_point(kind) or kind == Kind.BATCH):
-            continue
-        if any(target >= place.entry for target in targets):
-            return entry, targets
-    return None, []

@@ -7,9 +7,10 @@ from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.cause import make_finding, open_finding
+from planguard.execution.issued import counts, issued
 from planguard.execution.reason import construct
-from planguard.plan.actions import ASYNC, MEMBER, Kind, is_collective, is_point_to_point
-from planguard.semantics.model import Family
+from planguard.plan.actions import ASYNC, MEMBER, Kind, is_point_to_point
+from planguard.semantics.model import OwnMessages
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -49,10 +50,11 @@ def refused_messages(columns: Any, model: ExecutionModel) -> Finding | None:
     alone: ``send`` and ``recv`` raise ValueError for the own rank. NCCL has them within one group
     call. gloo has none: ``send`` raises ValueError, ``isend`` RuntimeError (measured).
     """
-    if not has_own_messages(columns) or model.send_modes:
+    if not has_own_messages(columns) or model.own_messages is OwnMessages.ALL:
         return None
     # What a backend has: a message with this flag.
-    allowed = {Family.DEVICE: MEMBER, Family.WORKER: MEMBER | ASYNC}.get(model.family, 0)
+    flags = {OwnMessages.BATCHED: MEMBER, OwnMessages.ASYNCHRONOUS: MEMBER | ASYNC}
+    allowed = flags.get(model.own_messages, 0)
     own = [src == dst for src, dst in zip(columns.chan_src, columns.chan_dst, strict=True)]
     for rank, (start, end) in enumerate(itertools.pairwise(columns.rank_off)):
         for op, arg in zip(columns.op[start:end], columns.arg[start:end], strict=True):
@@ -62,13 +64,10 @@ def refused_messages(columns: Any, model: ExecutionModel) -> Finding | None:
 
 
 def _refused(rank: int, model: ExecutionModel) -> Finding:
-    only = {
-        Family.DEVICE: "has only within one batch",
-        Family.WORKER: "has only as `isend` and `irecv`",
-    }.get(model.family, "refuses")
     return make_finding(
         "PG010",
-        f"rank {rank} exchanges a message with itself, which {model.name} {only}",
+        f"rank {rank} exchanges a message with itself, which {model.name} "
+        f"{model.own_messages.value}",
         severity="warning",
         ranks=(rank,),
     )
@@ -90,7 +89,7 @@ def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding
 
 
 def _matches_something(columns: Any, *, use_tags: bool) -> bool:
-    sends, receives, calls = _issued(columns)
+    sends, receives, calls = counts(columns)
     pairs: dict[tuple[int, ...], list[int]] = {}
     channels = zip(
         columns.chan_ginst, columns.chan_src, columns.chan_dst, columns.chan_tag, strict=True
@@ -104,43 +103,24 @@ def _matches_something(columns: Any, *, use_tags: bool) -> bool:
             return True
     if (columns.has_any_source or columns.has_any_tag) and any(sends):
         return True
-    offsets, counts = columns.ginst_off, calls
     return any(
-        sum(1 for count in counts[start:end] if count) > 1
-        for start, end in itertools.pairwise(offsets)
+        sum(1 for count in calls[start:end] if count) > 1
+        for start, end in itertools.pairwise(columns.ginst_off)
         if end - start > 1
     )
-
-
-def _issued(columns: Any) -> tuple[Any, Any, Any]:
-    """Count sends and receives by channel and calls by slot, without those behind an ``exit``."""
-    if int(Kind.EXIT) not in columns.op:
-        return columns.send_count, columns.recv_count, columns.slot_count
-    sends, receives = [0] * len(columns.chan_src), [0] * len(columns.chan_src)
-    calls = [0] * len(columns.slot_count)
-    for start, end in itertools.pairwise(columns.rank_off):
-        for at in range(start, end):
-            kind, arg = columns.op[at] & 63, columns.arg[at]
-            if kind == Kind.EXIT:
-                break
-            if is_point_to_point(kind):
-                (receives if kind in {Kind.RECV, Kind.PROBE} else sends)[arg] += 1
-            elif is_collective(kind):
-                calls[arg] += 1
-    return sends, receives, calls
 
 
 def _creates_together(columns: Any) -> bool:
     """Whether several ranks create communicators: under some model these calls meet."""
     creating = {int(Kind.INIT), int(Kind.NEW_GROUP)}
-    offsets = columns.rank_off
-    ranks = (columns.op[start:end] for start, end in itertools.pairwise(offsets))
-    found = (not creating.isdisjoint(ops) for ops in ranks)
+    ranks = (issued(columns, rank) for rank in range(columns.world_size))
+    found = (not creating.isdisjoint(columns.op[own.start : own.stop]) for own in ranks)
     return sum(itertools.islice(filter(None, found), 2)) > 1
 
 
 def _only_small_groups(columns: Any) -> bool:
     """Whether the plan communicates, but only in groups of one rank (they are exempt)."""
-    offsets, counts = columns.ginst_off, columns.slot_count
-    used = [end - start for start, end in itertools.pairwise(offsets) if any(counts[start:end])]
-    return bool(used) and all(size == 1 for size in used) and not len(columns.chan_src)
+    sends, receives, calls = counts(columns)
+    offsets = columns.ginst_off
+    used = [end - start for start, end in itertools.pairwise(offsets) if any(calls[start:end])]
+    return bool(used) and all(size == 1 for size in used) and not any(sends) | any(receives)

@@ -198,9 +198,12 @@ def _item(entry: Any, rank: int, assignment: Assignment) -> Any:
     found = resolve([entry], rank, assignment)
     if entry["op"] != "choice":
         return found[0]
-    if found and "after" in entry:
-        found[0] = {**found[0], "after": [*found[0].get("after", []), *entry["after"]]}
-    return found
+    named = {key: entry[key] for key in ("id", "after") if key in entry}
+    if not named:
+        return found
+    # An empty branch, too, passes its order on: what comes after the choice comes after all that
+    # the choice comes after.
+    return {"op": "unordered", "body": [found] if found else [], **named}
 
 
 def _taken(choice: dict[str, Any], rank: int, assignment: Assignment) -> Any:

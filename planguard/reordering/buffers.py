@@ -7,14 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.reason import UndecidedError
+from planguard.plan.actions import ITEM_BYTES
 
 if TYPE_CHECKING:
     from planguard.reordering.blocks import Leaf
-
-_DTYPE_BYTES = {
-    "f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2,
-    "f8": 1, "i8": 1, "u8": 1, "bool": 1,
-}  # fmt: skip
 
 _KNOWN = frozenset(
     {"op", "id", "label", "bytes", "count", "dtype", "async", "work", "group", "reduce_op"}
@@ -122,6 +118,6 @@ def size_of(buffer: Buffer, fields: dict[str, Any]) -> int:
         raise UndecidedError(f"{name} has {', '.join(sorted(unknown))}")
     if "bytes" in fields:
         return int(fields["bytes"])
-    if "count" in fields and fields.get("dtype") in _DTYPE_BYTES:
-        return int(fields["count"]) * _DTYPE_BYTES[fields["dtype"]]
+    if "count" in fields and fields.get("dtype") in ITEM_BYTES:
+        return int(fields["count"]) * ITEM_BYTES[fields["dtype"]]
     raise UndecidedError(f"{name} has no size")

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
+from planguard.execution.created import MEMBERS_DIFFER
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -94,10 +95,9 @@ def says_disagreement(finding: Finding) -> bool:
     """Tell whether a finding is about a match whose members disagree.
 
     A code tells it by its rule in the catalog. The codes of potential defects stand for stuck
-    states, too; a stuck state names its sub-kind, cycle or orphan.
+    states, too; a stuck state names its sub-kind, cycle or orphan. Groups of different members
+    that are one creation are such a match: their ranks meet under one name.
     """
-    return (
-        finding.severity == "error"
-        and finding.subkind is None
-        and lookup(finding.code).outcome in _MATCHES
-    )
+    if finding.severity != "error" or finding.subkind is not None:
+        return False
+    return MEMBERS_DIFFER in finding.notes or lookup(finding.code).outcome in _MATCHES

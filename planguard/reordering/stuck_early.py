@@ -3,7 +3,9 @@
 In the lenient run of one order, take the largest set of stuck lanes such that each of them
 
 * stands at a call of its rank's *fixed prefix*, what comes before its first block of open order,
-* at a match in which no call of open order takes part, and
+* at a match in which no call of open order takes part,
+* which is no round or message whose members disagree, nor stands behind one on its communicator or
+  channel, nor behind one in which a call of open order takes part, and
 * waits for an arrival that nobody makes, or that one of the set makes behind where it stands.
 
 If the set is not empty, no lane of it gets further in any order. Suppose one did, and take the
@@ -12,6 +14,11 @@ prefixes, their matches and what their calls wait for are the same in every orde
 communicator count from the begin of the program, and a lane takes calls as they were issued.
 The lenient run makes the most progress of all executions of an order. So every execution of every
 order gets stuck, for a reason that has nothing to do with its order.
+
+The third line is about blame (docs/reference/result.md): what hangs behind a mismatch of its own
+communicator is the consequence of that, and an order in which open calls mix such a round is a
+MISMATCH, be it stuck. With it no lane of the set is excused in any order: none stands behind a
+mismatch, and each waits for nobody or for one that is not excused either.
 
 Operations that change what later calls mean by where they are issued (`weak_search.FRESH`) must
 not be in a block: then positions would depend on the order.
@@ -22,9 +29,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planguard.execution.members import NONE
+from planguard.execution.issued import issued
+from planguard.execution.members import NONE, describe_match
+from planguard.execution.mismatch import candidates, find_mismatches, home_of
 from planguard.execution.stuck import StuckState
-from planguard.plan.actions import MEMBER
+from planguard.plan.actions import MEMBER, is_collective, is_point_to_point
 from planguard.reordering.blocks import Block
 
 if TYPE_CHECKING:
@@ -48,10 +57,13 @@ def stuck_ranks(run: Execution, orders: Sequence[RankOrder]) -> set[int]:
     state, lanes = StuckState(run), run.lanes
     first = [_first_open(run, order) for order in orders]
     in_play = _matches_of_open(run, first)
+    excuses = _first_excuses(run, in_play)
     stuck = {
         lane
         for lane, match in state.match_of.items()
-        if match not in in_play and lanes.origin[run.state.pc[lane]] < first[lanes.lane_rank[lane]]
+        if match not in in_play
+        and lanes.origin[run.state.pc[lane]] < first[lanes.lane_rank[lane]]
+        and not _is_excusable(run, match, excuses)
     }
     left = True
     while left:
@@ -61,10 +73,70 @@ def stuck_ranks(run: Execution, orders: Sequence[RankOrder]) -> set[int]:
 
 
 def _waits_inside(run: Execution, state: StuckState, lane: int, stuck: set[int]) -> bool:
-    """Tell whether a lane waits for an arrival that nobody but those in ``stuck`` could make."""
-    match = state.match_of[lane]
-    owed = state.owed.get(match, [])
-    return len(owed) < run.state.need[match] or any(other in stuck for other, _ in owed)
+    """Tell whether a lane waits for an arrival that nobody but those in ``stuck`` could make.
+
+    A lane whose own arrival is held up, by others of its rank, is stuck for their reason.
+    """
+    match, rank = state.match_of[lane], run.lanes.lane_rank
+    owed = [other for other, _ in state.owed.get(match, [])]
+    in_front = [other for other in owed if rank[other] == rank[lane]]
+    if in_front:
+        return any(other in stuck for other in in_front)
+    return len(owed) < run.state.need[match] or any(other in stuck for other in owed)
+
+
+def _first_excuses(run: Execution, in_play: set[int]) -> dict[int, int]:
+    """Return, by communicator or channel, the first match that may be mixed up in some order."""
+    found: dict[int, int] = {}
+    mixed = [one.match.number for one in find_mismatches(run, candidates(run))]
+    different = _different(run)
+    for match in in_play:
+        found_there = describe_match(run, match)
+        where = (found_there.ginst, *(found_there.ranks if found_there.type == "pair" else ()))
+        if run.columns.has_new_group or where in different:
+            mixed.append(found_there.number)
+    for number in mixed:
+        if number < run.lanes.ext_base:
+            home = home_of(run, number)
+            found[home] = min(number, found.get(home, number))
+    return found
+
+
+def _different(run: Execution) -> set[tuple[int | None, ...]]:
+    """Return the groups, and the pairs of ranks in a group, with calls that could disagree.
+
+    Calls of equal signatures disagree in no order, unless two ranks have labels that differ.
+    """
+    columns = run.columns
+    signatures: dict[tuple[int | None, ...], set[int]] = {}
+    labels: dict[tuple[int | None, ...], set[tuple[int, int]]] = {}
+    for rank in range(columns.world_size):
+        for at in issued(columns, rank):
+            kind, arg = columns.op[at] & 63, columns.arg[at]
+            where: tuple[int | None, ...]
+            if is_collective(kind):
+                where = (columns.slot_ginst[arg],)
+            elif is_point_to_point(kind):
+                where = (columns.chan_ginst[arg], columns.chan_src[arg], columns.chan_dst[arg])
+            else:
+                continue
+            signatures.setdefault(where, set()).add(columns.sig[at])
+            label = columns.label[at] if len(columns.label) else 0
+            if label:
+                labels.setdefault(where, set()).add((rank, label))
+    found = {where for where, seen in signatures.items() if len(seen) > 1}
+    for where, seen in labels.items():
+        several = len({rank for rank, _ in seen}) > 1 and len({label for _, label in seen}) > 1
+        found |= {where} if several else set()
+    return found
+
+
+def _is_excusable(run: Execution, match: int, excuses: dict[int, int]) -> bool:
+    """Tell whether a match is, or stands behind, one that may be mixed up."""
+    number = describe_match(run, match).number
+    if number >= run.lanes.ext_base or not excuses:
+        return False
+    return excuses.get(home_of(run, number), number + 1) <= number
 
 
 def _first_open(run: Execution, order: RankOrder) -> int:

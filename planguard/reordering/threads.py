@@ -1,10 +1,9 @@
 """Host threads: an interleaving is an order of issue where what was issued goes on in that order.
 
-Under the NCCL models a thread issues and goes on; what it waits for waits on a stream. Under
-``mpi-pg`` all calls of a process go through one queue, so a thread that waits waits for everything
-issued before. Threads are then an `unordered` block whose chains are the threads: every
-interleaving is a linear extension and every linear extension an interleaving. Where a call blocks
-its thread alone (`threads_host`) there is more to follow.
+Under the NCCL models a thread issues and goes on; what it waits for waits on a stream. Threads are
+then an `unordered` block whose chains are the threads: every interleaving is a linear extension and
+every linear extension an interleaving. Where a call blocks its thread alone (`threads_host`, and
+`threads_device` under the NCCL models) there is more to follow.
 """
 
 from __future__ import annotations
@@ -12,16 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.reason import construct
-from planguard.reordering.branches import flat_tree, leaves, plan_of
-from planguard.reordering.branches_together import Part, combined, open_verdict
-from planguard.reordering.threads_created import holds_up, threads_of
+from planguard.reordering.branches import flat_tree, plan_of
+from planguard.reordering.branches_together import Part, combined
+from planguard.reordering.threads_created import holds_up
 from planguard.reordering.threads_host import over_interleavings
 from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.reordering.branches_together import Decide
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 CODE = "PG102"
-_CREATES = frozenset({"init", "new_group", "destroy", "exit"})
 
 
 def over_threads(
@@ -56,24 +51,11 @@ def over_threads(
         rank: [_as_chains(item) for item in body["actions"]] for rank, body in flat["ranks"].items()
     }
     ordered = plan_of(flat, ranks)
-    if model.family is Family.HOST:
-        return over_interleavings(plan, flat, ordered, model, options, fixed)
-    if model.family is Family.WORKER and any(item["op"] in _CREATES for item in _threaded(flat)):
-        reason = construct("`threads` with calls that block their host")
-        return open_verdict(plan, model.name, reason)
-    if model.family is Family.DEVICE and holds_up(flat, model):
+    if model.family is Family.HOST or holds_up(flat, model):
         return over_interleavings(plan, flat, ordered, model, options, fixed)
     part = Part(ordered, decide(ordered.plan, brief=False), differs=True)
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)
-
-
-def _threaded(flat: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield every action of every thread."""
-    for body in flat["ranks"].values():
-        for threads in threads_of(body["actions"]):
-            for thread in threads:
-                yield from leaves(thread)
 
 
 def _as_chains(item: Any) -> Any:

@@ -46,7 +46,7 @@ from planguard.reordering.wildcards import (
     is_choice_wait,
     is_wild,
 )
-from planguard.reordering.wildcards_static import alive, has_choice, in_fifo, named, untagged
+from planguard.reordering.wildcards_static import alive, has_choice, named, untagged, without_modes
 from planguard.semantics.hazards import HAZARDS
 from planguard.semantics.model import UNLIMITED, Family, strict
 from planguard.verdict import Finding, Met, Outcome, Verdict
@@ -126,7 +126,7 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions)
         return construct("messages that compete beside an exit, which may take some of them along")
     if "drop" in kinds and model.drops_kill:
         return construct("messages that compete beside a dropped handle, which may swallow some")
-    if "probe" in kinds and model.family is Family.WORKER:
+    if "probe" in kinds and model.one_lock:
         return construct("a probe, which ProcessGroupMPI does not have")
     if model.eager and any(_leaves_early(item, options.eager_bytes) for item in ops):
         return construct("messages that compete beside a broadcast or reduce that may finish early")
@@ -160,7 +160,7 @@ class _Search:
         fixed: Fixed,
     ) -> None:
         self.plan, self.model, self.options, self.fixed = plan, model, options, fixed
-        self.messages = Messages(in_fifo(flat) if model.family is Family.WORKER else flat)
+        self.messages = Messages(flat if model.send_modes else without_modes(flat))
         self.states = 0
         self.sends: dict[int, tuple[int, int, int | None]] = {}
         self.waits: dict[tuple[int, int], tuple[int, str]] = {}

@@ -21,11 +21,8 @@ from planguard.reordering.wildcards import (
     Message,
     Messages,
     accepts,
-    id_of,
     is_choice_wait,
     is_wild,
-    look_at,
-    started_by,
 )
 
 
@@ -135,19 +132,12 @@ def _untagged(action: dict[str, Any]) -> dict[str, Any]:
     return {**action, "tag": 0} if action.get("tag") == ANY else action
 
 
-def in_fifo(flat: dict[str, Any]) -> dict[str, Any]:
-    """Wait for the oldest of several handles: where all operations queue, it is done first."""
-    ranks = {}
-    for rank, body in flat["ranks"].items():
-        actions = [_plain(action) for action in body["actions"]]
-        started = started_by(actions)
-        for at in started.values():
-            actions[at] = {**actions[at], "id": id_of(actions, at)}
-        for at, action in enumerate(actions):
-            if is_choice_wait(action):
-                oldest = min((started[at, name], name) for name in action["work"])[1]
-                actions[at] = look_at(actions, at, oldest, started, apart=False)
-        ranks[rank] = {"actions": actions}
+def without_modes(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return the plan without send modes, which only MPI itself knows."""
+    ranks = {
+        rank: {"actions": [_plain(action) for action in body["actions"]]}
+        for rank, body in flat["ranks"].items()
+    }
     return {**flat, "ranks": ranks}
 
 

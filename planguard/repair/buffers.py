@@ -6,6 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.actions import ITEM_BYTES
 from planguard.repair.proposal import Proposal, add
 
 if TYPE_CHECKING:
@@ -30,10 +31,6 @@ POLICIES: tuple[tuple[str, dict[str, str], str], ...] = (
     ("bucket", {"coordination": "negotiated"}, "let the ranks agree on the flushes of {}"),
     ("bucket", {"coordination": "rank0-broadcast"}, "let rank 0 order the flushes of {}"),
 )
-_BYTES = {
-    "f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2,
-    "f8": 1, "i8": 1, "u8": 1, "bool": 1,
-}  # fmt: skip
 
 
 def policies(text: PlanText) -> Iterator[Proposal]:
@@ -85,7 +82,7 @@ def _size(item: dict[str, Any]) -> int | None:
     if "bytes" in item:
         return int(item["bytes"])
     count = item.get("count", math.prod(item["shape"]) if "shape" in item else None)
-    return None if count is None or "dtype" not in item else count * _BYTES[item["dtype"]]
+    return None if count is None or "dtype" not in item else count * ITEM_BYTES[item["dtype"]]
 
 
 def _changed(at: int, changes: dict[str, Any], kind: str, said: str, span: int = 1) -> Proposal:

@@ -249,7 +249,7 @@ def _why_not(plan: Mapping[str, Any], witness: Witness, model: str | None) -> st
         )
     if model == "mpi-pg":
         return (
-            "under mpi-pg one thread runs all operations of a process; gloo runs them side by side"
+            "under mpi-pg the threads of a process take turns at MPI; gloo runs them side by side"
         )
     if model == "gloo-detail":
         return (

@@ -6,22 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.actions import ITEM_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-WIDTH = {
-    "f64": 8,
-    "f32": 4,
-    "f16": 2,
-    "bf16": 2,
-    "f8": 1,
-    "i64": 8,
-    "i32": 4,
-    "i16": 2,
-    "i8": 1,
-    "u8": 1,
-    "bool": 1,
-}
 LARGEST_MESSAGE = 1 << 20
 MEMORY = 1 << 29
 
@@ -43,7 +32,7 @@ def action_bytes(action: Mapping[str, Any], tensors: Mapping[str, Any]) -> int |
     """
     if "bytes" in action:
         return int(action["bytes"])
-    width = WIDTH[action_dtype(action, tensors) or "f32"]
+    width = ITEM_BYTES[action_dtype(action, tensors) or "f32"]
     if "count" in action:
         return int(action["count"]) * width
     shape = action.get("shape") or tensors.get(action.get("tensor", ""), {}).get("shape")

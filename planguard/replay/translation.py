@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import shorten
+from planguard.plan.actions import ITEM_BYTES
 from planguard.replay import flat
 from planguard.replay.matching import (
     Op,
@@ -13,7 +14,7 @@ from planguard.replay.matching import (
     leave_after_creation,
     take_from_anyone,
 )
-from planguard.replay.sizes import WIDTH, Scale, action_bytes, action_dtype, scale_sizes
+from planguard.replay.sizes import Scale, action_bytes, action_dtype, scale_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -310,7 +311,7 @@ def _idle_note(ranks: tuple[int, ...]) -> str:
 def element_width(dtype: str | None, size: int, count: int) -> int:
     """Return the bytes per element that splits count in."""
     if dtype is not None:
-        return WIDTH[dtype]
+        return ITEM_BYTES[dtype]
     return max(1, size // count) if count else 1
 
 

@@ -6,7 +6,14 @@ Measured on torch 2.13 over TCP; docs/explanation/semantics.md lists the program
 from __future__ import annotations
 
 from planguard.plan.actions import Kind
-from planguard.semantics.model import ROOTED_FLAT, Degree, ExecutionModel, Family, NewGroup
+from planguard.semantics.model import (
+    ROOTED_FLAT,
+    SPELLING,
+    Degree,
+    ExecutionModel,
+    Family,
+    NewGroup,
+)
 
 GLOO = ExecutionModel(
     name="gloo",
@@ -24,9 +31,7 @@ GLOO = ExecutionModel(
     slots={
         Kind.REDUCE_SCATTER: Kind.ALL_REDUCE,
         Kind.REDUCE_SCATTER_TENSOR: Kind.ALL_REDUCE,
-        Kind.COALESCED_ALL_REDUCE: Kind.ALL_REDUCE,
         Kind.COALESCED_REDUCE_SCATTER: Kind.ALL_REDUCE,
-        Kind.COALESCED_ALL_GATHER: Kind.ALL_GATHER,
     },
     drops_kill=True,
     exit_withdraws=True,
@@ -41,6 +46,7 @@ GLOO = ExecutionModel(
 GLOO_DETAIL = ExecutionModel(
     name="gloo-detail",
     family=Family.HOST,
+    spelling=dict(SPELLING),  # its fingerprints tell a coalesced call from a plain one (measured)
     pre_barrier=True,
     barrier_last=True,
     drops_kill=True,

@@ -8,6 +8,10 @@ rank 2, rank 3 never gets its part of a scatter by rank 0 (MPICH); a gather of 4
 up rank 2 without rank 3 (MPICH) and rank 3 without rank 1 (Open MPI). Hence the strict end of the
 range waits for all, as for broadcast and reduce, and only the lenient end for the root alone.
 
+Under torch, messages are posted by the host where they are called, collectives run in a worker
+thread of their group, and every call of MPI is made under one lock (``execution.one_lock``; ADR
+0031).
+
 Under torch, ``new_group`` returns at once on a rank that is no member (torch 2.13,
 ``_new_process_group_helper``), and members call ``MPI_Barrier`` and ``MPI_Comm_create`` on the
 communicator of the world (``ProcessGroupMPI::createProcessGroupMPI``), which every rank has to
@@ -17,7 +21,7 @@ subset hangs, unless the rest of the world makes groups of its own at that momen
 
 from __future__ import annotations
 
-from planguard.semantics.model import ROOTED_EARLY, ExecutionModel, Family, NewGroup
+from planguard.semantics.model import ROOTED_EARLY, ExecutionModel, Family, NewGroup, OwnMessages
 
 _MISMATCH = (
     "MPI, measured: differing kinds hang; sent > received is an error, sent < received is accepted"
@@ -25,6 +29,7 @@ _MISMATCH = (
 
 MPI_EAGER = ExecutionModel(
     name="mpi-eager",
+    own_messages=OwnMessages.ALL,
     sync_is_a_kind=True,
     family=Family.HOST,
     eager=True,
@@ -37,6 +42,7 @@ MPI_EAGER = ExecutionModel(
 )
 MPI_SYNC = ExecutionModel(
     name="mpi-sync",
+    own_messages=OwnMessages.ALL,
     sync_is_a_kind=True,
     family=Family.HOST,
     send_modes=True,
@@ -47,7 +53,9 @@ MPI_SYNC = ExecutionModel(
 )
 MPI_PG = ExecutionModel(
     name="mpi-pg",
-    family=Family.WORKER,
+    family=Family.HOST,
+    one_lock=True,
+    own_messages=OwnMessages.ASYNCHRONOUS,
     eager=True,
     kind_slots=True,
     new_group=NewGroup.ENTERING,

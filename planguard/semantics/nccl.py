@@ -9,14 +9,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planguard.plan.actions import Kind
-from planguard.semantics.model import ROOTED_FLAT, SPELLING, ExecutionModel, Family, NewGroup
+from planguard.semantics.model import (
+    COALESCED,
+    ROOTED_FLAT,
+    SPELLING,
+    ExecutionModel,
+    Family,
+    NewGroup,
+    OwnMessages,
+)
 
 NCCL = ExecutionModel(
     name="nccl",
     family=Family.DEVICE,
     use_tags=False,
+    own_messages=OwnMessages.BATCHED,
     free_launch=True,
-    spelling={**SPELLING, Kind.REDUCE_SCATTER_TENSOR: Kind.REDUCE_SCATTER},
+    spelling={
+        **SPELLING,
+        **COALESCED,
+        Kind.REDUCE_SCATTER_TENSOR: Kind.REDUCE_SCATTER,
+        Kind.COALESCED_REDUCE_SCATTER: Kind.REDUCE_SCATTER,
+    },
     degree=dict(ROOTED_FLAT),
     mismatch=(
         "NCCL: undefined behavior when kind, count, dtype or root disagree; receive smaller than "

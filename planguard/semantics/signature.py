@@ -13,7 +13,14 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
-from planguard.plan.actions import ITEM_BYTES, SPLIT_FIELDS, UNKNOWN_BYTES, Kind, kind_name
+from planguard.plan.actions import (
+    DTYPE_CODE,
+    ITEM_BYTES,
+    SPLIT_FIELDS,
+    UNKNOWN_BYTES,
+    Kind,
+    kind_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,7 +97,7 @@ def disagreement(sides: list[Side], model: ExecutionModel, *, pair: bool) -> Dis
     checks: list[tuple[str, str, Callable[[Side], object]]] = [
         ("PG201", "kind", lambda s: _kind_name(s, model)),
         ("PG205", "root", lambda s: s.signature.root),
-        ("PG202", "layout", lambda s: len(s.signature.layout or ())),
+        ("PG202", "layout", lambda s: len(s.signature.layout or (None,))),
         ("PG203", "dtype", lambda s: s.signature.dtype),
         ("PG202", "bytes", _size),
         ("PG204", "reduce_op", lambda s: s.signature.reduce_op),
@@ -150,8 +157,14 @@ def _group(sides: list[Side], value: Callable[[Side], object], *, skip_none: boo
 
 
 def _part_sizes(sides: list[Side]) -> Disagreement | None:
-    """Compare the tensors of a coalesced collective one by one, where members say what they are."""
+    """Compare the tensors of a coalesced collective one by one, where members say what they are.
+
+    A plain call moves one tensor.
+    """
     layouts = [side.signature.layout for side in sides if side.signature.layout is not None]
+    layouts += [
+        (_as_part(side.signature),) for side in sides if layouts and side.signature.layout is None
+    ]
     for column in zip(*layouts, strict=True):
         sizes = {size for size, _ in column} - {UNKNOWN_BYTES}
         codes = {code for _, code in column} - {0}
@@ -161,17 +174,30 @@ def _part_sizes(sides: list[Side]) -> Disagreement | None:
     return None
 
 
+def _as_part(signature: Signature) -> tuple[int, int]:
+    """Return what a plain call says of its tensor, as a coalesced one does of each of its own."""
+    size = UNKNOWN_BYTES if signature.bytes is None else signature.bytes
+    return size, DTYPE_CODE.get(signature.dtype or "", 0)
+
+
 def _part_labels(sides: list[Side]) -> Disagreement | None:
     """Compare the labels of the tensors of a coalesced collective one by one."""
     for part in range(max((len(side.parts) for side in sides), default=0)):
         groups = _group(
             sides,
-            lambda side: side.parts[part] if side.parts else None,  # noqa: B023 - used at once
+            lambda side: _part_label(side, part),  # noqa: B023 - used at once
             skip_none=True,
         )
         if len(groups) > 1:
             return Disagreement("PG212", "part label", groups)
     return None
+
+
+def _part_label(side: Side, part: int) -> str | None:
+    """Return the label of a part; a plain call is its own only part."""
+    if side.parts:
+        return side.parts[part]
+    return side.label if side.signature.layout is None else None
 
 
 # --- uneven parts --------------------------------------------------------------------------------

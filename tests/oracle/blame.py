@@ -241,7 +241,7 @@ def stuck_actions(system: System, state: State) -> dict[int, int]:
     stuck: dict[int, int] = {}
     for rank in range(len(state.order)):
         if not system.host_done(state, rank):
-            stuck[rank] = min(system.standing(state, rank))
+            stuck[rank] = min(system.standing(state, rank), default=len(state.order[rank]))
     if not system.model.host_waits:
         for one in pending(system, state):
             stuck[one.rank] = min(stuck.get(one.rank, one.index), one.index)

@@ -18,7 +18,7 @@ from oracle.expand import expand
 from oracle.lowering import Lowered, Operation, lower
 from oracle.models import INFINITE, MODELS, Creation, Model
 from oracle.signature import disagreement, is_unjudged
-from oracle.state import Choice, Event, State, System
+from oracle.state import Choice, Event, State, System, takes_turns
 
 if TYPE_CHECKING:
     from oracle.host import Key
@@ -126,6 +126,7 @@ def openness(lowered: Lowered, model: Model) -> Openness:
         lowered.wildcards
         or lowered.threads
         or fragile
+        or (model.one_lock and takes_turns(lowered))
         or (model.exit_withdraws and "exit" in kinds)
     ):
         return Openness.RACES
@@ -233,10 +234,15 @@ def _endings(system: System, *, openness: Openness, effort: Effort) -> tuple[set
 
 
 def _issued(system: System, state: State) -> list[Operation]:
+    """List what was issued: a call whose host stands at the creation of its communicator was not.
+
+    SEM 7, ISSUE: every `init` in front of it has to be complete.
+    """
     return [
         operation
         for operation in system.lowered.operations
-        if system.view(state, operation.rank).issued & operation.bit
+        if (view := system.view(state, operation.rank)).issued & operation.bit
+        and system.met(state, tuple(m for m in view.meets[operation.launch] if m.name[0] == "init"))
     ]
 
 
@@ -363,15 +369,14 @@ def enumerate_plan(plan: dict[str, Any], model: str, effort: Effort = Effort()) 
         program = expand(plan, following)
         oracle = Oracle(lower(program, rules), rules, effort)
         here = oracle.endings()
-        if _has_crossed_creations(plan, program, rules):
-            clash |= combine(here, oracle.states).outcome != "DEADLOCK"
+        clash |= _has_crossed_creations(plan, program, rules)
         endings += here
         states += oracle.states
         if states > effort.limit * 4:
             raise OracleBudget(f"more than {effort.limit * 4} states")
         following = following.following()
     verdict = combine(endings, states)
-    if clash:
+    if clash and verdict.outcome != "DEADLOCK":
         return replace(verdict, outcome="MISMATCH")
     return verdict
 

@@ -204,9 +204,9 @@ class HostRules:
         key = view.keys[operation.id]
         queue = self.model.queue
         lane: object = None
-        if queue is Queue.COMMUNICATOR:
+        if queue is Queue.COMMUNICATOR or (queue is Queue.WORKER and operation.is_collective):
             lane = key[1]
-        elif queue is Queue.OWN:
+        elif queue in {Queue.OWN, Queue.WORKER}:
             lane = operation.id
         launch = operation.launch
         mine = 0

@@ -42,7 +42,7 @@ class Queue(Enum):
     OWN = "none: it starts when it is issued"
     COMMUNICATOR = "those on the same communicator"
     DEVICE = "all communication"
-    PROCESS = "all communication, operation by operation even inside a batch"
+    WORKER = "collectives on the same communicator; messages start when they are issued"
 
 
 class Creation(Enum):
@@ -78,12 +78,15 @@ class Model:
         fused_batch: a batch is one launch for each communicator, in the order of first use.
         kinds_hang: a round whose members differ in kind never completes (else: no prediction).
         short_is_fine: a message may be shorter than the receive that takes it.
+        lists_are_a_kind: a coalesced call of one tensor is another call than that of the tensor.
         blocking_is_a_kind: a blocking call never matches a nonblocking one.
         fragile_handles: a point-to-point handle that dies before its match breaks the pair.
         posted_order: a message goes to the receive that was posted first (any source included).
         exit_withdraws: an exiting process takes its incomplete asynchronous operations away.
         creation: what `new_group` costs.
         modes: a send may be synchronous (never early) or buffered (always early).
+        one_lock: of the threads of a process, the host and one for each communicator, one at a time
+            is in the library: through a blocking collective, a wait for a message, a creation.
         own_messages: a rank may send to itself outside of a batch, too.
     """
 
@@ -104,12 +107,14 @@ class Model:
     fused_batch: bool = False
     kinds_hang: bool = False
     short_is_fine: bool = False
+    lists_are_a_kind: bool = False
     blocking_is_a_kind: bool = False
     fragile_handles: bool = False
     posted_order: bool = True
     exit_withdraws: bool = False
     creation: Creation = Creation.NOTHING
     modes: bool = False
+    one_lock: bool = False
     own_messages: bool = False
 
 
@@ -134,6 +139,7 @@ GLOO_DETAIL = Model(
     neighbors=FUSED | {"broadcast"},
     own_arguments=True,
     checked=True,
+    lists_are_a_kind=True,
     barrier_last=True,
     fragile_handles=True,
     posted_order=False,
@@ -204,8 +210,9 @@ MPI_SYNC = Model(
     own_messages=True,
 )
 MPI_PG = Model(
-    Queue.PROCESS,
+    Queue.WORKER,
     host_waits=True,
+    one_lock=True,
     tags=True,
     neighbors=frozenset(),
     eager_bytes=4096,

@@ -242,7 +242,11 @@ CREATIONS: Rule = (
         ("A=0 :: new(A) ar | new(A) ar", "g:S n:S me:S ms:S mp:D", "one rank waits for the others"),
         ("A=0 B=1 :: new(A) new(B) ar | new(A) new(B) ar", "all:S", "each rank alone"),
         ("A=01 B=01 :: new(A) new(B) ar@A | new(B) new(A) ar@A", "g:D n:D", "another number each"),
-        ("A=01 B=01 :: new(A) new(B) ar@A ar@B | new(B) new(A) ar@B ar@A", "n:M", "crossed names"),
+        (
+            "A=01 B=01 :: new(A) new(B) ar@A ar@B | new(B) new(A) ar@B ar@A",
+            "n:U",
+            "crossed names",
+        ),
         ("A=01 :: new(A) init(A) ar@A | new(A) init(A) ar@A", "all:S", "and its communicator"),
         ("A=01 :: new(A) init(A) ar | new(A) ar", "all:D", "which lacks a member"),
         ("A=01 :: ar new(A) ar@A | ar new(A) ar@A", "all:S", "behind a call"),

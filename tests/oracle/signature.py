@@ -59,9 +59,12 @@ def _share_a_program(one: Action, other: Action) -> bool:
 def is_unjudged(operations: list[Operation]) -> bool:
     """Tell whether nobody can say if the members of a match belong together.
 
-    That is so when one of them may be reordered and neither labels nor places identify them.
+    That is so when one of them may be reordered and neither labels nor places identify them, and
+    where ranks call one communicator by the names of two groups that have equal members.
     """
     for one, other in combinations((each.action for each in operations), 2):
+        if one.group != other.group:
+            return True  # one communicator, named crosswise
         labeled = _is_labeled(one) and _is_labeled(other)
         loose = one.moves or other.moves
         if loose and not labeled and not _share_a_program(one, other):
@@ -164,10 +167,10 @@ def _collectives(
     first, second = one.action, other.action
     if not same_kind(model, first.kind, second.kind):
         return "kind"
+    if model.lists_are_a_kind and first.coalesced != second.coalesced:
+        return "kind"
     if model.blocking_is_a_kind and first.sync != second.sync:
         return "blocking"
-    if first.group != second.group:
-        return "group"
     if first.kind in ROOTED and first.root != second.root:
         return "root"
     if first.kind == "barrier":

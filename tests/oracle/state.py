@@ -1,4 +1,7 @@
-"""States of the transition system and its events: issue, start, complete."""
+"""States of the transition system and its events: issue, start, complete.
+
+Above 400 lines: one transition system, whose guards and moves read each other.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ class Choice:
 class State(NamedTuple):
     """A state: what each rank issued, in order, and what started and completed since.
 
-    The last three are for executions that are not confluent: operations whose handle died before
-    its match, operations taken away by an exit, and the picks of wildcard receives.
+    The last four are for executions that are not confluent: operations whose handle died before
+    its match, operations taken away by an exit, the picks of wildcard receives, and the ranks whose
+    host keeps the one lock of its process.
     """
 
     order: tuple[tuple[int, ...], ...]
@@ -43,10 +47,13 @@ class State(NamedTuple):
     poisoned: int = 0
     withdrawn: int = 0
     bound: frozenset[tuple[int, int]] = frozenset()
+    held: int = 0
 
 
 class Event(NamedTuple):
     """`issue` (rank, step), `start` (launch), `complete` (operation) or `bind` (recv, send).
+
+    `hold` (rank) is the host of a rank that takes the lock of its process for a wait.
 
     `linger` (rank, step) issues a drop whose handle dies only when it does not matter any more.
     """
@@ -59,6 +66,25 @@ class Event(NamedTuple):
 def _in_line(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Tell whether two threads are one, or one of them waits to join the other."""
     return one[: len(other)] == other[: len(one)]
+
+
+def takes_turns(lowered: Lowered) -> bool:
+    """Tell whether some rank may want the library from two threads at once: it makes a collective
+    that is not waited for at once, or has threads, and anything else that is another thread's.
+    """
+    for steps in lowered.steps:
+        calls = [one for step in steps for one in step.operations]
+        behind = any(
+            one.is_collective and (not step.action.sync or step.action.kind == "batch")
+            for step in steps
+            for one in step.operations
+        )
+        groups = {one.action.group for one in calls if one.is_collective}
+        others = any(not one.is_collective for one in calls)
+        others |= any(step.action.kind in {"init", "new_group"} for step in steps)
+        if (behind or lowered.threads) and (others or len(groups) > 1):
+            return True
+    return False
 
 
 class System:
@@ -79,6 +105,7 @@ class System:
         self.needs = Needs(self, agree=agree)
         self._views: dict[tuple[int, tuple[int, ...]], HostView] = {}
         self._queued = model.queue is not Queue.OWN
+        self.lock = model.one_lock and takes_turns(lowered)
         # Buffering is a favor, not a duty: what completes without it is decided by this one.
         bare = choice.buffer == 0
         self.strict = (
@@ -131,11 +158,15 @@ class System:
         """Tell whether the operation can take part in its match."""
         if state.withdrawn & operation.bit:
             return False
-        if self._queued:
+        if self._is_queued(operation):
             return bool(state.started & operation.bit)
         # An operation with a queue of its own starts as soon as it is issued and may.
         view = self.view(state, operation.rank)
         return bool(view.issued & operation.bit) and self._may_start(state, view, operation.launch)
+
+    def _is_queued(self, operation: Operation) -> bool:
+        """Tell whether an operation stands in a queue; where workers do, messages do not."""
+        return self._queued and (operation.is_collective or self.model.queue is not Queue.WORKER)
 
     def partner(self, state: State, operation: Operation) -> Operation | None:
         """Give the issued other end of a send or receive."""
@@ -216,6 +247,35 @@ class System:
         group = self.view(state, send.rank).keys[send.id][1]
         return to_me and group == look.group and look.tag in (send.action.tag, ANY)
 
+    # -- one lock -------------------------------------------------------------------------------
+
+    def _is_locked(self, state: State, rank: int) -> bool:
+        """Tell whether a thread of a rank is in the library and keeps the others out."""
+        if state.held & 1 << rank and self._waits_inside(state, rank):
+            return True
+        return any(
+            one.rank == rank and one.is_collective and state.started & ~state.completed & one.bit
+            for one in self.lowered.operations
+        )
+
+    def _waits_inside(self, state: State, rank: int) -> bool:
+        """Tell whether a host stands in the library: at a message or at a creation."""
+        messages = sum(one.bit for one in self.lowered.operations if not one.is_collective)
+        for index in self.standing(state, rank):
+            block = self.view(state, rank).blocks[index]
+            on = block.on
+            for bits in block.one_of:
+                on |= bits
+            if on & ~state.completed & messages or not self.met(state, block.meets):
+                return True
+        return False
+
+    def _enters(self, rank: int, index: int) -> bool:
+        """Tell whether issuing a step calls the library from the host."""
+        step = self.lowered.steps[rank][index]
+        creates = step.action.kind in {"init", "new_group"}
+        return creates or any(not one.is_collective for one in step.operations)
+
     # -- guards ---------------------------------------------------------------------------------
 
     def ready(self, state: State, rank: int) -> list[int]:
@@ -279,6 +339,10 @@ class System:
         view = self.view(state, first.rank)
         if not view.issued & first.bit or state.started & first.bit:
             return False
+        if not self._is_queued(first):
+            return False
+        if self.lock and first.is_collective and self._is_locked(state, first.rank):
+            return False
         return self._may_start(state, view, launch) and self._resident(state, view, launch)
 
     def must_complete(self, state: State, operation: Operation) -> bool:
@@ -299,7 +363,16 @@ class System:
             Event("issue", rank, step)
             for rank in range(len(state.order))
             for step in self.ready(state, rank)
+            if not (self.lock and self._enters(rank, step) and self._is_locked(state, rank))
         ]
+        if self.lock:
+            events += [
+                Event("hold", rank)
+                for rank in range(len(state.order))
+                if self._waits_inside(state, rank)
+                and not state.held & 1 << rank
+                and not self._is_locked(state, rank)
+            ]
         if self.model.fragile_handles:
             events += [
                 Event("linger", event.first, event.second)
@@ -330,6 +403,8 @@ class System:
         if event.name == "start":
             bits = sum(member.bit for member in self.lowered.launches[event.first])
             return state._replace(started=state.started | bits)
+        if event.name == "hold":
+            return state._replace(held=state.held | 1 << event.first)
         if event.name == "bind":
             return state._replace(bound=state.bound | {(event.first, event.second)})
         return state._replace(completed=state.completed | 1 << event.first)
@@ -337,7 +412,7 @@ class System:
     def _issue(self, state: State, rank: int, index: int, *, dies: bool = True) -> State:
         order = list(state.order)
         order[rank] = (*order[rank], index)
-        state = state._replace(order=tuple(order))
+        state = state._replace(order=tuple(order), held=state.held & ~(1 << rank))
         view = self.view(state, rank)
         if dies and view.dropped and self.model.fragile_handles:
             state = state._replace(poisoned=state.poisoned | self._fragile(state, view.dropped))

@@ -10,7 +10,7 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
-from oracle import rules_blocks, rules_calls  # noqa: E402
+from oracle import rules_blame, rules_blocks, rules_calls  # noqa: E402
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 from oracle.flushes import outcome_of  # noqa: E402
 from oracle.notation import outcomes, plan  # noqa: E402
@@ -21,7 +21,7 @@ from planguard.operations import OperationSpec, register  # noqa: E402
 
 RULES = {
     f"{name.lower()}": rule
-    for module in (rules_calls, rules_blocks)
+    for module in (rules_calls, rules_blocks, rules_blame)
     for name, rule in vars(module).items()
     if name.isupper()
 }

@@ -86,7 +86,9 @@ def is_safe(flat: bytes, model: str) -> bool:
     """Tell whether some order is accepted, by completing whatever can complete."""
     try:
         execution, order = Plan(json.loads(flat), model), []
-    except OutsideError:
+    except OutsideError as error:
+        if "two of its threads" in str(error):  # under mpi-pg
+            return False
         raise
     except RejectedError:
         return "accepted" in answer(flat, model)
@@ -153,9 +155,9 @@ def test_every_accepted_order_is_one_of_few(model):
 
 
 def test_an_operation_that_nobody_waits_for_may_stay_open_where_no_queue_needs_it():
-    """Left-over asynchronous calls: fine for hosts, not for a device, fine for a worker's host."""
+    """Left-over asynchronous calls: fine for hosts, not for a device."""
     flat = text([later(send(1), "h"), SUM], [SUM])
-    assert accepting(flat) == {*HOST}
+    assert accepting(flat) == {*HOST, "mpi-pg"}
     flat = text([SUM, later(send(1), "h")], [SUM])
     assert accepting(flat) == {*HOST, "mpi-pg"}
 
@@ -169,7 +171,7 @@ def test_messages_meet_by_group_ends_tag_and_position():
         [later(send(1, tag=1, bytes=4), "a"), later(send(1, tag=2, bytes=8), "b"), wait("a", "b")],
         [later(recv(0, tag=2, bytes=8), "a"), later(recv(0, tag=1, bytes=4), "b"), wait("a", "b")],
     )
-    assert accepting(crossed) == {*HOST}
+    assert accepting(crossed) == {*HOST, "mpi-pg"}
     assert "bytes disagree" in answer(crossed, "nccl", (0, 0), (1, 0), (0, 1), (1, 1))
     groups = {"a": [0, 1], "b": [0, 1]}
     crossed = text(
@@ -177,7 +179,7 @@ def test_messages_meet_by_group_ends_tag_and_position():
         [later(recv(0, group="b"), "a"), later(recv(0, group="a"), "b"), wait("a", "b")],
         groups=groups,
     )
-    assert accepting(crossed) == {*HOST}
+    assert accepting(crossed) == {*HOST, "mpi-pg"}
     swapped = text([send(1, bytes=4), send(1, bytes=8)], [recv(0, bytes=8), recv(0, bytes=4)])
     assert accepting(swapped) == set()
     assert accepting(text([send(1), recv(1)], [recv(0), send(0)])) == {*MODEL_NAMES}
@@ -193,13 +195,13 @@ def test_a_send_is_never_buffered():
     """Head-to-head sends are safe nowhere; nonblocking ones where nothing queues."""
     assert accepting(text([send(1), recv(1)], [send(0), recv(0)])) == set()
     ahead = [later(send(1), "h"), recv(1), wait("h")], [later(send(0), "h"), recv(0), wait("h")]
-    assert accepting(text(*ahead)) == {*HOST}
+    assert accepting(text(*ahead)) == {*HOST, "mpi-pg"}
     both = text([batch(send(1), recv(1))], [batch(send(0), recv(0))])
-    assert accepting(both) == {*HOST, *DEVICE}
+    assert accepting(both) == {*MODEL_NAMES}
     assert "accepted" in answer(both, "nccl", (1, 0, 1), (0, 0, 1), (0, 0, 0), (1, 0, 0))
     queued = text([batch(send(1), recv(1))], [batch(recv(0), send(0))])
     assert accepting(queued) == {*MODEL_NAMES}
-    assert "rejected" in answer(queued, "mpi-pg", (0, 0, 1), (1, 0, 1), (0, 0, 0), (1, 0, 0))
+    assert "accepted" in answer(queued, "mpi-pg", (0, 0, 1), (1, 0, 1), (0, 0, 0), (1, 0, 0))
 
 
 def test_mpi_counts_send_modes():
@@ -220,7 +222,7 @@ def test_rounds_are_counted_per_communicator():
     one = [later(a, "a"), later(b, "b"), wait("a", "b")]
     other = [later(b, "b"), later(a, "a"), wait("a", "b")]
     assert accepting(text(one, other, groups=groups)) == {"gloo", "mpi-eager", "mpi-sync"}
-    assert accepting(text(one, one, groups=groups)) == {*MODEL_NAMES}
+    assert accepting(text(one, one, groups=groups)) == {*MODEL_NAMES} - {"mpi-pg"}  # two workers
     assert accepting(text([a], [b], groups=groups)) == set()
 
 
@@ -350,6 +352,7 @@ def test_a_barrier_blocks_the_host_of_a_device():
         "gloo-detail",
         "mpi-eager",
         "mpi-sync",
+        "mpi-pg",
     }
 
 
@@ -468,7 +471,16 @@ def test_hosts_meet_before_a_collective_of_gloo_detail():
         ("reduce_op", call("all_reduce", reduce_op="max"), call("all_reduce", reduce_op="min")),
         ("reduce_op", call("all_reduce", reduce_op="max"), call("all_reduce")),
         ("label", call("all_reduce", label="x"), call("all_reduce", label="y")),
-        ("kind", {"op": "coalesced", "kind": "all_reduce", "ops": [TINY]}, call("all_reduce")),
+        (
+            "number of parts",
+            {"op": "coalesced", "kind": "all_reduce", "ops": [TINY, TINY]},
+            call("all_reduce"),
+        ),
+        (
+            "label of part 0",
+            {"op": "coalesced", "kind": "all_reduce", "ops": [{"label": "x"}]},
+            call("all_reduce", label="y"),
+        ),
         ("label", send(1, label="x"), recv(0, label="y")),
         ("bytes", send(1, bytes=8), recv(0, bytes=4)),
         ("dtype", send(1), recv(0, count=1, dtype="i32")),

@@ -8,7 +8,7 @@ import pytest
 
 import planguard
 
-QUEUED = ["nccl", "nccl-eager", "nccl-serialized", "mpi-pg"]
+QUEUED = ["nccl", "nccl-eager", "nccl-serialized"]
 """Models with one queue for a pair whose communicator exists."""
 
 
@@ -118,7 +118,7 @@ def crossed(peer: int) -> list[dict[str, Any]]:
 def test_asynchronous_calls_in_one_queue_are_an_unordered_pair(model: str) -> None:
     """Where a queue serializes the pair, PG001 carries PG108, and the action in front is named."""
     found = first([crossed(1), crossed(0)], model)
-    assert found.code == ("PG101" if model == "mpi-pg" else "PG001")
+    assert found.code == "PG001"
     assert "PG108" in found.related
     assert {edge.why for edge in found.cycle} == {"queue"}
     assert [edge.at.op for edge in found.cycle] == ["isend", "isend"]

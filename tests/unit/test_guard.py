@@ -6,6 +6,7 @@ import copy
 import importlib.util
 import json
 import pickle
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -304,3 +305,46 @@ def test_search_examples(name):
         assert planguard.check(module.as_plan(schedule), model="nccl").safe
         assert found["unsafe"] > 3
         assert nogoods
+
+
+def test_what_a_guard_is_given_is_read_when_it_is_made():
+    """An unknown model and a budget that is no duration are errors with the value and a hint; a
+    budget may be text, as on the command line.
+    """
+    with pytest.raises(planguard.PlanError, match="glooo") as found:
+        Guard(model="glooo")
+    assert "gloo" in found.value.hint
+    for budget in ("fifty", "5 parsecs", -1, float("nan")):
+        with pytest.raises(UsageError, match="budget"):
+            Guard(budget=budget)
+    assert (
+        Guard(model="gloo", budget="50ms")
+        .check(
+            {
+                "schema": "planguard.plan/1",
+                "world_size": 2,
+                "ranks": {"0-1": {"actions": [{"op": "barrier"}]}},
+            }
+        )
+        .safe
+    )
+
+
+def test_element_types_have_one_table_of_widths():
+    """The plan's is the only one of the package: but for the certificate checker, which imports the
+    standard library alone and whose own has to be equal, and for what works beside a plan.
+    """
+    from planguard.certificate import agreement
+    from planguard.plan.actions import ITEM_BYTES
+    from planguard.plan.dtypes import NAMES
+
+    assert agreement.ITEM_BYTES == ITEM_BYTES
+    assert set(NAMES.values()) <= set(ITEM_BYTES)
+    rooms = ("execution", "semantics", "recording", "reordering", "repair", "replay", "guard")
+    tables = [
+        file
+        for room in rooms
+        for file in (ROOT / "planguard" / room).rglob("*.py")
+        if re.search(r"[\"']bf16[\"']: 2\b", file.read_text(encoding="utf-8"))
+    ]
+    assert tables == []

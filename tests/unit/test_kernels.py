@@ -201,7 +201,7 @@ def test_one_queue_holds_send_and_receive_under_nccl(kernel: Any) -> None:
     ops = [[{"op": "isend", "peer": p, **SIZE}, {"op": "irecv", "peer": p, **SIZE}] for p in (1, 0)]
     fused = plan([{"op": "batch", "ops": ops[0]}], [{"op": "batch", "ops": ops[1]}])
     assert stuck(kernel, fused, "nccl") == set()
-    assert stuck(kernel, fused, "mpi-pg") == {0, 1}  # its worker takes them one by one
+    assert stuck(kernel, fused, "mpi-pg") == set()  # posted at the call (ADR 0031)
 
 
 def test_opposite_orders_on_two_groups(kernel: Any) -> None:
@@ -293,14 +293,15 @@ def test_queues_part_again_after_a_batch_over_two_groups(kernel: Any) -> None:
     assert stuck(kernel, code, "nccl", loose("nccl")) == set()
 
 
-def test_the_host_of_a_worker_waits_for_what_is_queued_before(kernel: Any) -> None:
-    """A buffered send returns only after the receive queued before it: creation must wait."""
+def test_a_send_of_torchs_mpi_is_not_queued_behind_a_receive(kernel: Any) -> None:
+    """Messages are posted at the call (ADR 0031): the send may be buffered, creation goes on."""
     small = {"bytes": 8}
     code = plan(
         [irecv(1, "h") | small, send(1, tag=1) | small, {"op": "init"}, wait("h")],
         [{"op": "init"}, send(0) | small, recv(0, tag=1) | small],
     )
-    assert stuck(kernel, code, "mpi-pg", loose("mpi-pg")) == {0, 1}
+    assert stuck(kernel, code, "mpi-pg", loose("mpi-pg")) == set()
+    assert stuck(kernel, code, "mpi-pg") == {0, 1}
 
 
 def test_one_queue_keeps_streams_apart_for_the_host(kernel: Any) -> None:

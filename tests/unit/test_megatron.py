@@ -318,3 +318,26 @@ def test_device_synchronizations_can_be_left_out():
     """``device_sync=False`` is the plan of ``batch_p2p_sync`` turned off."""
     plan = planguard.load(path_of("forward-pp3"), device_sync=False)
     assert all("host_sync" not in count for count in counts(plan))
+
+
+@pytest.mark.parametrize("model", ["gloo", "gloo-detail"])
+@pytest.mark.parametrize("overlap", sorted(FOLDER.glob("*overlap*.json")), ids=lambda p: p.name)
+def test_an_overlap_drops_no_handle(overlap, model):
+    """The recorder has no `drop`, and no two calls of a rank share the name of a handle, so a
+    handle that the schedule never waits for is PG301, and never PG308.
+    """
+    plan = planguard.load(overlap)
+    actions = [
+        action for body in json.loads(plan.source)["ranks"].values() for action in body["actions"]
+    ]
+    assert not any(action["op"] == "drop" for action in actions)
+    for body in json.loads(plan.source)["ranks"].values():
+        names = [
+            action["work"]
+            for action in body["actions"]
+            if action["op"] != "wait" and "work" in action
+        ]
+        assert len(names) == len(set(names))
+    verdict = planguard.check(plan, model=model)
+    assert verdict.safe
+    assert "PG308" not in {f.code for f in verdict.findings}

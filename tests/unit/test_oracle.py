@@ -118,8 +118,9 @@ def test_a_ring_of_first_messages_hangs_in_the_creation_of_pairs():
 
 
 def test_opposite_orders_on_two_groups():
-    """Async calls on two groups in opposite order: fine on gloo, potential on nccl, certain when
-    the device has one queue, the process one worker, or every call first synchronizes.
+    """Async calls on two groups in opposite order: fine on gloo, potential on nccl and where the
+    workers of a process take turns, certain when the device has one queue or every call first
+    synchronizes.
     """
     later = {"async": True}
     programs = [
@@ -141,7 +142,7 @@ def test_opposite_orders_on_two_groups():
         "nccl-serialized": "DEADLOCK",
         "mpi-eager": "SAFE",
         "mpi-sync": "SAFE",
-        "mpi-pg": "DEADLOCK",
+        "mpi-pg": "POTENTIAL_DEADLOCK",
     }
 
 
@@ -292,7 +293,7 @@ def test_picking_orders_one_rank_at_a_time_loses_no_ending():
         [call("barrier", group="A"), call("all_reduce", group="A", label="c")],
     ]
     document = plan(*[[{"op": "unordered", "body": body}]] * 2, groups=groups)
-    for model in ("gloo", "nccl", "mpi-pg"):
+    for model in ("gloo", "nccl"):
         system = System(lower(expand(document), MODELS[model]), MODELS[model], Choice())
         full, visited = all_endings(system, 100_000)
         reduced, points = order_endings(system, 100_000)

@@ -439,7 +439,7 @@ def test_stuck_in_the_wait_is_stuck_in_what_it_waits_for():
     ("model", "words"),
     [
         ("nccl", "one queue in issue order"),
-        ("mpi-pg", "one thread runs all operations"),
+        ("mpi-pg", "the threads of a process take turns"),
         ("gloo", "does not refute"),
     ],
 )
