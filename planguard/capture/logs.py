@@ -31,6 +31,7 @@ class RankLog:
         store_reads: Readings on which this rank decided: the place, and the key.
         imported: Modules that the body was the first to import, and that take long.
         waits: Places where one of its threads waited for another otherwise than by a join.
+        sites: What it asked of its own machine and process, and where (``own_answers``).
     """
 
     rank: int
@@ -45,6 +46,7 @@ class RankLog:
     store_races: list[str] = field(default_factory=list)
     store_reads: dict[str, list[str]] = field(default_factory=dict)
     waits: list[str] = field(default_factory=list)
+    sites: list[list[str]] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -69,6 +71,7 @@ def log_of(
         sorted(recorder.store_races),
         recorder.store_reads,
         recorder.threads.waits,
+        [list(site) for site in session.answers.sites],
     )
 
 
@@ -277,8 +280,8 @@ def _ledger(
     message = "plain calls carry no identity; rounds of one shape are told apart by position only"
     builder.approximate("no-labels", message, "exact", scope="plan")
     message = (
-        "where the source does not show that a set of text is walked, or that a loop ends by the "
-        "clock, order and length are those of this process"
+        "what installed packages ask of clocks, files and random states, and what the environment "
+        "and the host say, is taken to be the same on every rank"
     )
     builder.approximate("own-order", message, "exact", scope="plan")
     if like:

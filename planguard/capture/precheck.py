@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.imports import warm_learnt
 from planguard.capture.mailroom import perform
+from planguard.capture.odd_plays import OddPlays
 from planguard.capture.play import Play, PlayedRank
 from planguard.capture.sampled import Door, decide, read_samples
 from planguard.capture.samples import MOST, choose
@@ -83,6 +84,7 @@ class Precheck:
         self.verdict: Verdict | None = None
         self._stage: Stage | None = None
         self._open: PlayedRank | None = None
+        self._odd = OddPlays(lambda play: self._decide(play)[1], set())
 
     @property
     def device_mesh(self) -> Any:
@@ -147,7 +149,8 @@ class Precheck:
         refuse_real_group()
         warm_learnt()
         self._whole = self._play()
-        self._stage = stage = open_stage(self._whole, self.rank)
+        self._stage = stage = open_stage(self._whole, self.rank, lambda play: self._decide(play)[1])
+        self._whole.odd = stage.odd
         self._open = PlayedRank(self._whole, stage.rank, stage.mailbox, is_fork=stage.is_fork)
         try:
             self._open.__enter__()
@@ -167,14 +170,17 @@ class Precheck:
             raise UsageError("the block was left without having been entered")
         if stage.is_fork:
             perform(lambda: self._end_of_fork(played, error), stage.mailbox)
-        self._stage = self._open = None
+        self._open = None
         try:
             if not played.__exit__(kind, error, trace):
                 return False
             stage.finish(played.log, self._whole)
         finally:
             stage.close()
-        self._finish(self._whole)
+        try:
+            self._finish(self._whole)  # other answers were played where the block can be repeated
+        finally:
+            self._stage = None
         return True
 
     @staticmethod
@@ -197,15 +203,23 @@ class Precheck:
         Raises:
             UsageError: If a rank raised and nobody waits for it.
         """
-        from planguard.engine import check_plan
-        from planguard.options import CheckOptions
-
-        plan = play.plan(name=self.name, model=self.model, tool="planguard.precheck")
-        verdict = check_plan(plan, CheckOptions(model=self.model))
+        plan, verdict = self._decide(play)
+        if verdict.safe and play.failure() is None and self._stage is None:
+            asked = self._odd.ask(play)
+            if asked is not play or asked.is_doubted:
+                play = asked
+                plan, verdict = self._decide(play)
         failure = play.failure()
         if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
             raise failure  # nobody waits for that rank, and yet the job does not end well
         return plan, verdict
+
+    def _decide(self, play: Play) -> tuple[Plan, Verdict]:
+        from planguard.engine import check_plan
+        from planguard.options import CheckOptions
+
+        plan = play.plan(name=self.name, model=self.model, tool="planguard.precheck")
+        return plan, check_plan(plan, CheckOptions(model=self.model))
 
     def _answer(self, verdict: Verdict) -> Verdict:
         self.verdict = verdict
