@@ -6,6 +6,7 @@ import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.fake_world import Mesh, environment, make_mesh
 from planguard.capture.own_answers import Answers, own_answers
 from planguard.capture.process_group import BACKEND
@@ -90,6 +91,7 @@ def session(
         current.reads = stack.enter_context(rank_reads())
         stack.enter_context(current.recorder.threads.watched())
         stack.enter_context(current.recorder.buckets.watched())
+        stack.enter_context(_elsewhere(current.recorder))
         stack.enter_context(own_answers(current.answers))
         yield current
         current.recorder.end_backward()
@@ -146,6 +148,23 @@ def _eagerly() -> Iterator[None]:
         torch.compile = original
         for one in undo:
             one()
+
+
+@contextmanager
+def _elsewhere(recorder: Recorder) -> Iterator[None]:
+    """Notice what ranks communicate by other means, until the end of the block."""
+    with ExitStack() as stack:
+
+        def put(owner: Any, name: str, value: Any) -> None:
+            original, is_own = getattr(owner, name), name in vars(owner)
+            stack.callback(
+                *((setattr, owner, name, original) if is_own else (delattr, owner, name))
+            )
+            setattr(owner, name, value)
+
+        watch_elsewhere(put, recorder.note, played=room_store_class())
+        yield
+    note_libraries(recorder.note)
 
 
 def _register(current: Session) -> None:
