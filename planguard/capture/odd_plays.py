@@ -74,7 +74,9 @@ class OddPlays:
             if found is not None:
                 return found
             if ended.how != "raised" and not doubts:
-                doubts[_words(new), "together"] = None
+                doubts[_words(new), _ranks(odd)] = None
+            if doubts and not any(kind in CERTAIN for kind, _ in new):
+                break  # undecided it is; a finding could come of no other half
         self.known.update(new)
         _note(play, new, doubts, raised)
         return play

@@ -317,12 +317,18 @@ def _place(frame: FrameType) -> str | None:
 
 
 def _asked_by_program(frame: FrameType | None) -> str | None:
-    """Return the line that asks, itself or through the standard library; None for torch's own."""
+    """Return the line that asks, itself or through the standard library; None for torch's own.
+
+    What an import of an installed package walks decides nothing that ranks do.
+    """
+    place = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not is_library(file):
-            return f"{file}:{frame.f_lineno}"
+        if place is None and not is_library(file):
+            place = f"{file}:{frame.f_lineno}"
+        if place is not None and is_program(file):
+            return place
         if is_own(file) or "importlib" in file or f"{os.sep}torch{os.sep}" in file:
-            return None
+            return place if place is not None and "importlib" not in file else None
         frame = frame.f_back
-    return None
+    return place

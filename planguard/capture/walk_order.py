@@ -58,16 +58,36 @@ def walked(order: Callable[[list[Any], FrameType | None], list[Any]]) -> Iterato
     Yields:
         False where this interpreter has no such slot: then every walk is as it is here.
     """
-    kinds: list[type] = [set, frozenset]
-    for kind in list(kinds):
-        kinds += _heirs(kind)
-    own = _slot_value(set)
-    offset = _offset()
+    own, offset = _slot_value(set), _offset()
     if offset is None:
         yield False
         return
     walk = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)
-    plain: Any = walk(own)
+    methods = _methods(order, walk(own))
+    hook = walk(methods["__iter__"])  # is kept alive by this frame, which the block's end ends
+    address = ctypes.cast(hook, ctypes.c_void_p).value
+    # A class that is made meanwhile takes the method by its name, not the slot.
+    places: list[tuple[type, str]] = [(set, "pop"), (dict, "fromkeys")]
+    places += [(set, "__iter__"), (frozenset, "__iter__")]
+    originals = [(kind, name, vars(kind)[name]) for kind, name in places]
+    changed = [kind for kind in _sets() if _slot_value(kind) == own]
+    try:
+        for kind in changed:
+            _slot(kind, offset).value = address
+        _put([(kind, name, methods[name]) for kind, name in places])
+        yield True
+    finally:
+        _put(originals)
+        for kind in {*changed, *_sets()}:
+            if _slot_value(kind) == address:
+                _slot(kind, offset).value = own
+
+
+def _methods(
+    order: Callable[[list[Any], FrameType | None], list[Any]], plain: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """Return the methods that give an order; ``plain`` gives the interpreter's."""
+    original_pop, original_keys = set.pop, vars(dict)["fromkeys"]
 
     def iterate(value: Any) -> Any:
         # An exception that leaves a callback of ctypes is lost: nothing here may raise.
@@ -85,8 +105,7 @@ def walked(order: Callable[[list[Any], FrameType | None], list[Any]]) -> Iterato
     def pop(value: Any) -> Any:
         if not has_own_order(value):
             return original_pop(value)
-        found = list_of(plain(value))
-        first = order(found, sys._getframe(1))[0]  # noqa: SLF001 - same
+        first = order(list_of(plain(value)), sys._getframe(1))[0]  # noqa: SLF001 - same
         value.remove(first)
         return first
 
@@ -96,23 +115,7 @@ def walked(order: Callable[[list[Any], FrameType | None], list[Any]]) -> Iterato
             given = order(list_of(plain(keys)), sys._getframe(1))  # noqa: SLF001 - same
         return original_keys.__get__(None, kind)(given, value)
 
-    hook = walk(iterate)  # is kept alive by this frame, which the block's end ends
-    address = ctypes.cast(hook, ctypes.c_void_p).value
-    changed = [kind for kind in kinds if _slot_value(kind) == own]
-    names = gc.get_referents(set.__dict__)[0], gc.get_referents(dict.__dict__)[0]
-    original_pop, original_keys = names[0]["pop"], names[1]["fromkeys"]
-    try:
-        for kind in changed:
-            _slot(kind, offset).value = address
-        names[0]["pop"], names[1]["fromkeys"] = pop, classmethod(fromkeys)
-        _forget(kinds)
-        yield True
-    finally:
-        names[0]["pop"], names[1]["fromkeys"] = original_pop, original_keys
-        for kind in (*changed, *_heirs(set), *_heirs(frozenset)):  # also those made meanwhile
-            if _slot_value(kind) == address:
-                _slot(kind, offset).value = own
-        _forget(kinds)
+    return {"__iter__": iterate, "pop": pop, "fromkeys": classmethod(fromkeys)}
 
 
 def list_of(iterator: Any) -> list[Any]:
@@ -133,10 +136,16 @@ def _heirs(kind: type) -> list[type]:
     return below + [further for one in below for further in _heirs(one)]
 
 
-def _forget(kinds: list[type]) -> None:
-    """Let the interpreter look the methods of types up again: it caches them by version."""
-    for kind in (*kinds, dict):
+def _put(methods: list[tuple[type, str, Any]]) -> None:
+    """Give types that are written in C other methods."""
+    for kind, name, method in methods:
+        gc.get_referents(kind.__dict__)[0][name] = method
+    for kind in (*_sets(), dict):  # the interpreter caches methods by the version of a type
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+
+
+def _sets() -> list[type]:
+    return [set, frozenset, *_heirs(set), *_heirs(frozenset)]
 
 
 def _slot_value(kind: type) -> int:
