@@ -11,6 +11,7 @@ from planguard.capture.labels import labelled
 from planguard.capture.planner import fx_planner
 from planguard.capture.set_orders import TURN
 from planguard.capture.thread_orders import THREAD
+from planguard.capture.walk_order import LISTS_ASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -281,8 +282,11 @@ def _ledger(
     builder.approximate("no-labels", message, "exact", scope="plan")
     message = (
         "what installed packages ask of clocks, files and random states, and what the environment "
-        "and the host say, is taken to be the same on every rank"
+        "and the host say, and what was computed before the job, is taken to be the same on every "
+        "rank"
     )
+    if not LISTS_ASK:
+        message += "; so is the order of a list that is made of a set by list() or a star"
     builder.approximate("own-order", message, "exact", scope="plan")
     if like:
         traced = ", ".join(map(str, sorted(logs)[:8]))

@@ -7,8 +7,8 @@ kinds of questions are played one by one, and where that helps the lines, to nam
 
 * The order of a set is another on every rank of every run: what goes wrong then is a finding.
 * A clock, a folder, a file, a random state may answer alike: there nothing is decided, and the line
-  is named. A rank that raises at another answer (a deadline, a file that is missing) ends the job,
-  which is no divergence.
+  is named; nor where a rank raises because a file is said to be there that is not, for instance. A
+  rank that raises when its time is over ends the job, which is no divergence.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class OddPlays:
             lines = its if kind in CERTAIN else self._lines(play, odd, its, ended, bad)
             if lines:
                 doubts[_words(lines), _ranks(odd)] = None
-            elif ended.how == "raised" and len(its) <= _MOST_LINES:
-                raised[_words(its)] = None  # no line by itself changes anything but that
+            elif kind == CLOCK and len(its) <= _MOST_LINES:
+                raised[_words(its)] = None  # no line by itself does anything but that
             else:
                 doubts[_words(its), _ranks(odd)] = None
         return None
@@ -134,13 +134,14 @@ class OddPlays:
             return _Ended("open")
         if _content(again) == _content(play):
             return _Ended("same")
-        is_certain = odd.sites is not None and all(kind in CERTAIN for kind, _ in odd.sites)
-        if again.failure() is not None and not is_certain:
+        failed = {rank for rank, log in again.logs.items() if log.end}
+        kinds = {kind for kind, _ in odd.sites or ()}
+        if failed and failed <= odd.ranks and CLOCK in kinds and not kinds & CERTAIN:
             return _Ended("raised")
         verdict = self.decide(again)
         if verdict.unsafe:
             return _Ended("unsafe", again)
-        if not verdict.safe or again.failure() is not None:
+        if failed or not verdict.safe:
             return _Ended("open")
         return _Ended("safe")
 
@@ -168,10 +169,12 @@ def _halves(play: Play, sites: list[Site]) -> Iterator[frozenset[int]]:
     Groups of a mesh have ranks whose numbers differ in one bit: one has an odd number of bits. For
     other groups, single bits follow. Dice need no second play: no rank is special in them.
     """
-    world = range(play.world_size)
     if play.world_size < 2:
         return
+    world = range(play.world_size)
     first = frozenset(rank for rank in world if rank.bit_count() % 2)
+    if play.like:  # a few stand for all: every second of those
+        first = frozenset(sorted(play.logs)[1::2])
     yield first
     if any(kind != DICE for kind, _ in sites):
         yield frozenset(world) - first
@@ -218,7 +221,9 @@ def _note(
         )
         log.notes.extend([(KIND, message, "under"), (KIND, message, "over")])
     for words in raised:
-        message = f"at another answer from {words}, a rank raises; that the job then ends is taken"
+        message = (
+            f"where the time of {words} is over, a rank raises; that the job then ends is taken"
+        )
         log.notes.append((KIND, message, "exact"))
     if not doubts:
         message = (

@@ -76,11 +76,13 @@ class Answers:
         rank: The rank.
         odd: Who is answered otherwise, and where.
         sites: What was asked where, in the order of the first time.
+        sees_sets: This interpreter lets sets be walked in another order.
     """
 
     rank: int
     odd: Odd | None = None
     sites: dict[Site, None] = field(default_factory=dict)
+    sees_sets: bool = True
     _ahead: int = 0
     _flipped: set[Site] = field(default_factory=set)
     _is_seeded: bool = False
@@ -221,7 +223,7 @@ def own_answers(answers: Answers) -> Iterator[None]:
     """Note what the program asks of its own machine and process, and answer the odd ranks."""
     is_library("/nobody's.py")  # learns where libraries lie, by questions that are patched below
     with ExitStack() as stack:
-        stack.enter_context(walked(answers.walk))
+        answers.sees_sets = stack.enter_context(walked(answers.walk))
         replaced: dict[int, tuple[Any, Any]] = {}
 
         def put(owner: Any, name: str, make: Callable[[Any], Any]) -> None:

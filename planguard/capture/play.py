@@ -118,14 +118,16 @@ class Play:
         self.stage(task, restart=lambda play: play.run(job, prepare))
 
     def again(self, odd: Odd) -> Play:
-        """Play every rank of the same job once more, with some of them answered otherwise.
+        """Play the same job once more, with some of its ranks answered otherwise.
+
+        All ranks are played, unless a few of this play stand for the others.
 
         Raises:
             UsageError: If a rank cannot be captured, dies or none was played before.
         """
         play = replace(
-            self, odd=odd, is_every=True, is_quiet=True, computed="", logs={}, like={}, stuck={},
-            reads=[], _admitted=None, _room=None, _has_shown=False,
+            self, odd=odd, is_every=not self.like, is_quiet=True, computed="", logs={}, like={},
+            stuck={}, reads=[], _admitted=None, _room=None, _has_shown=False,
         )  # fmt: skip
         if self._restart is None:
             raise UsageError("a job that was not played cannot be played again")

@@ -93,6 +93,11 @@ def session(
         stack.enter_context(current.recorder.buckets.watched())
         stack.enter_context(_elsewhere(current.recorder))
         stack.enter_context(own_answers(current.answers))
+        if not current.answers.sees_sets:
+            message = (
+                "this interpreter walks a set of text in one order only, the same on every rank"
+            )
+            current.recorder.note("own-answers", message, "exact")
         yield current
         current.recorder.end_backward()
         current.recorder.end_library()

@@ -4,7 +4,7 @@ Played ranks share one interpreter and with it the seed of its hashes; real rank
 order of a set shows in a loop, a list, ``map``, ``next(iter(s))``, ``pop``, a text, a starred
 argument: all ask the type for an iterator. That slot of ``set`` and ``frozenset`` is replaced while
 a rank is played, so that nothing depends on how the source is written. CPython only, which is what
-torch runs on; where the slot is not found, ``answers`` is what ``installed`` says of it.
+torch runs on; where the slot is not found, the block says so.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _TP_ITER = 62  # Py_tp_iter of typeslots.h
 _SCANNED = range(16, 512, 8)
 """Bytes of a type object among which the slot is looked for; 216 on all builds up to 3.14."""
+LISTS_ASK = sys.version_info < (3, 13)
+"""Later versions copy the elements of a set into a list without asking it for an iterator."""
 _ORDERED = (int, float, complex, bool)
 _HASHED_BY_ADDRESS_UP_TO = (3, 12)
 """Before this version ``None`` is hashed by its address, too."""

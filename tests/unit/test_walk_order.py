@@ -7,13 +7,11 @@ import sys
 
 import pytest
 
-from planguard.capture.walk_order import has_own_order, walked
+from planguard.capture.walk_order import LISTS_ASK, has_own_order, walked
 
 pytestmark = pytest.mark.skipif(
     sys.implementation.name != "cpython", reason="the slot is one of CPython's"
 )
-FAST_LISTS = sys.version_info >= (3, 13)
-"""From 3.13 on a list takes the elements of a set without asking for an iterator."""
 
 
 class Own(set):
@@ -38,7 +36,7 @@ WALKS = {
     "generator": lambda s: tuple(one for one in s),
     "max of equals": lambda s: (max(s, key=lambda _: 0),),
 }
-if not FAST_LISTS:
+if LISTS_ASK:
     WALKS |= {
         "list": list,
         "starred": lambda s: ["first", *s],
