@@ -149,6 +149,11 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
     if not any(is_marked(one) for one in tensors_in([args, kwargs])):
         return func(*args, **kwargs)
     name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
+    if name == "wait_tensor":  # what was under way is there now, and its group has said what it is
+        found = func(*args, **kwargs)
+        if any(is_marked(one) for one in tensors_in([args, kwargs])):
+            mark(tensors_in(found))
+        return found
     if name in _OVERWRITING and not any(is_marked(one) for one in tensors_in([args[1:], kwargs])):
         found = func(*args, **kwargs)
         unmark(args[0])

@@ -11,6 +11,7 @@ from planguard.capture.labels import labelled
 from planguard.capture.planner import fx_planner
 from planguard.capture.set_orders import TURN
 from planguard.capture.thread_orders import THREAD
+from planguard.capture.walk_order import LISTS_ASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ class RankLog:
         imported: Modules that the body was the first to import, and that take long.
         waits: Places where one of its threads waited for another otherwise than by a join.
         passes: Walks over loaders of declared length (see ``loaders.Pass``).
+        sites: What it asked of its own machine and process, and where (``own_answers``).
     """
 
     rank: int
@@ -47,6 +49,7 @@ class RankLog:
     store_reads: dict[str, list[str]] = field(default_factory=dict)
     waits: list[str] = field(default_factory=list)
     passes: list[dict[str, Any]] = field(default_factory=list)
+    sites: list[list[str]] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -72,6 +75,7 @@ def log_of(
         recorder.store_reads,
         recorder.threads.waits,
         [asdict(one) for one in recorder.passes],
+        [list(site) for site in session.answers.sites],
     )
 
 
@@ -280,9 +284,12 @@ def _ledger(
     message = "plain calls carry no identity; rounds of one shape are told apart by position only"
     builder.approximate("no-labels", message, "exact", scope="plan")
     message = (
-        "where the source does not show that a set of text is walked, or that a loop ends by the "
-        "clock, order and length are those of this process"
+        "what installed packages ask of clocks, files and random states, and what the environment "
+        "and the host say, and what was computed before the job, is taken to be the same on every "
+        "rank"
     )
+    if not LISTS_ASK:
+        message += "; so is the order of a list that is made of a set by list() or a star"
     builder.approximate("own-order", message, "exact", scope="plan")
     if like:
         traced = ", ".join(map(str, sorted(logs)[:8]))

@@ -28,18 +28,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from multiprocessing.connection import Connection
 
+    from planguard.capture.own_answers import Odd
+
 
 _PATIENCE = 3.0
 """Seconds of silence after which a rank with several threads is stuck, if all ranks wait."""
 
 
 class Standing(BaseException):
-    """Raised in a fork that is to leave the room with its mailbox and play a rank elsewhere."""
+    """Raised in a fork that is to leave the room with its mailbox and play a rank elsewhere.
 
-    def __init__(self, rank: int, mailbox: Mailbox) -> None:
+    Attributes:
+        rank: The rank.
+        mailbox: Its mailbox.
+        odd: Ranks that are answered otherwise in this play.
+    """
+
+    def __init__(self, rank: int, mailbox: Mailbox, odd: Odd | None = None) -> None:
         super().__init__(rank)
         self.rank = rank
         self.mailbox = mailbox
+        self.odd = odd
 
 
 @dataclass

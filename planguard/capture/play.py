@@ -10,9 +10,10 @@ many plays in one process cost their forks only.
 from __future__ import annotations
 
 import os
+import random
 import traceback
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from planguard.capture.fake_world import Mesh
     from planguard.capture.logs import RankLog
     from planguard.capture.mailbox import Mailbox, Wanted
+    from planguard.capture.own_answers import Odd
     from planguard.capture.session import Session
     from planguard.plan.plan import Plan
 
@@ -62,6 +64,7 @@ class Play:
             allows it.
         makes_mesh: The body gets a DeviceMesh of ``mesh``.
         is_quiet: Nothing that the job prints is shown.
+        odd: Ranks whose own machine and process answer otherwise.
         computed: What was done, and why, in words.
         logs: Logs of the ranks that were played.
         like: Representative of every other rank.
@@ -79,6 +82,7 @@ class Play:
     compute: str = "zeros"
     makes_mesh: bool = False
     is_quiet: bool = False
+    odd: Odd | None = None
     computed: str = ""
     logs: dict[int, RankLog] = field(default_factory=dict)
     like: dict[int, int] = field(default_factory=dict)
@@ -87,6 +91,8 @@ class Play:
     _admitted: tuple[int, Connection] | None = None
     _room: Mailroom | None = None
     _has_shown: bool = False
+    _restart: Callable[[Play], None] | None = None
+    _dice: Any = field(default_factory=random.getstate)
 
     def run(
         self, job: Callable[[PlayedRank], object], prepare: Callable[[int], object] | None = None
@@ -109,19 +115,39 @@ class Play:
                 prepare(rank)
             return self._rank(job, rank, mailbox)
 
-        self.stage(task)
+        self.stage(task, restart=lambda play: play.run(job, prepare))
+
+    def again(self, odd: Odd) -> Play:
+        """Play the same job once more, with some of its ranks answered otherwise.
+
+        All ranks are played, unless a few of this play stand for the others.
+
+        Raises:
+            UsageError: If a rank cannot be captured, dies or none was played before.
+        """
+        play = replace(
+            self, odd=odd, is_every=not self.like, is_quiet=True, computed="", logs={}, like={},
+            stuck={}, reads=[], _admitted=None, _room=None, _has_shown=False,
+        )  # fmt: skip
+        if self._restart is None:
+            raise UsageError("a job that was not played cannot be played again")
+        self._restart(play)
+        return play
 
     def stage(
         self,
         task: Callable[[int, Mailbox], bytes],
         admitted: tuple[int, Connection] | None = None,
+        restart: Callable[[Play], None] | None = None,
     ) -> None:
         """Play the ranks that are needed with a task that plays one and returns its log.
 
         Args:
             task: What a fork does; it may leave by raising ``Standing``.
             admitted: A rank that another process plays at first, and the pipe to it.
+            restart: Plays the same job again as another play.
         """
+        self._restart = restart or self._restart
         self._admitted = admitted
         # Where the caller's own process plays a rank, that is the one that prints.
         self._has_shown = self.is_quiet or admitted is not None
@@ -294,12 +320,20 @@ class PlayedRank:
     def __enter__(self) -> Self:
         if self._is_fork:
             _leave_thread_pool()
+            random.setstate(self._play._dice)  # noqa: SLF001 - Python seeds it anew in a fork
         play = self._play
         mesh = play.mesh if play.makes_mesh else ()
         self._before = begun()
         with ExitStack() as stack:
             self.session = stack.enter_context(
-                session(self.rank, play.world_size, mesh, self._mailbox, local_size=play.local_size)
+                session(
+                    self.rank,
+                    play.world_size,
+                    mesh,
+                    self._mailbox,
+                    local_size=play.local_size,
+                    odd=play.odd,
+                )
             )
             recorder = self.session.recorder
             stack.enter_context(_COMPUTE[play.compute](recorder=recorder))

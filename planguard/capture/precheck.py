@@ -13,6 +13,7 @@ from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.imports import warm_learnt
 from planguard.capture.loops import Loops
 from planguard.capture.mailroom import perform
+from planguard.capture.odd_plays import OddPlays
 from planguard.capture.patches import find_patch, with_patch, write_patch
 from planguard.capture.play import Play, PlayedRank
 from planguard.capture.sampled import Door, decide, read_samples, supply_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from planguard.capture.own_answers import Site
     from planguard.capture.patches import Patch
     from planguard.capture.recorder import Recorder
     from planguard.capture.sampled import Supply
@@ -100,6 +102,7 @@ class Precheck:
         self.verdict: Verdict | None = None
         self._stage: Stage | None = None
         self._open: PlayedRank | None = None
+        self._known: set[Site] = set()  # asked of a machine, and of no consequence
 
     @property
     def device_mesh(self) -> Any:
@@ -197,7 +200,10 @@ class Precheck:
         refuse_real_group()
         warm_learnt()
         self._whole = self._play()
-        self._stage = stage = open_stage(self._whole, self.rank)
+        self._stage = stage = open_stage(
+            self._whole, self.rank, lambda play: _decided(play, self.name, self.model)[1]
+        )
+        self._whole.odd = stage.odd
         self._open = PlayedRank(self._whole, stage.rank, stage.mailbox, is_fork=stage.is_fork)
         try:
             self._open.__enter__()
@@ -217,14 +223,17 @@ class Precheck:
             raise UsageError("the block was left without having been entered")
         if stage.is_fork:
             perform(lambda: self._end_of_fork(played, error), stage.mailbox)
-        self._stage = self._open = None
+        self._open = None
         try:
             if not played.__exit__(kind, error, trace):
                 return False
             stage.finish(played.log, self._whole)
         finally:
             stage.close()
-        self._finish(self._whole)
+        try:
+            self._finish(self._whole)  # other answers were played where the block can be repeated
+        finally:
+            self._stage = None
         return True
 
     @staticmethod
@@ -242,7 +251,9 @@ class Precheck:
         return self._answer(verdict)
 
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:
-        plan, verdict = judge(play, name=self.name, model=self.model)
+        # A block is decided before its ranks end; what else could be answered is played behind it.
+        known = self._known if self._stage is None else None
+        plan, verdict = judge(play, name=self.name, model=self.model, known=known)
         return plan, verdict if self.loops is None else self.loops.judged(play.logs, verdict)
 
     def _answer(self, verdict: Verdict) -> Verdict:
@@ -254,21 +265,38 @@ class Precheck:
         return verdict
 
 
-def judge(play: Play, *, name: str | None, model: str | None) -> tuple[Plan, Verdict]:
-    """Decide one play.
+def judge(
+    play: Play, *, name: str | None, model: str | None, known: set[Site] | None
+) -> tuple[Plan, Verdict]:
+    """Decide one play, and what follows if ranks get other answers from their own machines.
+
+    Args:
+        play: The play.
+        name: Name of its plan.
+        model: The execution model.
+        known: Questions that are known to decide nothing, to be added to; None where none is asked.
 
     Raises:
         UsageError: If a rank raised and nobody waits for it.
     """
-    from planguard.engine import check_plan
-    from planguard.options import CheckOptions
-
-    plan = play.plan(name=name, model=model, tool="planguard.precheck")
-    verdict = check_plan(plan, CheckOptions(model=model))
+    plan, verdict = _decided(play, name, model)
+    if known is not None and verdict.safe and play.failure() is None:
+        asked = OddPlays(lambda one: _decided(one, name, model)[1], known).ask(play)
+        if asked is not play or asked.is_doubted:
+            play = asked
+            plan, verdict = _decided(play, name, model)
     failure = play.failure()
     if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
         raise failure  # nobody waits for that rank, and yet the job does not end well
     return plan, verdict
+
+
+def _decided(play: Play, name: str | None, model: str | None) -> tuple[Plan, Verdict]:
+    from planguard.engine import check_plan
+    from planguard.options import CheckOptions
+
+    plan = play.plan(name=name, model=model, tool="planguard.precheck")
+    return plan, check_plan(plan, CheckOptions(model=model))
 
 
 def precheck(world_size: int, **options: Any) -> Precheck:

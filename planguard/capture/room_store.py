@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.mailbox import Keys
 from planguard.capture.recorder import Stalled
 from planguard.capture.sinks import is_dropped, place_of
+from planguard.sources import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -129,6 +130,8 @@ class _Store:
         found, reading, raced = self._answered(lambda: self.mailbox.store(operation, *arguments))
         self.recorder.store_races.update(raced)
         frame = sys._getframe(2)  # noqa: SLF001 - the interpreter has no public way
+        while is_own(frame.f_code.co_filename) and frame.f_back is not None:
+            frame = frame.f_back  # stores of the program are watched (``elsewhere``)
         if operation not in ("set", "append") and not is_dropped(frame):
             key = str(arguments[0]) if arguments else "(all)"
             self.recorder.store_reads.setdefault(reading, [place_of(frame), key])

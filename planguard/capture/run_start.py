@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.process_group import BACKEND
 from planguard.capture.record_group import record_group_class
 from planguard.capture.run_backends import configured, inner_group, named
@@ -131,12 +132,14 @@ def stop() -> Path | None:
     atexit.unregister(_at_exit)
     if run.recorder is None:
         return None
+    note_libraries(run.recorder.note)
     run.recorder.log.end()
     return run.recorder.log.path
 
 
 def _at_exit() -> None:
     if _run is not None and _run.recorder is not None:
+        note_libraries(_run.recorder.note)
         _run.recorder.log.end()
 
 
@@ -250,7 +253,11 @@ def _patch(run: Run) -> None:
         if run.recorder is not None:
             run.recorder.note(*entry)
 
-    watch_reads(lambda owner, name, value: _set(run, owner, name, value), note)
+    def put(owner: Any, name: str, value: Any) -> None:
+        _set(run, owner, name, value)
+
+    watch_reads(put, note)
+    watch_elsewhere(put, note)
 
 
 def _set(run: Run, owner: Any, name: str, value: Any) -> None:

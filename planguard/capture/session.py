@@ -6,7 +6,9 @@ import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.fake_world import Mesh, environment, make_mesh
+from planguard.capture.own_answers import Answers, own_answers
 from planguard.capture.process_group import BACKEND
 from planguard.capture.rank_reads import rank_reads
 from planguard.capture.recorder import Recorder
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from planguard.capture.mailbox import Mailbox
+    from planguard.capture.own_answers import Odd
 
 _C10D = "torch.distributed.distributed_c10d"
 _MODULES = ("torch.distributed", _C10D, "torch.distributed.device_mesh")
@@ -29,16 +32,20 @@ class Session:
 
     Attributes:
         recorder: What it issued so far.
+        answers: What it asked of its own machine and process.
         reads: Places where the code asked for its rank.
         mesh: The DeviceMesh of the capture, None without one.
         backends: The backend that the job asked for, by group.
     """
 
-    def __init__(self, rank: int, world_size: int, mailbox: Mailbox) -> None:
+    def __init__(
+        self, rank: int, world_size: int, mailbox: Mailbox, odd: Odd | None = None
+    ) -> None:
         self.rank = rank
         self.world_size = world_size
         self.mailbox = mailbox
         self.recorder = Recorder(rank)
+        self.answers = Answers(rank, odd)
         self.reads: list[str] = []
         self.mesh: Any = None
         self.next_key: str | None = None
@@ -55,7 +62,13 @@ class Session:
 
 @contextmanager
 def session(
-    rank: int, world_size: int, mesh: Mesh, mailbox: Mailbox, *, local_size: int | None = None
+    rank: int,
+    world_size: int,
+    mesh: Mesh,
+    mailbox: Mailbox,
+    *,
+    local_size: int | None = None,
+    odd: Odd | None = None,
 ) -> Iterator[Session]:
     """Install the recording group for one rank and record until the end of the block.
 
@@ -63,7 +76,7 @@ def session(
     """
     import torch.distributed as dist
 
-    current = Session(rank, world_size, mailbox)
+    current = Session(rank, world_size, mailbox, odd)
     with ExitStack() as stack:
         stack.enter_context(environment(rank, world_size, local_size))
         _register(current)
@@ -78,6 +91,13 @@ def session(
         current.reads = stack.enter_context(rank_reads())
         stack.enter_context(current.recorder.threads.watched())
         stack.enter_context(current.recorder.buckets.watched())
+        stack.enter_context(_elsewhere(current.recorder))
+        stack.enter_context(own_answers(current.answers))
+        if not current.answers.sees_sets:
+            message = (
+                "this interpreter walks a set of text in one order only, the same on every rank"
+            )
+            current.recorder.note("own-answers", message, "exact")
         yield current
         current.recorder.end_backward()
         current.recorder.end_library()
@@ -133,6 +153,23 @@ def _eagerly() -> Iterator[None]:
         torch.compile = original
         for one in undo:
             one()
+
+
+@contextmanager
+def _elsewhere(recorder: Recorder) -> Iterator[None]:
+    """Notice what ranks communicate by other means, until the end of the block."""
+    with ExitStack() as stack:
+
+        def put(owner: Any, name: str, value: Any) -> None:
+            original, is_own = getattr(owner, name), name in vars(owner)
+            stack.callback(
+                *((setattr, owner, name, original) if is_own else (delattr, owner, name))
+            )
+            setattr(owner, name, value)
+
+        watch_elsewhere(put, recorder.note, played=room_store_class())
+        yield
+    note_libraries(recorder.note)
 
 
 def _register(current: Session) -> None:

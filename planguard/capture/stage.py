@@ -26,13 +26,17 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.imports import learn
 from planguard.capture.mailbox import Mailbox
 from planguard.capture.mailroom import Standing
+from planguard.capture.odd_plays import with_odd_plays
 from planguard.capture.processes import refuse_cuda
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from multiprocessing.connection import Connection
 
+    from planguard.capture.own_answers import Odd
     from planguard.capture.play import Play
+    from planguard.verdict import Verdict
 
 
 @dataclass
@@ -44,12 +48,14 @@ class Stage:
         mailbox: Its way to the others.
         answers: Where the caller's process gets all logs from; None in a fork.
         room: Process of the room.
+        odd: Ranks that are answered otherwise in the play of this process.
     """
 
     rank: int
     mailbox: Mailbox
     answers: Connection | None = None
     room: int = 0
+    odd: Odd | None = None
 
     @property
     def is_fork(self) -> bool:
@@ -93,8 +99,13 @@ class Stage:
             os.waitpid(room, 0)
 
 
-def open_stage(play: Play, rank: int) -> Stage:
+def open_stage(play: Play, rank: int, decide: Callable[[Play], Verdict]) -> Stage:
     """Split at the head of a block; returns in the caller's process, and in every rank's fork.
+
+    Args:
+        play: The play.
+        rank: The rank of the caller's process.
+        decide: Checks the plan of a play, to see whether other answers have to be played.
 
     Raises:
         UsageError: If this process already uses CUDA, which does not survive a fork.
@@ -112,21 +123,21 @@ def open_stage(play: Play, rank: int) -> Stage:
     near.close()
     answers.close()
     try:
-        said = _keep_room(play, rank, far)
+        said = _keep_room(play, rank, far, decide)
     except Standing as fork:
         results.close()
-        return Stage(fork.rank, fork.mailbox)
+        return Stage(fork.rank, fork.mailbox, odd=fork.odd)
     with contextlib.suppress(OSError):
         results.send_bytes(pickle.dumps(said))
     os._exit(0)
 
 
-def _keep_room(play: Play, rank: int, pipe: Connection) -> tuple[str, Any]:
-    def leave(wanted: int, mailbox: Mailbox) -> bytes:
-        raise Standing(wanted, mailbox)
-
+def _keep_room(
+    play: Play, rank: int, pipe: Connection, decide: Callable[[Play], Verdict]
+) -> tuple[str, Any]:
     try:
-        play.stage(leave, (rank, pipe))
+        play.stage(_leaving(None), (rank, pipe), restart=lambda one: one.stage(_leaving(one.odd)))
+        play = with_odd_plays(play, decide)
     except Standing:
         raise
     except UsageError as error:
@@ -134,3 +145,10 @@ def _keep_room(play: Play, rank: int, pipe: Connection) -> tuple[str, Any]:
     except BaseException as error:  # noqa: BLE001 - whatever it is, the caller reports it
         return "failed", (f"the ranks could not be played: {type(error).__name__}: {error}", "")
     return "played", (play.logs, play.like, play.stuck, play.reads)
+
+
+def _leaving(odd: Odd | None) -> Callable[[int, Mailbox], bytes]:
+    def leave(wanted: int, mailbox: Mailbox) -> bytes:
+        raise Standing(wanted, mailbox, odd)
+
+    return leave

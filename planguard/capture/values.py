@@ -88,6 +88,8 @@ def _patch(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], No
         scripted._register_builtin(wrapped, known)  # noqa: SLF001 - torch has no public way
 
     def restore() -> None:
+        # The table knows functions by identity, and that of a function that is gone is another's.
+        scripted._get_builtin_table().pop(id(wrapped), None)  # noqa: SLF001 - torch has no public way
         if inherited:
             delattr(owner, name)
         else:

@@ -180,11 +180,22 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
         calls = sum(one.both for one in found)
         print(f"witnesses: {calls} calls seen by both", end="")
         odd = [one for one in found if not one.is_full]
-        print(", and no other" if not odd else f"; ranks {[o.rank for o in odd]} differ")
+        print(_beyond(folder) if not odd else f"; ranks {[o.rank for o in odd]} differ")
         codes.append(3 if odd else 0)
     if args.plan is not None:
         codes.append(_compare(folder, args))
     return next((code for code in (2, 1, 3) if code in codes), max(codes))
+
+
+def _beyond(folder: Path) -> str:
+    """Say whether the calls that both witnesses saw were all: what neither can see is noted."""
+    from planguard.capture.elsewhere import KIND
+    from planguard.capture.run_reading import read_run
+
+    unseen = {note for one in read_run(folder) for note in one.notes if note[0] == KIND}
+    if not unseen:
+        return ", and no other"
+    return "; beside them the ranks communicate by what neither sees (see the approximations)"
 
 
 def _has_stopped_short(folder: Path) -> bool:

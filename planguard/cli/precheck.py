@@ -25,6 +25,7 @@ from planguard.sources import is_own
 from planguard.words import plural
 
 if TYPE_CHECKING:
+    from planguard.capture.own_answers import Site
     from planguard.capture.play import Play, PlayedRank
     from planguard.capture.script import Variation
     from planguard.config import Settings
@@ -172,6 +173,7 @@ class _Played:
     args: argparse.Namespace
     settings: Settings
     _told: float = field(default_factory=time.monotonic)
+    _known: set[Site] = field(default_factory=set)
 
     def decide(self) -> tuple[Plan, Verdict]:
         """Play, and join the verdicts.
@@ -222,7 +224,8 @@ class _Played:
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:
         from planguard.capture.precheck import judge
 
-        plan, verdict = judge(play, name=Path(self.args.script).name, model=self.settings.model)
+        name, model = Path(self.args.script).name, self.settings.model
+        plan, verdict = judge(play, name=name, model=model, known=self._known)
         if verdict.safe:
             _refuse_without_effect(play, self.args)
         return plan, verdict

@@ -53,8 +53,10 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         timeout=args.timeout,
         compute=args.compute,
     )
+    name = Path(job.script.name).name
     play.run(lambda _: job.script())
-    plan = play.plan(name=Path(job.script.name).name, model=args.model)
+    play = _decided(play, name, args.model)
+    plan = play.plan(name=name, model=args.model)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "captured.plan.json"
     write(file, plan.source)
@@ -68,6 +70,18 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     if failure is not None and (code == 0 or (code == 3 and not play.is_doubted)):
         raise failure  # nobody waits for that rank, and yet the job does not end well
     return code
+
+
+def _decided(play: Any, name: str, model: str | None) -> Any:
+    """Return the play that decides, when ranks may be answered otherwise by their own machines."""
+    from planguard.capture.odd_plays import with_odd_plays
+    from planguard.engine import check_plan
+    from planguard.options import CheckOptions
+
+    def decide(one: Any) -> Any:
+        return check_plan(one.plan(name=name, model=model), CheckOptions(model=model))
+
+    return with_odd_plays(play, decide)
 
 
 def _remarks(play: Any, plan: Any) -> list[str]:

@@ -1,0 +1,117 @@
+"""Communication that no process group of the job sees: it is said, and never taken for silence.
+
+Ranks may also wait for each other in remote calls (``torch.distributed.rpc``), on a backend that
+the program made itself (``ProcessGroupGloo(...)``), on keys of a store, or in another library's
+communicators. None of it is in the plan, so that a plan without it is no proof: an entry of the
+ledger that leaves the job undecided names the line, or the library that was loaded.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.sinks import place_of
+from planguard.sources import is_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+KIND = "unseen-communication"
+_BACKENDS = ("Gloo", "NCCL", "MPI", "UCC", "XCCL")
+_WAITS = ("wait", "get", "multi_get", "check", "add", "compare_set")
+"""Methods of a store by which a rank learns of another: a wait, or a counter that is polled."""
+_LIBRARIES = {
+    "mpi4py.MPI": "mpi4py",
+    "ray.util.collective": "Ray's collectives",
+    "horovod.torch": "Horovod",
+    "cupyx.distributed": "CuPy's communicators",
+    "ucp": "UCX",
+    "ucxx": "UCX",
+    "nvshmem.core": "NVSHMEM",
+}
+"""Modules that communicate by themselves. They are looked for by name, and nothing is imported."""
+
+
+def watch_elsewhere(
+    replace: Callable[[Any, str, Any], None],
+    note: Callable[[str, str, str], None],
+    played: type | None = None,
+) -> None:
+    """Notice communication that no process group of the job sees.
+
+    Args:
+        replace: Called with owner, name and the new function.
+        note: Called with kind, message and direction of a ledger entry.
+        played: Class of the stores whose keys are played, and so are seen.
+    """
+    import torch
+    import torch.distributed as dist
+
+    seen: set[str] = set()
+
+    def tell(what: str, frame: FrameType | None) -> None:
+        where = place_of(frame)
+        if where not in seen:
+            seen.add(where)
+            note(KIND, _message(f"{what} at {where}"), "under")
+
+    def asking(original: Any, what: str, *, by_library: bool) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+            is_told = by_library or not is_library(frame.f_code.co_filename)
+            if is_told and not (played is not None and isinstance(_root(args[0]), played)):
+                tell(what, frame)
+            return original(*args, **options)
+
+        call.__name__ = getattr(original, "__name__", "call")
+        return call
+
+    def agents() -> None:
+        agent = torch._C._distributed_rpc.TensorPipeAgent  # noqa: SLF001 - torch has no public way
+        made = asking(agent.__init__, "remote calls (rpc)", by_library=True)
+        replace(agent, "__init__", made)
+
+    def prepare(*args: Any) -> Any:
+        found = begin(*args)
+        agents()
+        return found
+
+    rpc = sys.modules.get("torch.distributed.rpc.api")
+    begin: Any = getattr(torch._C, "_rpc_init", None)  # noqa: SLF001 - same
+    if rpc is not None and hasattr(torch._C, "_distributed_rpc"):  # noqa: SLF001 - same
+        if rpc._is_current_rpc_agent_set():  # noqa: SLF001 - same
+            note(KIND, _message("remote calls (rpc), initialized before"), "under")
+        agents()
+    elif begin is not None:  # importing torch.distributed.rpc calls it: then there are agents
+        replace(torch._C, "_rpc_init", prepare)  # noqa: SLF001 - same
+    for name in _BACKENDS:
+        kind = getattr(dist, f"ProcessGroup{name}", None)
+        if kind is not None:
+            what = f"a ProcessGroup{name} that the program made itself"
+            replace(kind, "__init__", asking(kind.__init__, what, by_library=False))
+    for name in _WAITS:
+        original = getattr(dist.Store, name, None)
+        if original is not None:
+            replace(dist.Store, name, asking(original, "a store (a key)", by_library=False))
+
+
+def note_libraries(note: Callable[[str, str, str], None]) -> None:
+    """Say which libraries that communicate by themselves this process has loaded."""
+    for module, library in _LIBRARIES.items():
+        if module in sys.modules:
+            note(KIND, _message(f"{library}, which the process has loaded"), "under")
+
+
+def _root(store: Any) -> Any:
+    """Return the store behind those that only put a prefix in front of its keys."""
+    inner = getattr(store, "underlying_store", None)
+    return store if inner is None else _root(inner)
+
+
+def _message(what: str) -> str:
+    return (
+        f"ranks may also communicate, or wait for each other, by {what}; no process group of the "
+        "job sees it, so that it is in no plan"
+    )

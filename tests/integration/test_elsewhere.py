@@ -1,0 +1,128 @@
+"""Communication that no process group sees: never a bare SAFE, on real processes and played."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+from datetime import timedelta
+
+import pytest
+
+torch = pytest.importorskip("torch")
+dist = pytest.importorskip("torch.distributed")
+
+from planguard.capture import precheck  # noqa: E402 - torch must be there
+
+pytestmark = pytest.mark.processes
+
+JOB = """
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+dist.all_reduce(torch.ones(4))
+what, file = sys.argv[1:]
+if what == "rpc":
+    import torch.distributed.rpc as rpc
+
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{file}", rpc_timeout=30)
+    rpc.init_rpc(f"w{rank}", rank=rank, world_size=2, rpc_backend_options=options)
+    rpc.rpc_sync(f"w{1 - rank}", torch.add, args=(torch.ones(2), 1))
+    rpc.shutdown()
+if what == "backend":
+    store = dist.FileStore(file, 2)
+    group = dist.ProcessGroupGloo(store, rank, 2, timedelta(seconds=30))
+    group.allreduce([torch.ones(2)]).wait()
+if what == "store":
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        store.set("ready", "1")
+    store.wait(["ready"])
+dist.barrier()
+"""
+WORDS = {"rpc": "remote calls (rpc)", "backend": "ProcessGroupGloo", "store": "a store (a key)"}
+PLAYED = {"rpc": 3, "backend": 3, "store": 0}
+"""The keys of the default store are played, so that they are seen."""
+
+
+def dryrun(folder, *words):
+    """Run the command on a job of two ranks."""
+    (folder / "job.py").write_text(JOB)
+    command = [sys.executable, "-m", "planguard", "dryrun", "--model", "gloo", *words]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize("what", WORDS)
+def test_a_recorded_run_says_what_it_did_not_see(tmp_path, what):
+    """Real gloo processes: UNKNOWN with the line, and the witnesses claim no more than they saw."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    code, said = dryrun(
+        tmp_path, "--witness", "-o", "run", "--", *launch, "job.py", what, str(tmp_path / "met")
+    )
+    assert code == 3, said
+    assert WORDS[what] in said
+    assert "job.py:" in said
+    assert "and no other" not in said
+
+
+@pytest.mark.parametrize("what", WORDS)
+def test_a_stubbed_run_says_what_it_did_not_see(tmp_path, what):
+    """The same job, its ranks played."""
+    launch = ["torchrun", "--nproc-per-node=2"]
+    code, said = dryrun(
+        tmp_path, "--stub", "-o", "run", "--", *launch, "job.py", what, str(tmp_path / "met")
+    )
+    assert code == PLAYED[what], said
+    assert (WORDS[what] in said) == bool(code)
+
+
+def test_precheck_names_the_line_and_the_library(tmp_path):
+    """A store of the program's own, and a library that communicates by itself."""
+
+    def store():
+        keys = dist.FileStore(str(tmp_path / "keys"), 2)
+        keys.set(str(dist.get_rank()), "1")
+        keys.wait(["0", "1"])
+        dist.barrier()
+
+    def library():
+        sys.modules["mpi4py.MPI"] = types.ModuleType("mpi4py.MPI")
+        dist.barrier()
+
+    for job, words in ((store, "test_elsewhere.py:"), (library, "mpi4py")):
+        verdict = precheck(2, model="gloo", on_unsafe="return").run(job)
+        assert verdict.unknown
+        assert words in " ".join(verdict.reasons)
+    assert "mpi4py.MPI" not in sys.modules
+
+
+def test_what_torch_makes_for_the_program_is_seen():
+    """Groups of the job, their backends and keys are torch's affair: nothing is said of them."""
+
+    def job():
+        dist.new_group([0, 1], backend="gloo", timeout=timedelta(seconds=30))
+        dist.monitored_barrier(timeout=timedelta(seconds=30))
+        store = dist.distributed_c10d._get_default_store()
+        dist.PrefixStore("own", store).set(f"k{dist.get_rank()}", "1")
+        dist.barrier()
+        dist.PrefixStore("own", store).wait(["k0", "k1"])
+
+    verdict = precheck(2, model="gloo", on_unsafe="return").run(job)
+    assert verdict.safe, verdict.reasons
+    assert not [one for one in verdict.approximations if one.kind == "unseen-communication"]
+    assert type(dist.Store.wait).__name__ == "instancemethod"

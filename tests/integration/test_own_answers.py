@@ -1,0 +1,349 @@
+"""What one rank knows alone (its sets, clock, files, dice) decides nothing unseen.
+
+Each pair is a program that hangs, or may hang, on real ranks, and one that agrees first.
+"""
+
+# ruff: noqa: D103, DTZ005, PLC0208, PTH208 - programs as people write them
+from __future__ import annotations
+
+import os
+import random
+import time
+from datetime import datetime
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from planguard.verdict import Outcome
+
+torch = pytest.importorskip("torch")
+dist = pytest.importorskip("torch.distributed")
+
+from planguard.capture import precheck  # noqa: E402 - torch must be there
+
+NAMES = ["layer0", "layer1", "layer2", "layer3"]
+HERE = Path(__file__)
+
+
+def decide(job, world=2, **options):
+    """Play a job and give its verdict."""
+    return precheck(world, model="gloo", on_unsafe="return", timeout=60.0, **options).run(job)
+
+
+def reduce(name):
+    """Communicate something whose size tells which layer it was."""
+    dist.all_reduce(torch.ones(int(name[-1]) + 1))
+
+
+def names():
+    """Give a set: the source of a caller does not show that it is one."""
+    return set(NAMES)
+
+
+def each_name():
+    """Give the elements of a set one by one."""
+    yield from names()
+
+
+class Holder:
+    """Holds names in an order that somebody else took from a set."""
+
+    def __init__(self):
+        self.names = list(names())
+
+
+def by_function():
+    for name in names():
+        reduce(name)
+
+
+def by_generator():
+    for name in each_name():
+        reduce(name)
+
+
+def by_pop():
+    left = names()
+    while left:
+        reduce(left.pop())
+
+
+def by_map():
+    list(map(reduce, names()))
+
+
+def by_first():
+    reduce(next(iter(names())))
+
+
+def by_list_made_elsewhere():
+    for name in Holder().names:
+        reduce(name)
+
+
+def by_dictionary_made_elsewhere():
+    for name in dict.fromkeys(names()):
+        reduce(name)
+
+
+def by_hash():
+    if hash("text") % 2:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+SETS = [
+    by_function, by_generator, by_pop, by_map, by_first, by_list_made_elsewhere,
+    by_dictionary_made_elsewhere, by_hash,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("job", SETS, ids=lambda job: job.__name__)
+def test_the_order_of_a_set_is_every_ranks_own(job):
+    """Real ranks hash text with a seed each: unsafe, and the ledger names the line of the walk."""
+    verdict = decide(job)
+    assert verdict.unsafe
+    said = [one.message for one in verdict.approximations if one.kind == "own-answers"]
+    assert said
+    assert HERE.name in said[0]
+
+
+def by_sorted():
+    for name in sorted(names()):
+        reduce(name)
+
+
+def by_broadcast():
+    given = [list(names())]
+    dist.broadcast_object_list(given, 0)
+    for name in given[0]:
+        reduce(name)
+
+
+def by_numbers():
+    for size in {3, 1, 2}:
+        dist.all_reduce(torch.ones(size))
+
+
+def by_membership():
+    wanted = names()
+    for name in NAMES:
+        if name in wanted:
+            reduce(name)
+    print(wanted)
+
+
+@pytest.mark.parametrize("job", [by_sorted, by_broadcast, by_numbers, by_membership])
+def test_an_order_that_is_agreed_is_right(job):
+    """Sorted, broadcast, of numbers, or asked for members only."""
+    assert decide(job).outcome is Outcome.SAFE
+
+
+def by_clock():
+    start = time.time()
+    dist.all_reduce(torch.ones(2))
+    if time.time() - start > 3600:  # what a checkpoint every hour asks
+        dist.barrier()
+
+
+def by_imported_clock():
+    start = monotonic()
+    dist.all_reduce(torch.ones(2))
+    if monotonic() - start > 3600:
+        dist.barrier()
+
+
+def by_date():
+    start = datetime.now()
+    dist.all_reduce(torch.ones(2))
+    if (datetime.now() - start).days:
+        dist.barrier()
+
+
+def by_folder():
+    dist.all_reduce(torch.ones(2))
+    for name in os.listdir(HERE.parent)[:2]:
+        dist.all_reduce(torch.ones(len(name)))
+
+
+def by_glob():
+    dist.all_reduce(torch.ones(2))
+    first = next(iter(HERE.parent.glob("*.py")))
+    dist.all_reduce(torch.ones(len(first.name)))
+
+
+def by_file():
+    dist.all_reduce(torch.ones(2))
+    if Path("checkpoint-that-is-nowhere").exists():
+        dist.barrier()
+
+
+def by_snapshot():
+    first = 0
+    if Path("snapshot-that-is-nowhere").exists():
+        first = int(Path("snapshot-that-is-nowhere").read_text())
+    for _ in range(first, 3):
+        dist.all_reduce(torch.ones(2))
+
+
+def by_dice():
+    dist.all_reduce(torch.ones(2))
+    for _ in range(8):
+        if random.random() < 0.5:
+            dist.barrier()
+
+
+DOUBTED = [by_clock, by_imported_clock, by_date, by_folder, by_glob, by_file, by_snapshot, by_dice]
+
+
+@pytest.mark.parametrize("job", DOUBTED, ids=lambda job: job.__name__)
+def test_what_may_differ_between_ranks_is_not_decided(job):
+    """One rank's hour is over, its folder is in another order, its file is not there: UNKNOWN."""
+    verdict = decide(job)
+    assert verdict.unknown
+    assert f"{HERE.name}:" in " ".join(verdict.reasons)
+
+
+def by_agreed_clock():
+    start = time.time()
+    while True:
+        over = torch.tensor([float(time.time() - start > 0.02)])
+        dist.all_reduce(over, dist.ReduceOp.MAX)
+        if over.item():
+            break
+
+
+def by_logged_clock():
+    start = time.time()
+    dist.all_reduce(torch.ones(2))
+    if time.time() - start > 0.0:
+        print(f"{time.time() - start:.3f} s", datetime.now(), random.random())
+    dist.barrier()
+
+
+def by_deadline():
+    start = time.time()
+    dist.all_reduce(torch.ones(2))
+    if time.time() - start > 3600:
+        raise TimeoutError("too slow")
+    dist.barrier()
+
+
+def by_seeded_dice():
+    random.seed(7)
+    torch.manual_seed(7)
+    for _ in range(4):
+        if random.random() < 0.5 or torch.rand(1).item() < 0.5:
+            dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_sorted_folder():
+    for name in sorted(os.listdir(HERE.parent))[:2]:
+        dist.all_reduce(torch.ones(len(name)))
+    if Path("cache-that-is-nowhere").exists():
+        print("cached")
+
+
+AGREED = [by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_sorted_folder]
+
+
+@pytest.mark.parametrize("job", AGREED, ids=lambda job: job.__name__)
+def test_what_is_agreed_or_only_shown_is_right(job):
+    """A reduced flag, a log line, a deadline that ends the job, a seed: SAFE."""
+    assert decide(job).outcome is Outcome.SAFE
+
+
+def test_dice_of_torch_are_every_ranks_own():
+    """A layer that is dropped by chance is dropped on one rank only, where nobody set a seed."""
+
+    def job():
+        for _ in range(16):
+            if torch.rand(1).item() < 0.5:
+                dist.barrier()
+        dist.all_reduce(torch.ones(2))
+
+    assert decide(job).unsafe
+
+
+def test_random_states_of_the_caller_stay_as_they_are():
+    """A block is played in the caller's process, and leaves its dice alone."""
+    states = random.getstate(), torch.get_rng_state()
+    with precheck(2):
+        torch.rand(4)
+        random.random()
+        dist.all_reduce(torch.ones(2))
+    assert random.getstate() == states[0]
+    assert torch.equal(torch.get_rng_state(), states[1])
+
+
+def test_a_block_is_played_again_as_a_call_is():
+    """The body of a block that walks a set is decided by the same plays."""
+    with precheck(2, on_unsafe="return") as check:
+        for name in names():
+            reduce(name)
+    assert check.verdict.unsafe
+    with precheck(2, on_unsafe="return") as check:
+        for name in sorted(names()):
+            reduce(name)
+    assert check.verdict.safe
+
+
+def test_ranks_of_a_subgroup_differ_too():
+    """The odd ranks are chosen so that every group has some of them, whatever its members."""
+
+    def job():
+        groups = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+        for name in names():
+            dist.all_reduce(torch.ones(int(name[-1]) + 1), group=groups[dist.get_rank() % 2])
+
+    def far():
+        group = dist.new_group([0, 3])  # both have an even number of bits
+        if dist.get_rank() in (0, 3):
+            for name in names():
+                dist.all_reduce(torch.ones(int(name[-1]) + 1), group=group)
+
+    assert decide(job, world=4).unsafe
+    assert decide(far, world=4).unsafe
+
+
+def test_a_few_ranks_stand_for_many_here_too():
+    """Where one rank of each kind is played, every second of those is answered otherwise."""
+
+    def step():
+        for name in names():
+            reduce(name)
+
+    def right():
+        start = time.time()
+        for name in sorted(names()):
+            reduce(name)
+        print(time.time() - start)
+
+    check = precheck(32, model="gloo", on_unsafe="return")
+    assert check.run(right).safe
+    assert check.played < 32
+    assert decide(step, world=32).unsafe
+
+
+def test_samples_are_decided_with_other_answers_as_well():
+    """A step that takes samples and walks a set is unsafe for equal samples, too."""
+
+    def step(sample):
+        for name in set(sample):
+            reduce(name)
+
+    def right(sample):
+        for name in sorted(set(sample)):
+            reduce(name)
+
+    assert decide(step, samples=[NAMES]).unsafe
+    assert decide(right, samples=[NAMES]).safe
+
+
+def test_a_function_without_questions_is_played_once():
+    """Nothing is asked, nothing is played again, and nothing is said."""
+    verdict = decide(lambda: dist.all_reduce(torch.ones(2)))
+    assert verdict.safe
+    assert not [one for one in verdict.approximations if one.kind == "own-answers"]

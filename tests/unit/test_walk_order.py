@@ -1,0 +1,108 @@
+"""A set is walked in the order that it is given, by whatever walks it, inside the block only."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import pytest
+
+from planguard.capture.walk_order import LISTS_ASK, has_own_order, walked
+
+pytestmark = pytest.mark.skipif(
+    sys.implementation.name != "cpython", reason="the slot is one of CPython's"
+)
+
+
+class Own(set):
+    """A set of the program's own."""
+
+
+WALKS = {
+    "loop": lambda s: [one + "" for one in s],
+    "tuple": tuple,
+    "map": lambda s: tuple(map(str, s)),
+    "next": lambda s: (next(iter(s)), *sorted(s)[1:]),
+    "chain": lambda s: tuple(itertools.chain(s, ())),
+    "enumerate": lambda s: tuple(one for _, one in enumerate(s)),
+    "fromkeys": lambda s: tuple(dict.fromkeys(s)),
+    "unpacked": lambda s: "{}{}{}".format(*s),
+    "by name": lambda s: tuple(s.__iter__()),
+    "pop": lambda s: tuple(set(s).pop() for _ in range(1)),
+    "frozen": lambda s: tuple(frozenset(s)),
+    "subclass": lambda s: tuple(Own(s)),
+    "difference": lambda s: tuple(s - {"x"}),
+    "filled dictionary": lambda s: tuple({one: one + "" for one in s}),
+    "generator": lambda s: tuple(one for one in s),
+    "max of equals": lambda s: (max(s, key=lambda _: 0),),
+}
+if LISTS_ASK:
+    WALKS |= {
+        "list": list,
+        "starred": lambda s: ["first", *s],
+        "joined": lambda s: tuple("".join(s)),
+        "sorted by nothing": lambda s: tuple(sorted(s, key=lambda _: 0)),
+        "text": repr,
+    }
+
+
+@pytest.mark.parametrize("walk", WALKS.values(), ids=WALKS)
+def test_every_walk_takes_the_order_that_is_given(walk):
+    """Sorted here and sorted there: two orders give two answers, whatever asks."""
+    names = {"a", "b", "c"}
+    before = walk(names)
+    with walked(lambda found, _: sorted(found)) as is_hooked:
+        first = walk(names)
+    with walked(lambda found, _: sorted(found, reverse=True)):
+        second = walk(names)
+    assert is_hooked
+    assert first != second
+    assert walk(names) == before
+
+
+def test_numbers_have_one_order_everywhere():
+    """Sets of numbers, and of tuples of them, hash alike in every process: nobody is asked."""
+
+    def refuse(found, _):
+        raise AssertionError(found)
+
+    with walked(refuse):
+        assert sorted({3, 1, 2}) == [1, 2, 3]
+        assert len([*{(1, 2), (3, 4)}]) == 2
+        assert [*{"alone"}] == ["alone"]
+    assert not has_own_order({1, 2.5, False})
+    assert has_own_order({1, "a"})
+    assert has_own_order({("a", 1), ("b", 2)})
+    assert has_own_order({object(), object()})
+
+
+def test_a_set_that_changes_while_it_is_walked_raises_as_ever():
+    """The error of the interpreter is no error of the order."""
+    names = {"a", "b", "c"}
+
+    def grow():
+        for one in names:
+            names.add(one + "x")
+
+    with walked(lambda found, _: found[::-1]), pytest.raises(RuntimeError, match="changed size"):
+        grow()
+
+
+def test_a_class_made_inside_is_left_as_it_would_be_outside():
+    """A subclass of set that is made in the block keeps no trace of it."""
+    with walked(lambda found, _: sorted(found)):
+        kind = type("Inner", (set,), {})
+        inside = tuple(kind({"b", "a", "c"}))
+    assert inside == ("a", "b", "c")
+    value = kind({"b", "a", "c"})
+    assert type(iter(value)).__name__ == "set_iterator"
+    assert type(iter(Own("ab"))).__name__ == "set_iterator"
+
+
+def test_the_element_that_is_popped_is_gone():
+    """``pop`` takes the first in the order that is given, and removes it."""
+    names = {"a", "b", "c"}
+    with walked(lambda found, _: sorted(found, reverse=True)):
+        assert [names.pop() for _ in range(3)] == ["c", "b", "a"]
+        with pytest.raises(KeyError):
+            names.pop()
