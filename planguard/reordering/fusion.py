@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.expand import expand
 from planguard.execution.ledger import apply_ledger
 from planguard.execution.reason import UndecidedError
 from planguard.options import running
@@ -24,6 +25,7 @@ from planguard.reordering.fusion_explore import combinations, programs
 from planguard.reordering.fusion_findings import (
     arrives,
     describe,
+    in_one_order,
     moved,
     never_flushed,
     never_submitted,
@@ -32,11 +34,12 @@ from planguard.reordering.fusion_findings import (
     unflushed,
     with_flushes,
 )
+from planguard.reordering.fusion_open import opened, ways
 from planguard.reordering.fusion_play import play
 from planguard.reordering.fusion_rank import fused_rank
 from planguard.reordering.join import case_of, join, mixes
 from planguard.reordering.largest_safe import largest_safe
-from planguard.reordering.merge import merge
+from planguard.reordering.merge import merge, places_of
 from planguard.semantics.model import Family, find_model
 from planguard.verdict import Outcome, SafeIff, Verdict
 
@@ -45,7 +48,8 @@ if TYPE_CHECKING:
 
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
-    from planguard.reordering.fusion_events import Conflict
+    from planguard.reordering.fusion_events import Conflict, Event
+    from planguard.reordering.fusion_open import Opened, Relation
     from planguard.reordering.fusion_play import Played
     from planguard.reordering.fusion_rank import Extension
     from planguard.reordering.merge import Merged
@@ -109,17 +113,20 @@ class _Decision:
         """Return the verdict over all orders of flushes."""
         merged = merge(self.flat, self.usual)
         fixed = self.decide(merged.ordered.plan)
-        found = [(rank, conflict(rank, self.agreed, shared=self.shared)) for rank in self.ranks]
-        conflicts = [(rank.order.rank, one) for rank, one in found if one is not None]
+        alone = frozenset(name for name, ranks in self.members.items() if len(ranks) == 1)
+        found = [
+            (rank.order.rank, conflict(rank, self.agreed, shared=self.shared, alone=alone))
+            for rank in self.ranks
+        ]
+        conflicts = [(rank, one) for rank, one in found if one is not None]
         if not conflicts:
             return self._settled(merged, fixed)
         for rank, one in conflicts:
             verdict = self._clash(rank, one, fixed)
             if verdict is not None:
                 return verdict
-        if all(self._is_alone(one) for _, one in conflicts):
-            return self._settled(merged, fixed)
-        return self._explore(fixed)
+        over_events = self._over_events(merged, fixed, conflicts)
+        return self._explore(fixed) if over_events is None else over_events
 
     def _play(self, rank: int, order: Extension) -> Played:
         return play(self.ranks[rank], order, self.agreed, self.members)
@@ -137,10 +144,6 @@ class _Decision:
             if len(labeled) > 1 or (labeled == {False} and len(lists) > 1):
                 what = f"unlabeled members of fused buffers of group {buffer.group}"
                 raise UndecidedError(f"{what}: which of them belong together is not known")
-
-    def _is_alone(self, one: Conflict) -> bool:
-        """Whether the rank is the only member of the group in which it has two sequences."""
-        return one.queue is not None and len(self.members[one.queue]) == 1
 
     # --- one order ---------------------------------------------------------------------------
 
@@ -235,6 +238,95 @@ class _Decision:
                 safe_iff=condition,
                 evidence=evidence,
             )
+        )
+
+    # --- one order on every communicator -----------------------------------------------------
+
+    def _over_events(
+        self, usual: Merged, fixed: Verdict, conflicts: Sequence[tuple[int, Conflict]]
+    ) -> Verdict | None:
+        """Decide a plan whose ranks differ only in the order of several communicators.
+
+        What meets is the same in every order then, so a usual order that goes wrong only in some
+        executions, or in what meets, speaks for all. None where the rules do not apply.
+        """
+        if any(one.queue is not None or not one.events for _, one in conflicts):
+            return None
+        if any(played.stuck for played in self.usual):
+            return None
+        if fixed.outcome in {Outcome.MISMATCH, Outcome.POTENTIAL_DEADLOCK}:
+            return self._settled(usual, fixed)
+        if fixed.safe:
+            for rank, one in conflicts:
+                for order in one.orders:  # the rank waits for what only it could launch
+                    return self._reordered([(rank, order)], fixed, fixed)
+        known: Relation = {}
+        rooms = {
+            rank: opened(self.ranks[rank], self.usual[rank], one.events, known)
+            for rank, one in conflicts
+        }
+        issued = [
+            room.played if (room := rooms.get(rank)) else played
+            for rank, played in enumerate(self.usual)
+        ]
+        merged = merge(self.flat, issued)
+        verdict = self.decide(merged.ordered.plan)
+        if verdict.unknown:
+            return None
+        if verdict.outcome is fixed.outcome:
+            return self._settled(merged, verdict)
+        if not fixed.safe:
+            return None
+        stands = self._stands(merged, verdict, rooms)
+        for chosen in ways(self.ranks, stands):
+            shown = self._reordered(chosen, fixed, verdict)
+            if shown is not None:
+                return shown
+        return None
+
+    @staticmethod
+    def _stands(
+        merged: Merged, verdict: Verdict, rooms: dict[int, Opened | None]
+    ) -> dict[int, Event]:
+        """Return at which event each rank stands in the stuck state that a verdict shows."""
+        finding = verdict.errors[0]
+        places = {(edge.at.rank, edge.at.action) for edge in finding.cycle}
+        if finding.witness is not None:
+            places |= set(finding.witness.blocked)
+        columns = expand(merged.ordered.plan)
+        found: dict[int, Event] = {}
+        for rank, action in sorted(places):
+            room = rooms.get(rank)
+            if room is None:
+                continue
+            issued = places_of(columns, rank, list(range(len(room.events))))
+            event = room.events[issued[action]]
+            if event is not None:
+                found[rank] = event
+        return found
+
+    def _reordered(
+        self, chosen: Sequence[tuple[int, Extension]], fixed: Verdict, all_orders: Verdict
+    ) -> Verdict | None:
+        """Execute orders of some ranks; return what they show if they get stuck, else None."""
+        played = list(self.usual)
+        for rank, order in chosen:
+            played[rank] = self._play(rank, order)
+        merged = merge(self.flat, played)
+        shown = self.decide(merged.ordered.plan)
+        outcome = join([case_of(fixed), case_of(shown)])
+        if shown.safe or shown.unknown or outcome is Outcome.UNKNOWN:
+            return None
+        notes = tuple(arrives(self.ranks[rank], order) for rank, order in chosen)
+        verdict = self._settled(merged, shown)
+        route = (*verdict.evidence.route, *all_orders.evidence.route)
+        route = tuple(dict.fromkeys(name for name in route if name != "deterministic"))
+        return replace(
+            in_one_order(verdict, [rank for rank, _ in chosen], notes),
+            outcome=outcome,
+            models={verdict.model: outcome},
+            safe_iff=(),
+            evidence=replace(verdict.evidence, route=route),
         )
 
     # --- all orders --------------------------------------------------------------------------
