@@ -2,8 +2,10 @@
 
 Where the exact rules of ``fusion_events`` leave every rank one program of flushes, that plan is
 decided in place of the plan. Where a rank has two sequences of flushes on one communicator, one
-execution in which two ranks differ is decided: that execution is the witness (PG103). In all other
-cases every combination of the programs that the ranks can issue is decided, if they are few.
+execution in which two ranks differ is decided: that execution is the witness (PG103). Where only
+the order of several communicators is open, the events of every rank are decided as a plan of open
+order (``fusion_open``). In all other cases every combination of the programs that the ranks can
+issue is decided, if they are few.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.expand import expand
 from planguard.execution.ledger import apply_ledger
 from planguard.execution.reason import UndecidedError
 from planguard.options import running
@@ -20,12 +21,14 @@ from planguard.reordering.branches import leaves
 from planguard.reordering.branches_together import open_verdict
 from planguard.reordering.buffers import buffers_of
 from planguard.reordering.fusion_agreement import agreements
+from planguard.reordering.fusion_early import stuck_early
 from planguard.reordering.fusion_events import conflict
 from planguard.reordering.fusion_explore import combinations, programs
 from planguard.reordering.fusion_findings import (
     arrives,
     describe,
     in_one_order,
+    in_some_order,
     moved,
     never_flushed,
     never_submitted,
@@ -34,12 +37,12 @@ from planguard.reordering.fusion_findings import (
     unflushed,
     with_flushes,
 )
-from planguard.reordering.fusion_open import opened, ways
+from planguard.reordering.fusion_open import opened, stands_of, ways
 from planguard.reordering.fusion_play import play
 from planguard.reordering.fusion_rank import fused_rank
 from planguard.reordering.join import case_of, join, mixes
 from planguard.reordering.largest_safe import largest_safe
-from planguard.reordering.merge import merge, places_of
+from planguard.reordering.merge import merge
 from planguard.semantics.model import Family, find_model
 from planguard.verdict import Outcome, SafeIff, Verdict
 
@@ -48,8 +51,8 @@ if TYPE_CHECKING:
 
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
-    from planguard.reordering.fusion_events import Conflict, Event
-    from planguard.reordering.fusion_open import Opened, Relation
+    from planguard.reordering.fusion_events import Conflict
+    from planguard.reordering.fusion_open import Relation
     from planguard.reordering.fusion_play import Played
     from planguard.reordering.fusion_rank import Extension
     from planguard.reordering.merge import Merged
@@ -81,7 +84,7 @@ class _Decision:
     def __init__(
         self, plan: Plan, columns: Any, model: str, options: CheckOptions, decide: Decide
     ) -> None:
-        self.plan, self.decide = plan, decide
+        self.plan, self.decide, self.model, self.options = plan, decide, model, options
         self.deadline = running(options).deadline
         self.flat, orders = take_apart(plan, columns)
         self.buffers = buffers_of(self.flat)
@@ -121,6 +124,9 @@ class _Decision:
         conflicts = [(rank, one) for rank, one in found if one is not None]
         if not conflicts:
             return self._settled(merged, fixed)
+        early = self._stuck_early(merged, fixed)
+        if early is not None:
+            return early
         for rank, one in conflicts:
             verdict = self._clash(rank, one, fixed)
             if verdict is not None:
@@ -240,6 +246,13 @@ class _Decision:
             )
         )
 
+    def _stuck_early(self, usual: Merged, fixed: Verdict) -> Verdict | None:
+        """Return DEADLOCK where ranks are stuck before a member plays a part."""
+        if fixed.outcome is not Outcome.DEADLOCK:
+            return None
+        ranks = stuck_early(usual, self.ranks, self.usual, find_model(self.model), self.options)
+        return in_some_order(self._settled(usual, fixed), ranks) if ranks else None
+
     # --- one order on every communicator -----------------------------------------------------
 
     def _over_events(
@@ -277,33 +290,12 @@ class _Decision:
             return self._settled(merged, verdict)
         if not fixed.safe:
             return None
-        stands = self._stands(merged, verdict, rooms)
+        stands = stands_of(merged, verdict, rooms)
         for chosen in ways(self.ranks, stands):
             shown = self._reordered(chosen, fixed, verdict)
             if shown is not None:
                 return shown
         return None
-
-    @staticmethod
-    def _stands(
-        merged: Merged, verdict: Verdict, rooms: dict[int, Opened | None]
-    ) -> dict[int, Event]:
-        """Return at which event each rank stands in the stuck state that a verdict shows."""
-        finding = verdict.errors[0]
-        places = {(edge.at.rank, edge.at.action) for edge in finding.cycle}
-        if finding.witness is not None:
-            places |= set(finding.witness.blocked)
-        columns = expand(merged.ordered.plan)
-        found: dict[int, Event] = {}
-        for rank, action in sorted(places):
-            room = rooms.get(rank)
-            if room is None:
-                continue
-            issued = places_of(columns, rank, list(range(len(room.events))))
-            event = room.events[issued[action]]
-            if event is not None:
-                found[rank] = event
-        return found
 
     def _reordered(
         self, chosen: Sequence[tuple[int, Extension]], fixed: Verdict, all_orders: Verdict

@@ -180,6 +180,18 @@ def out_of_round(
     return replace(verdict, findings=findings)
 
 
+def in_some_order(verdict: Verdict, ranks: set[int]) -> Verdict:
+    """Say of what is not about given ranks that it holds in some orders of readiness."""
+
+    def named(finding: Finding) -> Finding:
+        stands = {edge.at.rank for edge in finding.cycle} or set(finding.ranks)
+        if finding.severity != "error" or (stands and stands <= ranks):
+            return finding
+        return replace(finding, certainty="some-execution")
+
+    return replace(verdict, findings=tuple(named(finding) for finding in verdict.findings))
+
+
 def in_one_order(verdict: Verdict, ranks: Sequence[int], notes: Sequence[str]) -> Verdict:
     """Say of a stuck state that it is one of some orders of readiness, and of which."""
 

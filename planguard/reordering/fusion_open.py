@@ -15,13 +15,17 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.expand import expand
 from planguard.reordering.fusion_events import Event, starts
+from planguard.reordering.merge import places_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from planguard.reordering.fusion_play import Cause, Played
     from planguard.reordering.fusion_rank import Extension, FusedRank
+    from planguard.reordering.merge import Merged
+    from planguard.verdict import Verdict
 
 ORDERS = 64
 """Most ways to bring the events of a stuck state about that are played."""
@@ -75,7 +79,11 @@ def opened(
                 is_open = True
                 body = [_block(body, before, len(actions))]
         actions += body
-    return Opened(replace(played, actions=actions), tuple(found)) if is_open else None
+    if not is_open:
+        return None
+    each = zip(found, played.widths, strict=True)
+    issued = tuple(event for event, width in each for _ in range(width))
+    return Opened(replace(played, actions=actions), issued)
 
 
 def _known(event: Event | None) -> Event:
@@ -144,6 +152,33 @@ def _block(
             for action, name, after in zip(body, names, before, strict=True)
         ],
     }
+
+
+def stands_of(
+    merged: Merged, verdict: Verdict, rooms: Mapping[int, Opened | None]
+) -> dict[int, Event]:
+    """Return at which open event each rank stands in the stuck state that a verdict shows.
+
+    Args:
+        merged: The plan of the programs.
+        verdict: The verdict on it.
+        rooms: The programs with open events, by rank.
+    """
+    finding = verdict.errors[0]
+    # The cycle first: it is the same with a witness and without.
+    places = {(edge.at.rank, edge.at.action) for edge in finding.cycle}
+    if finding.witness is not None and not places:
+        places = set(finding.witness.blocked)
+    columns = expand(merged.ordered.plan)
+    found: dict[int, Event] = {}
+    for rank, action in sorted(places):
+        room = rooms.get(rank)
+        if room is None:
+            continue
+        event = room.events[places_of(columns, rank, list(range(len(room.events))))[action]]
+        if event is not None:
+            found[rank] = event
+    return found
 
 
 def ways(

@@ -46,6 +46,7 @@ class Played:
         groups: Groups that the program needs beside those of the plan.
         flushes: Buffer and members of every flush, by the actions of the plan.
         causes: For every action, what lets it be issued; None where its place is fixed.
+        widths: For every action, how many are issued with it: a block stands for what is in it.
     """
 
     actions: list[dict[str, Any]] = field(default_factory=list)
@@ -55,6 +56,7 @@ class Played:
     groups: dict[str, list[int]] = field(default_factory=dict)
     flushes: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     causes: list[Cause | None] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
 
 
 def play(
@@ -235,15 +237,16 @@ class _Player:
         self.played.origins.append(leaves[0].action)
         members = tuple(leaf.action for leaf in leaves)
         self.played.flushes.append((held.buffer.id, members))
-        self._because((number, flush))
+        self._because((number, flush), 1)
 
-    def _because(self, flush: tuple[int, tuple[int, ...]] | None) -> None:
+    def _because(self, flush: tuple[int, tuple[int, ...]] | None, width: int) -> None:
+        self.played.widths.append(width)
         self.played.causes.append(None if self.turn is None else Cause(self.turn, flush))
 
     def _add(self, item: dict[str, Any], leaves: tuple[Leaf, ...]) -> None:
         self.played.actions.append(item)
         self.played.origins += [leaf.action for leaf in leaves]
-        self._because(None)
+        self._because(None, len(leaves))
 
     def _named(self, item: dict[str, Any]) -> list[str]:
         return [name for name in _works(item) if name in self.member_of]

@@ -19,7 +19,7 @@ import planguard
 if TYPE_CHECKING:
     import pytest
 
-CI, CAMPAIGN = 60, 1_000
+CI, CAMPAIGN = 16, 1_000
 EXTENSIONS, EXECUTIONS = 24, 30
 """Plans with more orders on a rank, or more executions, are passed over."""
 MODELS = ("gloo", "nccl", "nccl-serialized", "nccl-lazy", "gloo-detail", "mpi-sync")
