@@ -49,12 +49,13 @@ if TYPE_CHECKING:
 ASSUMPTIONS = ("static-shapes", "static-control-flow", "no-link-faults")
 
 
-def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
+def check_plan(plan: Plan, options: CheckOptions | None = None, *, brief: bool = False) -> Verdict:
     """Decide a plan.
 
     Args:
         plan: A plan that passed the door.
         options: What to check; the defaults if None.
+        brief: Only the outcome is asked for: findings are without witness.
 
     Returns:
         The verdict under the selected model. With ``model="all"`` the plan's own model (else
@@ -72,7 +73,7 @@ def check_plan(plan: Plan, options: CheckOptions | None = None) -> Verdict:
         columns = expand(plan)
     except OrderError as error:
         return _beyond(plan, options, find_model(selected), error)
-    verdict = _decide(plan, columns, replace(options, model=selected))
+    verdict = _decide(plan, columns, replace(options, model=selected), brief=brief)
     verdict = with_claims(verdict, plan, columns)
     if asked == "all":
         verdict = _matrix(plan, columns, options, verdict)

@@ -139,17 +139,21 @@ class Guard:
     def _decide(self, plan: Plan) -> Verdict:
         if plan.world_size >= SYMBOLIC and plan.mesh is not None:
             return check_symbolic(plan, self.options)
-        if not _has_one_order(plan):
+        if plan.approximations:
             return check_plan(plan, self.options)
-        # Explaining what is wrong costs more than finding it: it waits until somebody looks.
-        outline = check_plan(plan, replace(self.options, explain_limit=0))
-        if not outline.unsafe:
+        # Explaining costs more than deciding: it waits until somebody looks.
+        if _has_one_order(plan):
+            outline = check_plan(plan, replace(self.options, explain_limit=0))
+        else:
+            outline = check_plan(plan, self.options, brief=True)
+        if outline.unknown or self.options.certificate:
             return check_plan(plan, self.options)
         return LazyVerdict.of(
             lambda: check_plan(plan, self.options),
             outcome=outline.outcome,
             model=outline.model,
             models=outline.models,
+            complete=outline.complete,
         )
 
     def _answer(self, plan: Plan, known: Answer, started: float) -> Verdict:

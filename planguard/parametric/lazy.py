@@ -32,7 +32,7 @@ class LazyVerdict(Verdict):
         return Verdict(*args, **known)
 
     @classmethod
-    def of(cls, complete: Callable[[], Verdict], **known: Any) -> LazyVerdict:
+    def of(cls, complete: Callable[[], Verdict], /, **known: Any) -> LazyVerdict:
         """Return a verdict with the known fields; ``complete`` makes all of them.
 
         Args:

@@ -2,8 +2,10 @@
 
 Where the exact rules of ``fusion_events`` leave every rank one program of flushes, that plan is
 decided in place of the plan. Where a rank has two sequences of flushes on one communicator, one
-execution in which two ranks differ is decided: that execution is the witness (PG103). In all other
-cases every combination of the programs that the ranks can issue is decided, if they are few.
+execution in which two ranks differ is decided: that execution is the witness (PG103). Where only
+the order of several communicators is open, the events of every rank are decided as a plan of open
+order (``fusion_open``). In all other cases every combination of the programs that the ranks can
+issue is decided, if they are few.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ from planguard.reordering.branches import leaves
 from planguard.reordering.branches_together import open_verdict
 from planguard.reordering.buffers import buffers_of
 from planguard.reordering.fusion_agreement import agreements
+from planguard.reordering.fusion_early import stuck_early
 from planguard.reordering.fusion_events import conflict
 from planguard.reordering.fusion_explore import combinations, programs
 from planguard.reordering.fusion_findings import (
     arrives,
     describe,
+    in_one_order,
+    in_some_order,
     moved,
     never_flushed,
     never_submitted,
@@ -32,6 +37,7 @@ from planguard.reordering.fusion_findings import (
     unflushed,
     with_flushes,
 )
+from planguard.reordering.fusion_open import opened, stands_of, ways
 from planguard.reordering.fusion_play import play
 from planguard.reordering.fusion_rank import fused_rank
 from planguard.reordering.join import case_of, join, mixes
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.reordering.fusion_events import Conflict
+    from planguard.reordering.fusion_open import Relation
     from planguard.reordering.fusion_play import Played
     from planguard.reordering.fusion_rank import Extension
     from planguard.reordering.merge import Merged
@@ -77,7 +84,7 @@ class _Decision:
     def __init__(
         self, plan: Plan, columns: Any, model: str, options: CheckOptions, decide: Decide
     ) -> None:
-        self.plan, self.decide = plan, decide
+        self.plan, self.decide, self.model, self.options = plan, decide, model, options
         self.deadline = running(options).deadline
         self.flat, orders = take_apart(plan, columns)
         self.buffers = buffers_of(self.flat)
@@ -109,17 +116,23 @@ class _Decision:
         """Return the verdict over all orders of flushes."""
         merged = merge(self.flat, self.usual)
         fixed = self.decide(merged.ordered.plan)
-        found = [(rank, conflict(rank, self.agreed, shared=self.shared)) for rank in self.ranks]
-        conflicts = [(rank.order.rank, one) for rank, one in found if one is not None]
+        alone = frozenset(name for name, ranks in self.members.items() if len(ranks) == 1)
+        found = [
+            (rank.order.rank, conflict(rank, self.agreed, shared=self.shared, alone=alone))
+            for rank in self.ranks
+        ]
+        conflicts = [(rank, one) for rank, one in found if one is not None]
         if not conflicts:
             return self._settled(merged, fixed)
+        early = self._stuck_early(merged, fixed)
+        if early is not None:
+            return early
         for rank, one in conflicts:
             verdict = self._clash(rank, one, fixed)
             if verdict is not None:
                 return verdict
-        if all(self._is_alone(one) for _, one in conflicts):
-            return self._settled(merged, fixed)
-        return self._explore(fixed)
+        over_events = self._over_events(merged, fixed, conflicts)
+        return self._explore(fixed) if over_events is None else over_events
 
     def _play(self, rank: int, order: Extension) -> Played:
         return play(self.ranks[rank], order, self.agreed, self.members)
@@ -137,10 +150,6 @@ class _Decision:
             if len(labeled) > 1 or (labeled == {False} and len(lists) > 1):
                 what = f"unlabeled members of fused buffers of group {buffer.group}"
                 raise UndecidedError(f"{what}: which of them belong together is not known")
-
-    def _is_alone(self, one: Conflict) -> bool:
-        """Whether the rank is the only member of the group in which it has two sequences."""
-        return one.queue is not None and len(self.members[one.queue]) == 1
 
     # --- one order ---------------------------------------------------------------------------
 
@@ -235,6 +244,81 @@ class _Decision:
                 safe_iff=condition,
                 evidence=evidence,
             )
+        )
+
+    def _stuck_early(self, usual: Merged, fixed: Verdict) -> Verdict | None:
+        """Return DEADLOCK where ranks are stuck before a member plays a part."""
+        if fixed.outcome is not Outcome.DEADLOCK:
+            return None
+        ranks = stuck_early(usual, self.ranks, self.usual, find_model(self.model), self.options)
+        return in_some_order(self._settled(usual, fixed), ranks) if ranks else None
+
+    # --- one order on every communicator -----------------------------------------------------
+
+    def _over_events(
+        self, usual: Merged, fixed: Verdict, conflicts: Sequence[tuple[int, Conflict]]
+    ) -> Verdict | None:
+        """Decide a plan whose ranks differ only in the order of several communicators.
+
+        What meets is the same in every order then, so a usual order that goes wrong only in some
+        executions, or in what meets, speaks for all. None where the rules do not apply.
+        """
+        if any(one.queue is not None or not one.events for _, one in conflicts):
+            return None
+        if any(played.stuck for played in self.usual):
+            return None
+        if fixed.outcome in {Outcome.MISMATCH, Outcome.POTENTIAL_DEADLOCK}:
+            return self._settled(usual, fixed)
+        if fixed.safe:
+            for rank, one in conflicts:
+                for order in one.orders:  # the rank waits for what only it could launch
+                    return self._reordered([(rank, order)], fixed, fixed)
+        known: Relation = {}
+        rooms = {
+            rank: opened(self.ranks[rank], self.usual[rank], one.events, known)
+            for rank, one in conflicts
+        }
+        issued = [
+            room.played if (room := rooms.get(rank)) else played
+            for rank, played in enumerate(self.usual)
+        ]
+        merged = merge(self.flat, issued)
+        verdict = self.decide(merged.ordered.plan)
+        if verdict.unknown:
+            return None
+        if verdict.outcome is fixed.outcome:
+            return self._settled(merged, verdict)
+        if not fixed.safe:
+            return None
+        stands = stands_of(merged, verdict, rooms)
+        for chosen in ways(self.ranks, stands):
+            shown = self._reordered(chosen, fixed, verdict)
+            if shown is not None:
+                return shown
+        return None
+
+    def _reordered(
+        self, chosen: Sequence[tuple[int, Extension]], fixed: Verdict, all_orders: Verdict
+    ) -> Verdict | None:
+        """Execute orders of some ranks; return what they show if they get stuck, else None."""
+        played = list(self.usual)
+        for rank, order in chosen:
+            played[rank] = self._play(rank, order)
+        merged = merge(self.flat, played)
+        shown = self.decide(merged.ordered.plan)
+        outcome = join([case_of(fixed), case_of(shown)])
+        if shown.safe or shown.unknown or outcome is Outcome.UNKNOWN:
+            return None
+        notes = tuple(arrives(self.ranks[rank], order) for rank, order in chosen)
+        verdict = self._settled(merged, shown)
+        route = (*verdict.evidence.route, *all_orders.evidence.route)
+        route = tuple(dict.fromkeys(name for name in route if name != "deterministic"))
+        return replace(
+            in_one_order(verdict, [rank for rank, _ in chosen], notes),
+            outcome=outcome,
+            models={verdict.model: outcome},
+            safe_iff=(),
+            evidence=replace(verdict.evidence, route=route),
         )
 
     # --- all orders --------------------------------------------------------------------------

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from planguard.semantics.model import ExecutionModel
 
 
+_NO_USE = frozenset({"compute", "wait", "test", "drop", "init"})
+"""Operations that take no place among the calls of a group; making its communicator is its own."""
+
+
 def agreements(
     buffers: Sequence[Buffer],
     ranks: Sequence[FusedRank],
@@ -260,7 +264,7 @@ def _uses(rank: FusedRank, group: str, own: set[str], end: int | None = None) ->
     for part in rank.order.parts[:end]:
         for leaf in part.leaves if isinstance(part, Block) else (part,):
             fields: dict[str, Any] = leaf.fields
-            if fields["op"] in {"compute", "wait", "test", "drop"} or fields.get("id") in own:
+            if fields["op"] in _NO_USE or fields.get("id") in own:
                 continue
             inner = fields.get("ops", []) if fields["op"] == "batch" else [fields]
             default = fields.get("group", "world")

@@ -180,6 +180,36 @@ def out_of_round(
     return replace(verdict, findings=findings)
 
 
+def in_some_order(verdict: Verdict, ranks: set[int]) -> Verdict:
+    """Say of what is not about given ranks that it holds in some orders of readiness."""
+
+    def named(finding: Finding) -> Finding:
+        stands = {edge.at.rank for edge in finding.cycle} or set(finding.ranks)
+        if finding.severity != "error" or (stands and stands <= ranks):
+            return finding
+        return replace(finding, certainty="some-execution")
+
+    return replace(verdict, findings=tuple(named(finding) for finding in verdict.findings))
+
+
+def in_one_order(verdict: Verdict, ranks: Sequence[int], notes: Sequence[str]) -> Verdict:
+    """Say of a stuck state that it is one of some orders of readiness, and of which."""
+
+    def named(finding: Finding) -> Finding:
+        if finding.severity != "error":
+            return finding
+        return replace(
+            finding,
+            certainty="some-execution",
+            message=f"in one order of readiness {finding.message}",
+            notes=(*(f"rank {rank}: {note}" for rank, note in zip(ranks, notes, strict=True)),
+                   *finding.notes),
+            help="fix the order of the call and the members beside it, the same on all these ranks",
+        )  # fmt: skip
+
+    return replace(verdict, findings=tuple(named(finding) for finding in verdict.findings))
+
+
 def settled_layouts(verdict: Verdict, buffers: list[Buffer]) -> Verdict:
     """Name disagreements of merged collectives PG104: every rank has one layout, not the same."""
     if all(buffer.is_coordinated for buffer in buffers):

@@ -7,7 +7,7 @@ the same; a plan in which they do not is played.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.execution.reason import UndecidedError
 from planguard.reordering.blocks import Block
@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     from planguard.reordering.fusion_rank import FusedRank, Held
 
 
+class Cause(NamedTuple):
+    """Why an action is issued inside a block of members.
+
+    Attributes:
+        element: The element whose turn it is.
+        flush: The place of the buffer among those of the rank and the members that leave; None:
+            the element itself.
+    """
+
+    element: int
+    flush: tuple[int, tuple[int, ...]] | None = None
+
+
 @dataclass
 class Played:
     """The program of one rank in which every flush is one collective.
@@ -32,6 +45,8 @@ class Played:
         stuck: Actions that wait for a member that is never launched.
         groups: Groups that the program needs beside those of the plan.
         flushes: Buffer and members of every flush, by the actions of the plan.
+        causes: For every action, what lets it be issued; None where its place is fixed.
+        widths: For every action, how many are issued with it: a block stands for what is in it.
     """
 
     actions: list[dict[str, Any]] = field(default_factory=list)
@@ -40,6 +55,8 @@ class Played:
     stuck: list[int] = field(default_factory=list)
     groups: dict[str, list[int]] = field(default_factory=dict)
     flushes: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    causes: list[Cause | None] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
 
 
 def play(
@@ -77,6 +94,7 @@ class _Player:
         self.ids: set[str] = set()
         self.elements = {id(leaf) for leaf in rank.leaves}
         self.waited: set[str] = set()
+        self.turn: int | None = None
         self.count = 0
         for number, held in enumerate(rank.held):
             for at, leaf in enumerate(held.ready.leaves):
@@ -108,6 +126,12 @@ class _Player:
 
     def _element(self, element: int) -> bool:
         """Issue one element; False when the rank gets no further."""
+        self.turn = element
+        went_on = self._issue(element)
+        self.turn = None
+        return went_on
+
+    def _issue(self, element: int) -> bool:
         leaf = self.rank.leaves[element]
         if element not in self.rank.owner:
             fields = {key: value for key, value in leaf.fields.items() if key != "x-after"}
@@ -213,10 +237,16 @@ class _Player:
         self.played.origins.append(leaves[0].action)
         members = tuple(leaf.action for leaf in leaves)
         self.played.flushes.append((held.buffer.id, members))
+        self._because((number, flush), 1)
+
+    def _because(self, flush: tuple[int, tuple[int, ...]] | None, width: int) -> None:
+        self.played.widths.append(width)
+        self.played.causes.append(None if self.turn is None else Cause(self.turn, flush))
 
     def _add(self, item: dict[str, Any], leaves: tuple[Leaf, ...]) -> None:
         self.played.actions.append(item)
         self.played.origins += [leaf.action for leaf in leaves]
+        self._because(None, len(leaves))
 
     def _named(self, item: dict[str, Any]) -> list[str]:
         return [name for name in _works(item) if name in self.member_of]

@@ -46,7 +46,7 @@ def merge(flat: dict[str, Any], played: Sequence[Played]) -> Merged:
     ranks = {str(rank): {"actions": program.actions} for rank, program in enumerate(played)}
     plan = derived({**head, "ranks": ranks})
     columns = expand(plan)
-    places = tuple(_places(columns, rank, p.origins) for rank, p in enumerate(played))
+    places = tuple(places_of(columns, rank, p.origins) for rank, p in enumerate(played))
     return Merged(
         Ordered(plan, places),
         tuple((rank, leaf) for rank, program in enumerate(played) for leaf in program.unflushed),
@@ -57,7 +57,7 @@ def merge(flat: dict[str, Any], played: Sequence[Played]) -> Merged:
     )
 
 
-def _places(columns: Any, rank: int, origins: list[int]) -> tuple[int, ...]:
+def places_of(columns: Any, rank: int, origins: list[int]) -> tuple[int, ...]:
     """Return the original action of every action; the ends of a block stand for what is in it."""
     found: list[int] = []
     issued = iter(origins)

@@ -54,8 +54,19 @@ def stuck_ranks(run: Execution, orders: Sequence[RankOrder]) -> set[int]:
     """
     if run.completes:
         return set()
+    return stuck_before(run, [_first_open(run, order) for order in orders])
+
+
+def stuck_before(run: Execution, first: Sequence[int]) -> set[int]:
+    """Return ranks that get stuck in every order in front of what is open.
+
+    Args:
+        run: The lenient run of the plan in one order, with ``origins=True``.
+        first: For every rank, its first entry whose place is open; ``NONE`` if there is none.
+    """
+    if run.completes:
+        return set()
     state, lanes = StuckState(run), run.lanes
-    first = [_first_open(run, order) for order in orders]
     in_play = _matches_of_open(run, first)
     excuses = _first_excuses(run, in_play)
     stuck = {
@@ -148,12 +159,17 @@ def _first_open(run: Execution, order: RankOrder) -> int:
         fixed += len(part.leaves) if isinstance(part, Block) else 1
     else:
         return NONE
+    return entry_of(run, order.rank, fixed)
+
+
+def entry_of(run: Execution, rank: int, action: int) -> int:
+    """Return the first entry of an action of a rank, in the plan that was run."""
     columns, seen = run.columns, -1
-    start: int = columns.rank_off[order.rank]
-    end: int = columns.rank_off[order.rank + 1]
+    start: int = columns.rank_off[rank]
+    end: int = columns.rank_off[rank + 1]
     for at in range(start, end):
         seen += not columns.op[at] & MEMBER
-        if seen == fixed:
+        if seen == action:
             return at - start
     return NONE
 

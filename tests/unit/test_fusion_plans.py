@@ -496,3 +496,26 @@ def test_sizes_of_members_are_not_hidden_by_their_sum(coordination: str) -> None
     for model in ("gloo", "mpi-sync", "nccl"):
         assert planguard.check(plan_of([right, right], **policy), model=model).safe
         assert not planguard.check(plan_of([right, swapped], **policy), model=model).safe
+
+
+def test_a_deadlock_before_any_member_is_one_in_every_order() -> None:
+    """Head-to-head sends in front of buckets that ranks launch in their own order: DEADLOCK after
+    one run, certain, and not one of all orders of readiness.
+    """
+    names = [f"g{n}" for n in range(9)]
+    programs = [
+        [
+            {"op": "send", "peer": 1 - rank, "bytes": 4},
+            {"op": "recv", "peer": 1 - rank, "bytes": 4},
+            *settle([[gradient(name) for name in names]]),
+        ]
+        for rank in range(2)
+    ]
+    plan = plan_of(programs, membership="fixed", launch="when-ready", cap_bytes=8)
+    verdict = planguard.check(plan, model="gloo")
+    assert verdict.outcome is Outcome.DEADLOCK
+    assert verdict.errors[0].certainty == "all-executions"
+    assert verdict.evidence.engine != "explorer"
+    behind = [[*program[2:], *program[:2]] for program in programs]
+    later = planguard.check(plan_of(behind, membership="fixed", cap_bytes=8), model="gloo")
+    assert later.outcome is not Outcome.SAFE

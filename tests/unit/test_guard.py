@@ -348,3 +348,26 @@ def test_element_types_have_one_table_of_widths():
         if re.search(r"[\"']bf16[\"']: 2\b", file.read_text(encoding="utf-8"))
     ]
     assert tables == []
+
+
+def test_a_guard_explains_a_verdict_only_when_it_is_looked_at() -> None:
+    """Outcomes of unsafe and safe candidates, with and without open order, cost no witness; what is
+    looked at later is what a check says.
+    """
+    stuck = {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "ranks": {
+            str(rank): {"actions": [{"op": op, "peer": 1 - rank, "bytes": 4}
+                                    for op in ("send", "recv")]}
+            for rank in range(2)
+        },
+    }  # fmt: skip
+    guard = planguard.Guard(model="gloo")
+    found = guard.check(stuck)
+    assert found.outcome.value == "DEADLOCK"
+    assert not found.is_complete
+    assert found.errors[0].witness is not None
+    assert [f.code for f in found.errors] == [
+        f.code for f in planguard.check(stuck, model="gloo").errors
+    ]
