@@ -19,7 +19,8 @@ from planguard.reordering.explorer import Explored, explore_all
 from planguard.reordering.prefix import rest_of
 from planguard.reordering.shrink import orders_of, put_back
 from planguard.reordering.smt import Answer, Limits
-from planguard.reordering.weak_graph import InapplicableError, may_wait
+from planguard.reordering.weak_graph import may_wait
+from planguard.reordering.weak_words import InapplicableError
 from planguard.semantics.model import Family, strict
 from planguard.verdict import Outcome
 
@@ -56,7 +57,7 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
     route = ["weak-order" if graph.weak else "cycle"]
     found = components(graph)
     for number, members in enumerate(found):
-        part = Component(graph, members)
+        part = Component(graph, members, orders)
         stuck, reason = _one(task, part, route)
         if stuck is not None:
             return _shown(task, orders_of(graph, stuck, orders, firsts), firsts, tuple(route))
@@ -103,7 +104,8 @@ def _check_fit(task: Task) -> None:
         for block in order.blocks:
             if len(block.leaves) < 2:
                 continue
-            ops = {leaf.fields["op"] for leaf in block.leaves}
+            # Where a communicator is created is known in every order (`weak_words`).
+            ops = {leaf.fields["op"] for leaf in block.leaves} - {"init"}
             if ops & FRESH:
                 raise InapplicableError(f"`{min(ops & FRESH)}` inside a block of open order")
             if "barrier" in ops and model.barrier_last:
@@ -179,6 +181,9 @@ def _one(task: Task, part: Component, route: list[str]) -> tuple[Stuck | None, R
         route.append("smt")
     stuck, answer = solve(part, limits)
     task.z3_ms += answer.ms
+    if stuck is not None and not part.fits([*stuck.stands]):
+        # What queue and host of a rank ask for has no order; another cycle might.
+        return None, construct("the deadlock that the solver found needs two orders of one rank")
     return stuck, answer.reason if answer.answer is Answer.UNKNOWN else None
 
 
