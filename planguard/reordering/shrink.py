@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 TRIES = 6
 """Largest number of reordered ranks that are tried one by one; each costs one decision."""
+ACTIONS = 10_000
+"""Most actions that these decisions read together: beyond, a shorter witness costs too much."""
 
 
 def orders_of(
@@ -109,7 +111,9 @@ def put_back(
     """Return the orders with every rank in written order again that need not leave it."""
     kept = list(chosen)
     moved = [rank for rank, first in enumerate(firsts) if kept[rank] != first]
-    for rank in moved if len(moved) <= TRIES else ():
+    size = sum(len(block) for choice in firsts for block in choice)
+    cheap = len(moved) <= TRIES and len(moved) * size <= ACTIONS
+    for rank in moved if cheap else ():
         tried = [*kept[:rank], firsts[rank], *kept[rank + 1 :]]
         if stuck(tried):
             kept = tried

@@ -79,18 +79,30 @@ def _blocks(order: RankOrder) -> list[int]:
     return [number for number, part in enumerate(order.parts) if isinstance(part, Block)]
 
 
-def may_wait(run: Execution, orders: Sequence[RankOrder], firsts: Sequence[Any]) -> MayWait:
+def may_wait(
+    run: Execution,
+    orders: Sequence[RankOrder],
+    firsts: Sequence[Any],
+    *,
+    lanes: Sequence[RankLanes] | None = None,
+    blocks: int = 0,
+) -> MayWait:
     """Return the may-wait graph of a plan with open order.
+
+    That of the begin of every rank, up to some block of open order, is part of it: a cycle there is
+    a cycle of the whole.
 
     Args:
         run: A run with ``origins=True`` of the plan in one order, at the strict end.
         orders: Its rank programs taken apart.
         firsts: The order that was run: per rank and block a linear extension.
+        lanes: What `lanes_of` says of it, if that is known.
+        blocks: Blocks of several leaves up to which every rank is read; 0 for all.
 
     Raises:
         InapplicableError: The words of some lane would differ in another order.
     """
-    return _Builder(run, orders, firsts).build()
+    return _Builder(run, orders, firsts, blocks).build(lanes or lanes_of(run, orders, firsts))
 
 
 @dataclass
@@ -102,14 +114,16 @@ class _Host:
 
 
 class _Builder:
-    def __init__(self, run: Execution, orders: Sequence[RankOrder], firsts: Sequence[Any]) -> None:
-        self.run, self.orders, self.firsts = run, orders, firsts
+    def __init__(
+        self, run: Execution, orders: Sequence[RankOrder], firsts: Sequence[Any], blocks: int
+    ) -> None:
+        self.run, self.orders, self.firsts, self.blocks = run, orders, firsts, blocks
         self.graph = MayWait()
         self.arrivals: dict[int, list[tuple[int | None, int]]] = {}
         self.waiting: list[tuple[int, int, int]] = []
 
-    def build(self) -> MayWait:
-        for mine in lanes_of(self.run, self.orders, self.firsts):
+    def build(self, lanes: Sequence[RankLanes]) -> MayWait:
+        for mine in lanes:
             self._rank(mine)
             for lane, words in mine.others:
                 self._chain(lane, words, None)
@@ -128,7 +142,10 @@ class _Builder:
         stops: dict[int, list[HostWord]] = {}
         for stop in mine.stops:
             stops.setdefault(stop.word.place.part, []).append(stop)
+        end = _end_of(order, self.blocks)
         for number in sorted(by_part.keys() | stops.keys()):
+            if number >= end:
+                break
             part, words = order.parts[number], by_part.get(number, [])
             block = part if isinstance(part, Block) and len(part.leaves) > 1 else None
             made = self._stops(host, stops.get(number, []), block)
@@ -286,7 +303,7 @@ class _Builder:
         others: dict[int, list[list[int]]] = {}
         for stand, match, own in self.waiting:
             members = self.arrivals.get(match, [])
-            if len(members) != need[match]:
+            if len(members) != need[match] and not self.blocks:
                 raise InapplicableError("a match that does not complete in every order")
             if len(members) <= PAIRWISE + 1:
                 late = [node for node, number in members if node is not None and number != own]
@@ -295,6 +312,16 @@ class _Builder:
                     others[match] = _all_but_one(graph, [node for node, _ in members])
                 late = others[match][own] if own >= 0 else others[match][-1]
             graph.edges[stand] = late
+
+
+def _end_of(order: RankOrder, blocks: int) -> int:
+    """Return the part behind the given number of blocks of several leaves; 0 blocks are all."""
+    seen = 0
+    for number, part in enumerate(order.parts if blocks else ()):
+        seen += isinstance(part, Block) and len(part.leaves) > 1
+        if seen == blocks:
+            return number + 1
+    return len(order.parts)
 
 
 def _all_but_one(graph: MayWait, nodes: list[int | None]) -> list[list[int]]:

@@ -7,7 +7,7 @@ counts.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planguard.errors import InternalError
@@ -20,16 +20,18 @@ from planguard.reordering.prefix import rest_of
 from planguard.reordering.shrink import orders_of, put_back
 from planguard.reordering.smt import Answer, Limits
 from planguard.reordering.weak_graph import may_wait
-from planguard.reordering.weak_words import InapplicableError
+from planguard.reordering.weak_words import InapplicableError, lanes_of
 from planguard.semantics.model import Family, strict
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from planguard.execution.decide import Decider, Decision
+    from planguard.execution.executor import Execution
     from planguard.execution.reason import Reason
     from planguard.reordering.blocks import RankOrder
     from planguard.reordering.explorer import Choice, Ordered, Task
     from planguard.reordering.weak_graph import MayWait
+    from planguard.reordering.weak_words import RankLanes
 
     Found = tuple[Decision, Decider, Ordered]
 
@@ -37,6 +39,10 @@ FRESH = {"init", "new_group", "destroy", "exit", "drop", "test", "probe"}
 """Operations whose effect on others depends on where in a block they are issued."""
 SILENT = {"compute", "copy"}
 """Operations that nobody else notices."""
+LARGE = 1_000
+"""Actions in blocks from which a cycle is looked for in the first blocks alone, before the rest."""
+EARLY = (1, 4)
+"""How many blocks of every rank those are."""
 AGREE = 64
 """Largest number of combinations of orders that are explored to confirm that no cycle is one."""
 
@@ -51,7 +57,11 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
     """
     try:
         _check_fit(task)
-        graph, orders = _graph(task, firsts, written)
+        read = _read(task, firsts, written)
+        early = _early(task, firsts, read)
+        if early is not None:
+            return early
+        graph, orders = _graph(read, firsts), read.orders
     except InapplicableError as error:
         return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=construct(str(error)))
     route = ["weak-order" if graph.weak else "cycle"]
@@ -72,25 +82,58 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
     return safe
 
 
-def _graph(
-    task: Task, firsts: tuple[Choice, ...], written: Found
-) -> tuple[MayWait, list[RankOrder]]:
-    """Return the may-wait graph, and the programs of which it is one.
+@dataclass(frozen=True)
+class _Read:
+    """A strict run of some programs in one order, and its lanes, which are those of any order."""
 
-    Where the host is held up apart from its stream, that of what follows a prefix that decides
-    nothing (`prefix`); its blocks are those of the plan.
+    run: Execution
+    orders: list[RankOrder]
+    lanes: list[RankLanes]
+
+
+def _graph(read: _Read, firsts: tuple[Choice, ...], blocks: int = 0) -> MayWait:
+    return may_wait(read.run, read.orders, firsts, lanes=read.lanes, blocks=blocks)
+
+
+def _read(task: Task, firsts: tuple[Choice, ...], written: Found) -> _Read:
+    """Return a strict run whose lanes are those of any order.
+
+    Where the host of a rank is held up in a way that depends on the order, that of what follows a
+    prefix that decides nothing (`prefix`); its blocks are those of the plan.
 
     Raises:
         InapplicableError: With the reason.
     """
     run = written[1].run(strict(task.model), origins=True)
     try:
-        return may_wait(run, task.orders, firsts), task.orders
+        return _Read(run, task.orders, lanes_of(run, task.orders, firsts))
     except InapplicableError:
         if task.model.family is Family.HOST:
             raise
         rest, orders = rest_of(task, firsts)
-        return may_wait(rest, orders, firsts), orders
+        return _Read(rest, orders, lanes_of(rest, orders, firsts))
+
+
+def _early(task: Task, firsts: tuple[Choice, ...], read: _Read) -> Explored | None:
+    """Return an order of a large plan that gets stuck in its first blocks, if one is found there.
+
+    Any cycle decides, and one at the begin of the program is part of the graph of the whole.
+    """
+    orders = read.orders
+    if sum(len(block.leaves) for order in orders for block in order.blocks) < LARGE:
+        return None
+    most = max(sum(len(block.leaves) > 1 for block in order.blocks) for order in orders)
+    for blocks in EARLY:
+        if 4 * blocks > most:  # most of the plan: its graph is asked for anyway
+            break
+        graph = _graph(read, firsts, blocks)
+        for members in components(graph):
+            stuck = shortest(Component(graph, members, orders))
+            if stuck is not None:
+                route = ("weak-order" if graph.weak else "cycle",)
+                found = _shown(task, orders_of(graph, stuck, orders, firsts), firsts, route)
+                return None if found.outcome is Outcome.UNKNOWN else found
+    return None
 
 
 def _check_fit(task: Task) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.actions import ASYNC, COLLECTIVE_KIND, MEMBER, Kind
-from planguard.reordering.blocks import Block, below_masks
+from planguard.reordering.blocks import MARKERS, Block, below_masks
 from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
@@ -161,6 +161,9 @@ def _places(run: Execution, order: RankOrder, extensions: Sequence[Any]) -> list
             actions.append(Place(order.rank, number))
     columns, at, found = run.columns, -1, []
     for op in columns.op[columns.rank_off[order.rank] : columns.rank_off[order.rank + 1]]:
+        if op in MARKERS:  # the plan itself was run, in its written order
+            found.append(Place(order.rank, -1))
+            continue
         at += not op & MEMBER
         found.append(actions[at])
     return found
@@ -209,8 +212,9 @@ def _creations(
 
     They come in the order in which the action uses them.
     """
-    sizes = {group.name: group.size(run.plan.mesh) for group in run.plan.groups}
-    sizes.setdefault("world", run.plan.world_size)
+    plan = run.plan
+    sizes = {plan.group_name(g.name, order.rank): g.size(plan.mesh) for g in plan.groups}
+    sizes.setdefault("world", plan.world_size)
     lazy = run.model.lazy_init
     seen: set[tuple[Any, ...]] = set()
     left = iter(firsts)
