@@ -20,7 +20,7 @@ def job_plan(seed: int, calls: int = 8) -> dict[str, Any]:
     rng = random.Random(seed)
     programs: list[list[list[Call]]] = [[] for _ in range(3)]
     for number in range(calls):
-        for rank, one in _step(rng, number, calls).items():
+        for rank, one in _step(rng, number).items():
             programs[rank].append(one)
     for name in rng.sample([*COMMUNICATORS], rng.choice([0, 0, 1, 2])):
         _create(rng, programs, name)
@@ -38,7 +38,7 @@ def job_plan(seed: int, calls: int = 8) -> dict[str, Any]:
     }
 
 
-def _step(rng: random.Random, number: int, calls: int) -> dict[int, list[Call]]:
+def _step(rng: random.Random, number: int) -> dict[int, list[Call]]:
     """Return what every rank that takes part in one round or message issues for it."""
     label = f"c{number}"
     what = rng.random()
@@ -55,9 +55,10 @@ def _step(rng: random.Random, number: int, calls: int) -> dict[int, list[Call]]:
                 op_name = one["op"] if one["op"] == "batch" else f"i{op}"
                 one = {**one, "op": op_name, "work": label}
             found[rank] = [one]
-        if all("work" in one[0] for one in found.values()) and len({
-            one[0]["op"] == "batch" for one in found.values()
-        }) > 1:  # one end in a batch and one not meet on different communicators
+        if (
+            all("work" in one[0] for one in found.values())
+            and len({one[0]["op"] == "batch" for one in found.values()}) > 1
+        ):  # one end in a batch and one not meet on different communicators
             for rank, (op, peer) in ends.items():
                 found[rank] = [{"op": op, "peer": peer, "bytes": 4, "label": label}]
     elif what < 0.27:
