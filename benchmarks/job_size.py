@@ -6,9 +6,10 @@
 Every shape is a plan of RANKS ranks that make about CALLS calls each, on data-parallel and
 tensor-parallel groups of a square mesh. Each is checked as it is and with ``init`` of its groups
 first, under every model that has such a plan, in a process of its own with a time limit. A row
-says the outcome, the route, the seconds of ``check`` on a loaded plan (witness included), and
-whether the solver or a search of orders was asked. ``--largest SECONDS`` looks for the largest
-size of every shape that is still decided within that time, doubling ranks and calls by turns.
+says the outcome, the route, the seconds of ``check`` on a loaded plan (witness included) and those
+of its processor, and whether the solver or a search of orders was asked. ``--largest SECONDS``
+looks for the largest size of every shape that is still decided within that time, doubling ranks and
+calls by turns.
 """
 
 from __future__ import annotations
@@ -72,11 +73,11 @@ def on_mesh(ranks: int, program: Program, *, more: int = 0) -> Document:
     Args:
         ranks: Number of ranks.
         program: The program.
-        more: Further data-parallel communicators of the same ranks: ``dp1``, ``dp2``.
+        more: Further data-parallel communicators of the same ranks: ``dp-b``, ``dp-c``.
     """
     dp, tp = mesh(ranks)
     families = {"dp": {"mesh_dims": ["dp"]}, "tp": {"mesh_dims": ["tp"]}}
-    families |= {f"dp{n}": {"mesh_dims": ["dp"]} for n in range(1, more + 1)}
+    families |= {f"dp-{'bc'[n]}": {"mesh_dims": ["dp"]} for n in range(more)}
     return {
         "schema": "planguard.plan/1",
         "world_size": ranks,
@@ -143,7 +144,7 @@ def fsdp(ranks: int, calls: int) -> Document:
     for block in range(max(1, calls // (2 * CHAIN))):
         names = [f"{block}.{k}" for k in range(CHAIN)]
         gathers = [later("dp", f"g{n}", "all_gather_into_tensor") for n in names]
-        scatters = [later("dp1", f"s{n}", "reduce_scatter_tensor") for n in names]
+        scatters = [later("dp-b", f"s{n}", "reduce_scatter_tensor") for n in names]
         program.append(open_block(gathers, scatters))
         program.append(wait(*(f"{kind}{n}" for kind in "gs" for n in names)))
     return on_mesh(ranks, program, more=1)
@@ -181,9 +182,9 @@ def coupled_chains(ranks: int, calls: int) -> Document:
     """Three chains on three groups, each call after its neighbor of the chain before: SAFE."""
     rows: list[Program] = [[], [], []]
     for k in range(calls // 3):
-        for row, group in enumerate(("dp", "tp", "dp1")):
+        for row, group in enumerate(("dp", "tp", "dp-b")):
             behind = f"c{k}.{row - 1}" if row else f"c{k - 1}.2"
-            after = {"after": [behind]} if k or row else {}
+            after: dict[str, Any] = {"after": [behind]} if k or row else {}
             rows[row].append(later(group, f"c{k}.{row}", id=f"c{k}.{row}", **after))
     program: Program = [open_block(*(one for row in rows for one in row))]
     program.append(wait(*(one["work"] for row in rows for one in row)))
@@ -254,10 +255,10 @@ def two_ddp(ranks: int, calls: int) -> Document:
     """Two modules of DDP on two groups, whose gradients become ready together."""
     one, two = ([f"{module}{k}" for k in range(calls // 2)] for module in "ab")
     program = [
-        open_block(*(gradient(name) for name in one), *(gradient(name, "dp1") for name in two)),
+        open_block(*(gradient(name) for name in one), *(gradient(name, "dp-b") for name in two)),
         wait(*one, *two),
     ]
-    return fused(ranks, program, {"dp": one, "dp1": two}, more=1, cap_bytes=FULL * 4096)
+    return fused(ranks, program, {"dp": one, "dp-b": two}, more=1, cap_bytes=FULL * 4096)
 
 
 # --- threads, branches, messages from anybody --------------------------------------------------
@@ -382,16 +383,17 @@ def measure(shape: str, ranks: int, calls: int, model: str, *, init: bool) -> di
 
     document = SHAPES[shape](ranks, calls)
     plan = planguard.load(with_init(document) if init else document)
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     verdict = planguard.check(plan, model=model)
-    seconds = time.perf_counter() - started
+    seconds, work = time.perf_counter() - started, time.process_time() - worked
     evidence = verdict.evidence
     route = "+".join(evidence.route)
     return {
         "outcome": verdict.outcome.value,
         "route": route,
         "seconds": round(seconds, 3),
-        "actions": verdict.stats.actions if verdict.stats else 0,
+        "processor_seconds": round(work, 3),
+        "actions": verdict.stats.actions,
         "solver": "smt" in evidence.route,
         "search": bool({"explorer", "search"} & {*evidence.route}),
         "orders": evidence.schedules,
@@ -447,7 +449,8 @@ def show(found: dict[str, Any]) -> str:
     name = found["shape"] + (" +init" if found["init"] else "")
     return (
         f"{name:<28} {found['model']:<16} {found['ranks']:>4}x{found['calls']:<4} "
-        f"{found['outcome']:<19} {found['route']:<22} {found['seconds']:>7.2f} s  {asked:<6} "
+        f"{found['outcome']:<19} {found['route']:<22} {found['seconds']:>7.2f} s  "
+        f"{found.get('processor_seconds', 0):>6.2f} s  {asked:<6} "
         f"{found.get('reason', '')[:90]}"
     )
 
