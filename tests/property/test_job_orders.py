@@ -87,7 +87,7 @@ def test_the_lane_of_the_host_and_all_orders_agree():
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1_000, 2_000, 100))
 def test_a_thousand_plans_of_a_job_against_the_enumerator(first):
-    """1,000 plans of three ranks under nccl-lazy; the enumerator takes minutes beyond five calls."""
+    """1,000 plans of three ranks under nccl-lazy; with more than five calls it takes minutes."""
     differ, _ = against_the_enumerator(range(first, first + 100), ("nccl-lazy",), 5)
     assert not differ
 
