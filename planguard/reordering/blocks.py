@@ -56,7 +56,8 @@ class RankOrder:
         return (part for part in self.parts if isinstance(part, Block))
 
 
-_MARKERS = range(48, 60)
+MARKERS = range(48, 60)
+"""Operations of columns that begin and end blocks."""
 _INNER = {"unordered": "body", "threads": "threads"}
 
 
@@ -83,7 +84,7 @@ def _leaf_actions(columns: Any, rank: int) -> Iterator[int]:
     for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
         op = columns.op[at]
         index += not op & 64
-        if not op & 64 and (op & 63) not in _MARKERS:
+        if not op & 64 and (op & 63) not in MARKERS:
             yield index
 
 

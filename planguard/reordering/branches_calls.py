@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.actions import ITEM_BYTES, Kind
+from planguard.reordering.branches import leaves
+from planguard.reordering.weak_words import creates
 from planguard.semantics.model import Degree, Family
 
 if TYPE_CHECKING:
@@ -104,6 +106,8 @@ class Reader:
         if name in HANDLES:
             return self._handles(action)
         device = self.model.family is Family.DEVICE
+        if name == "init":
+            return self._creation(rank, action.get("group", "world"))
         if name in IDLE or (name == "compute" and (device or not action.get("deps"))):
             return Step()
         if name not in PAIRS | ROUNDS | {"batch"}:
@@ -118,6 +122,11 @@ class Reader:
             waits=queued or not is_async or self._first_meets(action),
             starts=action.get("work") if is_async else None,
         )
+
+    def _creation(self, rank: int, group: str) -> Step:
+        """Return the rendezvous of a creation; `check_creations` saw to it that each is a first."""
+        others = tuple(member for member in self.groups[group] if member != rank)
+        return Step(((Call(("init", group), rank, others, ()),),), waits=True)
 
     def _first_meets(self, action: dict[str, Any]) -> bool:
         """Whether the host meets the others before an asynchronous collective."""
@@ -197,6 +206,35 @@ def reader_of(flat: dict[str, Any], model: ExecutionModel) -> Reader:
     groups = {name: list(group["ranks"]) for name, group in flat.get("groups", {}).items()}
     groups.setdefault("world", list(range(len(flat["ranks"]))))
     return Reader(groups, model)
+
+
+def check_creations(flat: dict[str, Any], reader: Reader) -> None:
+    """Refuse creations that may be no rendezvous of all members: only the first of each is one.
+
+    It is where it stands outside all branches and blocks, before any other of its communicator.
+    Where a first use creates, every member has to create before, or a creation may meet a use.
+
+    Raises:
+        UnfitError: There is a creation of which that is not known.
+    """
+    lazy = reader.model.lazy_init
+    made: dict[str, set[int]] = {}
+    for rank, body in flat["ranks"].items():
+        used: set[str] = set()
+        for item in body["actions"]:
+            if not isinstance(item, list) and item["op"] == "init":
+                group = item.get("group", "world")
+                if group in used or int(rank) in made.get(group, ()):
+                    raise UnfitError("an `init` of a communicator that may exist already")
+                made.setdefault(group, set()).add(int(rank))
+                continue
+            for leaf in leaves([item]):
+                if leaf["op"] == "init":
+                    raise UnfitError("an `init` in a branch or a block")
+                used |= {key[0] for key in creates(leaf, lazy=lazy) if len(key) == 1}
+    for group, ranks in made.items():
+        if lazy and not ranks >= {*reader.groups[group]}:
+            raise UnfitError("an `init` that may meet the first use of another rank")
 
 
 def meetings(programs: Mapping[int, Iterable[Any]], reader: Reader) -> set[frozenset[Any]]:

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.reason import UndecidedError, construct
 from planguard.reordering.branches import Assignment, Variables, plain_name, resolve
-from planguard.reordering.branches_calls import UnfitError, meetings, reader_of
+from planguard.reordering.branches_calls import (
+    UnfitError,
+    check_creations,
+    meetings,
+    reader_of,
+)
 from planguard.reordering.branches_formula import Formula
 from planguard.reordering.smt import Answer, Limits
 from planguard.verdict import Evidence, Outcome, SafeIff
@@ -85,6 +90,7 @@ class Branching:
         self.flat, self.model, self.options, self.decide = flat, model, options, decide
         self.deadline, self.ms = deadline, 0.0
         self.reader, self.agree = reader_of(flat, model), set[frozenset[Any]]()
+        check_creations(flat, self.reader)
 
     def ask(self, variables: Variables) -> Asked:
         """Return what all assignments say.

@@ -10,9 +10,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from planguard.reordering.shrink import agree
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planguard.reordering.blocks import RankOrder
     from planguard.reordering.weak_graph import MayWait
 
 STARTS = 24
@@ -106,8 +109,10 @@ def stands_after(graph: MayWait, stand: int, inside: set[int]) -> Iterator[tuple
 class Component:
     """One component of the graph, with the stands that each stand may depend on."""
 
-    def __init__(self, graph: MayWait, members: list[int]) -> None:
-        self.graph = graph
+    def __init__(
+        self, graph: MayWait, members: list[int], orders: Sequence[RankOrder] = ()
+    ) -> None:
+        self.graph, self.orders = graph, orders
         self.inside = set(members)
         self.stands = sorted(node for node in members if node in graph.stand)
         self._after: dict[int, dict[int, int]] = {}
@@ -123,9 +128,15 @@ class Component:
         turned = zip(stands[-1:] + stands[:-1], stands, strict=True)
         return Stuck(tuple(stands), tuple(self.after(first)[second] for first, second in turned))
 
-    def distinct(self, stands: list[int]) -> bool:
-        """Whether no lane stands at two places."""
-        return len({self.graph.lane[node] for node in stands}) == len(stands)
+    def fits(self, stands: list[int]) -> bool:
+        """Whether no lane stands at two places, and each rank has an order that says it all."""
+        if len({self.graph.lane[node] for node in stands}) < len(stands):
+            return False
+        ranks = {self.graph.place[node].rank for node in stands}
+        makers = self.graph.makers
+        if len(ranks) == len(stands) and not any(node in makers for node in stands):
+            return True
+        return not self.orders or agree(self.graph, self.stuck(stands), self.orders)
 
 
 def shortest(part: Component) -> Stuck | None:
@@ -136,7 +147,7 @@ def shortest(part: Component) -> Stuck | None:
     for start in by_lane[:STARTS]:
         cycle, cost = _back_to(part, start, len(best) if best else len(part.stands) + 1)
         looks += cost
-        if cycle is not None and part.distinct(cycle):
+        if cycle is not None and part.fits(cycle):
             best = cycle
         if best is not None and (len(best) <= 2 or looks > LOOKS):
             break
@@ -202,7 +213,8 @@ def exhaust(part: Component, steps: int = STEPS) -> tuple[Stuck | None, bool]:
                 used.discard(lane[path.pop()])
                 turn.pop()
             elif target == start:
-                return part.stuck(path), True
+                if part.fits(path):
+                    return part.stuck(path), True
             elif target > start and lane[target] not in used:
                 path.append(target)
                 used.add(lane[target])

@@ -87,6 +87,7 @@ class Task:
         deadline: The end of the budget.
         schedules: Orders decided so far.
         z3_ms: Milliseconds spent in the solver so far.
+        source: The plan itself and its columns.
     """
 
     flat: dict[str, Any]
@@ -96,6 +97,7 @@ class Task:
     deadline: Deadline = FOREVER
     schedules: int = 0
     z3_ms: float = 0.0
+    source: tuple[Plan, Any] | None = None
 
     def expired(self) -> bool:
         """Whether the budget is used up."""
@@ -111,6 +113,24 @@ class Task:
         decider = Decider(ordered.plan, expand(ordered.plan), self.model, self.options)
         self.schedules += 1
         return decider.decide(), decider, ordered
+
+    def decide_written(self) -> tuple[Decision, Decider, Ordered] | None:
+        """Decide the written order on the columns of the plan, where that shows it to be safe.
+
+        It is what `decide` makes of the written order, without writing the plan anew, if no label
+        was added: none is where no call may change places with another of its queue.
+        """
+        if self.source is None:
+            return None
+        plan, columns = self.source
+        decider = Decider(plan, columns, self.model, self.options)
+        decision = decider.decide()
+        if decision.outcome is not Outcome.SAFE:
+            return None
+        self.schedules += 1
+        offsets = columns.rank_off
+        same = tuple(range(offsets[rank + 1] - offsets[rank]) for rank in range(plan.world_size))
+        return decision, decider, Ordered(plan, same)
 
     def combinations(self, limit: int) -> int:
         """Return how many combinations of orders there are, or a number above ``limit``."""

@@ -22,7 +22,7 @@ from planguard.plan.actions import COLLECTIVE_KIND
 from planguard.reordering.blocks import Block, RankOrder
 from planguard.reordering.explorer import put_in_order
 from planguard.reordering.rounds import POINT_TO_POINT
-from planguard.reordering.weak_graph import InapplicableError
+from planguard.reordering.weak_words import InapplicableError
 from planguard.semantics.model import strict
 from planguard.verdict import Outcome
 

@@ -7,9 +7,10 @@ are fewer. Then whole ranks are put back while the plan stays stuck.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planguard.reordering.blocks import Block, above_masks, below_masks
+from planguard.reordering.blocks import Block, above_masks, below_masks, first_extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 TRIES = 6
 """Largest number of reordered ranks that are tried one by one; each costs one decision."""
+ACTIONS = 10_000
+"""Most actions that these decisions read together: beyond, a shorter witness costs too much."""
 
 
 def orders_of(
@@ -29,16 +32,52 @@ def orders_of(
 ) -> tuple[Choice, ...]:
     """Return an order of every rank in which the stands of a cycle come before what they delay."""
     chosen = [list(choice) for choice in firsts]
+    for (rank, part), pairs in _asked(graph, stuck).items():
+        parts = orders[rank].parts
+        number = sum(isinstance(one, Block) for one in parts[:part])
+        block = parts[part]
+        if not isinstance(block, Block):
+            continue
+        if len(pairs) == 1:
+            chosen[rank][number] = pass_by(block, chosen[rank][number], *pairs[0])
+        else:
+            chosen[rank][number] = first_extension(_tied(block, pairs))
+    return tuple(tuple(choice) for choice in chosen)
+
+
+def agree(graph: MayWait, stuck: Stuck, orders: Sequence[RankOrder]) -> bool:
+    """Tell whether each rank has an order with all that a cycle asks of its lanes."""
+    for (rank, part), pairs in _asked(graph, stuck).items():
+        block = orders[rank].parts[part]
+        if isinstance(block, Block) and len(pairs) > 1:
+            tied = _tied(block, pairs)
+            if len(first_extension(tied)) < len(block.leaves):
+                return False
+    return True
+
+
+def _asked(graph: MayWait, stuck: Stuck) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """Return, by rank and part, which leaf has to come before which for a cycle.
+
+    A stand comes before what it delays; of the leaves that may make a communicator, the one at
+    which a host stands comes before the others.
+    """
+    found: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for stand, late in zip(stuck.stands, stuck.late, strict=True):
         at, behind = graph.place[stand], graph.place[late]
-        if at.part != behind.part or at.leaf == behind.leaf:
-            continue
-        parts = orders[at.rank].parts
-        number = sum(isinstance(part, Block) for part in parts[: at.part])
-        block = parts[at.part]
-        if isinstance(block, Block):
-            chosen[at.rank][number] = pass_by(block, chosen[at.rank][number], at.leaf, behind.leaf)
-    return tuple(tuple(choice) for choice in chosen)
+        mine = found.setdefault((at.rank, at.part), [])
+        mine += [(at.leaf, other) for other in graph.makers.get(stand, ()) if other != at.leaf]
+        if at.part == behind.part:
+            later = graph.makers.get(late, (behind.leaf,))
+            mine += [(at.leaf, other) for other in later if other != at.leaf]
+    return {key: pairs for key, pairs in found.items() if pairs}
+
+
+def _tied(block: Block, pairs: Sequence[tuple[int, int]]) -> Block:
+    before = [set(names) for names in block.before]
+    for first, second in pairs:
+        before[second].add(first)
+    return replace(block, before=tuple(map(frozenset, before)))
 
 
 def pass_by(block: Block, order: tuple[int, ...], first: int, second: int) -> tuple[int, ...]:
@@ -72,7 +111,9 @@ def put_back(
     """Return the orders with every rank in written order again that need not leave it."""
     kept = list(chosen)
     moved = [rank for rank, first in enumerate(firsts) if kept[rank] != first]
-    for rank in moved if len(moved) <= TRIES else ():
+    size = sum(len(block) for choice in firsts for block in choice)
+    cheap = len(moved) <= TRIES and len(moved) * size <= ACTIONS
+    for rank in moved if cheap else ():
         tried = [*kept[:rank], firsts[rank], *kept[rank + 1 :]]
         if stuck(tried):
             kept = tried

@@ -77,7 +77,7 @@ def prepare(
     """Return the plan taken apart, and why it cannot be decided (None if it can)."""
     deadline = running(options).deadline
     flat, orders = take_apart(plan, columns)
-    task = Task(flat, orders, model, options, deadline)
+    task = Task(flat, orders, model, options, deadline, source=(plan, columns))
     problem = label_movable(plan, orders, use_tags=model.use_tags)
     if problem is None:
         task.orders = [_tied(order, model) for order in orders]
@@ -88,7 +88,8 @@ def decide(task: Task) -> Explored:
     """Decide by the cheapest route but exhaustion; UNKNOWN with the reason where none is exact."""
     firsts = _firsts(task)
     model = task.model
-    written = task.decide(firsts)
+    swapped = _swapped(task)
+    written = _written(task, firsts, is_plain=not swapped)
     decision = written[0]
     early = _stuck_anyway(task, written)
     if early is not None:
@@ -98,7 +99,6 @@ def decide(task: Task) -> Explored:
         return Explored(decision.outcome, *written, schedules=1, route=("rounds",), reordered=True)
     if left:
         return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=construct(left))
-    swapped = _swapped(task)
     if swapped:
         return out_of_round(task, firsts, swapped, written)
     if all(_is_free(order, model) for order in task.orders):
@@ -118,6 +118,16 @@ def decide(task: Task) -> Explored:
 def _firsts(task: Task) -> tuple[Choice, ...]:
     """Return the written order of every rank."""
     return tuple(tuple(first_extension(block) for block in order.blocks) for order in task.orders)
+
+
+def _written(
+    task: Task, firsts: tuple[Choice, ...], *, is_plain: bool
+) -> tuple[Decision, Decider, Ordered]:
+    """Decide the written order, without writing the plan anew where it shows to be safe."""
+    found = None
+    if is_plain and all(choice == tuple(range(len(choice))) for one in firsts for choice in one):
+        found = task.decide_written()
+    return found or task.decide(firsts)
 
 
 def _swapped(task: Task) -> list[tuple[int, int, int, int]]:

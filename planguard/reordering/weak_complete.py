@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from planguard.execution.executor import Execution
     from planguard.reordering.blocks import RankOrder
     from planguard.reordering.explorer import Choice
-    from planguard.reordering.weak_graph import Word
+    from planguard.reordering.weak_words import Word
 
 ARRIVE, AWAIT = 1, 2
 

@@ -11,39 +11,29 @@ read "only if one of":
 Whatever stands in some order stands on a cycle of this graph with at most one stand per lane, and
 every such cycle is an order that gets stuck (docs/explanation/every-order.md, T4). Without a cycle
 no order gets stuck.
+
+A rank of the nccl family may have two lanes, its queue and its host. Both follow one order, so a
+cycle that stands at both has to allow what both ask of it (`agrees`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import MEMBER
 from planguard.reordering.blocks import Block, above_masks
 from planguard.reordering.weak import is_weak
+from planguard.reordering.weak_words import ARRIVE, AWAIT, InapplicableError, lanes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planguard.execution.executor import Execution
     from planguard.reordering.blocks import RankOrder
+    from planguard.reordering.weak_words import HostWord, Place, RankLanes, Word
 
-ARRIVE, AWAIT = 1, 2
 PAIRWISE = 8
 """Largest match whose members point at each other one by one."""
-
-
-class InapplicableError(Exception):
-    """The lanes of this model depend on the order; the message says how."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a word comes from: rank, part of its program, leaf of the block (-1 outside blocks)."""
-
-    rank: int
-    part: int
-    leaf: int = -1
 
 
 @dataclass
@@ -55,6 +45,8 @@ class MayWait:
         lane: Lane of a node that is a stand or an arrival, -1 of a joint.
         stand: Nodes that are stands.
         place: Where the word of a stand or an arrival comes from.
+        makers: Of the stand or the arrival of a host at a creation in a block, the leaves of which
+            the first makes the communicator.
         weak: Every open block is a sequence of bags (docs/explanation/every-order.md, T3).
     """
 
@@ -62,6 +54,7 @@ class MayWait:
     lane: list[int] = field(default_factory=list)
     stand: set[int] = field(default_factory=set)
     place: dict[int, Place] = field(default_factory=dict)
+    makers: dict[int, tuple[int, ...]] = field(default_factory=dict)
     weak: bool = True
 
     def node(self, lane: int = -1, place: Place | None = None) -> int:
@@ -86,105 +79,136 @@ def _blocks(order: RankOrder) -> list[int]:
     return [number for number, part in enumerate(order.parts) if isinstance(part, Block)]
 
 
-@dataclass(frozen=True)
-class Word:
-    """One instruction of a lane."""
-
-    match: int
-    flags: int
-    place: Place
-
-
-def may_wait(run: Execution, orders: Sequence[RankOrder], firsts: Sequence[Any]) -> MayWait:
+def may_wait(
+    run: Execution,
+    orders: Sequence[RankOrder],
+    firsts: Sequence[Any],
+    *,
+    lanes: Sequence[RankLanes] | None = None,
+    blocks: int = 0,
+) -> MayWait:
     """Return the may-wait graph of a plan with open order.
+
+    That of the begin of every rank, up to some block of open order, is part of it: a cycle there is
+    a cycle of the whole.
 
     Args:
         run: A run with ``origins=True`` of the plan in one order, at the strict end.
         orders: Its rank programs taken apart.
         firsts: The order that was run: per rank and block a linear extension.
+        lanes: What `lanes_of` says of it, if that is known.
+        blocks: Blocks of several leaves up to which every rank is read; 0 for all.
 
     Raises:
         InapplicableError: The words of some lane would differ in another order.
     """
-    return _Builder(run, orders, firsts).build()
+    return _Builder(run, orders, firsts, blocks).build(lanes or lanes_of(run, orders, firsts))
 
 
-def words_of(
-    run: Execution, orders: Sequence[RankOrder], firsts: Sequence[Any]
-) -> list[list[Word]]:
-    """Return the words of every lane with their places.
+@dataclass
+class _Host:
+    """The lane of a host under construction: its number, and the node "stands before"."""
 
-    Raises:
-        InapplicableError: The words of some lane would differ in another order.
-    """
-    lanes, found = run.lanes, []
-    places: dict[int, list[Place]] = {}
-    for lane, rank in enumerate(lanes.lane_rank):
-        is_main = rank not in places
-        if is_main:
-            places[rank] = _places(run, orders[rank], firsts[rank])
-        mine, begin, end = places[rank], lanes.lane_off[lane], lanes.lane_off[lane + 1]
-        entries = lanes.origin[begin:end]
-        if any(entry >= len(mine) for entry in entries):
-            raise InapplicableError("the host of a rank is held up apart from its stream")
-        words = [
-            Word(code >> 2, code & 3, mine[entry])
-            for code, entry in zip(lanes.code[begin:end], entries, strict=True)
-        ]
-        if not is_main and len({(word.place.part, word.place.leaf) for word in words}) > 1:
-            raise InapplicableError("a rank has several lanes whose order is open")
-        found.append(words)
-    return found
-
-
-def _places(run: Execution, order: RankOrder, extensions: Sequence[Any]) -> list[Place]:
-    """Return the place of every entry of a rank of the plan that was run."""
-    left = iter(extensions)
-    actions: list[Place] = []
-    for number, part in enumerate(order.parts):
-        if isinstance(part, Block):
-            actions += [Place(order.rank, number, leaf) for leaf in next(left)]
-        else:
-            actions.append(Place(order.rank, number))
-    columns, at, found = run.columns, -1, []
-    for op in columns.op[columns.rank_off[order.rank] : columns.rank_off[order.rank + 1]]:
-        at += not op & MEMBER
-        found.append(actions[at])
-    return found
+    lane: int
+    cut: int | None = None
 
 
 class _Builder:
-    def __init__(self, run: Execution, orders: Sequence[RankOrder], firsts: Sequence[Any]) -> None:
-        self.run, self.orders, self.firsts = run, orders, firsts
+    def __init__(
+        self, run: Execution, orders: Sequence[RankOrder], firsts: Sequence[Any], blocks: int
+    ) -> None:
+        self.run, self.orders, self.firsts, self.blocks = run, orders, firsts, blocks
         self.graph = MayWait()
         self.arrivals: dict[int, list[tuple[int | None, int]]] = {}
         self.waiting: list[tuple[int, int, int]] = []
 
-    def build(self) -> MayWait:
-        seen: set[int] = set()
-        all_words = words_of(self.run, self.orders, self.firsts)
-        for lane, (rank, words) in enumerate(zip(self.run.lanes.lane_rank, all_words, strict=True)):
-            if rank in seen:
+    def build(self, lanes: Sequence[RankLanes]) -> MayWait:
+        for mine in lanes:
+            self._rank(mine)
+            for lane, words in mine.others:
                 self._chain(lane, words, None)
-            else:
-                seen.add(rank)
-                self._lane(lane, rank, words)
         self._matches()
         return self.graph
 
-    def _lane(self, lane: int, rank: int, words: list[Word]) -> None:
-        """Add the lane that follows the program of a rank."""
+    def _rank(self, mine: RankLanes) -> None:
+        """Add the lane that follows the program of a rank, and that of its host."""
+        graph, order = self.graph, self.orders[mine.rank]
         cut: int | None = None
-        extensions = dict(zip(_blocks(self.orders[rank]), self.firsts[rank], strict=True))
+        host = _Host(mine.host)
+        extensions = dict(zip(_blocks(order), self.firsts[mine.rank], strict=True))
         by_part: dict[int, list[Word]] = {}
-        for word in words:
+        for word in mine.words:
             by_part.setdefault(word.place.part, []).append(word)
-        for number, mine in sorted(by_part.items()):
-            part = self.orders[rank].parts[number]
-            if isinstance(part, Block) and len(part.leaves) > 1:
-                cut = self._block(lane, part, extensions[number], mine, cut)
+        stops: dict[int, list[HostWord]] = {}
+        for stop in mine.stops:
+            stops.setdefault(stop.word.place.part, []).append(stop)
+        end = _end_of(order, self.blocks)
+        for number in sorted(by_part.keys() | stops.keys()):
+            if number >= end:
+                break
+            part, words = order.parts[number], by_part.get(number, [])
+            block = part if isinstance(part, Block) and len(part.leaves) > 1 else None
+            made = self._stops(host, stops.get(number, []), block)
+            if block is not None:
+                cut = self._block(mine.main, block, extensions[number], words, cut, made)
             else:
-                cut = self._chain(lane, mine, cut)
+                # In front of its launches the host held the queue up, behind them what follows.
+                cut = graph.joint(_present(cut, *(node for node, stop in made if stop.first)))
+                cut = self._chain(mine.main, words, cut)
+                made = [one for one in made if not one[1].first]
+            cut = graph.joint(_present(cut, *(node for node, _ in made)))
+
+    def _stops(
+        self, host: _Host, stops: list[HostWord], block: Block | None
+    ) -> list[tuple[int, HostWord]]:
+        """Add the host's words of one part; return its stands there.
+
+        A creation that several leaves may make has a stand for each: there that leaf is the first.
+        """
+        graph = self.graph
+        above = above_masks(block) if block is not None and stops else []
+        made: list[tuple[int, HostWord]] = []
+        stands: list[list[int]] = []
+        for stop in stops:
+            leaves = stop.makers or (stop.word.place.leaf,)
+            mine = [graph.node(host.lane, replace(stop.word.place, leaf=leaf)) for leaf in leaves]
+            stands.append(mine)
+            graph.makers |= dict.fromkeys(mine, stop.makers) if len(stop.makers) > 1 else {}
+            made += [(node, stop) for node in mine]
+        for at, (stop, mine) in enumerate(zip(stops, stands, strict=True)):
+            late = [] if host.cut is None else [host.cut]
+            for other in range(len(stops)) if block is not None else range(at):
+                if other == at:
+                    continue
+                one_leaf = other < at or bool(stop.makers[1:] or stops[other].makers[1:])
+                late += [
+                    node
+                    for node in stands[other]
+                    if block is None or self._may_hold(node, stop, above, one_leaf=one_leaf)
+                ]
+            own = self._arrive(host.lane, stop.word, late)
+            if own >= 0 and late:
+                arrival = len(graph.lane) - 1
+                if len(stop.makers) > 1:
+                    graph.makers[arrival] = stop.makers
+            for node in mine:
+                graph.stand.add(node)
+                self.waiting.append((node, stop.word.match, own))
+        host.cut = graph.joint(_present(host.cut, *(node for node, _ in made)))
+        return made
+
+    def _may_hold(self, node: int, stop: HostWord, above: list[int], *, one_leaf: bool) -> bool:
+        """Tell whether a host that stands at a leaf of a block may not yet have come to a stop.
+
+        It stands there in an order that takes the leaf as early as it can. The stop comes after
+        that unless a leaf that makes it comes before in every order, or is the same one and the
+        stop is not behind there (``one_leaf``; also where which is first depends on the order).
+        """
+        leaf = self.graph.place[node].leaf
+        return all(
+            one_leaf if maker == leaf else not above[maker] >> leaf & 1
+            for maker in stop.makers or (stop.word.place.leaf,)
+        )
 
     def _chain(self, lane: int, words: list[Word], cut: int | None) -> int | None:
         """Add words in a fixed order; return the node "stands before what follows"."""
@@ -221,6 +245,7 @@ class _Builder:
         order: Sequence[int],
         words: list[Word],
         cut: int | None,
+        stops: list[tuple[int, HostWord]],
     ) -> int | None:
         """Add an open block, of which one linear extension is given.
 
@@ -228,6 +253,7 @@ class _Builder:
         in it may come first; of what stands later only the incomparable may.
         """
         graph = self.graph
+        graph.weak &= not stops
         by_leaf: dict[int, list[Word]] = {leaf: [] for leaf in order}
         for word in words:
             by_leaf[word.place.leaf].append(word)
@@ -252,10 +278,16 @@ class _Builder:
                 late = [] if cut is None else [cut]
                 for begin, end in _gaps(masks[leaf], at + 1, len(order)):
                     late += ranges.cover(begin, end)
+                late += [node for node, stop in stops if self._holds(node, stop, leaf, above)]
                 delayed = graph.joint(late)
                 self._leaf(lane, inside[leaf], [] if delayed is None else [delayed])
             cut = graph.joint(_present(stands[at], cut))
         return cut
+
+    def _holds(self, node: int, stop: HostWord, leaf: int, above: list[int]) -> bool:
+        """Tell whether the queue may wait for a host that stands at a leaf, in front of another."""
+        at = self.graph.place[node].leaf
+        return stop.first if at == leaf else not above[leaf] >> at & 1
 
     def _leaf(self, lane: int, words: list[tuple[Word, int | None]], late: list[int]) -> None:
         for word, stand in words:
@@ -271,7 +303,7 @@ class _Builder:
         others: dict[int, list[list[int]]] = {}
         for stand, match, own in self.waiting:
             members = self.arrivals.get(match, [])
-            if len(members) != need[match]:
+            if len(members) != need[match] and not self.blocks:
                 raise InapplicableError("a match that does not complete in every order")
             if len(members) <= PAIRWISE + 1:
                 late = [node for node, number in members if node is not None and number != own]
@@ -280,6 +312,16 @@ class _Builder:
                     others[match] = _all_but_one(graph, [node for node, _ in members])
                 late = others[match][own] if own >= 0 else others[match][-1]
             graph.edges[stand] = late
+
+
+def _end_of(order: RankOrder, blocks: int) -> int:
+    """Return the part behind the given number of blocks of several leaves; 0 blocks are all."""
+    seen = 0
+    for number, part in enumerate(order.parts if blocks else ()):
+        seen += isinstance(part, Block) and len(part.leaves) > 1
+        if seen == blocks:
+            return number + 1
+    return len(order.parts)
 
 
 def _all_but_one(graph: MayWait, nodes: list[int | None]) -> list[list[int]]:

@@ -16,8 +16,8 @@ from planguard.reordering.blocks import Block
 from planguard.reordering.explorer import Explored
 from planguard.reordering.shrink import pass_by
 from planguard.reordering.weak_complete import Completing
-from planguard.reordering.weak_graph import InapplicableError, words_of
 from planguard.reordering.weak_search import fresh_in_blocks
+from planguard.reordering.weak_words import InapplicableError, words_of
 from planguard.semantics.model import Family, lenient
 from planguard.verdict import Outcome
 

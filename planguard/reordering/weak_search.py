@@ -7,7 +7,7 @@ counts.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planguard.errors import InternalError
@@ -19,16 +19,19 @@ from planguard.reordering.explorer import Explored, explore_all
 from planguard.reordering.prefix import rest_of
 from planguard.reordering.shrink import orders_of, put_back
 from planguard.reordering.smt import Answer, Limits
-from planguard.reordering.weak_graph import InapplicableError, may_wait
+from planguard.reordering.weak_graph import may_wait
+from planguard.reordering.weak_words import InapplicableError, lanes_of
 from planguard.semantics.model import Family, strict
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from planguard.execution.decide import Decider, Decision
+    from planguard.execution.executor import Execution
     from planguard.execution.reason import Reason
     from planguard.reordering.blocks import RankOrder
     from planguard.reordering.explorer import Choice, Ordered, Task
     from planguard.reordering.weak_graph import MayWait
+    from planguard.reordering.weak_words import RankLanes
 
     Found = tuple[Decision, Decider, Ordered]
 
@@ -36,6 +39,10 @@ FRESH = {"init", "new_group", "destroy", "exit", "drop", "test", "probe"}
 """Operations whose effect on others depends on where in a block they are issued."""
 SILENT = {"compute", "copy"}
 """Operations that nobody else notices."""
+LARGE = 1_000
+"""Actions in blocks from which a cycle is looked for in the first blocks alone, before the rest."""
+EARLY = (1, 4)
+"""How many blocks of every rank those are."""
 AGREE = 64
 """Largest number of combinations of orders that are explored to confirm that no cycle is one."""
 
@@ -50,13 +57,17 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
     """
     try:
         _check_fit(task)
-        graph, orders = _graph(task, firsts, written)
+        read = _read(task, firsts, written)
+        early = _early(task, firsts, read)
+        if early is not None:
+            return early
+        graph, orders = _graph(read, firsts), read.orders
     except InapplicableError as error:
         return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=construct(str(error)))
     route = ["weak-order" if graph.weak else "cycle"]
     found = components(graph)
     for number, members in enumerate(found):
-        part = Component(graph, members)
+        part = Component(graph, members, orders)
         stuck, reason = _one(task, part, route)
         if stuck is not None:
             return _shown(task, orders_of(graph, stuck, orders, firsts), firsts, tuple(route))
@@ -71,25 +82,58 @@ def search(task: Task, firsts: tuple[Choice, ...], written: Found) -> Explored:
     return safe
 
 
-def _graph(
-    task: Task, firsts: tuple[Choice, ...], written: Found
-) -> tuple[MayWait, list[RankOrder]]:
-    """Return the may-wait graph, and the programs of which it is one.
+@dataclass(frozen=True)
+class _Read:
+    """A strict run of some programs in one order, and its lanes, which are those of any order."""
 
-    Where the host is held up apart from its stream, that of what follows a prefix that decides
-    nothing (`prefix`); its blocks are those of the plan.
+    run: Execution
+    orders: list[RankOrder]
+    lanes: list[RankLanes]
+
+
+def _graph(read: _Read, firsts: tuple[Choice, ...], blocks: int = 0) -> MayWait:
+    return may_wait(read.run, read.orders, firsts, lanes=read.lanes, blocks=blocks)
+
+
+def _read(task: Task, firsts: tuple[Choice, ...], written: Found) -> _Read:
+    """Return a strict run whose lanes are those of any order.
+
+    Where the host of a rank is held up in a way that depends on the order, that of what follows a
+    prefix that decides nothing (`prefix`); its blocks are those of the plan.
 
     Raises:
         InapplicableError: With the reason.
     """
     run = written[1].run(strict(task.model), origins=True)
     try:
-        return may_wait(run, task.orders, firsts), task.orders
+        return _Read(run, task.orders, lanes_of(run, task.orders, firsts))
     except InapplicableError:
         if task.model.family is Family.HOST:
             raise
         rest, orders = rest_of(task, firsts)
-        return may_wait(rest, orders, firsts), orders
+        return _Read(rest, orders, lanes_of(rest, orders, firsts))
+
+
+def _early(task: Task, firsts: tuple[Choice, ...], read: _Read) -> Explored | None:
+    """Return an order of a large plan that gets stuck in its first blocks, if one is found there.
+
+    Any cycle decides, and one at the begin of the program is part of the graph of the whole.
+    """
+    orders = read.orders
+    if sum(len(block.leaves) for order in orders for block in order.blocks) < LARGE:
+        return None
+    most = max(sum(len(block.leaves) > 1 for block in order.blocks) for order in orders)
+    for blocks in EARLY:
+        if 4 * blocks > most:  # most of the plan: its graph is asked for anyway
+            break
+        graph = _graph(read, firsts, blocks)
+        for members in components(graph):
+            stuck = shortest(Component(graph, members, orders))
+            if stuck is not None:
+                route = ("weak-order" if graph.weak else "cycle",)
+                found = _shown(task, orders_of(graph, stuck, orders, firsts), firsts, route)
+                return None if found.outcome is Outcome.UNKNOWN else found
+    return None
 
 
 def _check_fit(task: Task) -> None:
@@ -103,7 +147,8 @@ def _check_fit(task: Task) -> None:
         for block in order.blocks:
             if len(block.leaves) < 2:
                 continue
-            ops = {leaf.fields["op"] for leaf in block.leaves}
+            # Where a communicator is created is known in every order (`weak_words`).
+            ops = {leaf.fields["op"] for leaf in block.leaves} - {"init"}
             if ops & FRESH:
                 raise InapplicableError(f"`{min(ops & FRESH)}` inside a block of open order")
             if "barrier" in ops and model.barrier_last:
@@ -179,6 +224,9 @@ def _one(task: Task, part: Component, route: list[str]) -> tuple[Stuck | None, R
         route.append("smt")
     stuck, answer = solve(part, limits)
     task.z3_ms += answer.ms
+    if stuck is not None and not part.fits([*stuck.stands]):
+        # What queue and host of a rank ask for has no order; another cycle might.
+        return None, construct("the deadlock that the solver found needs two orders of one rank")
     return stuck, answer.reason if answer.answer is Answer.UNKNOWN else None
 
 

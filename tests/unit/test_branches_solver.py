@@ -83,3 +83,30 @@ def test_what_the_clauses_do_not_settle_is_not_safe(monkeypatch):
     verdict = check(relay(24, uniform=True))
     assert verdict.unknown
     assert "whether calls that disagree meet" in " ".join(f.message for f in verdict.findings)
+
+
+@pytest.mark.parametrize("model", ["gloo", "nccl", "nccl-lazy", "nccl-eager", "nccl-serialized"])
+def test_a_creation_in_front_of_the_branches_is_one_more_rendezvous(model):
+    """2^30 combinations behind an `init` are SAFE by clauses; one rank without it is a deadlock."""
+    document = layers(30)
+    (program,) = (body["actions"] for body in document["ranks"].values())
+    made = [{"op": "init", "group": "world"}, *program]
+    document["ranks"] = {"0-3": {"actions": made}}
+    verdict = check(document, model)
+    assert verdict.safe
+    assert verdict.evidence.route == ("smt",)
+    document["ranks"] = {"0-2": {"actions": made}, "3": {"actions": program}}
+    verdict = check(document, model)
+    # Under nccl-lazy the first use of rank 3 creates as well.
+    assert verdict.unknown if model == "nccl-lazy" else verdict.unsafe
+
+
+def test_a_creation_whose_place_is_open_is_not_read_as_a_rendezvous():
+    """An `init` in a branch, or of what exists already, is left to the other routes."""
+    create = {"op": "init", "group": "world"}
+    for extra in ([{"op": "choice", "name": "c", "branches": [[create], []]}], [create, create]):
+        document = layers(30)
+        (program,) = (body["actions"] for body in document["ranks"].values())
+        document["ranks"] = {"0-3": {"actions": [*extra, *program]}}
+        verdict = check(document, "nccl")
+        assert verdict.evidence.route != ("smt",)
