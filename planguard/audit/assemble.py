@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.gaps import against, gaps, is_empty, unread_files, why_unread
+from planguard.audit.gaps import against, gaps, left_out, unread_files
 from planguard.audit.part import (
     PRIORITY,
     SILENT,
@@ -110,7 +110,7 @@ def assemble(
     arguments = {p.rank: p.arguments for p in parts if p.rank is not None and p.arguments}
     versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
     remarks += [remark for part in parts for remark in part.remarks]
-    remarks += [why_unread(part) for part in unread if is_empty(part)]
+    remarks += left_out(unread)
     return Assembled(recording, chosen, arguments, versions, remarks)
 
 
@@ -369,6 +369,6 @@ def _record(part: Part, stack: Part | None) -> RankRecord:
         version=part.version,
         crash=part.crash or (stack.crash if stack is not None else ""),
         kind=part.kind,
-        late=part.late,
+        absences=part.absences,
         oversized=part.oversized,
     )

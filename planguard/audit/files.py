@@ -10,6 +10,7 @@ from pathlib import Path
 
 from planguard.audit.safe import MAX_BYTES, decompress
 from planguard.errors import PlanError, UsageError, shorten
+from planguard.words import clean, cut
 
 MAX_FILES = 200_000
 HEAD = 4096
@@ -21,7 +22,10 @@ _TEXTS = re.compile(
     rb"Traceback \(most recent call last\)|Detected mismatch between collectives|"
     rb"monitored_?[bB]arrier|ProcessGroup[A-Z]\w*\.cpp|ChildFailedError|Fatal Python error|"
     rb"EnforceNotMet|failed \(exitcode|srun: error|have launched up to operation|"
-    rb"Communicators\.\.\.|^[^\n]{0,60}?(?:Process \d+: |Current thread 0x)|"
+    rb"Communicators\.\.\.|remainder of ranks for more than|EI0002: |to join the rendezvous|"
+    rb"been waiting for [^\n]{0,400}may be stuck|to avoid infinite hangs|"
+    rb"MPI_ABORT was invoked|called MPI_Abort|noticed that process rank|KILLED BY SIGNAL|"
+    rb"The first process to do so was|first observed failure|^[^\n]{0,60}?(?:Process \d+: |Current thread 0x)|"
     rb"^[^\n]{0,60}?Thread (?:0x)?[0-9a-fA-F]+ \(",
     re.MULTILINE,
 )
@@ -138,6 +142,15 @@ def kind_of(data: bytes) -> str | None:
             return "nccl-log"
         return "text" if _TEXTS.search(data) else None
     return "chakra"
+
+
+def first_lines(data: bytes) -> str:
+    """Return how a text begins, in one line that is safe to show; empty where it is none."""
+    head = data[:HEAD]
+    if not head or not _is_text(head):
+        return ""
+    rows = [row.strip() for row in head.decode("utf-8", errors="replace").splitlines()]
+    return " / ".join(clean(cut(row, 90)) for row in [row for row in rows if row][:2])
 
 
 def _json_kind(data: bytes) -> str | None:

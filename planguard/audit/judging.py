@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from planguard.audit.admissible import other_executions
 from planguard.audit.assemble import Assembled, assemble
 from planguard.audit.beside import beside_findings
+from planguard.audit.gaps import is_empty, left_out
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
-from planguard.audit.part import DOUBT, LOST_END
+from planguard.audit.part import DOUBT, LOST_END, UNREAD
 from planguard.audit.stand import stand_in
 from planguard.audit.triage import Triage, triage
 from planguard.catalog import report_order
@@ -36,6 +37,8 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
         UsageError: No recording, or two of one rank.
     """
     started = time.perf_counter()
+    if parts and all(part.kind == UNREAD and is_empty(part) for part in parts):
+        return unanswered(options, (NOT_UNDERSTOOD, *left_out(parts)), "PG904", KNOWN)
     assembled = assemble(
         parts, world_size=options.world_size, plan=options.plan, prefix=options.prefix
     )
@@ -188,12 +191,24 @@ def _undecided(recording: Recording, reasons: list[str]) -> Finding:
     )
 
 
+NOT_UNDERSTOOD = "nothing in the files is known to say what a job was stuck in"
+KNOWN = (
+    "give what ranks printed, stacks of py-spy or faulthandler, reports of RAS, or Flight Recorder "
+    "dumps; docs/how-to/audit-a-hang.md lists all that is read"
+)
+LOST = "a process that read recordings ended before it was done; was it out of memory?"
+
+
 def lost(options: AuditOptions) -> Verdict:
     """Return the answer of an audit that could not read everything: nothing is claimed."""
-    reason = "a process that read recordings ended before it was done; was it out of memory?"
-    finding = make_finding(
-        "PG903", reason, evidence="T", help="audit fewer files at a time, or with more memory"
-    )
+    return unanswered(options, (LOST,), "PG903", "audit fewer files at a time, or with more memory")
+
+
+def unanswered(
+    options: AuditOptions, reasons: tuple[str, ...], code: str, help_text: str
+) -> Verdict:
+    """Return the answer of an audit that has nothing to judge, with why."""
+    finding = make_finding(code, "; ".join(reasons), evidence="T", help=help_text)
     model = options.model or "nccl"
     return Verdict(
         Outcome.UNKNOWN,
@@ -202,6 +217,6 @@ def lost(options: AuditOptions) -> Verdict:
         complete=False,
         models={model: Outcome.UNKNOWN},
         evidence=Evidence(kind="trace"),
-        reasons=(reason,),
+        reasons=reasons,
         plan=PlanInfo(file=options.name),
     )

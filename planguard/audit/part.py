@@ -9,6 +9,7 @@ from planguard.recording import Track
 
 if TYPE_CHECKING:
     from planguard.errors import PlanError
+    from planguard.recording import Absence
     from planguard.verdict import Source
 
 PRIORITY = (
@@ -80,9 +81,10 @@ class Part:
         lacks: What this kind of recorder does not write down, as words.
         crash: The error that ended the rank and is no consequence of others, or "".
         doubt: What had to be assumed to read it so, in one sentence; "" if nothing.
-        late: Places that it says failed to come to a monitored barrier.
+        absences: What it says of others that did not come.
         oversized: Bytes that came and bytes that fit, where gloo ended the rank for that.
         error: Why a file could not be read, of a part of kind ``UNREAD``.
+        begins: How a file begins that could not be read or was not understood.
         remarks: What is worth telling and limits nothing.
     """
 
@@ -106,7 +108,8 @@ class Part:
     lacks: tuple[str, ...] = ()
     crash: str = ""
     doubt: str = ""
-    late: tuple[int, ...] = ()
+    absences: tuple[Absence, ...] = ()
     oversized: tuple[int, int] | None = None
     error: PlanError | None = None
+    begins: str = ""
     remarks: list[str] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from planguard.audit.files import Input, kind_of, read
+from planguard.audit.files import Input, first_lines, kind_of, read
 from planguard.audit.helpers import MANY, Helpers, may_fork
 from planguard.audit.part import SILENT, UNREAD, Part
 from planguard.audit.safe import no_collection
@@ -20,8 +20,8 @@ READERS = {
     "kineto": ("planguard.audit.kineto", "read_kineto"),
     "execution-trace": ("planguard.audit.execution_trace", "read_execution_trace"),
     "chakra": ("planguard.audit.chakra", "read_chakra"),
-    "nccl-log": ("planguard.audit.text_log", "read_text"),
-    "text": ("planguard.audit.text_log", "read_text"),
+    "nccl-log": ("planguard.audit.texts", "read_text"),
+    "text": ("planguard.audit.texts", "read_text"),
     "log": ("planguard.audit.own_log", "read_own_log"),
     "run": ("planguard.audit.own_log", "read_run_log"),
     "plan": ("planguard.audit.own_log", "read_captured_plan"),
@@ -87,7 +87,7 @@ def read_input(one: Input) -> list[Part]:
     # Chakra traces have no mark of their own: any binary file of a folder may look like one.
     if found.code == "PG901" and not one.was_named and _may_be_anything(data):
         return []
-    return [Part(UNREAD, file, error=found)]
+    return [Part(UNREAD, file, error=found, begins=first_lines(data))]
 
 
 def _read(data: bytes, kind: str, file: str) -> list[Part]:
@@ -101,10 +101,12 @@ def _useless(one: Input, data: bytes) -> list[Part]:
     """Return what a file without a recording says: nothing, or that its rank printed nothing."""
     if not data.strip():
         return [Part(SILENT, str(one.path))]
-    if not one.was_named:
+    begins = first_lines(data)
+    if not begins and not one.was_named:
         return []
     hint = "known: " + ", ".join(READERS)
-    return [Part(UNREAD, str(one.path), error=PlanError(NOTHING, file=str(one.path), hint=hint))]
+    error = PlanError(NOTHING, code="PG910", file=str(one.path), hint=hint)
+    return [Part(UNREAD, str(one.path), error=error, begins=begins)]
 
 
 def _may_be_anything(data: bytes) -> bool:
