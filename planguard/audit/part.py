@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from planguard.verdict import Source
 
 PRIORITY = (
-    "run", "log", "plan", "flight-recorder", "execution-trace", "kineto", "chakra", "nccl-log",
-    "stderr", "ras", "stacks",
+    "run", "log", "plan", "flight-recorder", "clog", "execution-trace", "kineto", "chakra",
+    "nccl-log", "stderr", "ras", "stacks",
 )  # fmt: skip
 """Which of several recordings of one rank tells most; the others lend what it lacks."""
 

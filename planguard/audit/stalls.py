@@ -81,17 +81,17 @@ def _horovod(lines: Sequence[Line]) -> list[Absence]:
     for line in lines:
         text = line.text
         if "remainder of ranks" in text and _STALL.search(text):
-            is_inside, late, came = True, defaultdict(list), {}
+            is_inside, late, came = True, {}, {}
         if not is_inside:
             continue
         if (row := _MISSING.match(text)) is not None and int(row["rank"]) < MAX_RANK:
-            late[int(row["rank"])] += row["what"].split(", ")
+            late.setdefault(int(row["rank"]), []).extend(row["what"].split(", "))
             continue
         rows = list(_OPS.finditer(text))
         for row in rows:
             what = row["what"].rpartition("Stalled ops:")[2].strip(" ,")
             for rank in _numbers(row["ranks"]) if row["side"] == "missing" else ():
-                late[rank].append(what)
+                late.setdefault(rank, []).append(what)
             if row["side"] == "ready":
                 came[what] = tuple(_numbers(row["ranks"]))
         is_inside = bool(rows or _HEADLINE.match(text) or _STALL.search(text))
@@ -103,8 +103,8 @@ def _by_tensors(late: dict[int, list[str]]) -> Iterable[Absence]:
     sets: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for rank, names in late.items():
         sets[tuple(sorted(set(names)))].append(rank)
-    for names, ranks in sets.items():
-        yield Absence(_tensors(names), tuple(sorted(ranks)), by="Horovod's stall inspector")
+    for tensors, ranks in sets.items():
+        yield Absence(_tensors(tensors), tuple(sorted(ranks)), by="Horovod's stall inspector")
 
 
 def _by_ready(came: dict[str, tuple[int, ...]]) -> Iterable[Absence]:

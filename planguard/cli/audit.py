@@ -50,7 +50,7 @@ class Audit:
         """Declare the arguments."""
         parser.epilog = _EPILOG
         add = parser.add_argument
-        add("paths", nargs="*", metavar="PATH", help="recordings: files and folders")
+        add("paths", nargs="*", metavar="PATH", help="files, folders, or - (standard input)")
         add("--plan", metavar="PLAN", help="the intended plan, to compare with")
         add("--planner", metavar="NAME", help="adapter to read PLAN with")
         add("--prefix", metavar="TEXT", help="what stands in front of the rank in file names")

@@ -7,16 +7,18 @@ import pytest
 import planguard as pg
 
 HOROVOD = (
-    "[2026-11-19 10:05:07.345988: W horovod/common/stall_inspector.cc:105] One or more tensors were "
-    "submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for "
-    "remainder of ranks for more than 60 seconds. This may indicate that different ranks are trying "
-    "to submit different tensors or that only subset of ranks is submitting tensors, which will "
+    "[2026-11-19 10:05:07.345988: W horovod/common/stall_inspector.cc:105] One or more tensors "
+    "were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for "
+    "remainder of ranks for more than 60 seconds. This may indicate that different ranks are "
+    "trying to submit different tensors or that only subset of "
+    "ranks is submitting tensors, which will "
     "cause deadlock. "
 )
 HCCL = (
     "EI0002: The wait execution of the Notify register times out. Reason: The Notify register has "
-    "not received the Notify record from remote rank: [{remote}]. base information: [streamID:[27], "
-    "taskID[10], taskType[Notify Wait], tag[AllReduce_{group}_1654], AlgType(level 0-1-2):"
+    "not received the Notify record from remote rank: [{remote}]. base information: "
+    "[streamID:[27], taskID[10], taskType[Notify Wait], "
+    "tag[AllReduce_{group}_1654], AlgType(level 0-1-2):"
     "[fullmesh-ring-ring].] group information: [group:[{group}], rankSize[32], rankId[25]]"
 )
 XLA = (
@@ -156,8 +158,7 @@ ENDS = {
         "with errorcode 1.",
     ],
     "mpich-abort": [
-        "Abort(1) on node 3 (rank 3 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - "
-        "process 3",
+        "Abort(1) on node 3: application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3",
     ],
     "openmpi-signal": [
         "mpirun noticed that process rank 3 with PID 4257 on node n2 exited on signal 9 (Killed)."
@@ -185,8 +186,7 @@ ENDS = {
         "  exitcode  : -9 (pid: 4002)",
     ],
     "torchrun-cut": [
-        "E1119 10:05:12.100000 3999 torch/distributed/elastic/multiprocessing/api.py:1002] failed "
-        "(exitcode: -9) local_rank: 3 (pid: 4002) of binary: /usr/bin/python",
+        "E1119 api.py:1002] failed (exitcode: -9) local_rank: 3 (pid: 4002) of binary: python",
     ],
 }
 
