@@ -64,7 +64,8 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
     if beside is not None and all(f.subkind == "missing" for f in findings):
         # What the plan itself hangs in explains more than who did not come.
         findings = predicted(beside, model) or findings
-    if not findings and not found.is_stuck:
+    raised = [rank for rank, one in recording.ranks.items() if one.has_ended is False]
+    if not findings and not found.is_stuck and not raised:
         others, proved, why = other_executions(recording, model)
         findings += others
         reasons += why

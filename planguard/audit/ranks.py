@@ -173,7 +173,7 @@ def _merge(first: Part, other: Part) -> None:
     first.crash = first.crash or other.crash
     first.absences = tuple(dict.fromkeys((*first.absences, *other.absences)))
     first.oversized = first.oversized or other.oversized
-    first.has_ended = first.has_ended or other.has_ended
+    first.has_ended = other.has_ended if first.has_ended is None else first.has_ended
     first.world_size = first.world_size or other.world_size
     first.backend = first.backend or other.backend
     first.notes += [note for note in other.notes if note not in first.notes]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from planguard.audit.wording import MAX_SHOWN, finding, waiting_words
+from planguard.audit.wording import MAX_SHOWN, finding, last_action, waiting_words
 from planguard.recording import BARRIER, Absence
 from planguard.verdict import Location
 from planguard.words import clean, name_ranks, plural
@@ -56,6 +56,29 @@ def crashes(scene: Scene) -> Iterator[Finding]:
             notes=tuple(notes),
             related=("PG501",) if waits or left else (),
         )
+
+
+def raised(scene: Scene) -> Iterator[Finding]:
+    """Yield the ranks that an exception ended, where their logs hold no more of it than that."""
+    ranks = [r for r, one in scene.recording.ranks.items() if one.has_ended is False]
+    ranks = [r for r in ranks if not scene.recording.ranks[r].crash]
+    if not ranks:
+        return
+    scene.open.append(f"{name_ranks(ranks)} raised an exception, which the log of calls lacks")
+    last = [place for rank in ranks[:MAX_SHOWN] if (place := last_action(scene, rank))]
+    yield finding(
+        scene,
+        "PG506",
+        f"{name_ranks(ranks)} ended with an exception, so the run did not come to its end",
+        last,
+        ranks=tuple(ranks),
+        severity="warning",
+        certainty="heuristic",
+        notes=(
+            "evidence: medium; the log of calls says that it was raised, and not which it was",
+            f"next: what {name_ranks(ranks[:1])} printed: planguard audit RUN stderr.log",
+        ),
+    )
 
 
 def _waits_for(scene: Scene, ranks: list[int]) -> list[Wait]:

@@ -147,7 +147,7 @@ class Scene:
         return began, wait.position, wait.group
 
     def _unexplained(self) -> Iterator[Finding]:
-        complaints = list(standing.complaints(self))
+        complaints = [*standing.raised(self), *standing.complaints(self)]
         yield from complaints
         if self.graph.unknown:
             yield say.unknown_partner(self)

@@ -100,7 +100,8 @@ class RankRecord:
         rank: Global rank.
         actions: Observed actions in issue order.
         dropped: Older actions that its recorder no longer held.
-        has_ended: True when the rank is known to have come to its end; None when not known.
+        has_ended: True when the rank is known to have come to its end, False when an exception is
+            known to have ended it, None when neither is known.
         stack: Its Python stack at the end, innermost frame first, libraries left out.
         inside: Name of the communication call that stack stands in, or None.
         file: Where it was read from.
