@@ -11,8 +11,9 @@ from planguard.audit.assemble import Assembled, assemble
 from planguard.audit.beside import beside_findings
 from planguard.audit.gaps import is_empty, left_out
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
-from planguard.audit.part import DOUBT, LOST_END, UNREAD
+from planguard.audit.part import UNREAD
 from planguard.audit.stand import stand_in
+from planguard.audit.strength import graded
 from planguard.audit.triage import Triage, triage
 from planguard.catalog import report_order
 from planguard.execution.cause import make_finding
@@ -112,11 +113,7 @@ def _verdict(
     options: AuditOptions,
     remarks: Sequence[str] = (),
 ) -> Verdict:
-    kinds = {gap.kind for gap in recording.gaps}
-    if LOST_END in kinds:
-        findings = [_unsure(f) if f.code.startswith((*STUCK, "PG3")) else f for f in findings]
-    if DOUBT in kinds:
-        findings = [_unsure(f) for f in findings]
+    findings = graded(findings, recording)
     outcome = _outcome(found, findings, reasons, recording)
     if outcome is Outcome.UNKNOWN:
         findings.append(_undecided(recording, reasons))
@@ -147,13 +144,6 @@ def _verdict(
 
 
 STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
-
-
-def _unsure(finding: Finding) -> Finding:
-    """Return a finding of which the recording does not make sure, as a warning."""
-    if finding.severity != "error":
-        return finding
-    return replace(finding, severity="warning", certainty="heuristic")
 
 
 def _outcome(

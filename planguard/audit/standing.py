@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from planguard.audit.evidence import collect
 from planguard.audit.wording import MAX_SHOWN, finding, last_action, waiting_words
 from planguard.recording import BARRIER, Absence
 from planguard.verdict import Location
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 UNCLEAR = frozenset({"a wait below Python", "backward"})
 """Words of stacks that may or may not stand in a communication."""
 Place = tuple[str, "Source | None"]
-SPY = "py-spy dump --pid PID > stacks/rank_N.txt, then planguard audit stacks/ with these files"
-NEXT = f"next: two stacks of every rank, a minute apart: {SPY}; or Flight Recorder dumps"
+NEXT = f"next: twice, a minute apart, {collect(())}; or Flight Recorder dumps"
 
 
 def crashes(scene: Scene) -> Iterator[Finding]:
@@ -166,10 +166,7 @@ def _absence(scene: Scene, one: Absence, callers: list[int]) -> Finding:
         text += f"; {name_ranks(callers)} waited"
     notes = [n for r in ranks[:3] if r in scene.recording.ranks for n in _stack_note(scene, r)]
     notes.append(f"evidence: {_strength(one)}")
-    if ranks:
-        ask = f"next: stack of {name_ranks(ranks[:1])} shows what it did instead: {SPY}"
-    else:
-        ask = f"next: the stack of every rank shows who is elsewhere: {SPY}"
+    ask = f"next: {collect(ranks)}" if ranks else f"next: of every rank, {collect(())}"
     scene.open.append(f"{one.by} saw one moment: whether ranks still move is not known")
     return finding(
         scene,

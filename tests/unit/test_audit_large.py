@@ -152,3 +152,18 @@ def test_a_stream_that_gives_single_bytes_is_recognized():
     parts = blocks._plain(iter([bytes([b]) for b in data]), "-")
     assert b"".join(parts) == TOLD.encode()
     assert b"".join(blocks._stream(io.BytesIO(data))) == data
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"communicators": [{"hash": "a", "size": 1, "ranks": ["../.."]}]}',
+        '{"communicators": [{"size": "big"}]}',
+        '{"communicators": [{"size": 2, "ranks": [{"rank": 5}]}]}',
+    ],
+)
+def test_a_report_of_ras_with_values_of_other_types_is_one_clear_error(text, tmp_path):
+    """Found by fuzzing: a rank that is a text ended in a traceback."""
+    (tmp_path / "ras.json").write_text(text)
+    with pytest.raises(pg.PlanError):
+        pg.audit(tmp_path / "ras.json")

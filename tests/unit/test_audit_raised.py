@@ -27,18 +27,16 @@ def said(verdict):
 
 def test_a_call_that_raised_was_not_completed(tmp_path):
     """Rank 0 raised inside a broadcast that rank 1 never made: rank 1 left without it."""
-    verdict = run(
-        tmp_path, (["barrier", "broadcast"], False, True), (["barrier"], True, False)
-    )
+    verdict = run(tmp_path, (["barrier", "broadcast"], False, True), (["barrier"], True, False))
     assert [(f.code, f.ranks) for f in verdict.errors] == [("PG006", (1,))]
     assert "came to its end" not in said(verdict)
 
 
 def test_a_run_that_raised_elsewhere_did_not_end_well(tmp_path):
-    """Rank 0 raised behind its last call: the run is undecided, and never one that came to its end."""
+    """Rank 0 raised behind its last call: the run is undecided, it did not come to its end."""
     verdict = run(tmp_path, (["barrier"], True, True), (["barrier"], True, False))
     assert verdict.unknown
-    assert [(f.code, f.ranks) for f in verdict.findings][0] == ("PG506", (0,))
+    assert (verdict.findings[0].code, verdict.findings[0].ranks) == ("PG506", (0,))
     assert "other execution" not in said(verdict)
 
 
