@@ -39,6 +39,8 @@ def _stand(record: RankRecord, values: Mapping[str, int], world_size: int) -> Ra
     peer = values.get(PAIRS[function])
     if peer is not None and not 0 <= peer < world_size:
         peer = None
+    if peer is None and world_size == 2:
+        peer = 1 - record.rank  # there is nobody else
     call = Call(
         function,
         "world",
