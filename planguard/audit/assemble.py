@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.gaps import against, gaps, left_out, unread_files
 from planguard.audit.part import (
+    CONCLUDED,
     PRIORITY,
     SILENT,
     UNREAD,
@@ -181,7 +182,7 @@ def _world(
     sure = given is not None or plan is not None or size in said
     if sure:
         return size, []
-    note = f"the number of ranks, {size}, is concluded from the dumps (--world-size says it)"
+    note = f"the number of ranks, {size}, {CONCLUDED} (--world-size says it)"
     return size, [note]
 
 

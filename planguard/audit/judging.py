@@ -12,6 +12,7 @@ from planguard.audit.beside import beside_findings
 from planguard.audit.gaps import is_empty, left_out
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
 from planguard.audit.part import UNREAD
+from planguard.audit.repo import with_sources
 from planguard.audit.stand import stand_in
 from planguard.audit.strength import graded
 from planguard.audit.triage import Triage, triage
@@ -45,7 +46,8 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
     )
     verdict = judge(assembled, options)
     stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1000)
-    return replace(verdict, stats=stats)
+    verdict = replace(verdict, stats=stats)
+    return verdict if options.repo is None else with_sources(verdict, options.repo)
 
 
 def judge(assembled: Assembled, options: AuditOptions) -> Verdict:

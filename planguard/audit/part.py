@@ -25,6 +25,8 @@ PARTIAL = {
     "ras": "RAS counts what was launched, and not what came to its end",
 }
 """Kinds that leave out calls which their rank made, and what they do tell."""
+CONCLUDED = "is concluded from the dumps"
+"""What a note says of a number of ranks that nothing states."""
 LOST_END = "lost-end"
 """Kind of the gap of a rank whose last records are missing."""
 DOUBT = "doubt"

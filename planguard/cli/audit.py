@@ -59,6 +59,7 @@ class Audit:
         add("--model", choices=MODEL_NAMES, help="execution model for other executions")
         add("--pg-filters", nargs="+", default=[], metavar="GROUP", help="only these groups")
         add("--allow-incomplete-ranks", action="store_true", help="missing dumps do not exist")
+        add("--repo", metavar="DIR", help="the source of the run: shown at call sites, never run")
         add("--watch", metavar="DIR", help="audit the dumps of DIR whenever they change")
         add("--interval", type=_seconds, default=10.0, metavar="SECONDS", help="of --watch")
         add("--rounds", type=int, metavar="N", help="stop --watch after N looks")
@@ -120,6 +121,7 @@ def _options(args: argparse.Namespace, name: str | None) -> AuditOptions:
         groups=tuple(args.pg_filters),
         allow_incomplete=args.allow_incomplete_ranks,
         name=name,
+        repo=args.repo,
     )
 
 

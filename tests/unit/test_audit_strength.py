@@ -93,3 +93,20 @@ def test_every_statement_has_a_class(tmp_path):
             classes = [n.split()[1] for n in one.notes if n.startswith("evidence: ")]
             assert any(c.rstrip(";,") in ("strong", "medium", "weak") for c in classes)
             assert "weak" not in classes or one.severity != "error"
+
+
+@pytest.mark.parametrize("world", [None, 2])
+def test_of_two_ranks_each_is_the_other_ones_peer(world, tmp_path):
+    """Two stacks in send: head to head; certain never, and a guess where more ranks may exist."""
+    sending = [("/opt/site-packages/torch/distributed/distributed_c10d.py", 2400, "send")]
+    for rank in range(2):
+        rows = [f'  File "{f}", line {n} in {name}' for f, n, name in sending]
+        text = ["Current thread 0x0001 (most recent call first):", *rows]
+        text.append('  File "/w/train.py", line 9 in step')
+        (tmp_path / f"stack.rank{rank}.txt").write_text("\n".join(text) + "\n")
+    verdict = pg.audit(tmp_path, world_size=world)
+    assert (verdict.findings[0].code, verdict.findings[0].ranks) == ("PG001", (0, 1))
+    assert verdict.unknown
+    assert not verdict.errors
+    assert told(verdict).startswith("evidence: weak")
+    assert ("taken for the other's peer" in told(verdict)) is (world is None)
