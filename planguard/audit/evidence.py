@@ -21,7 +21,7 @@ def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
     first = waits[0]
     members = [r for r in scene.recording.members(first.group) if r in scene.recording.ranks]
     if not first.position:
-        return ["evidence: strong; both sides left a dump"]
+        return ["evidence: strong; both sides tell of themselves"]
     absent = {w.target for w in waits if (w.group, w.position) == (first.group, first.position)}
     lines = scene.rounds.lines[first.group]
     came = [r for r in members if r in lines and lines[r].end >= first.position]
