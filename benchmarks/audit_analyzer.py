@@ -5,10 +5,10 @@
     python benchmarks/audit_analyzer.py --show NAME # what torch's analyzer prints
 
 Dumps are written in the format of version 2.10 as NCCL makes them: launches of several messages,
-messages on groups of two, rings that overflowed, ranks without a dump. The fault is known. PlanGuard
-is right when its first statement has the code and the ranks, and says nothing certain where nothing
-is wrong. Torch's analyzer is right when its text has the words given here for the fault, and none of
-a fault where there is none; an exception is told as such.
+messages on groups of two, rings that overflowed, ranks without a dump. The fault is known.
+PlanGuard is right when a statement has the code, and nothing certain is wrong. Torch's analyzer is
+right when its text has the words given here for the fault, and none of a fault where there is none;
+an exception is told as such.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ from in_hand import CLASSES
 ROOT = Path(__file__).resolve().parents[1]
 DUMPS = ROOT / "tests" / "corpus" / "dumps"
 PAGE = ROOT / "docs" / "how-to" / "audit-a-hang.md"
-BEGIN, END = "<!-- begin: python benchmarks/in_hand_jobs.py --write -->", "<!-- end -->"
+BEGIN = "<!-- begin: python benchmarks/in_hand_jobs.py --write -->"
+END = "<!-- end -->"
 LOOK_S, TIMEOUT_S, LIMIT_S = 4.0, 9.0, 15.0
 """Seconds until stacks and dumps are taken, until gloo gives up, and until what is left is ended."""
 JOBS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {

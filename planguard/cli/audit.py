@@ -28,11 +28,13 @@ examples:
   planguard audit dumps/                         which rank did not come, and how sure that is
   planguard audit dumps/ --plan run.plan.json    compare with the intended order, too
   planguard audit dumps/ --stacks stacks/        with the stacks of py-spy
+  kubectl logs POD | planguard audit -           what a pod printed
 
 reads, and tells apart by their content:
   PyTorch Flight Recorder dumps (pickle, JSON), Kineto traces, ExecutionTrace and Chakra files,
   NCCL_DEBUG logs, captured plans; stacks of py-spy and faulthandler; standard error of ranks
-  (watchdog, gloo, DETAIL), reports of RAS. One file per rank or one of all, folders too, kinds
+  (watchdog, gloo, DETAIL), launchers, stall reports (Horovod, HCCL, XLA), RAS, ClogHook; gzip and
+  zstd. One file per rank or one of all, folders too, kinds
   mixed. No pickle can run code: whatever needs a global is refused.
 
 exit codes:
