@@ -91,7 +91,12 @@ def assemble(
         for part in parts
         if part.kind == kind and (part.stack or part.crash)
     }
-    records = {rank: _record(part, stacks.get(rank)) for rank, part in sorted(chosen.items())}
+    # What a log says of others counts beside a better recording of its own rank.
+    logs = {p.rank: p for p in parts if p.kind == "stderr" and (p.absences or p.oversized)}
+    records = {
+        rank: _record(part, stacks.get(rank), logs.get(rank, part))
+        for rank, part in sorted(chosen.items())
+    }
     kinds = tuple(dict.fromkeys(part.kind for part in chosen.values()))
     backends = {part.backend for part in chosen.values() if part.backend}
     recording = Recording(
@@ -358,7 +363,7 @@ def _counter(name: str) -> int | None:
 # --- records ----------------------------------------------------------------------------
 
 
-def _record(part: Part, stack: Part | None) -> RankRecord:
+def _record(part: Part, stack: Part | None, log: Part) -> RankRecord:
     return RankRecord(
         part.rank or 0,
         part.track,
@@ -370,6 +375,6 @@ def _record(part: Part, stack: Part | None) -> RankRecord:
         version=part.version,
         crash=part.crash or (stack.crash if stack is not None else ""),
         kind=part.kind,
-        absences=part.absences,
-        oversized=part.oversized,
+        absences=log.absences,
+        oversized=log.oversized,
     )

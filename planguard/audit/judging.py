@@ -14,7 +14,7 @@ from planguard.audit.intended import differences, lay_beside, predicted, told_ne
 from planguard.audit.part import UNREAD
 from planguard.audit.repo import with_sources
 from planguard.audit.stand import stand_in
-from planguard.audit.strength import graded
+from planguard.audit.strength import STUCK, graded
 from planguard.audit.triage import Triage, triage
 from planguard.catalog import report_order
 from planguard.execution.cause import make_finding
@@ -143,9 +143,6 @@ def _verdict(
             classes=len({tuple(r.track.call) for r in recording.ranks.values()}),
         ),
     )
-
-
-STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
 
 
 def _outcome(

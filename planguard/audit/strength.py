@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from planguard.recording import Gap, Recording
     from planguard.verdict import Finding
 
+STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
+"""Codes of ranks that wait for what did not come."""
 CLASSES = ("weak", "medium", "strong")
 TOLD_BY = {"stderr": ("logs", 1), "ras": ("reports of RAS", 1), "stacks": ("stacks", 0)}
 """What files of a kind are called, and the strongest class that they give; others are dumps.
@@ -44,11 +46,12 @@ def graded(findings: Iterable[Finding], recording: Recording) -> list[Finding]:
 
 
 def _graded(one: Finding, recording: Recording, doubts: list[Gap]) -> Finding:
-    if not _GRADED.match(one.code) or one.certainty == "some-execution":
-        return one
-    doubts = [gap for gap in doubts if gap.kind == DOUBT or not one.code.startswith("PG20")]
+    # What is missing at the end may hold what others wait for, and changes no round that was seen.
+    doubts = [g for g in doubts if g.kind == DOUBT or one.code.startswith((*STUCK, "PG3"))]
     if doubts:
         one = lowered(one)
+    if not _GRADED.match(one.code) or one.certainty == "some-execution":
+        return one
     told = _told(one, recording)
     # What is about nobody in particular rests on all that was read.
     level = min((limit for _, limit in told), default=1)

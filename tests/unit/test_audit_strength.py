@@ -110,3 +110,29 @@ def test_of_two_ranks_each_is_the_other_ones_peer(world, tmp_path):
     assert not verdict.errors
     assert told(verdict).startswith("evidence: weak")
     assert ("taken for the other's peer" in told(verdict)) is (world is None)
+
+
+def test_the_lost_end_of_a_rank_lowers_who_waits_for_a_message(tmp_path):
+    """PG208 rests on what a rank did not do: with the end of its record lost nothing is certain."""
+    from planguard.audit.part import DOUBT, LOST_END
+    from planguard.audit.strength import graded
+    from planguard.execution.cause import make_finding
+    from planguard.recording import Gap, Recording
+
+    dumps(tmp_path)
+    made = [make_finding(code, "x", evidence="T", help="") for code in ("PG208", "PG201", "PG503")]
+    for kind, certain in ((LOST_END, [False, True, True]), (DOUBT, [False] * 3)):
+        recording = Recording(2, {}, gaps=(Gap(kind, "why", "PG912"),))
+        assert [f.severity == "error" for f in graded(made, recording)] == certain
+
+
+def test_what_a_log_says_of_others_counts_beside_a_dump_of_its_rank(tmp_path):
+    """Rank 0 left a dump of a finished round, and its log says who did not come afterwards."""
+    from test_audit_stalls import HOROVOD
+
+    for rank in (0, 1):
+        write(tmp_path, rank, [entry(number=0, seq=1)], world=2)
+    (tmp_path / "log.rank0.err").write_text(f"{HOROVOD}\nMissing ranks:\n1: [grad.3]\n")
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert ("PG007", (1,)) in [(f.code, f.ranks) for f in verdict.findings]
