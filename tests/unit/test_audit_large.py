@@ -167,3 +167,14 @@ def test_a_report_of_ras_with_values_of_other_types_is_one_clear_error(text, tmp
     (tmp_path / "ras.json").write_text(text)
     with pytest.raises(pg.PlanError):
         pg.audit(tmp_path / "ras.json")
+
+
+@pytest.mark.parametrize(
+    "frame", ['{"name": "f", "locals": 3}', '{"name": 3}', '{"line": "x"}', "7", '{"locals": [1]}']
+)
+def test_json_stacks_with_values_of_other_types_are_one_clear_error(frame, tmp_path):
+    """Found by fuzzing: locals that are a number ended in a traceback."""
+    text = f'[{{"pid": 1, "thread_name": "MainThread", "thread_id": 1, "frames": [{frame}]}}]'
+    (tmp_path / "stack.rank0.json").write_text(text)
+    with pytest.raises(pg.PlanError):
+        pg.audit(tmp_path / "stack.rank0.json")
