@@ -11,6 +11,7 @@ Flight Recorder dumps of half of the ranks, (d) all of it. A cell says what the 
 
 * ``class and ranks``: its first finding names both rightly, as an error (certain) or as a hint
 * ``class``: the class of the cause is right, the ranks are not those, or none are named
+* ``the ranks that wait``: who stands in calls that cannot end is right, the cause is open
 * ``not determinable``: no statement; the answer is UNKNOWN and says what is missing
 * ``WRONG``: an error that is no hint and is not the truth
 """
@@ -41,7 +42,7 @@ PAGE = ROOT / "docs" / "how-to" / "audit-a-hang.md"
 BEGIN = "<!-- begin: python benchmarks/in_hand_jobs.py --write -->"
 END = "<!-- end -->"
 LOOK_S, TIMEOUT_S, LIMIT_S = 4.0, 9.0, 15.0
-"""Seconds until stacks and dumps are taken, until gloo gives up, and until what is left is ended."""
+"""Seconds until stacks and dumps are taken, until gloo gives up, and until all is ended."""
 JOBS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "missing_all_reduce": (("missing",), (2,)),
     "missing_barrier": (("missing",), (3,)),
@@ -145,6 +146,10 @@ def judged(name: str, files: list[Path]) -> tuple[str, bool]:
     if verdict.safe:
         return "WRONG: SAFE", True
     first = next((f for f in told if f.code != "PG501"), None)
+    if first is None and any(
+        f.severity == "error" and set(f.ranks) == set(truth) for f in told if f.code == "PG501"
+    ):
+        return "the ranks that wait, certain", False
     if first is None or first.code not in codes:
         return "not determinable", False
     how = "certain" if first.severity == "error" else "hint"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planguard.audit.part import CONCLUDED, DOUBT
+from planguard.audit.part import CONCLUDED, DOUBT, PARTIAL
 from planguard.recording import Call, Gap, Observed, Progress, Track
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ def stand_in(recording: Recording, arguments: Mapping[int, dict[str, int]]) -> R
         recording: A recording whose records may carry stacks.
         arguments: Local variables of the calls that the stacks stand in, by rank.
     """
+    # Beside a dump the ranks are known to wait, whoever the peers are: nothing is guessed.
     is_pair = recording.world_size == 2 and all(
-        record.inside in PAIRS for record in recording.ranks.values()
+        record.inside in PAIRS and record.kind in PARTIAL for record in recording.ranks.values()
     )
     ranks = {}
     has_guessed = False
