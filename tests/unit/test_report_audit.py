@@ -1,4 +1,4 @@
-"""The report page of an audit: the culprit first, where it stopped, who waits, what is not known."""
+"""The report page of an audit: who, where it stopped, who waits, what is not known."""
 
 from __future__ import annotations
 
