@@ -102,6 +102,23 @@ def shim_log(path: Path) -> object:
     return read_logs([path])
 
 
+def packed(path: Path) -> object:
+    """What decompresses inputs."""
+    from planguard.audit.blocks import blocks
+
+    return sum(map(len, blocks(path)))
+
+
+def sieved(path: Path) -> object:
+    """The sieve of large logs, block by block, and the readers of what it keeps."""
+    from planguard.audit.sieve import Sieve
+    from planguard.audit.texts import read_text
+
+    data, sieve = path.read_bytes(), Sieve(limit=4096)
+    sieve.feed(data[at : at + 61] for at in range(0, len(data), 61))
+    return read_text(sieve.kept(), str(path))
+
+
 def certificate(path: Path) -> object:
     """The checkers of certificates: whatever the shape, they accept, reject or say malformed."""
     from planguard.certificate.__main__ import MALFORMED
@@ -149,10 +166,15 @@ def readers() -> dict[str, Reader]:
         ("execution-trace", "execution_trace:read_execution_trace"),
         ("nccl-log", "nccl_log:read_nccl_log"),
         ("own-log", "own_log:read_own_log"),
-        ("stacks", "stacks:read_stacks"),
+        ("stacks", "stacks:read_json_stacks"),
+        ("text", "texts:read_text"),
+        ("ras", "ras:read_ras_json"),
+        ("clog", "clog:read_clog"),
         ("chakra-trace", "chakra:read_chakra"),
     ):
         found[name] = Reader(dump(function), zips, "input")
+    found["packed"] = Reader(packed, (), "input")
+    found["sieve"] = Reader(sieved, (), "input")
     found["run-log"] = Reader(run_log, (), "input.pgrun")
     found["shim-log"] = Reader(shim_log, (), "input.pglog")
     found["certificate"] = Reader(certificate, (), "input")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 TRACES = ROOT / "tests" / "corpus" / "traces"
+IN_HAND = ROOT / "tests" / "corpus" / "in_hand"
 
 
 def seeds_of(name: str, files: Sequence[str]) -> Iterator[bytes]:
@@ -205,6 +206,59 @@ def certificates() -> Iterator[bytes]:
         yield from sorted(proofs, key=len)[:4]
 
 
+def stacks() -> Iterator[bytes]:
+    """Stacks of py-spy as JSON, and the first process of others as text."""
+    for file in sorted(IN_HAND.rglob("*")):
+        if file.suffix == ".json" and file.name != "labels.json":
+            yield file.read_bytes()
+
+
+def texts() -> Iterator[bytes]:
+    """What ranks printed, stacks, and what launchers and watchers of a job say."""
+    _tests()
+    import test_audit_logs
+    import test_audit_stalls
+
+    for file in sorted((*IN_HAND.rglob("*.err"), *IN_HAND.rglob("*.txt"))):
+        yield file.read_bytes()
+    yield "\n".join(test_audit_logs.behind()).encode()
+    for put in test_audit_logs.PREFIXES.values():
+        yield "\n".join(put(0, line) for line in test_audit_logs.behind()[:4]).encode()
+    yield f"{test_audit_stalls.HOROVOD}\nMissing ranks:\n2: [a, b]".encode()
+    yield f"{test_audit_stalls.HOROVOD}Stalled ops: a [ready ranks: 0, 1]".encode()
+    yield test_audit_stalls.HCCL.format(remote=24, group="hccl_world_group").encode()
+    yield "\n".join(test_audit_stalls.XLA.format(n=n) for n in (0, 1)).encode()
+    for rows in test_audit_stalls.ENDS.values():
+        yield "\n".join(rows).encode()
+
+
+def ras() -> Iterator[bytes]:
+    """Reports of RAS, as JSON."""
+    rank = {"rank": 0, "host": "a", "pid": 1, "collective_counts": {"AllReduce": 3}}
+    yield json.dumps({"communicators": [{"hash": "a", "size": 1, "ranks": [rank]}]}).encode()
+
+
+def clog() -> Iterator[bytes]:
+    """A log of torchcomms."""
+    _tests()
+    import test_audit_clog
+
+    begun = test_audit_clog.begun(2, 2)
+    yield test_audit_clog.log(0, *test_audit_clog.done(1, 1), *begun).encode()
+    yield test_audit_clog.log(
+        1, "G1|C1|Q|work_id=1|+1", extra=["split|parent=a|child=b|ranks=0,1"]
+    ).encode()
+
+
+def packed() -> Iterator[bytes]:
+    """Archives that blocks are read from."""
+    import zstandard
+
+    for data in texts():
+        yield gzip.compress(data[:500])
+        yield zstandard.ZstdCompressor().compress(data[:500])
+
+
 MADE: dict[str, Callable[[], Iterator[bytes]]] = {
     "flight-recorder": flight_recorder,
     "kineto": kineto,
@@ -214,5 +268,11 @@ MADE: dict[str, Callable[[], Iterator[bytes]]] = {
     "own-log": own_log,
     "run-log": run_log,
     "shim-log": shim_log,
+    "stacks": stacks,
+    "text": texts,
+    "ras": ras,
+    "clog": clog,
+    "packed": packed,
+    "sieve": texts,
     "certificate": certificates,
 }

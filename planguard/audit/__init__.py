@@ -23,6 +23,7 @@ def audit(
     model: str | None = None,
     groups: tuple[str, ...] = (),
     allow_incomplete: bool = False,
+    repo: str | os.PathLike[str] | None = None,
 ) -> Verdict:
     """Read recordings of a run and return what it was stuck in, and whose fault that is.
 
@@ -36,6 +37,7 @@ def audit(
         model: Execution model for other executions; that of the recorded backend if None.
         groups: Only these groups, by name or description.
         allow_incomplete: Missing ranks are known not to exist: no warning about them.
+        repo: Folder of the source: call sites are shown from it, and its plans are asked.
 
     Raises:
         PlanError: No file can be read; nothing in them was executed. One of several is a finding.
@@ -50,6 +52,7 @@ def audit(
         model=model,
         groups=tuple(groups),
         allow_incomplete=allow_incomplete,
+        repo=None if repo is None else str(repo),
     )
     return audit_paths(paths, options)
 

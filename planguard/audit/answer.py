@@ -30,6 +30,7 @@ class AuditOptions:
         groups: Only these groups, by name or description; all if empty.
         allow_incomplete: Missing ranks are known not to exist: they limit nothing.
         name: What the result calls its input.
+        repo: Folder of the source that the run was of.
     """
 
     plan: Plan | None = None
@@ -39,6 +40,7 @@ class AuditOptions:
     groups: tuple[str, ...] = ()
     allow_incomplete: bool = False
     name: str | None = None
+    repo: str | None = None
 
 
 def audit_paths(

@@ -7,8 +7,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.gaps import against, gaps, is_empty, unread_files, why_unread
+from planguard.audit.gaps import against, gaps, left_out, unread_files
 from planguard.audit.part import (
+    CONCLUDED,
     PRIORITY,
     SILENT,
     UNREAD,
@@ -90,7 +91,12 @@ def assemble(
         for part in parts
         if part.kind == kind and (part.stack or part.crash)
     }
-    records = {rank: _record(part, stacks.get(rank)) for rank, part in sorted(chosen.items())}
+    # What a log says of others counts beside a better recording of its own rank.
+    logs = {p.rank: p for p in parts if p.kind == "stderr" and (p.absences or p.oversized)}
+    records = {
+        rank: _record(part, stacks.get(rank), logs.get(rank, part))
+        for rank, part in sorted(chosen.items())
+    }
     kinds = tuple(dict.fromkeys(part.kind for part in chosen.values()))
     backends = {part.backend for part in chosen.values() if part.backend}
     recording = Recording(
@@ -110,7 +116,7 @@ def assemble(
     arguments = {p.rank: p.arguments for p in parts if p.rank is not None and p.arguments}
     versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
     remarks += [remark for part in parts for remark in part.remarks]
-    remarks += [why_unread(part) for part in unread if is_empty(part)]
+    remarks += left_out(unread)
     return Assembled(recording, chosen, arguments, versions, remarks)
 
 
@@ -181,7 +187,7 @@ def _world(
     sure = given is not None or plan is not None or size in said
     if sure:
         return size, []
-    note = f"the number of ranks, {size}, is concluded from the dumps (--world-size says it)"
+    note = f"the number of ranks, {size}, {CONCLUDED} (--world-size says it)"
     return size, [note]
 
 
@@ -357,7 +363,7 @@ def _counter(name: str) -> int | None:
 # --- records ----------------------------------------------------------------------------
 
 
-def _record(part: Part, stack: Part | None) -> RankRecord:
+def _record(part: Part, stack: Part | None, log: Part) -> RankRecord:
     return RankRecord(
         part.rank or 0,
         part.track,
@@ -369,6 +375,6 @@ def _record(part: Part, stack: Part | None) -> RankRecord:
         version=part.version,
         crash=part.crash or (stack.crash if stack is not None else ""),
         kind=part.kind,
-        late=part.late,
-        oversized=part.oversized,
+        absences=log.absences,
+        oversized=log.oversized,
     )

@@ -21,7 +21,7 @@ def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
     first = waits[0]
     members = [r for r in scene.recording.members(first.group) if r in scene.recording.ranks]
     if not first.position:
-        return ["evidence: strong; both sides left a dump"]
+        return ["evidence: strong; both sides tell of themselves"]
     absent = {w.target for w in waits if (w.group, w.position) == (first.group, first.position)}
     lines = scene.rounds.lines[first.group]
     came = [r for r in members if r in lines and lines[r].end >= first.position]
@@ -47,15 +47,22 @@ def settle_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
         if inside:
             out.append(f"next: a dump from {name_ranks(inside)} may show more missing members")
         else:
-            out.append(f"evidence: a dump from {name_ranks(missing)} would not change it")
+            out.append(f"known: a dump from {name_ranks(missing)} would not change it")
     if not any(
         scene.recording.ranks[rank].stack for rank in ranks if rank in scene.recording.ranks
     ):
-        out.append(
-            f"next: stack of {name_ranks(ranks[:1])} (py-spy dump), "
-            "or --plan with the intended plan"
-        )
+        out.append(f"next: {collect(ranks)}")
+        out.append("next: or --plan with the intended plan")
     return out
+
+
+def collect(ranks: Sequence[int]) -> str:
+    """Return the command that collects the stack of a rank, and what to do with it."""
+    rank = ranks[0] if ranks else "N"
+    return (
+        f"stack of rank {rank}: py-spy dump --pid PID > rank_{rank}.txt; "
+        "audit it together with these files"
+    )
 
 
 def wavefront_note(scene: Scene, roots: Iterable[int], skip: Sequence[int] = ()) -> list[str]:

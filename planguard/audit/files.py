@@ -6,26 +6,33 @@ import os
 import re
 import stat
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from planguard.audit.safe import MAX_BYTES, decompress
+from planguard.audit.blocks import STDIN, blocks
+from planguard.audit.marks import tells
+from planguard.audit.safe import MAX_BYTES
+from planguard.audit.sieve import KEPT, Sieve
 from planguard.errors import PlanError, UsageError, shorten
+from planguard.words import clean, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_FILES = 200_000
 HEAD = 4096
+CLOG = b"V|1|base_timestamp="
+"""First bytes of a log of torchcomms' ClogHook."""
 RUN_LOG = b"PGRUN\0\0\0"
 """First bytes of the log of a recorded run."""
+_SHOWN = bytes(range(9, 256))
+STRAY = 50
+"""One byte of so many may be none of a text."""
 _IGNORED = (".py", ".so", ".html", ".md", ".sh", ".log.lock", ".tmp")
-_TEXTS = re.compile(
-    rb"NCCL INFO|Watchdog caught collective|last enqueued (?:NCCL )?work|"
-    rb"Traceback \(most recent call last\)|Detected mismatch between collectives|"
-    rb"monitored_?[bB]arrier|ProcessGroup[A-Z]\w*\.cpp|ChildFailedError|Fatal Python error|"
-    rb"EnforceNotMet|failed \(exitcode|srun: error|have launched up to operation|"
-    rb"Communicators\.\.\.|^[^\n]{0,60}?(?:Process \d+: |Current thread 0x)|"
-    rb"^[^\n]{0,60}?Thread (?:0x)?[0-9a-fA-F]+ \(",
-    re.MULTILINE,
-)
-"""What stands in texts that an audit reads: logs of ranks, stacks, reports of NCCL."""
+LARGE = 16 << 20
+"""Bytes from which a text is sieved while it is read, instead of held."""
+SIEVED = "the middle of the log was left out: more than {limit:,} bytes of it tell of communication"
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,9 @@ def collect(paths: list[str], prefix: str | None) -> list[Input]:
     found: list[tuple[Path, bool]] = []
     for name in paths:
         path = Path(name)
-        if path.is_dir():
+        if name == STDIN:
+            found.append((path, True))
+        elif path.is_dir():
             found += [(inner, False) for inner in _walk(path, prefix)]
         elif not path.exists():
             raise UsageError(f"no such file or folder: {shorten(name)}")
@@ -86,29 +95,69 @@ def _walk(folder: Path, prefix: str | None) -> list[Path]:
     return files
 
 
-def _at_once(name: str, flags: int) -> int:
-    """Open a file, a pipe without waiting for somebody who writes."""
-    return os.open(name, flags | os.O_NONBLOCK)
+@dataclass(frozen=True)
+class Content:
+    """What an input holds.
+
+    Attributes:
+        data: Its bytes, decompressed; of a large text the lines that may matter.
+        remark: How much of it was looked at only, or "".
+        doubt: Why something that matters may be missing from ``data``, or "".
+    """
+
+    data: bytes
+    remark: str = ""
+    doubt: str = ""
+
+
+def content(path: Path) -> Content:
+    """Return what an input holds; texts of any size, in bounded memory.
+
+    Raises:
+        PlanError: No regular file, too large and no text, or a damaged archive.
+    """
+    name = str(path)
+    stream = blocks(path)
+    held: list[bytes] = []
+    size = 0
+    for block in stream:
+        held.append(block)
+        size += len(block)
+        if size > LARGE and _is_log(held[0]):
+            return _sieved(name, held, stream)
+        if size > MAX_BYTES:
+            hint = "keep one step of it"
+            raise PlanError(f"larger than {MAX_BYTES:,} bytes", file=name, hint=hint)
+    return Content(b"".join(held))
+
+
+def _is_log(head: bytes) -> bool:
+    """Tell whether a text is one of lines, and no document that is one value."""
+    start = head[:HEAD].lstrip(b"\xef\xbb\xbf \t\r\n")
+    is_value = start[:1] in (b"{", b"[") and re.match(rb"\{\s*\"(?!log\")|\[\s*[\{\]]", start)
+    return _is_text(head[:HEAD]) and not is_value and not start.startswith(CLOG)
+
+
+def _sieved(name: str, held: list[bytes], stream: Iterator[bytes]) -> Content:
+    # Logs of calls are read whole: each line is one of them.
+    limit = MAX_BYTES if any(b" opCount " in block for block in held) else KEPT
+    sieve = Sieve(limit)
+    sieve.feed(chain(held, stream))
+    data = sieve.kept()
+    remark = (
+        f"{name}: of {sieve.size:,} bytes those lines were read that may tell of communication, "
+        f"{len(data):,} bytes"
+    )
+    return Content(data, remark, SIEVED.format(limit=limit) if sieve.cut else "")
 
 
 def read(path: Path) -> bytes:
-    """Return the bytes of a file, decompressed.
+    """Return the bytes of a file, decompressed; see ``content``.
 
     Raises:
         PlanError: No regular file, too large, or a damaged archive.
     """
-    name = str(path)
-    try:
-        with open(name, "rb", opener=_at_once) as file:
-            known = os.fstat(file.fileno())
-            if not stat.S_ISREG(known.st_mode):
-                raise PlanError("not a regular file", file=name)
-            data = file.read(min(known.st_size, MAX_BYTES) + 1)
-    except OSError as error:
-        raise PlanError(f"cannot be read: {error.strerror}", file=name) from None
-    if len(data) > MAX_BYTES:
-        raise PlanError(f"larger than {MAX_BYTES:,} bytes", file=name, hint="keep one step of it")
-    return decompress(data, name)
+    return content(path).data
 
 
 def kind_of(data: bytes) -> str | None:
@@ -116,11 +165,15 @@ def kind_of(data: bytes) -> str | None:
 
     Texts are looked through from end to end: what tells of a hang stands at the end of a log.
     """
+    if data[:1] == b"\0":
+        data = data.lstrip(b"\0")  # a log that was truncated while it was written
     head = data[:HEAD]
     if not head:
         return None
     if head.startswith(RUN_LOG):
         return "run"
+    if head.startswith(CLOG):
+        return "clog"
     if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
         return "flight-recorder"
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -136,8 +189,17 @@ def kind_of(data: bytes) -> str | None:
     if _is_text(head):
         if b"NCCL INFO" in data:
             return "nccl-log"
-        return "text" if _TEXTS.search(data) else None
+        return "text" if tells(data) else None
     return "chakra"
+
+
+def first_lines(data: bytes) -> str:
+    """Return how a text begins, in one line that is safe to show; empty where it is none."""
+    head = data[:HEAD]
+    if not head or not _is_text(head):
+        return ""
+    rows = [row.strip() for row in head.decode("utf-8", errors="replace").splitlines()]
+    return " / ".join(clean(cut(row, 90)) for row in [row for row in rows if row][:2])
 
 
 def _json_kind(data: bytes) -> str | None:
@@ -164,8 +226,8 @@ def _json_kind(data: bytes) -> str | None:
 
 
 def _is_text(head: bytes) -> bool:
-    try:
-        head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start > len(head) - 4
-    return not any(byte < 9 for byte in head)
+    """Tell whether bytes are text: a few stray ones, as in a log that was cut, do not matter."""
+    wrong = len(head.translate(None, _SHOWN)) + head.decode("utf-8", errors="replace").count(
+        "\ufffd"
+    )
+    return wrong * STRAY <= len(head) + 4 * STRAY

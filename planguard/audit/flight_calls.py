@@ -84,6 +84,9 @@ class Calls:
         count, shape = element_count(op, *sizes, is_gloo=backend == "gloo")
         peer = _peer(title, group, known.ranks) if op in ("send", "recv") else None
         dtype = element_type(text((types or out_types or [""])[0], 200))
+        if op == "all_reduce" and types and out_types and types[0] != out_types[0]:
+            # No all_reduce has two types: whoever says one disagrees with it.
+            dtype = f"{dtype} to {element_type(text(out_types[0], 200))}"
         key = (op, group, peer, count, dtype, shape, id(stack))
         place = self._places.get(key)
         if place is None:
@@ -226,6 +229,8 @@ def element_count(
     if op.startswith("reduce_scatter"):
         # gloo writes the input twice; the output is a share of it that the dump does not tell.
         return (None, (into,)) if is_gloo else (out, None)
+    if op == "all_reduce" and not is_gloo and None not in (into, out):
+        return into, (into, out)  # one tensor is both, so these are equal
     return into, None
 
 

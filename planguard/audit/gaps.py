@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+MAX_LISTED = 12
+
+
 def gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
     """Yield what the chosen parts leave out: ranks, calls, members of groups."""
     missing = recording.missing
@@ -76,7 +79,7 @@ def against(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
             if part.rank is not None
             and part.kind == "stderr"
             and chosen.get(part.rank) is not part
-            and (part.inside or part.late or part.oversized or _is_open(part))
+            and (part.inside or part.absences or part.oversized or _is_open(part))
         )
     )
     if ranks:
@@ -101,13 +104,21 @@ def is_empty(part: Part) -> bool:
     return part.error is not None and part.error.code == "PG910"
 
 
+def left_out(unread: Sequence[Part]) -> list[str]:
+    """Return which files were not understood and lose nothing, with how they begin."""
+    empty = [why_unread(part) for part in unread if is_empty(part)]
+    more = len(empty) - MAX_LISTED
+    return empty[:MAX_LISTED] + ([f"and {plural(more, 'other file')} likewise"] if more > 0 else [])
+
+
 def why_unread(part: Part) -> str:
     """Return which file was left out, and why."""
     error = part.error
     if error is None:
         return f"{clean(part.file)} is left out"
     code = "" if error.code == "PG910" else f" ({error.code})"
-    return f"{clean(part.file)} is left out{code}: {clean(error.message)}"
+    begins = f"; it begins: {part.begins}" if part.begins else ""
+    return f"{clean(part.file)} is left out{code}: {clean(error.message)}{begins}"
 
 
 def _limits(chosen: dict[int, Part]) -> Iterable[Gap]:

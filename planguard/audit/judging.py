@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from planguard.audit.admissible import other_executions
 from planguard.audit.assemble import Assembled, assemble
 from planguard.audit.beside import beside_findings
+from planguard.audit.gaps import is_empty, left_out
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
-from planguard.audit.part import DOUBT, LOST_END
+from planguard.audit.part import UNREAD
+from planguard.audit.repo import with_sources
 from planguard.audit.stand import stand_in
+from planguard.audit.strength import STUCK, graded
 from planguard.audit.triage import Triage, triage
 from planguard.catalog import report_order
 from planguard.execution.cause import make_finding
@@ -36,12 +39,15 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
         UsageError: No recording, or two of one rank.
     """
     started = time.perf_counter()
+    if parts and all(part.kind == UNREAD and is_empty(part) for part in parts):
+        return unanswered(options, (NOT_UNDERSTOOD, *left_out(parts)), "PG904", KNOWN)
     assembled = assemble(
         parts, world_size=options.world_size, plan=options.plan, prefix=options.prefix
     )
     verdict = judge(assembled, options)
     stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1000)
-    return replace(verdict, stats=stats)
+    verdict = replace(verdict, stats=stats)
+    return verdict if options.repo is None else with_sources(verdict, options.repo)
 
 
 def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
@@ -61,7 +67,8 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
     if beside is not None and all(f.subkind == "missing" for f in findings):
         # What the plan itself hangs in explains more than who did not come.
         findings = predicted(beside, model) or findings
-    if not findings and not found.is_stuck:
+    raised = [rank for rank, one in recording.ranks.items() if one.has_ended is False]
+    if not findings and not found.is_stuck and not raised:
         others, proved, why = other_executions(recording, model)
         findings += others
         reasons += why
@@ -108,11 +115,7 @@ def _verdict(
     options: AuditOptions,
     remarks: Sequence[str] = (),
 ) -> Verdict:
-    kinds = {gap.kind for gap in recording.gaps}
-    if LOST_END in kinds:
-        findings = [_unsure(f) if f.code.startswith((*STUCK, "PG3")) else f for f in findings]
-    if DOUBT in kinds:
-        findings = [_unsure(f) for f in findings]
+    findings = graded(findings, recording)
     outcome = _outcome(found, findings, reasons, recording)
     if outcome is Outcome.UNKNOWN:
         findings.append(_undecided(recording, reasons))
@@ -140,16 +143,6 @@ def _verdict(
             classes=len({tuple(r.track.call) for r in recording.ranks.values()}),
         ),
     )
-
-
-STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
-
-
-def _unsure(finding: Finding) -> Finding:
-    """Return a finding of which the recording does not make sure, as a warning."""
-    if finding.severity != "error":
-        return finding
-    return replace(finding, severity="warning", certainty="heuristic")
 
 
 def _outcome(
@@ -188,12 +181,24 @@ def _undecided(recording: Recording, reasons: list[str]) -> Finding:
     )
 
 
+NOT_UNDERSTOOD = "nothing in the files is known to say what a job was stuck in"
+KNOWN = (
+    "give what ranks printed, stacks of py-spy or faulthandler, reports of RAS, or Flight Recorder "
+    "dumps; docs/how-to/audit-a-hang.md lists all that is read"
+)
+LOST = "a process that read recordings ended before it was done; was it out of memory?"
+
+
 def lost(options: AuditOptions) -> Verdict:
     """Return the answer of an audit that could not read everything: nothing is claimed."""
-    reason = "a process that read recordings ended before it was done; was it out of memory?"
-    finding = make_finding(
-        "PG903", reason, evidence="T", help="audit fewer files at a time, or with more memory"
-    )
+    return unanswered(options, (LOST,), "PG903", "audit fewer files at a time, or with more memory")
+
+
+def unanswered(
+    options: AuditOptions, reasons: tuple[str, ...], code: str, help_text: str
+) -> Verdict:
+    """Return the answer of an audit that has nothing to judge, with why."""
+    finding = make_finding(code, "; ".join(reasons), evidence="T", help=help_text)
     model = options.model or "nccl"
     return Verdict(
         Outcome.UNKNOWN,
@@ -202,6 +207,6 @@ def lost(options: AuditOptions) -> Verdict:
         complete=False,
         models={model: Outcome.UNKNOWN},
         evidence=Evidence(kind="trace"),
-        reasons=(reason,),
+        reasons=reasons,
         plan=PlanInfo(file=options.name),
     )

@@ -90,7 +90,7 @@ def read_run_log(data: bytes, file: str) -> Part:
         track=record.track,
         groups={name: PartGroup(g.ranks, size=g.size) for name, g in recording.groups.items()},
         lost=lost,
-        has_ended=None if lost else record.has_ended or None,
+        has_ended=None if lost else record.has_ended,
         backend=recording.backend,
         attempt=adapter.attempt(data),
     )

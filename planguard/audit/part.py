@@ -9,11 +9,12 @@ from planguard.recording import Track
 
 if TYPE_CHECKING:
     from planguard.errors import PlanError
+    from planguard.recording import Absence
     from planguard.verdict import Source
 
 PRIORITY = (
-    "run", "log", "plan", "flight-recorder", "execution-trace", "kineto", "chakra", "nccl-log",
-    "stderr", "ras", "stacks",
+    "run", "log", "plan", "flight-recorder", "clog", "execution-trace", "kineto", "chakra",
+    "nccl-log", "stderr", "ras", "stacks",
 )  # fmt: skip
 """Which of several recordings of one rank tells most; the others lend what it lacks."""
 
@@ -24,6 +25,8 @@ PARTIAL = {
     "ras": "RAS counts what was launched, and not what came to its end",
 }
 """Kinds that leave out calls which their rank made, and what they do tell."""
+CONCLUDED = "is concluded from the dumps"
+"""What a note says of a number of ranks that nothing states."""
 LOST_END = "lost-end"
 """Kind of the gap of a rank whose last records are missing."""
 DOUBT = "doubt"
@@ -80,9 +83,10 @@ class Part:
         lacks: What this kind of recorder does not write down, as words.
         crash: The error that ended the rank and is no consequence of others, or "".
         doubt: What had to be assumed to read it so, in one sentence; "" if nothing.
-        late: Places that it says failed to come to a monitored barrier.
+        absences: What it says of others that did not come.
         oversized: Bytes that came and bytes that fit, where gloo ended the rank for that.
         error: Why a file could not be read, of a part of kind ``UNREAD``.
+        begins: How a file begins that could not be read or was not understood.
         remarks: What is worth telling and limits nothing.
     """
 
@@ -106,7 +110,8 @@ class Part:
     lacks: tuple[str, ...] = ()
     crash: str = ""
     doubt: str = ""
-    late: tuple[int, ...] = ()
+    absences: tuple[Absence, ...] = ()
     oversized: tuple[int, int] | None = None
     error: PlanError | None = None
+    begins: str = ""
     remarks: list[str] = field(default_factory=list)

@@ -48,6 +48,10 @@ def resolve(parts: Sequence[Part], prefix: str | None) -> tuple[list[Part], list
         part.rank = named.get(file)
         if part.rank is not None and file in doubts and part.kind not in (SILENT, UNREAD):
             part.doubt = doubts[file]
+    for part in parts:
+        if part.rank is None and part.absences:
+            # What it says is about others, whoever says it.
+            part.rank, part.doubt = 0, part.doubt or f"{part.file} does not say which rank it is of"
     has_ranks = any(p.rank is not None and p.kind not in (SILENT, UNREAD) for p in parts)
     if not has_ranks:
         _number_in_order(by_file)
@@ -167,9 +171,9 @@ def _merge(first: Part, other: Part) -> None:
         first.stack, first.inside, first.arguments = other.stack, other.inside, other.arguments
     first.doubt = "" if is_repeated else first.doubt or other.doubt
     first.crash = first.crash or other.crash
-    first.late = tuple(sorted({*first.late, *other.late}))
+    first.absences = tuple(dict.fromkeys((*first.absences, *other.absences)))
     first.oversized = first.oversized or other.oversized
-    first.has_ended = first.has_ended or other.has_ended
+    first.has_ended = other.has_ended if first.has_ended is None else first.has_ended
     first.world_size = first.world_size or other.world_size
     first.backend = first.backend or other.backend
     first.notes += [note for note in other.notes if note not in first.notes]

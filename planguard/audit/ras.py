@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import Any
+
+from msgspec import Struct, field
 
 from planguard.audit.nccl_log import OPS
 from planguard.audit.part import Part, PartGroup
@@ -27,6 +28,23 @@ _MANY = re.compile(r"^\s*(\d+) ranks have (?:launched up to operation (\d+)|not 
 _ONE = re.compile(r"^\s*Rank (\d+) has (?:launched up to operation (\d+)|not launched any)")
 _TOLD = re.compile(r"\s+(The missing rank|Missing communicator data|\d+ job process)")
 _MEMBER = re.compile(r"^\s*Rank (\d+) -- ")
+
+
+class _Rank(Struct):
+    rank: int
+    collective_counts: dict[str, int] = field(default_factory=dict)
+
+
+class _Communicator(Struct):
+    size: int
+    hash: str = ""
+    ranks: list[_Rank] = field(default_factory=list)
+
+
+class _Report(Struct):
+    """The part of the JSON form that is read; a value of another type is refused with its place."""
+
+    communicators: list[_Communicator]
 
 
 def is_ras(data: bytes) -> bool:
@@ -120,22 +138,17 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
     Raises:
         PlanError: Not such a report.
     """
-    report: dict[str, Any] = decode_json(data, dict[str, Any], file)
-    comms = report.get("communicators")
-    if not isinstance(comms, list):
-        raise PlanError("not a report of RAS", file=file, path="$.communicators")
+    report: _Report = decode_json(data, _Report, file)
     parts: dict[int, Part] = {}
-    sizes = [c.get("size") for c in comms if isinstance(c, dict)]
-    size = max((s for s in sizes if type(s) is int and 0 < s <= MAX_RANKS), default=0)
-    for comm in comms:
-        if not isinstance(comm, dict) or comm.get("size") != size:
+    size = max((c.size for c in report.communicators if 0 < c.size <= MAX_RANKS), default=0)
+    for comm in report.communicators:
+        if comm.size != size:
             continue
-        for one in comm.get("ranks") or []:
-            rank, counts = one.get("rank"), one.get("collective_counts") or {}
-            if type(rank) is not int or not 0 <= rank < size or not isinstance(counts, dict):
-                raise PlanError("a rank lacks its counts", file=file, path="$.communicators")
-            for kind, count in counts.items():
-                if type(count) is int and 0 <= count < 1 << 62:
-                    op = OPS.get(str(kind), UNNAMED)
-                    _add(parts, rank, str(comm.get("hash"))[:40], op, count, (size, file))
+        for one in comm.ranks:
+            if not 0 <= one.rank < size:
+                raise PlanError("no rank of its communicator", file=file, value=one.rank)
+            for kind, count in one.collective_counts.items():
+                if 0 <= count < 1 << 62:
+                    op = OPS.get(kind, UNNAMED)
+                    _add(parts, one.rank, comm.hash[:40], op, count, (size, file))
     return list(parts.values()) or [Part("ras", file, rank=0, world_size=size or None)]

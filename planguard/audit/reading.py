@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from planguard.audit.files import Input, kind_of, read
+from planguard.audit.files import Input, content, first_lines, kind_of
 from planguard.audit.helpers import MANY, Helpers, may_fork
 from planguard.audit.part import SILENT, UNREAD, Part
 from planguard.audit.safe import no_collection
@@ -20,10 +20,11 @@ READERS = {
     "kineto": ("planguard.audit.kineto", "read_kineto"),
     "execution-trace": ("planguard.audit.execution_trace", "read_execution_trace"),
     "chakra": ("planguard.audit.chakra", "read_chakra"),
-    "nccl-log": ("planguard.audit.text_log", "read_text"),
-    "text": ("planguard.audit.text_log", "read_text"),
+    "nccl-log": ("planguard.audit.texts", "read_text"),
+    "text": ("planguard.audit.texts", "read_text"),
     "log": ("planguard.audit.own_log", "read_own_log"),
     "run": ("planguard.audit.own_log", "read_run_log"),
+    "clog": ("planguard.audit.clog", "read_clog"),
     "plan": ("planguard.audit.own_log", "read_captured_plan"),
     "stacks": ("planguard.audit.stacks", "read_json_stacks"),
     "ras": ("planguard.audit.ras", "read_ras_json"),
@@ -73,21 +74,27 @@ def read_input(one: Input) -> list[Part]:
     """
     file, data = str(one.path), b""
     try:
-        data = read(one.path)
+        held = content(one.path)
+        data = held.data
         kind = kind_of(data)
         if kind is None:
             return _useless(one, data)
-        return _read(data, kind, file)
+        parts = _read(data, kind, file)
     except PlanError as error:
         found = error
     except RecursionError:
         found = PlanError("nested too deep", file=file)
     except MemoryError:
         found = PlanError("needs too much memory", file=file)
+    else:
+        for part in parts:
+            part.doubt = part.doubt or held.doubt
+        parts[0].remarks += [held.remark] if held.remark else []
+        return parts
     # Chakra traces have no mark of their own: any binary file of a folder may look like one.
     if found.code == "PG901" and not one.was_named and _may_be_anything(data):
         return []
-    return [Part(UNREAD, file, error=found)]
+    return [Part(UNREAD, file, error=found, begins=first_lines(data))]
 
 
 def _read(data: bytes, kind: str, file: str) -> list[Part]:
@@ -101,10 +108,12 @@ def _useless(one: Input, data: bytes) -> list[Part]:
     """Return what a file without a recording says: nothing, or that its rank printed nothing."""
     if not data.strip():
         return [Part(SILENT, str(one.path))]
-    if not one.was_named:
+    begins = first_lines(data)
+    if not begins and not one.was_named:
         return []
     hint = "known: " + ", ".join(READERS)
-    return [Part(UNREAD, str(one.path), error=PlanError(NOTHING, file=str(one.path), hint=hint))]
+    error = PlanError(NOTHING, code="PG910", file=str(one.path), hint=hint)
+    return [Part(UNREAD, str(one.path), error=error, begins=begins)]
 
 
 def _may_be_anything(data: bytes) -> bool:

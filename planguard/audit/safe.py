@@ -16,7 +16,6 @@ import io
 import os
 import pickle
 import threading
-import zlib
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard import kernels
@@ -27,16 +26,11 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 512 << 20
 """Largest input, compressed or not."""
-MAX_RATIO = 400
-"""Largest ratio of a compressed input; real traces stay below 100."""
-RATIO_FREE = 8 << 20
-"""Decompressed bytes below which the ratio does not matter."""
 SLACK = 256 << 20
 """Address space that reading may take beyond a multiple of the input's size."""
 GROWTH = 48
 """Largest ratio of objects in memory to bytes of a pickle; real dumps need about 8."""
 
-_GZIP = b"\x1f\x8b"
 _SETS = b"\x8f\x90\x91"
 _SETS_AND_KEYS = _SETS + b"dsu"
 _limit_lock = threading.Lock()
@@ -105,33 +99,6 @@ def _expect_plain_keys(data: bytes, file: str) -> None:
     raise PlanError(
         f"not a readable pickle: malformed at byte {place:,}", file=file, hint="is it complete?"
     )
-
-
-def decompress(data: bytes, file: str) -> bytes:
-    """Return the bytes of a gzip file, or the bytes themselves.
-
-    Raises:
-        PlanError: The file is damaged, or too large once decompressed.
-    """
-    if data[:2] != _GZIP:
-        return data
-    engine, parts, total = zlib.decompressobj(wbits=31), list[bytes](), 0
-    rest = data
-    try:
-        while rest and not engine.eof:
-            part = engine.decompress(rest, 1 << 20)
-            total += len(part)
-            if total > MAX_BYTES or (total > RATIO_FREE and total > MAX_RATIO * len(data)):
-                raise PlanError(
-                    f"refused: {len(data):,} compressed bytes become more than {total:,}",
-                    file=file,
-                    hint="decompress it yourself if it is meant to be so large",
-                )
-            parts.append(part)
-            rest = engine.unconsumed_tail
-    except zlib.error as error:
-        raise PlanError(f"not a readable gzip file: {error}", file=file) from None
-    return b"".join(parts)
 
 
 @contextlib.contextmanager

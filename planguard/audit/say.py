@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.audit.disagree import skipped
-from planguard.audit.evidence import ended_note, evidence_note, settle_note, wavefront_note
+from planguard.audit.evidence import collect, ended_note, evidence_note, settle_note, wavefront_note
 from planguard.audit.part import PARTIAL
 from planguard.audit.say_rounds import skip
 from planguard.audit.wording import (
@@ -237,6 +237,7 @@ def unknown_partner(scene: Scene) -> Finding:
             *stacks,
             f"evidence: weak; {what} is known of {name_ranks(absent)}",
             f"next: a dump or a stack of {name_ranks(absent[:3])} would settle it",
+            f"next: {collect(absent)}",
         ),
     )
 
@@ -350,7 +351,10 @@ def blind(scene: Scene) -> Finding:
     records = scene.recording.ranks
     sides = {records[rank].track.call_at(action).family for rank, action in places}
     # Where every rank of the job sends, or every rank receives, nobody is on the way to them.
+    # A stack alone shows one moment, at which messages may be on their way.
+    thin = any(records[rank].kind in PARTIAL for rank in ranks)
     is_sure = len(ranks) == scene.recording.world_size and sides in ({"send"}, {"recv"})
+    is_sure = is_sure and not thin
     verb = "waits" if len(ranks) == 1 else "wait"
     scene.open.append(f"the peers of {name_ranks(ranks)} were not recorded")
     weak = "evidence: weak; the calls are shown, not with whom, and a peer may be on its way"

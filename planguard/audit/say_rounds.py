@@ -203,6 +203,32 @@ def departure(scene: Scene, found: list[Departure]) -> Finding:
     )
 
 
+def impossible(scene: Scene, explained: set[str]) -> Iterator[Finding]:
+    """Yield all_reduce calls that take another number of elements than they give.
+
+    Members that all say so agree with each other, and none of them can be right.
+    """
+    told: dict[str, list[tuple[int, int]]] = {}
+    for rank, record in scene.recording.ranks.items():
+        track = record.track
+        for place, call in enumerate(track.calls):
+            uneven = call.family == "all_reduce" and call.shape and len(set(call.shape)) > 1
+            if uneven and call.group and call.group not in explained and place in track.call:
+                told.setdefault(call.group, []).append((rank, track.call.index(place)))
+    for group, places in told.items():
+        rank, action = places[0]
+        into, out = scene.recording.ranks[rank].track.call_at(action).shape or (None, None)
+        who = [rank for rank, _ in places]
+        yield finding(
+            scene,
+            "PG202",
+            f"an all_reduce of {name_ranks(who)} on group {group_words(scene, group)} takes "
+            f"{into:,} elements and gives {out:,}",
+            places,
+            ranks=tuple(who),
+        )
+
+
 def pair_disagreements(scene: Scene) -> Iterator[Finding]:
     """Yield one finding for every direction whose sends and receives differ in size or type."""
     told: set[object] = set()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from planguard.audit.names import program_frames
 from planguard.audit.part import Part
@@ -101,6 +103,26 @@ class Process:
     has_current: bool = False
 
 
+class _Local(Struct):
+    name: str = ""
+    repr: str | None = None
+
+
+class _Frame(Struct):
+    name: str = ""
+    filename: str | None = None
+    line: int | None = None
+    locals: list[_Local] | None = None
+
+
+class _Row(Struct):
+    """A thread of ``py-spy dump --json``, as far as it is read."""
+
+    frames: list[_Frame]
+    pid: int = 0
+    thread_name: str | None = None
+
+
 def read_stacks(log: Log, file: str) -> list[Part]:
     """Return one part for every process whose stack a text holds."""
     parts: list[Part] = []
@@ -122,13 +144,9 @@ def read_json_stacks(data: bytes, file: str) -> list[Part]:
     Raises:
         PlanError: Not readable.
     """
-    document = decode_json(data, Any, file)
     found: dict[object, Process] = {}
-    for row in document if isinstance(document, list) else []:
-        if isinstance(row, dict):
-            pid = row.get("pid")
-            key = pid if type(pid) is int else 0
-            found.setdefault(key, Process(key)).threads.append(_json_thread(row))
+    for row in decode_json(data, list[_Row], file):
+        found.setdefault(row.pid, Process(row.pid)).threads.append(_json_thread(row))
     return [_part(process, file, None) for process in found.values()]
 
 
@@ -212,19 +230,15 @@ def _frame(thread: Thread, text: str) -> None:
         values[local["name"]] = int(local["value"])
 
 
-def _json_thread(row: dict[str, Any]) -> Thread:
-    thread = Thread(str(row.get("thread_name") or ""))
-    rows = row.get("frames", [])
-    for one in rows[:MAX_FRAMES] if isinstance(rows, list) else []:
-        if not isinstance(one, dict):
-            continue
-        line, source, name = one.get("line", 0), str(one.get("filename", "")), one.get("name", "")
-        if not thread.frames and str(name).startswith(("c10d::", "gloo::")):
+def _json_thread(row: _Row) -> Thread:
+    thread = Thread(row.thread_name or "")
+    for one in row.frames[:MAX_FRAMES]:
+        if not thread.frames and one.name.startswith(("c10d::", "gloo::")):
             thread.is_inside = True
             continue
-        thread.frames.append((source, line if type(line) is int else 0, str(name)))
-        for local in one.get("locals") or []:
-            value = str(local.get("repr", "")) if isinstance(local, dict) else ""
-            if value and local.get("name") in _LOCALS and re.fullmatch(r"-?\d{1,9}", value):
-                thread.values.setdefault(len(thread.frames) - 1, {})[local["name"]] = int(value)
+        thread.frames.append((one.filename or "", one.line or 0, one.name))
+        for local in one.locals or ():
+            if local.name in _LOCALS and re.fullmatch(r"-?\d{1,9}", local.repr or ""):
+                values = thread.values.setdefault(len(thread.frames) - 1, {})
+                values[local.name] = int(local.repr or 0)
     return thread

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from planguard.audit.wording import MAX_SHOWN, finding, waiting_words
+from planguard.audit.evidence import collect
+from planguard.audit.wording import MAX_SHOWN, finding, last_action, waiting_words
+from planguard.recording import BARRIER, Absence
 from planguard.verdict import Location
 from planguard.words import clean, name_ranks, plural
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 UNCLEAR = frozenset({"a wait below Python", "backward"})
 """Words of stacks that may or may not stand in a communication."""
 Place = tuple[str, "Source | None"]
-NEXT = "next: two stacks of every rank, a minute apart (py-spy dump), or Flight Recorder dumps"
+NEXT = f"next: twice, a minute apart, {collect(())}; or Flight Recorder dumps"
 
 
 def crashes(scene: Scene) -> Iterator[Finding]:
@@ -56,6 +58,29 @@ def crashes(scene: Scene) -> Iterator[Finding]:
         )
 
 
+def raised(scene: Scene) -> Iterator[Finding]:
+    """Yield the ranks that an exception ended, where their logs hold no more of it than that."""
+    ranks = [r for r, one in scene.recording.ranks.items() if one.has_ended is False]
+    ranks = [r for r in ranks if not scene.recording.ranks[r].crash]
+    if not ranks:
+        return
+    scene.open.append(f"{name_ranks(ranks)} raised an exception, which the log of calls lacks")
+    last = [place for rank in ranks[:MAX_SHOWN] if (place := last_action(scene, rank))]
+    yield finding(
+        scene,
+        "PG506",
+        f"{name_ranks(ranks)} ended with an exception, so the run did not come to its end",
+        last,
+        ranks=tuple(ranks),
+        severity="warning",
+        certainty="heuristic",
+        notes=(
+            "evidence: medium; the log of calls says that it was raised, and not which it was",
+            f"next: what {name_ranks(ranks[:1])} printed: planguard audit RUN stderr.log",
+        ),
+    )
+
+
 def _waits_for(scene: Scene, ranks: list[int]) -> list[Wait]:
     return [w for waits in scene.graph.waits.values() for w in waits if w.target in ranks]
 
@@ -84,28 +109,12 @@ def _stack_note(scene: Scene, rank: int) -> list[str]:
 
 def complaints(scene: Scene) -> Iterator[Finding]:
     """Yield what ranks said of others before they left: who was late, what did not fit."""
-    late = sorted({rank for record in scene.recording.ranks.values() for rank in record.late})
-    callers = [rank for rank, record in scene.recording.ranks.items() if record.late]
-    if late:
-        notes = [
-            note for r in late[:3] if r in scene.recording.ranks for note in _stack_note(scene, r)
-        ]
-        yield finding(
-            scene,
-            "PG009",
-            f"{name_ranks(late)} did not come to a monitored barrier; {name_ranks(callers)} waited",
-            [],
-            ranks=tuple(late),
-            subkind="missing",
-            severity="warning",
-            certainty="heuristic",
-            related=("PG501",),
-            notes=(
-                *notes,
-                "evidence: medium; ranks are places in the group, taken for those of the job",
-                f"next: stack of {name_ranks(late[:1])} (py-spy dump) shows what it did instead",
-            ),
-        )
+    said: dict[Absence, list[int]] = defaultdict(list)
+    for rank, record in scene.recording.ranks.items():
+        for absence in record.absences:
+            said[absence].append(rank)
+    for absence, callers in _folded(said).items():
+        yield _absence(scene, absence, callers)
     sizes = [record for record in scene.recording.ranks.values() if record.oversized]
     for record in sizes[:1]:
         came, fits = record.oversized or (0, 0)
@@ -123,6 +132,66 @@ def complaints(scene: Scene) -> Iterator[Finding]:
                 "next: TORCH_DISTRIBUTED_DEBUG=DETAIL says which rank calls what",
             ),
         )
+
+
+def _folded(said: dict[Absence, list[int]]) -> dict[Absence, list[int]]:
+    """Return absences without those of ranks that say themselves that they wait for others."""
+    waiting = {rank for one in said if not one.are_places for rank in one.here}
+    kept = {
+        one: callers
+        for one, callers in said.items()
+        if one.are_places or not one.ranks or not waiting.issuperset(one.ranks)
+    }
+    # Where everybody waits for somebody, nobody is the first.
+    return kept or said
+
+
+def _absence(scene: Scene, one: Absence, callers: list[int]) -> Finding:
+    """Return what was said of ranks that did not come; a word about others, no record of them."""
+    what = clean(one.what)
+    ranks = () if one.are_places else one.ranks
+    numbers = "places" if one.are_places else "ranks"
+    here = f"; {numbers} {', '.join(map(str, one.here[:8]))} came" if one.here else ""
+    if one.all_came:
+        code, text = "PG502", f"everybody came to {what}, and it did not end"
+    elif one.was_aborted:
+        code, text = "PG501", f"{what} did not end within its time limit"
+    elif not one.ranks:
+        code, text = "PG501", f"not everybody came to {what}{here}"
+    else:
+        code = "PG009" if one.what == BARRIER else "PG007"
+        who = name_ranks(ranks) if ranks else f"places {', '.join(map(str, one.ranks[:8]))}"
+        text = f"{who} did not come to {what}{here}"
+    if one.what == BARRIER:
+        text += f"; {name_ranks(callers)} waited"
+    notes = [n for r in ranks[:3] if r in scene.recording.ranks for n in _stack_note(scene, r)]
+    notes.append(f"evidence: {_strength(one)}")
+    ask = f"next: {collect(ranks)}" if ranks else f"next: of every rank, {collect(())}"
+    scene.open.append(f"{one.by} saw one moment: whether ranks still move is not known")
+    return finding(
+        scene,
+        code,
+        text,
+        [],
+        ranks=ranks,
+        primary=_location(scene.recording.ranks[callers[0]]),
+        subkind="missing" if ranks else None,
+        severity="warning",
+        certainty="heuristic",
+        related=("PG501",) if code != "PG501" else (),
+        notes=(*notes, ask),
+    )
+
+
+def _strength(one: Absence) -> str:
+    """Return how strong the word of an observer is, and why."""
+    if one.what == BARRIER:
+        return "medium; ranks are places in the group, taken for those of the job"
+    if one.ranks and not one.are_places:
+        return f"medium; rests on a report of {one.by}, which shows one moment"
+    if one.ranks:
+        return f"weak; {one.by} gives places in its group, and not ranks: nobody is blamed"
+    return f"weak; {one.by} does not say who: nobody is blamed"
 
 
 def roll_call(scene: Scene) -> Iterator[Finding]:

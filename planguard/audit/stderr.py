@@ -1,4 +1,4 @@
-"""What ranks print when a job hangs: watchdog, gloo, DETAIL mode, tracebacks, and the launcher.
+"""What ranks print when a job hangs: watchdog, gloo, DETAIL mode, tracebacks.
 
 Each speaker of a log becomes a part: the calls its watchdog names, the call its traceback ends in,
 the error that made it leave. Who timed out first, was aborted or ended by the launcher is a victim,
@@ -15,7 +15,7 @@ from planguard.audit.names import element_type, operation, program_frames
 from planguard.audit.part import Part, PartGroup
 from planguard.audit.stacks import CALLS
 from planguard.audit.watchdog import ASSUMED, Words, rows
-from planguard.recording import Call, Observed, Progress, Track
+from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
 from planguard.words import name_ranks
 
 if TYPE_CHECKING:
@@ -47,17 +47,7 @@ _PRINT_SHAPE = re.compile(r"TensorShape=\[([\d, ]*)\]")
 _PRINT_TYPE = re.compile(r"TensorDtypes=(\w+)")
 _LATE = re.compile(r"Ranks? (?P<who>\d[\d, ]*) failed to pass monitoredBarrier")
 _ENFORCE = re.compile(r"op\.preamble\.length <= op\.nbytes\. (\d{1,15}) vs (\d{1,15})")
-_FIRST = re.compile(r"Root Cause \(first observed failure\)")
-_RANK_OF = re.compile(r"\s*rank\s+: (\d{1,7}) \(local_rank")
-_CODE_OF = re.compile(r"\s*exitcode\s*: (-?\d{1,4}) ")
-_SLURM = re.compile(
-    r"srun: error: \S+ tasks? (?P<rank>\d{1,7}): (?P<why>Killed|Out Of Memory|Segmentation fault|"
-    r"Bus error)"
-)
-_PLACE = re.compile(r"Rank (\d{1,7})\](?: |$)")
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
-KILLED = {-4: "SIGILL", -7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV"}
-"""Exit codes of processes that nobody in torch ends in this way."""
 UNNAMED_GROUP = "?unnamed"
 
 
@@ -91,37 +81,15 @@ class Voice:
 def read_stderr(log: Log, file: str) -> list[Part]:
     """Return one part for every speaker of a log that says something of its communication."""
     parts: list[Part] = []
-    for who, lines in log.speakers():
-        for rank, voice in _voices(who, lines):
-            part = _part(voice, file, rank)
-            if part is not None:
-                if rank is not None and not isinstance(who, int):
-                    known = "world" in voice.words.places
-                    part.doubt = part.doubt or ("" if known else ASSUMED)
-                parts.append(part)
-                parts += _snapshot(voice.words, part)
-    parts += _of_launcher(log, file)
-    if log.is_folded and parts:
-        parts[0].remarks.append("the log folds repeated lines: who prints nothing may have printed")
+    for rank, is_place, lines in log.voices():
+        voice = _voice(lines, None if is_place else rank)
+        part = _part(voice, file, rank)
+        if part is not None:
+            if is_place and "world" not in voice.words.places:
+                part.doubt = part.doubt or ASSUMED
+            parts.append(part)
+            parts += _snapshot(voice.words, part)
     return parts
-
-
-def _voices(who: int | str | None, lines: Sequence[Line]) -> list[tuple[int | None, Voice]]:
-    """Return the voices of one speaker; several where lines of many ranks say only their places."""
-    rank = who if isinstance(who, int) else None
-    by_place: dict[int | None, list[Line]] = {}
-    if rank is None:
-        place: int | None = None
-        for line in lines:
-            said = _PLACE.search(line.text) if "Rank " in line.text else None
-            place = int(said[1]) if said is not None else place
-            by_place.setdefault(place if said is not None else None, []).append(line)
-        spoken = [p for p in by_place if p is not None]
-        if spoken:
-            return [(p, _voice(by_place[p])) for p in spoken] + [
-                (None, _voice(by_place[None])) for _ in range(None in by_place)
-            ]
-    return [(rank, _voice(lines, rank))]
 
 
 def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
@@ -194,7 +162,9 @@ def _part(voice: Voice, file: str, rank: int | None) -> Part | None:
         _from_detail(part, voice.fingerprint)
     if voice.late:
         part.backend = part.backend or "gloo"
-        part.late = tuple(sorted(voice.late))
+        late = tuple(sorted(voice.late))
+        # Places in the group of the barrier, which is the default one as a rule.
+        part.absences = (Absence(BARRIER, late, by="the monitored barrier"),)
     if voice.enforced is not None:
         part.backend, part.oversized = "gloo", voice.enforced
     if words.is_stuck:
@@ -289,37 +259,3 @@ def _snapshot(words: Words, speaker: Part) -> list[Part]:
         part.doubt = "" if words.places else ASSUMED
         parts.append(part)
     return parts
-
-
-# --- the launcher --------------------------------------------------------------------------------
-
-
-def _of_launcher(log: Log, file: str) -> list[Part]:
-    """Return what torchrun or Slurm say of the first process that ended, where that is a cause."""
-    found: dict[int, Part] = {}
-    is_root, rank = False, None
-    for line in log.lines:
-        text = line.text
-        if "Root Cause" in text and _FIRST.search(text):
-            is_root = True
-        elif is_root and (named := _RANK_OF.match(text)) is not None:
-            rank = int(named[1])
-        elif is_root and rank is not None and (code := _CODE_OF.match(text)) is not None:
-            signal = KILLED.get(int(code[1]))
-            if signal is not None:
-                found[rank] = _killed(file, rank, f"ended by {signal}, before any other process")
-            is_root, rank = False, None
-        elif "srun" in text and (task := _SLURM.search(text)) is not None:
-            found[int(task["rank"])] = _killed(file, int(task["rank"]), task["why"])
-    return list(found.values())
-
-
-def _killed(file: str, rank: int, why: str) -> Part:
-    return Part(
-        "stderr",
-        file,
-        rank=rank,
-        crash=why,
-        has_ended=True,
-        doubt=f"rank {rank}: {why}; who ended it is not said",
-    )

@@ -2,7 +2,8 @@
 
 One file may hold what all ranks printed, coloured, prefixed, with lines glued or broken. Every
 line is given to a speaker: by ``[rank3]:``, which torch writes itself; by a prefix that names the
-rank; or by a prefix that names a process, whose rank another of its lines tells.
+rank; by a prefix that names a process, whose rank another of its lines tells; or, where no line
+says either, by its place in the group.
 """
 
 from __future__ import annotations
@@ -12,12 +13,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.errors import PlanError
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from planguard.audit.part import Part
 
 MAX_LINE = 20_000
 MAX_LINES = 5_000_000
@@ -31,7 +28,8 @@ _RANK = re.compile(r"\[rank(\d{1,7})\]:\s?")
 _SAYS_RANK = re.compile(
     r"\[\d{1,6},(?P<mpi>\d{1,7})\]<std(?:err|out)>:\s?|[^\n]{0,80}\[rank=(?P<set>\d{1,7})\] \|\|\s?"
 )
-_LABEL = re.compile(r"\s{0,6}(\d{1,7}): ")
+# Rows of a stall report, `3: [tensor]`, are no labels.
+_LABEL = re.compile(r"\s{0,6}(\d{1,7}): (?!\[[^\[\]]*\]$)")
 _SAYS_PROCESS = re.compile(
     r"\((?P<actor>[^()\n]{0,80}?pid=\d{1,10}[^()\n]{0,80})\)\s?|"
     r"\[(?P<role>[A-Za-z_]{1,40}\d{1,6})\]:\s?"
@@ -40,6 +38,7 @@ _CONTINUED = re.compile(r"\s+(?:- |\[\d[\d, ]*\] |#\d+ (?:started|finished))|#\d
 _INDENTED = frozenset(" \t#")
 _ROLE = re.compile(r"[A-Za-z_]{1,40}?(\d{1,6})")
 LOCAL = "the number that torchrun gives a process on its node is taken for its rank"
+_PLACE = re.compile(r"Rank (\d{1,7})\](?: |$)")
 _REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
 
 
@@ -78,6 +77,22 @@ class Log:
         for line in self.lines:
             found[line.who].append(line)
         yield from found.items()
+
+    def voices(self) -> Iterator[tuple[int | None, bool, list[Line]]]:
+        """Yield every speaker as a rank: its rank, whether that is its place only, its lines.
+
+        Where a speaker is no rank, its lines may be those of several that say their places.
+        """
+        for who, lines in self.speakers():
+            if isinstance(who, int):
+                yield who, False, lines
+                continue
+            by_place: dict[int | None, list[Line]] = {}
+            for line in lines:
+                said = _PLACE.search(line.text) if "Rank " in line.text else None
+                by_place.setdefault(int(said[1]) if said is not None else None, []).append(line)
+            for place in sorted(by_place, key=lambda known: known is None):
+                yield place, place is not None, by_place[place]
 
 
 def lines_of(data: bytes) -> Log:
@@ -181,34 +196,3 @@ def _unescaped(text: str) -> str:
         return str(json.loads(f'"{text}"')).rstrip("\n")
     except ValueError:
         return text
-
-
-def read_text(data: bytes, file: str) -> list[Part]:
-    """Return what a text says: logs of ranks, stacks, logs and reports of NCCL, in any mixture.
-
-    Raises:
-        PlanError: It says nothing that an audit can use.
-    """
-    from planguard.audit.nccl_log import read_nccl_log
-    from planguard.audit.ras import is_ras, read_ras
-    from planguard.audit.stacks import read_stacks
-    from planguard.audit.stderr import read_stderr
-
-    parts: list[Part] = []
-    problem: PlanError | None = None
-    if b"NCCL INFO" in data:
-        try:
-            parts += read_nccl_log(data, file)
-        except PlanError as error:
-            problem = error
-    if is_ras(data):
-        parts += read_ras(data, file)
-    log = lines_of(data)
-    parts += read_stacks(log, file)
-    parts += read_stderr(log, file)
-    for part in parts:
-        if part.rank in log.assumed and part.kind in ("stacks", "stderr"):
-            part.doubt = part.doubt or LOCAL
-    if not parts:
-        raise problem or PlanError("it says nothing of a communication", code="PG910", file=file)
-    return parts

@@ -84,6 +84,7 @@ class Scene:
             if group not in explained and self._matters(group, left):
                 explained.add(group)
                 yield say_rounds.departure(self, [one for one in left if one.group == group])
+        yield from say_rounds.impossible(self, explained)
         yield from say_rounds.pair_disagreements(self)
         yield from self._stuck(explained, crashed)
 
@@ -147,7 +148,7 @@ class Scene:
         return began, wait.position, wait.group
 
     def _unexplained(self) -> Iterator[Finding]:
-        complaints = list(standing.complaints(self))
+        complaints = [*standing.raised(self), *standing.complaints(self)]
         yield from complaints
         if self.graph.unknown:
             yield say.unknown_partner(self)

@@ -130,7 +130,7 @@ def _recording(ranks: list[ReadRank]) -> Recording:
             one.log.rank,
             tuple(_observed(one, names)),
             dropped=one.log.dropped,
-            has_ended=one.log.has_ended and not one.log.has_failed,
+            has_ended=False if one.log.has_failed else one.log.has_ended or None,
             file=one.log.file,
         )
         for one in ranks
@@ -190,6 +190,8 @@ def _progress(one: ReadRank, action: dict[str, Any], waited: set[str]) -> Progre
         return Progress.COMPLETED
     if work is not None and work not in waited:
         return Progress.ISSUED
+    if one.log.has_failed and action is one.actions[-1]:
+        return Progress.FAILED  # the exception came out of it, or the rank never left it
     return Progress.COMPLETED if one.log.has_ended else Progress.ISSUED
 
 

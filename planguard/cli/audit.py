@@ -28,11 +28,13 @@ examples:
   planguard audit dumps/                         which rank did not come, and how sure that is
   planguard audit dumps/ --plan run.plan.json    compare with the intended order, too
   planguard audit dumps/ --stacks stacks/        with the stacks of py-spy
+  kubectl logs POD | planguard audit -           what a pod printed
 
 reads, and tells apart by their content:
   PyTorch Flight Recorder dumps (pickle, JSON), Kineto traces, ExecutionTrace and Chakra files,
   NCCL_DEBUG logs, captured plans; stacks of py-spy and faulthandler; standard error of ranks
-  (watchdog, gloo, DETAIL), reports of RAS. One file per rank or one of all, folders too, kinds
+  (watchdog, gloo, DETAIL), launchers, stall reports (Horovod, HCCL, XLA), RAS, ClogHook; gzip and
+  zstd. One file per rank or one of all, folders too, kinds
   mixed. No pickle can run code: whatever needs a global is refused.
 
 exit codes:
@@ -50,7 +52,7 @@ class Audit:
         """Declare the arguments."""
         parser.epilog = _EPILOG
         add = parser.add_argument
-        add("paths", nargs="*", metavar="PATH", help="recordings: files and folders")
+        add("paths", nargs="*", metavar="PATH", help="files, folders, or - (standard input)")
         add("--plan", metavar="PLAN", help="the intended plan, to compare with")
         add("--planner", metavar="NAME", help="adapter to read PLAN with")
         add("--prefix", metavar="TEXT", help="what stands in front of the rank in file names")
@@ -59,6 +61,7 @@ class Audit:
         add("--model", choices=MODEL_NAMES, help="execution model for other executions")
         add("--pg-filters", nargs="+", default=[], metavar="GROUP", help="only these groups")
         add("--allow-incomplete-ranks", action="store_true", help="missing dumps do not exist")
+        add("--repo", metavar="DIR", help="the source of the run: shown at call sites, never run")
         add("--watch", metavar="DIR", help="audit the dumps of DIR whenever they change")
         add("--interval", type=_seconds, default=10.0, metavar="SECONDS", help="of --watch")
         add("--rounds", type=int, metavar="N", help="stop --watch after N looks")
@@ -120,6 +123,7 @@ def _options(args: argparse.Namespace, name: str | None) -> AuditOptions:
         groups=tuple(args.pg_filters),
         allow_incomplete=args.allow_incomplete_ranks,
         name=name,
+        repo=args.repo,
     )
 
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 from planguard.recording.compare import Comparison, RankComparison, Status, compare
 from planguard.recording.observed import UNNAMED, UNRECORDED, Call, Observed, Progress
 from planguard.recording.planned import recording_of
-from planguard.recording.recording import Gap, RankRecord, RecordedGroup, Recording
+from planguard.recording.recording import (
+    BARRIER,
+    Absence,
+    Gap,
+    RankRecord,
+    RecordedGroup,
+    Recording,
+)
 from planguard.recording.track import Track
 
 __all__ = [
+    "BARRIER",
     "UNNAMED",
     "UNRECORDED",
+    "Absence",
     "Call",
     "Comparison",
     "Gap",

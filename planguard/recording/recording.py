@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 WORLD = "world"
+BARRIER = "a monitored barrier"
+"""What an absence says of a barrier that names who was late."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,29 @@ class RecordedGroup:
 
 
 @dataclass(frozen=True)
+class Absence:
+    """What a rank, or something that watches the job, said of others that did not come.
+
+    Attributes:
+        what: What they did not come to, as a message names it: ``a monitored barrier``.
+        ranks: Those that did not come; empty where it does not say who.
+        here: Those that came, as far as it says so.
+        by: Who says so.
+        are_places: The numbers are places in some group, or of threads: no rank of the job.
+        all_came: It says that all of them came, and it did not end.
+        was_aborted: It does not tell who came: only that a time limit ended it.
+    """
+
+    what: str
+    ranks: tuple[int, ...] = ()
+    here: tuple[int, ...] = ()
+    by: str = ""
+    are_places: bool = False
+    all_came: bool = False
+    was_aborted: bool = False
+
+
+@dataclass(frozen=True)
 class RankRecord:
     """What one rank was seen doing.
 
@@ -75,14 +100,15 @@ class RankRecord:
         rank: Global rank.
         actions: Observed actions in issue order.
         dropped: Older actions that its recorder no longer held.
-        has_ended: True when the rank is known to have come to its end; None when not known.
+        has_ended: True when the rank is known to have come to its end, False when an exception is
+            known to have ended it, None when neither is known.
         stack: Its Python stack at the end, innermost frame first, libraries left out.
         inside: Name of the communication call that stack stands in, or None.
         file: Where it was read from.
         version: Version of the recorder or library, where it is known.
         crash: The error that ended the rank and is no consequence of others, or "".
         kind: Format it was read from.
-        late: Ranks that it says did not come to a monitored barrier.
+        absences: What it says of others that did not come.
         oversized: Bytes that came and bytes that fit, where that ended the rank.
     """
 
@@ -96,7 +122,7 @@ class RankRecord:
     version: str | None = None
     crash: str = ""
     kind: str = ""
-    late: tuple[int, ...] = ()
+    absences: tuple[Absence, ...] = ()
     oversized: tuple[int, int] | None = None
 
     @property

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.verdict import CycleEdge, Finding, Location, Verdict, Witness
 
+_HANGS = ("PG0", "PG2", "PG501", "PG502", "PG506")
+"""Codes of what a job was stuck in."""
+_NOBODY = frozenset({"PG501", "PG502"})
+"""Those that say who waits, and blame nobody."""
 STEPS = 2000
 """Most steps of a witness that the slider has."""
 _NEXT = {
@@ -42,10 +46,32 @@ def said(verdict: Verdict, plan: Plan) -> dict[str, Any]:
         "file": clean(PurePath(plan.file).name) if plan.file else "",
         "text": "\n".join(clean(line) for line in explain(verdict, plan, width=100).split("\n")),
         "findings": [_finding(finding) for finding in verdict.findings],
+        "audit": _audit(verdict) if verdict.evidence.kind == "trace" else None,
         "reasons": [clean(reason) for reason in verdict.reasons],
         "approximations": [
             [clean(a.kind), a.direction, clean(a.message)] for a in verdict.approximations
         ],
+    }
+
+
+def _audit(verdict: Verdict) -> dict[str, Any]:
+    """Return what an audit is asked first: who, where it stopped, who waits, what is not known."""
+    told = [f for f in verdict.findings if f.code.startswith(_HANGS)]
+    first = next((f for f in told if f.code not in _NOBODY), None)
+    shown = first or (told[0] if told else None)
+    labels = ("stopped", "stack", "cause", "waiting", "then", "evidence", "source", "next")
+    notes: dict[str, list[str]] = {name: [] for name in labels}
+    for note in shown.notes if shown is not None else ():
+        name, _, text = note.partition(": ")
+        if name in notes:
+            notes[name].append(clean(text))
+    gaps = [f.message for f in verdict.findings if f.code.startswith("PG91")]
+    return {
+        "finding": None if shown is None else verdict.findings.index(shown),
+        "culprit": [] if first is None else list(first.ranks),
+        "certain": first is not None and first.severity == "error",
+        "notes": notes,
+        "unknown": [clean(text) for text in dict.fromkeys([*gaps, *verdict.reasons])],
     }
 
 

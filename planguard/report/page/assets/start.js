@@ -56,6 +56,9 @@ async function start() {
   if (D.topology.links.length) panel("topology", "Devices and links", D.topology.stated ? "from the plan's topology" : "the plan states no topology: link types are unknown", topologyPanel);
   panel("tables", "Tables", "the numbers behind every chart", tablesPanel);
   if (D.left.drawn !== "all" || !T) notice();
+  // The culprit of an audit is marked in every view from the start.
+  const culprit = said.audit && !S.ranks ? said.audit.culprit : [];
+  if (culprit.length && culprit.length < D.world) S.ranks = culprit.slice(0, 4096);
   selectionBar();
   const first = asked || (waiting.length ? ["verdict", "waits", "timeline"] : ["verdict", "timeline"]);
   for (const id of first) {

@@ -7,6 +7,7 @@ function verdictPanel(body) {
     el("span", {}, `under model ${said.model}`),
     el("span", { class: "soft" }, said.sizes));
   add(body, line);
+  if (said.audit) add(body, auditBox(said.audit, said.findings));
   const others = Object.entries(said.models);
   if (others.length > 1) {
     add(body, el("p", { class: "soft" }, others.map(([name, outcome]) => `${name}: ${outcome}`).join("   ")));
@@ -18,6 +19,25 @@ function verdictPanel(body) {
     add(body, el("p", { class: "soft" }, `${kind} (${direction}): ${message}`));
   }
   add(body, el("details", {}, el("summary", {}, "full diagnostic"), el("pre", { tabindex: 0 }, said.text)));
+}
+
+// What an audit is asked first: who did not come, where it stopped, who waits, what is not known.
+function auditBox(audit, findings) {
+  const named = audit.culprit.length > 0, finding = audit.finding === null ? null : findings[audit.finding];
+  const who = named ? `rank${audit.culprit.length === 1 ? "" : "s"} ${rankSet(audit.culprit)}` : "nobody can be named";
+  const box = el("section", { class: "culprit", "data-certain": named && audit.certain ? "yes" : "no", "data-ranks": audit.culprit.join(",") },
+    el("h3", {}, el("span", { class: "who" }, who), finding ? finding.message : "no rank was left in a communication"));
+  const rows = [["where it stopped", "stopped"], ["its stack", "stack"], ["cause", "cause"], ["source", "source"], ["who waits", "waiting"], ["behind them", "then"], ["how sure", "evidence"], ["collect next", "next"]];
+  const list = el("dl", {});
+  for (const [title, name] of rows) {
+    if (audit.notes[name].length) list.append(el("dt", {}, title), ...audit.notes[name].map((text) => el("dd", {}, text)));
+  }
+  list.append(el("dt", {}, "not known"));
+  const open = audit.unknown.length ? audit.unknown : ["nothing that was recorded leaves this open"];
+  list.append(...open.map((text) => el("dd", {}, text)));
+  box.append(list);
+  if (finding && finding.ranks.length) box.append(el("button", { onclick: () => look(finding) }, named ? "mark it in every view" : "mark who waits"));
+  return box;
 }
 
 function findingBox(finding, at) {

@@ -1,0 +1,143 @@
+"""The bytes of an input, block by block: a file, a compressed one, or standard input."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import zlib
+from typing import IO, TYPE_CHECKING, Any
+
+from planguard.errors import PlanError
+from planguard.files import STDOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+STDIN = STDOUT
+"""Name of standard input."""
+BLOCK = 2 << 20
+MAX_RATIO = 400
+"""Largest ratio of a compressed input; real traces stay below 100."""
+RATIO_FREE = 8 << 20
+"""Decompressed bytes below which the ratio does not matter."""
+MAX_STREAM = 1 << 40
+"""Bytes of one input at most."""
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of an input, decompressed (gzip, zstd).
+
+    Raises:
+        PlanError: No regular file, cannot be read, or a damaged archive.
+    """
+    name = str(path)
+    try:
+        if name == STDIN:
+            yield from _plain(_stream(sys.stdin.buffer), name)
+            return
+        with open(name, "rb", opener=_at_once, buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise PlanError("not a regular file", file=name)
+            yield from _plain(_stream(file), name)
+    except OSError as error:
+        raise PlanError(f"cannot be read: {error.strerror}", file=name) from None
+
+
+def _at_once(name: str, flags: int) -> int:
+    """Open a file, a pipe without waiting for somebody who writes."""
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
+def _stream(file: IO[bytes] | Any) -> Iterator[bytes]:
+    total = 0
+    while (block := file.read(BLOCK)) and total < MAX_STREAM:
+        total += len(block)
+        yield block
+
+
+def _plain(raw: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """Yield blocks decompressed, where the first bytes say that they are compressed."""
+    first = next(raw, b"")
+    while first and len(first) < len(_ZSTD) and (more := next(raw, b"")):
+        first += more
+    if first.startswith(_GZIP):
+        yield from _bounded(first, raw, name, _Gzip(name))
+    elif first.startswith(_ZSTD):
+        yield from _bounded(first, raw, name, _Zstd(name))
+    else:
+        if first:
+            yield first
+        yield from raw
+
+
+def _bounded(
+    first: bytes, raw: Iterator[bytes], name: str, engine: _Gzip | _Zstd
+) -> Iterator[bytes]:
+    """Yield what an engine makes of blocks, and stop where it becomes more than any log does."""
+    packed = total = 0
+    block = first
+    while block:
+        packed += len(block)
+        for part in engine.parts(block):
+            total += len(part)
+            if total > RATIO_FREE and total > MAX_RATIO * packed:
+                raise PlanError(
+                    f"refused: {packed:,} compressed bytes become more than {total:,}",
+                    file=name,
+                    hint="decompress it yourself if it is meant to be so large",
+                )
+            if part:
+                yield part
+        block = next(raw, b"")
+
+
+class _Gzip:
+    """gzip, several members after each other included."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.engine = zlib.decompressobj(wbits=31)
+
+    def parts(self, block: bytes) -> Iterator[bytes]:
+        """Yield what a block decompresses to."""
+        try:
+            while block:
+                if self.engine.eof:
+                    if not block.startswith(_GZIP):
+                        return  # padding behind the last member
+                    self.engine = zlib.decompressobj(wbits=31)
+                yield self.engine.decompress(block, BLOCK)
+                block = self.engine.unconsumed_tail or self.engine.unused_data
+        except zlib.error as error:
+            raise PlanError(f"not a readable gzip file: {error}", file=self.name) from None
+
+
+class _Zstd:
+    """zstd, by the package zstandard, which PlanGuard does not need otherwise."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise PlanError(
+                "compressed with zstd, which needs the package zstandard",
+                file=name,
+                hint="pip install zstandard, or decompress it: zstd -dc FILE | planguard audit -",
+            ) from None
+        self.name = name
+        self.error: type[Exception] = zstandard.ZstdError
+        self.engine: Any = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(
+            read_across_frames=True
+        )
+
+    def parts(self, block: bytes) -> Iterator[bytes]:
+        """Yield what a block decompresses to, from slices small enough to stay bounded."""
+        try:
+            for place in range(0, len(block), 1 << 12):
+                yield self.engine.decompress(block[place : place + (1 << 12)])
+        except self.error as error:
+            raise PlanError(f"not a readable zstd file: {error}", file=self.name) from None

@@ -1,0 +1,185 @@
+"""The user's source beside what an audit says: the lines at call sites, and the plans kept there.
+
+Recorded paths are those of another machine, so a file is found by the end of its path. Nothing of
+the repository is run, and nothing outside of it is opened: a recorded path is never followed, it is
+only compared with the names of files that lie in the folder.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planguard.errors import PlanGuardError, UsageError, shorten
+from planguard.words import clean, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.verdict import Finding, Location, Source, Verdict
+
+MAX_FILES = 200_000
+MAX_BYTES = 4 << 20
+MAX_PLACES = 4
+MAX_PLANS = 8
+MAX_BRANCHES = 3
+_LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
+_PLANS = (".plan.json", ".csv")
+
+
+class Repo:
+    """Files of a folder by name, read when they are asked for.
+
+    Args:
+        root: The folder.
+
+    Raises:
+        UsageError: No such folder.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = Path(root)
+        if not self.root.is_dir():
+            raise UsageError(f"--repo {shorten(root)}: no such folder")
+        self.names: dict[str, list[Path]] = {}
+        self.plans: list[Path] = []
+        self._texts: dict[Path, list[str]] = {}
+        for path in self._walk():
+            if path.suffix == ".py":
+                self.names.setdefault(path.name, []).append(path)
+            elif path.name.endswith(_PLANS):
+                self.plans.append(path)
+
+    def _walk(self) -> Iterator[Path]:
+        count = 0
+        for root, folders, names in os.walk(self.root):
+            folders[:] = sorted(f for f in folders if f[:1] != "." and f not in _LEFT_OUT)
+            for name in sorted(names):
+                count += 1
+                if count > MAX_FILES:
+                    return
+                path = Path(root) / name
+                # A link may lead out of the folder.
+                if stat.S_ISREG(path.lstat().st_mode):
+                    yield path
+
+    def find(self, recorded: str) -> tuple[Path | None, str]:
+        """Return the file that a recorded path means, or why there is none."""
+        parts = [part for part in recorded.replace("\\", "/").split("/") if part]
+        near = self.names.get(parts[-1], []) if parts else []
+        if not near:
+            return None, "is not in the repository"
+        shared = {path: _shared(path.relative_to(self.root).parts, parts) for path in near}
+        most = max(shared.values())
+        best = [path for path, count in shared.items() if count == most]
+        if len(best) > 1:
+            return None, f"may be any of {len(best)} files of the repository"
+        return best[0], ""
+
+    def lines(self, path: Path) -> list[str]:
+        """Return the lines of a file; none of one that is too large to be source."""
+        if path not in self._texts:
+            try:
+                data = b"" if path.stat().st_size > MAX_BYTES else path.read_bytes()
+            except OSError:
+                data = b""
+            self._texts[path] = data.decode("utf-8", errors="replace").splitlines()
+        return self._texts[path]
+
+    def shown(self, source: Source) -> list[str]:
+        """Return the line of a call site and the branches it stands under, as notes say them."""
+        number = source.line or 0
+        name = f"{clean(source.file.rpartition('/')[2])}:{number}"
+        path, why = self.find(source.file)
+        if path is None:
+            return [f"{name} {why}"]
+        lines = self.lines(path)
+        inside = path.relative_to(self.root).as_posix()
+        if not 0 < number <= len(lines):
+            return [f"{clean(inside)} has no line {number}: it is of another version"]
+        said = [f"{clean(inside)}:{number}: {_line(lines, number)}"]
+        return said + [f"only {branch}" for branch in self.branches(path, number)]
+
+    def branches(self, path: Path, line: int) -> list[str]:
+        """Return the conditions under which a line is reached, the innermost first."""
+        try:
+            tree = ast.parse("\n".join(self.lines(path)))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return []
+        lines, found = self.lines(path), list[tuple[int, str]]()
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.If | ast.While):
+                continue
+            for side, body in (("if", node.body), ("unless", node.orelse)):
+                if body and body[0].lineno <= line <= (body[-1].end_lineno or 0):
+                    text = _line(lines, node.lineno).removesuffix(":")
+                    found.append((node.lineno, f"{side} `{text}` (line {node.lineno})"))
+        return [text for _, text in sorted(found, reverse=True)[:MAX_BRANCHES]]
+
+
+def _line(lines: list[str], number: int) -> str:
+    return clean(cut(lines[number - 1].strip(), 90))
+
+
+def _shared(own: tuple[str, ...], recorded: list[str]) -> int:
+    """Return how many components the ends of two paths have in common."""
+    count = 0
+    for mine, theirs in zip(reversed(own), reversed(recorded), strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
+
+
+def with_sources(verdict: Verdict, root: str) -> Verdict:
+    """Return a verdict whose findings show the source at their call sites, and what plans say.
+
+    Raises:
+        UsageError: No such folder.
+    """
+    repo = Repo(root)
+    findings = [_with_lines(one, repo) for one in verdict.findings]
+    told = [n for n, one in enumerate(findings) if one.code.startswith(("PG0", "PG2", "PG50"))]
+    if told:
+        notes = tuple(_plans(repo, verdict))
+        first = findings[told[0]]
+        findings[told[0]] = replace(first, notes=(*first.notes, *notes))
+    return replace(verdict, findings=tuple(findings))
+
+
+def _with_lines(one: Finding, repo: Repo) -> Finding:
+    places: list[Location | None] = [one.primary, *one.related_actions]
+    sources = dict.fromkeys(at.source for at in places if at is not None and at.source is not None)
+    notes = [
+        f"source: {text}" for source in list(sources)[:MAX_PLACES] for text in repo.shown(source)
+    ]
+    return replace(one, notes=(*one.notes, *notes)) if notes else one
+
+
+def _plans(repo: Repo, verdict: Verdict) -> Iterator[str]:
+    """Yield what the engine says of the plans of the repository that are for as many ranks."""
+    from planguard.engine import check_plan
+    from planguard.loading import load
+    from planguard.options import CheckOptions
+
+    for path in repo.plans[:MAX_PLANS]:
+        inside = clean(path.relative_to(repo.root).as_posix())
+        try:
+            plan = load(str(path))
+            if plan.world_size != verdict.stats.ranks:
+                continue
+            found = check_plan(plan, CheckOptions(model=verdict.model, budget=5.0))
+        except PlanGuardError:
+            continue  # a table of something else
+        if found.unsafe:
+            said = f"has a hang of its own: {found.findings[0].code}, {found.findings[0].message}"
+        elif found.safe:
+            said = "is SAFE under this model: the run is not stuck because of the plan"
+        else:
+            said = "is not decided under this model"
+        yield f"plan: {inside} {said}"
+        yield f"next: --plan {clean(str(path))} says where the run left it"

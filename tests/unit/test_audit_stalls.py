@@ -1,0 +1,242 @@
+"""Reports of what watches a job: Horovod, HCCL, XLA, MPI launchers, and variants of NCCL."""
+
+from __future__ import annotations
+
+import pytest
+
+import planguard as pg
+
+HOROVOD = (
+    "[2026-11-19 10:05:07.345988: W horovod/common/stall_inspector.cc:105] One or more tensors "
+    "were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for "
+    "remainder of ranks for more than 60 seconds. This may indicate that different ranks are "
+    "trying to submit different tensors or that only subset of "
+    "ranks is submitting tensors, which will "
+    "cause deadlock. "
+)
+HCCL = (
+    "EI0002: The wait execution of the Notify register times out. Reason: The Notify register has "
+    "not received the Notify record from remote rank: [{remote}]. base information: "
+    "[streamID:[27], taskID[10], taskType[Notify Wait], "
+    "tag[AllReduce_{group}_1654], AlgType(level 0-1-2):"
+    "[fullmesh-ring-ring].] group information: [group:[{group}], rankSize[32], rankId[25]]"
+)
+XLA = (
+    "E1119 10:05:19.000000  4242 rendezvous.cc:100] [id={n}] This thread has been waiting for "
+    "`acquire clique for rank {n}; clique=devices=[4,5,6,7]; is_p2p=0; run_id=-1558191007` for 10 "
+    "seconds and may be stuck. Expected 4 threads to join the rendezvous, but not all of them "
+    "arrived on time."
+)
+
+
+def audit(tmp_path, *lines):
+    """Audit one log."""
+    (tmp_path / "job.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return pg.audit(tmp_path)
+
+
+def first(verdict):
+    """Code, ranks and text of the first finding."""
+    one = verdict.findings[0]
+    return one.code, one.ranks, one.message
+
+
+def certain(verdict):
+    """What is stated with certainty."""
+    return [f.code for f in verdict.findings if f.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("Missing ranks:", "2: [grad.3, grad.7]", "3: [grad.3, grad.7]"),
+        ("Stalled ranks:", "2!: [grad.3, grad.7]", "3!: [grad.3, grad.7]"),
+        ("Stalled ops:", "grad.3 [missing ranks: 2, 3]", "grad.7 [missing ranks: 2, 3]"),
+    ],
+)
+def test_a_stall_report_of_horovod_names_who_did_not_come(rows, tmp_path):
+    """All forms of the report give the missing ranks and the tensors, as a hint."""
+    verdict = audit(tmp_path, HOROVOD, *rows)
+    code, ranks, text = first(verdict)
+    assert (code, ranks) == ("PG007", (2, 3))
+    assert "grad.3, grad.7" in text
+    assert verdict.unknown
+    assert certain(verdict) == []
+
+
+def test_the_oldest_stall_report_names_those_that_came(tmp_path):
+    """`[ready ranks: ...]` says who came and not how many there are: nobody is blamed."""
+    verdict = audit(tmp_path, f"WARNING: {HOROVOD}Stalled ops: grad.3 [ready ranks: 0, 1]")
+    code, ranks, text = first(verdict)
+    assert (code, ranks) == ("PG501", ())
+    assert "ranks 0, 1 came" in text
+
+
+def test_the_last_stall_report_counts(tmp_path):
+    """Who was late in an earlier report and not in the last one has come."""
+    early = [HOROVOD, "Missing ranks:", "1: [a]", "2: [a]", ""]
+    assert first(audit(tmp_path, *early, HOROVOD, "Missing ranks:", "2: [b]"))[1] == (2,)
+
+
+def test_many_missing_ranks_are_no_labels_of_slurm(tmp_path):
+    """Rows `7: [tensor]` are rows of the report, however many of them there are."""
+    rows = [f"{rank}: [grad.3]" for rank in range(1, 40)]
+    assert first(audit(tmp_path, HOROVOD, "Missing ranks:", *rows))[1] == tuple(range(1, 40))
+
+
+def test_hccl_names_places_of_a_group_and_nobody_is_blamed(tmp_path):
+    """The remote rank of EI0002 is a place in its group."""
+    own = "[ERROR] 2025-10-11-15:09:34 (PID:2969, Device:0, RankID:101) ERR00100 PTA call failed."
+    verdict = audit(tmp_path, own, HCCL.format(remote=24, group="group_name_16"))
+    code, ranks, text = first(verdict)
+    assert (code, ranks) == ("PG007", ())
+    assert "places 24 did not come to all_reduce" in text
+    assert certain(verdict) == []
+
+
+def test_hccl_in_the_world_group_names_ranks_and_folds_those_that_wait(tmp_path):
+    """Rank 0 waits for 1 and rank 1 for 3: rank 3 is the one to look at."""
+    lines = []
+    for rank, remote in ((0, 1), (1, 3)):
+        lines.append(f"[ERROR] 2025-10-11-15:09:34 (PID:29, Device:{rank}, RankID:{rank}) ERR00100")
+        lines.append(HCCL.format(remote=remote, group="hccl_world_group"))
+    verdict = audit(tmp_path, *lines)
+    assert first(verdict)[:2] == ("PG007", (3,))
+    assert [f.code for f in verdict.findings].count("PG007") == 1
+
+
+def test_hccl_with_an_unknown_remote_rank_blames_nobody(tmp_path):
+    """`remote rank: [unknown]` is an answer that names nobody."""
+    assert first(audit(tmp_path, HCCL.format(remote="unknown", group="g")))[:2] == ("PG501", ())
+
+
+def test_a_rendezvous_of_xla_says_who_waits_by_their_places(tmp_path):
+    """Three of four places of a clique wait; the fourth is named as a place, never as a rank."""
+    verdict = audit(tmp_path, *(XLA.format(n=n) for n in (0, 1, 3)))
+    code, ranks, text = first(verdict)
+    assert (code, ranks) == ("PG007", ())
+    assert "places 2 did not come" in text
+    assert "devices [4,5,6,7]" in text
+    assert certain(verdict) == []
+
+
+def test_a_rendezvous_that_went_on_is_no_stall(tmp_path):
+    """`Thread is unstuck!` takes the warning back."""
+    unstuck = "E1119 rendezvous.cc:120] Thread is unstuck! Warning above was a false-positive."
+    verdict = audit(tmp_path, XLA.format(n=0), unstuck)
+    assert [f.code for f in verdict.findings] == ["PG904"]
+    assert "it begins: E1119" in verdict.findings[0].message
+
+
+def test_a_rendezvous_whose_leader_is_stuck_misses_nobody(tmp_path):
+    """All threads joined: the leader's callback is stuck, and nobody is missing."""
+    line = (
+        "[id=1] This thread has been waiting for `first call to collective operation 190` for 20 "
+        "seconds and may be stuck. All 2 threads joined the rendezvous, however the leader has not "
+        "marked the rendezvous as completed."
+    )
+    assert first(audit(tmp_path, line))[:2] == ("PG502", ())
+
+
+def test_the_watchdog_of_xla_tells_what_did_not_end(tmp_path):
+    """XLA ends itself after a time limit: what it did is named, and nobody is blamed."""
+    said = "E1119 10:05:19.000000  4242 hang_watchdog.cc:75] "
+    what = "Execute module jit_step on device 3"
+    verdict = audit(
+        tmp_path,
+        f"{said}{what} failed to finish in 5m.",
+        f"{said}{what}: prepare to abort the process to avoid infinite hangs.",
+    )
+    code, ranks, text = first(verdict)
+    assert (code, ranks) == ("PG501", ())
+    assert what in text
+
+
+ENDS = {
+    "openmpi-abort": [
+        "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",
+        "with errorcode 1.",
+    ],
+    "mpich-abort": [
+        "Abort(1) on node 3: application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3",
+    ],
+    "openmpi-signal": [
+        "mpirun noticed that process rank 3 with PID 4257 on node n2 exited on signal 9 (Killed)."
+    ],
+    "prrte-signal": [
+        "prterun noticed that process rank 3 with PID 0 on node n2 exited on signal 11 (Segm.)."
+    ],
+    "openmpi-code": [
+        "mpirun detected that one or more processes exited with non-zero status, thus causing",
+        "the job to be terminated. The first process to do so was:",
+        "",
+        "  Process name: [[58265,1],3]",
+        "  Exit code:    1",
+    ],
+    "intel": [
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+        "=   RANK 3 PID 20066 RUNNING AT node01",
+        "=   KILLED BY SIGNAL: 9 (Killed)",
+    ],
+    "torchrun": [
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  time      : 2026-11-19_10:05:12",
+        "  rank      : 3 (local_rank: 3)",
+        "  exitcode  : -9 (pid: 4002)",
+    ],
+    "torchrun-cut": [
+        "E1119 api.py:1002] failed (exitcode: -9) local_rank: 3 (pid: 4002) of binary: python",
+    ],
+}
+
+
+@pytest.mark.parametrize("launcher", sorted(ENDS))
+def test_a_launcher_names_the_process_that_ended_first(launcher, tmp_path):
+    """Whoever was killed or asked for the end is PG506, as a hint: who did that is not said."""
+    verdict = audit(tmp_path, *ENDS[launcher])
+    assert first(verdict)[:2] == ("PG506", (3,))
+    assert certain(verdict) == []
+
+
+VICTIMS = [
+    ["mpirun noticed that process rank 3 with PID 4257 on node n2 exited on signal 6 (Aborted)."],
+    ["MPI_ABORT was invoked on rank 3 in communicator MPI COMMUNICATOR 4 SPLIT FROM 0"],
+    [*ENDS["intel"], *[row.replace("RANK 3", "RANK 4") for row in ENDS["intel"]]],
+    [row.replace("-9", "-6") for row in ENDS["torchrun"]],
+]
+
+
+@pytest.mark.parametrize("lines", VICTIMS)
+def test_who_was_aborted_or_cannot_be_told_is_not_blamed(lines, tmp_path):
+    """An abort by a watchdog, a place of another communicator and a clean-up blame nobody."""
+    verdict = audit(tmp_path, *lines)
+    assert verdict.unknown
+    assert [(f.code, f.ranks) for f in verdict.findings] == [("PG904", ())]
+
+
+@pytest.mark.parametrize("name", ["XCCL", "HCCL", "CNCL", "MCCL", "ECCL"])
+def test_watchdogs_of_other_backends_are_read_like_that_of_nccl(name, tmp_path):
+    """Backends that copy the lines of NCCL under their own names tell the same."""
+    lines = []
+    for rank in range(4):
+        head = f"[rank{rank}]:[E1119 10:04:11.589000000 ProcessGroup{name}.cpp:2271]"
+        group = f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}]"
+        if rank == 2:
+            lines.append(
+                f"{head} {group} Received a dump signal due to a collective timeout from  rank 0 "
+                f"and we will try our best to dump the debug info. Last enqueued {name} work: 10, "
+                f"last completed {name} work: 10."
+            )
+            continue
+        lines.append(
+            f"{head} [Rank {rank}] Watchdog caught collective operation timeout: Work{name}(SeqNum="
+            "11, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600010 "
+            "milliseconds before timing out."
+        )
+        lines.append(
+            f"{head} {group}  failure detected by watchdog at work sequence id: 11 PG status: last "
+            "enqueued work: 12, last completed work: 10"
+        )
+    verdict = audit(tmp_path, *lines)
+    assert [(f.code, f.ranks) for f in verdict.errors] == [("PG007", (2,))]
