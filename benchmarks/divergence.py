@@ -14,7 +14,7 @@ of the decision, ``BY``, is the one that the finding names as the decision, and 
 among the lines that the finding names at all (the branches behind it, the calls that differ).
 
 ``--repairs`` asks for a patch of each program that diverges, and counts those that are proved, with
-what they say of numbers. ``--patched FOLDER`` writes the patched programs there, to be run for real.
+what they say of numbers. ``--patched FOLDER`` writes the patched programs there, to be run really.
 """
 
 from __future__ import annotations

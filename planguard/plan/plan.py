@@ -269,9 +269,23 @@ class Plan:
         group = self._groups_by_name[name]
         if self.mesh is None or not group.is_family:
             return name
-        instance = f"{name}{self.mesh.family_instance(rank, group.mesh_dims)}"
-        # A group may be called tp4 itself.
-        return f"{instance}'" if instance in self._groups_by_name else instance
+        number = self.mesh.family_instance(rank, group.mesh_dims)
+        # Instance 10 of dp and instance 0 of dp1 are two groups.
+        instance = f"{name}'{number}" if name in self._prefixes else f"{name}{number}"
+        while instance in self._groups_by_name:  # a group may be called tp4 itself
+            instance += "'"
+        return instance
+
+    @cached_property
+    def _prefixes(self) -> frozenset[str]:
+        """Families whose name and a number may be the name of an instance of another family."""
+        names = [group.name for group in self.groups if group.is_family]
+        return frozenset(
+            one
+            for one in names
+            for other in names
+            if other != one and other.startswith(one) and other.removeprefix(one).isdigit()
+        )
 
     @cached_property
     def sha256(self) -> str:
