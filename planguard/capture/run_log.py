@@ -162,6 +162,7 @@ class RunLogWriter:
         run: str = "",
     ) -> None:
         self.path = Path(folder) / f"rank{rank}-{os.getpid()}{SUFFIX}"
+        self.world_size = world_size
         self._most = max(most_bytes, 2 * HEADER_BYTES)
         self._lock = threading.Lock()
         self._is_copy = False

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.fake_world import Mesh, environment, make_mesh
+from planguard.capture.launches import ranks_started_here
 from planguard.capture.process_group import BACKEND
 from planguard.capture.rank_reads import rank_reads
 from planguard.capture.recorder import Recorder
@@ -74,6 +75,7 @@ def session(
         current.mesh = make_mesh(mesh)
         stack.enter_context(_patches(current))
         stack.enter_context(_eagerly())
+        stack.enter_context(ranks_started_here())
         stack.enter_context(watch_values(current.recorder))
         current.reads = stack.enter_context(rank_reads())
         stack.enter_context(current.recorder.threads.watched())

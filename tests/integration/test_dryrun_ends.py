@@ -187,6 +187,23 @@ def test_ranks_without_rank_in_their_environment_are_recorded(tmp_path, monkeypa
     assert len(list(tmp_path.glob("run/*.pgrun"))) == 2
 
 
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_a_script_that_starts_its_ranks_is_played(tmp_path, monkeypatch, method):
+    """Under --stub every played rank runs what the script would have started as that rank, and no
+    process is started: the calls are those of the real run. Another number of ranks is refused.
+    """
+    monkeypatch.setenv("PORT", free_port())
+    (tmp_path / "job.py").write_text(SPAWN)
+    words = ("--", *TORCHRUN[:3], "--nproc-per-node")
+    done = dryrun(tmp_path, "--stub", *words, "2", "job.py", method)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert check(load(tmp_path / "run" / "captured.plan.json")).stats.actions == 4
+    shutil.rmtree(tmp_path / "run")
+    done = dryrun(tmp_path, "--stub", *words, "3", "job.py", method)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "starts 2 processes by itself, and 3 ranks of a node are played" in done.stderr
+
+
 def test_a_spawned_rank_that_raises_is_no_end(tmp_path, monkeypatch):
     """A target of mp.spawn that raises leaves an incomplete log, as a script does: UNKNOWN or a
     finding, never SAFE.

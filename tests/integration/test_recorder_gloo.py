@@ -42,7 +42,7 @@ OTHERS = ("crossed", "opposite", "killed", "hangs", "skips")
 OPEN = (
     "ready", "ready_chain", "ready_blocking", "ready_overlapped", "ready_buffers",
     "ready_apart", "ready_sends", "ready_twice",
-    "threads", "threads_shared", "decides",
+    "threads", "threads_shared", "decides", "agrees",
 )  # fmt: skip
 
 
@@ -231,6 +231,27 @@ def test_a_decision_on_a_value_is_a_finding_with_its_place(runs):
     lines = sorted(int(one.message.split("recorder_worker.py:")[1].split(";")[0]) for one in found)
     assert source[lines[0] - 1].strip() == "total = x.item()"
     assert source[lines[1] - 1].strip() == "if total > 1 and (x > 0).all():"
+
+
+def test_what_all_ranks_share_is_no_decision_of_one(runs):
+    """Results of collectives of all ranks, views of them and what is computed from them lead all
+    ranks alike: the ledger says so, and nothing warns. Results on another group, and a value that
+    was changed afterwards, are warned of as before.
+    """
+    plan = planguard.load(runs / "agrees")
+    verdict = planguard.check(plan)
+    assert verdict.safe
+    source = (Path(__file__).parent / "recorder_worker.py").read_text().splitlines()
+
+    def lines(texts):
+        found = {int(text.split("recorder_worker.py:")[1].split(";")[0]) for text in texts}
+        return [source[line - 1].strip() for line in sorted(found)]
+
+    warned = lines(one.message for one in verdict.findings if one.code == "PG110")
+    assert [line.partition(":")[0] for line in warned] == ["if pair.item() > 0", "if x > 0"]
+    shared = lines(one.message for one in plan.approximations if one.kind == "agreed-branch")
+    assert len(shared) == 2
+    assert shared[1] == "if kept:"
 
 
 def test_a_launch_is_one_for_a_log_with_two_witnesses(runs):
