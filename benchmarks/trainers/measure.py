@@ -194,7 +194,7 @@ def planguard(*words: str) -> list[str]:
 def before(trainer: Trainer, place: Path, slip: str) -> dict[str, Any]:
     """Return what ``dryrun --stub`` and ``precheck`` say."""
     more = {"TRAINERS_SLIP": slip, "TRAINERS_OUT": str(place / "out-before")}
-    words = planguard("dryrun", "--stub", "--timeout", "90", "-o", "stub", "--")
+    words = planguard("dryrun", "--stub", "--model", "gloo", "--timeout", "90", "-o", "stub", "--")
     stub = run([*words, *job_words(trainer, real=False)], more, LIMIT, place)
     script = str(HERE / "jobs" / f"{trainer.job}.py")
     words = [sys.executable, str(HERE / "play.py"), script, str(trainer.ranks)]

@@ -19,7 +19,8 @@ def main():
 
     run = getattr(job, "play", job.main)
     try:
-        verdict = precheck(world, ranks="all", on_unsafe="return", timeout=90).run(run)
+        options = {"model": "gloo", "on_unsafe": "return", "timeout": 90}
+        verdict = precheck(world, ranks="all", **options).run(run)
     except UsageError as error:
         print("\nPRECHECK " + json.dumps({"outcome": "REFUSED", "why": [str(error)]}))
         return

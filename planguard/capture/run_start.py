@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.process_group import BACKEND
 from planguard.capture.record_group import record_group_class
-from planguard.capture.run_backends import configured, inner_group, named
+from planguard.capture.run_backends import configured, inner_group, named, of_devices
 from planguard.capture.run_environment import (
     BYTES,
     FOLDER,
@@ -209,7 +209,7 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         # A process of multiprocessing ends without the interpreter's own end.
         multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
         run.recorder = RunRecorder(options.group_rank, log, frames=run.frames)
-        run.recorder.note(BACKEND_NOTE, run.default, "exact")
+        run.recorder.note(BACKEND_NOTE, of_devices(run.default), "exact")
         if run.witness:
             from planguard.capture.dispatch import witness_mode
 
