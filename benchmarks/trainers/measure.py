@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from trainers import Trainer
 
 HERE = Path(__file__).parent
-LIMIT = 120.0
+LIMIT = 180.0
 """Seconds that a job or a command has."""
-HANGS = 25.0
-"""Seconds after which a job that has not ended is taken to hang: the intact ones need less."""
 STALL = 8.0
 
 CALLS = {
@@ -69,16 +67,6 @@ class Ended:
     out: str
     err: str
     seconds: float
-
-
-@dataclass
-class Row:
-    """What was found about one trainer."""
-
-    trainer: str
-    slip: str
-    figures: dict[str, Any] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def run(words: list[str], more: dict[str, str], limit: float, cwd: Path) -> Ended:
@@ -191,24 +179,22 @@ def planguard(*words: str) -> list[str]:
     return [sys.executable, "-m", "planguard", *words]
 
 
-def before(trainer: Trainer, place: Path, slip: str) -> dict[str, Any]:
-    """Return what ``dryrun --stub`` and ``precheck`` say."""
-    more = {"TRAINERS_SLIP": slip, "TRAINERS_OUT": str(place / "out-before")}
-    words = planguard("dryrun", "--stub", "--model", "gloo", "--timeout", "90", "-o", "stub", "--")
-    stub = run([*words, *job_words(trainer, real=False)], more, LIMIT, place)
+def before(trainer: Trainer, place: Path) -> dict[str, dict[str, Any]]:
+    """Return what ``dryrun --stub`` and ``precheck`` say of the job, as it is and with its slip."""
+    more = {"TRAINERS_OUT": str(place / "out-before")}
     script = str(HERE / "jobs" / f"{trainer.job}.py")
-    words = [sys.executable, str(HERE / "play.py"), script, str(trainer.ranks)]
-    played = run([*words, *trainer.arguments], more, LIMIT, place)
-    (place / "stub.txt").write_text(stub.out + stub.err)
-    (place / "precheck.txt").write_text(played.out + played.err)
-    outcome, why = verdict_of(stub)
-    answer = {"stub": outcome, "stub_why": why, "stub_s": round(stub.seconds, 1)}
-    line = next((x for x in played.out.splitlines()[::-1] if x.startswith("PRECHECK ")), None)
-    said = json.loads(line[9:]) if line else {"outcome": f"exit {played.code}", "why": []}
-    if not line:
-        said["why"] = played.err.splitlines()[-3:]
-    return answer | {"precheck": said["outcome"], "precheck_why": said["why"],
-                     "precheck_s": round(played.seconds, 1)}  # fmt: skip
+    words = [sys.executable, str(HERE / "play.py"), script, str(trainer.ranks), trainer.slip]
+    run([*words, *trainer.arguments], more, 4 * LIMIT, place)
+    file = place / "played.json"
+    said = json.loads(file.read_text()) if file.exists() else {}
+    found: dict[str, dict[str, Any]] = {"intact": {}, "slip": {}}
+    for which, answers in found.items():
+        for name in ("stub", "precheck"):
+            one = said.get(f"{name}-{which}", {"code": None, "text": "", "s": None})
+            ended = Ended(one["code"], one["text"], "", one["s"])
+            answers[name], answers[f"{name}_why"] = verdict_of(ended)
+            answers[f"{name}_s"] = one["s"]
+    return found
 
 
 def dry_run(trainer: Trainer, place: Path, slip: str) -> dict[str, Any]:
@@ -220,7 +206,10 @@ def dry_run(trainer: Trainer, place: Path, slip: str) -> dict[str, Any]:
     ended = run([*words, *job_words(trainer, real=True)], more, LIMIT, place)
     (place / "dryrun.txt").write_text(ended.out + ended.err)
     outcome, why = verdict_of(ended)
-    return {"dryrun": outcome, "dryrun_why": why, "dryrun_code": ended.code,
+    # What becomes of the job by itself: PlanGuard ends one that hangs, and says so.
+    truth = "fails" if "the job ended with code" in ended.err else "ends"
+    truth = "hangs" if "the job was ended: ranks wait" in ended.err else truth
+    return {"dryrun": outcome, "truth": truth, "dryrun_why": why, "dryrun_code": ended.code,
             "witnesses": "and no other" in ended.out,
             "audit": [x for x in ended.out.splitlines() if x.startswith("error[PG")],
             "dryrun_s": round(ended.seconds, 1)}  # fmt: skip
@@ -245,36 +234,23 @@ def guarded(trainer: Trainer, place: Path, slip: str) -> dict[str, Any]:
             "guard_s": round(ended.seconds, 1)}  # fmt: skip
 
 
-def bare(trainer: Trainer, place: Path, slip: str) -> str:
-    """Return what becomes of a slip without PlanGuard: ``hangs``, ``fails`` or ``ends``."""
-    more = {
-        **trainer.environment, "TRAINERS_SLIP": slip, "TRAINERS_OUT": str(place / "out-bare"),
-    }  # fmt: skip
-    ended = run(job_words(trainer, real=True), more, HANGS, place)
-    (place / "bare.txt").write_text(ended.out + ended.err)
-    return "hangs" if ended.code is None else "fails" if ended.code else "ends"
-
-
-def measure(trainer: Trainer, place: Path, *, intact_only: bool = False) -> dict[str, Any]:
-    """Run one trainer through everything, or through what concerns the job as it is."""
+def measure(trainer: Trainer, place: Path, *, guards: bool = True) -> dict[str, Any]:
+    """Run one trainer through everything."""
     found: dict[str, Any] = {"trainer": trainer.name, "slip": trainer.slip}
     intact, broken = place / "intact", place / "slip"
     for folder in (intact, broken):
         folder.mkdir(parents=True)
+    played = before(trainer, place)
     ended, counts = counted(trainer, intact)
     (intact / "count.txt").write_text(ended.out + ended.err)
     found["bare_code"], found["bare_s"] = ended.code, round(ended.seconds, 1)
-    found |= dry_run(trainer, intact, "")
+    found |= dry_run(trainer, intact, "") | played["intact"]
     seen = recorded(intact / "run") if any((intact / "run").glob("*.pgrun")) else {}
     found["counted"] = {rank: dict(sorted(rows.items())) for rank, rows in sorted(counts.items())}
     found["recorded"] = {rank: dict(sorted(rows.items())) for rank, rows in sorted(seen.items())}
     found["equal"] = bool(counts) and found["counted"] == found["recorded"]
-    found |= before(trainer, intact, "")
-    if intact_only:
-        return found
-    found |= guarded(trainer, intact, "")
-    slip: dict[str, Any] = {"truth": bare(trainer, broken, trainer.slip)}
-    slip |= before(trainer, broken, trainer.slip)
-    slip |= dry_run(trainer, broken, trainer.slip)
-    slip |= guarded(trainer, broken, trainer.slip)
-    return found | {"broken": slip}
+    slip: dict[str, Any] = dry_run(trainer, broken, trainer.slip) | played["slip"]
+    found["broken"] = slip
+    if guards:
+        slip |= guarded(trainer, broken, trainer.slip)
+    return found

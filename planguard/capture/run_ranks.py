@@ -222,7 +222,7 @@ def _read_rank(log: RunLog) -> ReadRank:
     }
     batch = 0
     for entry in log.entries:
-        if replay.marks.take(entry, log.strings):
+        if replay.marks.take(entry, log.strings, len(replay.actions)):
             continue
         replay.now = entry.time
         replay.place = stacks.get(entry.stack, ())

@@ -22,8 +22,9 @@ from planguard.capture.run_environment import (
     attempt,
     shared_name,
 )
-from planguard.capture.run_log import BACKEND_NOTE, MOST_BYTES, RunLogWriter
+from planguard.capture.run_log import BACKEND_NOTE, MOST_BYTES, Kind, RunLogWriter
 from planguard.capture.run_recorder import FRAMES, RunRecorder
+from planguard.capture.run_threads import watch_threads
 from planguard.capture.value_reads import watch_reads
 from planguard.errors import UsageError
 
@@ -250,7 +251,15 @@ def _patch(run: Run) -> None:
         if run.recorder is not None:
             run.recorder.note(*entry)
 
-    watch_reads(lambda owner, name, value: _set(run, owner, name, value), note)
+    def tell(kind: Kind, number: int) -> None:
+        if run.recorder is not None:
+            run.recorder.log.small(kind, number)
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        _set(run, owner, name, value)
+
+    watch_reads(replace, note)
+    watch_threads(replace, tell)
 
 
 def _set(run: Run, owner: Any, name: str, value: Any) -> None:

@@ -138,7 +138,10 @@ def open_threads(
     for action in actions:
         number = action.get(THREAD, 0)
         if _is_mark(action):
-            running ^= {number} & busy  # started, or joined
+            if action["op"] == STARTED:
+                running |= {number} & busy
+            else:
+                running.discard(number)  # a thread may be joined twice
             if not running:
                 found += _block(rank, side, notes)
                 side = []

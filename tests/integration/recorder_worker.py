@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -366,6 +367,28 @@ def agrees(rank, world):
     x += rank
     if x > 0:  # no longer shared
         dist.barrier()
+
+
+def threads_between(rank, world):
+    """A checkpoint thread with a group of its own beside the steps; a task of a pool after it."""
+    group = dist.new_group()
+    dist.all_reduce(torch.ones(4))
+
+    def save():
+        dist.barrier(group)
+        dist.all_reduce(torch.ones(2), group=group)
+
+    thread = threading.Thread(target=save)
+    thread.start()
+    dist.all_reduce(torch.ones(4))
+    thread.join()
+    thread.join()
+    dist.all_reduce(torch.ones(3), group=group)
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(save)
+        dist.all_reduce(torch.ones(4))
+        task.result()
+        dist.barrier(group)
 
 
 def threads(rank, world):

@@ -30,10 +30,5 @@ def main():
     mp.spawn(worker, args=(2,), nprocs=2)
 
 
-def play():
-    """What a rank of this job does, for those who play the ranks themselves."""
-    worker(int(os.environ["RANK"]), 2)
-
-
 if __name__ == "__main__":
     main()
