@@ -70,6 +70,7 @@ class Marks:
         passes: Backward passes in which several hooks communicated.
         threads: Number of the thread of every action, 0 where it is not recorded; above
             ``STARTED_HERE`` that of a thread or task whose start was recorded.
+        thread: Number of the thread of the entry that was read last.
         turns: Where such a one was started or waited for: the actions before, and its number.
     """
 
@@ -79,7 +80,7 @@ class Marks:
     turns: list[tuple[int, str, int]] = field(default_factory=list)
     _begun: dict[int, int] = field(default_factory=dict)
     _said: dict[int, Place] = field(default_factory=dict)
-    _thread: int = 0
+    thread: int = 0
     _place: Place | None = None  # that of the last call: a launch stands where its members do
 
     def take(self, entry: Entry, strings: Mapping[int, Any], count: int = 0) -> bool:
@@ -95,13 +96,13 @@ class Marks:
             mark = STARTED if entry.kind is Kind.STARTED else JOINED
             self.turns.append((count, mark, STARTED_HERE + entry.argument))
         else:
-            self._thread = self._begun.get(entry.thread, entry.thread)
+            self.thread = self._begun.get(entry.thread, entry.thread)
             return False
         return True
 
     def appended(self, action: Action) -> None:
         """Take an action of the program."""
-        self.threads[id(action)] = self._thread
+        self.threads[id(action)] = self.thread
         if action["op"] == "batch" and self._place is not None:
             self._put(action, self._place)
 
