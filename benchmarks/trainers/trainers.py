@@ -13,7 +13,6 @@ class Trainer:
         name: As the table names it.
         job: Script in ``jobs``.
         slip: The slip that it is asked to make.
-        truth: What becomes of that slip on gloo: ``hangs``, ``fails`` or ``ends``.
         needs: Modules without which it is skipped.
         ranks: Number of ranks.
         arguments: Arguments of the script.
@@ -26,7 +25,6 @@ class Trainer:
     name: str
     job: str
     slip: str
-    truth: str
     needs: tuple[str, ...] = ()
     ranks: int = 2
     arguments: tuple[str, ...] = ()
@@ -37,41 +35,37 @@ class Trainer:
 
 
 TRAINERS = (
-    Trainer("torch DDP", "ddp", "one batch fewer", "hangs", plan="ddp"),
-    Trainer("torch mp.spawn", "spawn", "a log of one rank reduces", "hangs", launcher="own"),
-    Trainer("torch FSDP2", "fsdp2", "a step without backward on one rank", "hangs", plan="fsdp"),
-    Trainer("by hand, ZeRO optimizer", "by_hand", "another order of the parameters", "hangs"),
-    Trainer("DDP, DataLoader workers", "workers", "an exception is swallowed", "hangs"),
-    Trainer("DDP, Join", "join", "Join is forgotten", "hangs"),
-    Trainer("DDP, communication hooks", "comm_hook", "another start of compression", "hangs"),
-    Trainer("DDP, rpc", "rpc", "one batch fewer", "hangs"),
+    Trainer("torch DDP", "ddp", "one batch fewer", plan="ddp"),
+    Trainer("torch mp.spawn", "spawn", "a log of one rank reduces", launcher="own"),
+    Trainer("torch FSDP2", "fsdp2", "a step without backward on one rank", plan="fsdp"),
+    Trainer("by hand, ZeRO optimizer", "by_hand", "another order of the parameters"),
+    Trainer("DDP, DataLoader workers", "workers", "an exception is swallowed"),
+    Trainer("DDP, Join", "join", "Join is forgotten"),
+    Trainer("DDP, communication hooks", "comm_hook", "another start of compression"),
+    Trainer("DDP, rpc", "rpc", "one batch fewer"),
     Trainer(
         "pipeline with tensor parallelism", "pipeline_tensor", "fewer micro-batches on one rank",
-        "hangs", ranks=4,
+        ranks=4,
     ),
-    Trainer("FSDP2, DCP async_save", "async_save", "no checkpoint on one rank", "hangs"),
+    Trainer("FSDP2, DCP async_save", "async_save", "no checkpoint on one rank"),
     Trainer(
-        "DDP, elastic restart", "elastic", "one rank does not load", "hangs",
+        "DDP, elastic restart", "elastic", "one rank does not load",
         run=("--max-restarts", "1"),
         # torchrun's store keeps the addresses of the first attempt, and gloo may take them.
         environment={"TRAINERS_FAILS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
     ),
-    Trainer("accelerate DDP", "accelerate_ddp", "metrics on rank 0 only", "hangs", ("accelerate",)),
-    Trainer(
-        "accelerate FSDP2", "accelerate_fsdp2", "state gathered on rank 0 only", "hangs",
-        ("accelerate", "transformers"),
-    ),
+    Trainer("accelerate DDP", "accelerate_ddp", "metrics on rank 0 only", ("accelerate",)),
     Trainer(
         "transformers.Trainer", "transformers_trainer", "a callback reduces on rank 0 only",
-        "hangs", ("transformers", "accelerate"),
+        ("transformers", "accelerate"),
     ),
     Trainer(
-        "lightning DDP", "lightning_ddp", "a logged value is reduced on rank 0 only", "hangs",
+        "lightning DDP", "lightning_ddp", "a logged value is reduced on rank 0 only",
         ("lightning",), launcher="own",
     ),
     *(
         Trainer(
-            f"deepspeed ZeRO {stage}", "deepspeed_zero", "checkpoint on rank 0 only", "hangs",
+            f"deepspeed ZeRO {stage}", "deepspeed_zero", "checkpoint on rank 0 only",
             ("deepspeed",), arguments=(str(stage),),
         )
         for stage in range(3)
