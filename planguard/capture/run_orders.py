@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.run_log import Entry, Kind
-from planguard.capture.thread_orders import JOINED, STARTED, THREAD, lists, open_threads
+from planguard.capture.thread_orders import BY, JOINED, STARTED, THREAD, lists, open_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,13 +71,14 @@ class Marks:
         threads: Number of the thread of every action, 0 where it is not recorded; above
             ``STARTED_HERE`` that of a thread or task whose start was recorded.
         thread: Number of the thread of the entry that was read last.
-        turns: Where such a one was started or waited for: the actions before, and its number.
+        turns: Where such a one was started or waited for: the actions before, its number, and that
+            of the thread which did so.
     """
 
     places: dict[int, Place] = field(default_factory=dict)
     passes: list[Pass] = field(default_factory=list)
     threads: dict[int, int] = field(default_factory=dict)
-    turns: list[tuple[int, str, int]] = field(default_factory=list)
+    turns: list[tuple[int, str, int, int]] = field(default_factory=list)
     _begun: dict[int, int] = field(default_factory=dict)
     _said: dict[int, Place] = field(default_factory=dict)
     thread: int = 0
@@ -94,7 +95,8 @@ class Marks:
             self._begun[entry.thread] = STARTED_HERE + entry.argument
         elif entry.kind in (Kind.STARTED, Kind.JOINED):
             mark = STARTED if entry.kind is Kind.STARTED else JOINED
-            self.turns.append((count, mark, STARTED_HERE + entry.argument))
+            by = self._begun.get(entry.thread, entry.thread)
+            self.turns.append((count, mark, STARTED_HERE + entry.argument, by))
         else:
             self.thread = self._begun.get(entry.thread, entry.thread)
             return False
@@ -259,15 +261,21 @@ def _threads(one: ReadRank, rank: int) -> tuple[list[Action], list[Note]]:
 
 def _between_start_and_join(one: ReadRank, rank: int) -> tuple[list[Action], list[Note]]:
     """Return the calls with those of threads interleaved from their start to their join."""
-    turns = sorted(one.marks.turns, key=lambda turn: turn[0])
+    calls = {id(a): one.marks.threads.get(id(a), 0) for a in one.actions if a["op"] != "drop"}
+    main = next((number for number in calls.values() if 0 < number <= STARTED_HERE), None)
+    turns = list(one.marks.turns)
     marked: list[Action] = []
-    for count, action in enumerate(one.actions):
+
+    def pass_turns(count: int) -> None:
         while turns and turns[0][0] <= count:
-            _, op, number = turns.pop(0)
-            marked.append({"op": op, THREAD: number})
+            _, op, number, by = turns.pop(0)
+            marked.append({"op": op, THREAD: number, **({} if by == main else {BY: by})})
+
+    for count, action in enumerate(one.actions):
+        pass_turns(count)
         thread = one.marks.threads.get(id(action), 0)
         marked.append({**action, THREAD: thread} if thread > STARTED_HERE else action)
-    marked += [{"op": op, THREAD: number} for _, op, number in turns]
+    pass_turns(len(one.actions))
     found, notes = open_threads(rank, marked)
     said = (
         f"rank {rank} communicates from several threads; what orders them but start, join and the "
