@@ -96,6 +96,14 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def trainers(session: nox.Session) -> None:
+    """Run trainers that people use through dryrun, --stub, precheck and the live guard; CPU."""
+    session.install("-e", ".[test]")
+    session.install("--no-deps", "-r", "benchmarks/trainers/requirements.txt")
+    session.run("python", "benchmarks/trainers", "--out", ".nox/trainers-run", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     session.install("-e", ".[test]")
     for script in sorted(Path("benchmarks").glob("bench_*.py")):

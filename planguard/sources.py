@@ -27,6 +27,7 @@ _TYPED_BY_HAND = ("<stdin>", "<ipython-input")
 _COMPILED = "torchinductor_"
 """Where torch.compile puts what it generates, unless TORCHINDUCTOR_CACHE_DIR says another place."""
 
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\](\w+)")
 _TORCH_ELSEWHERE = re.compile(
     r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]"
     r"|(?:^|[/\\])torch[/\\](?:_\w+|autograd|cuda|distributed|futures|nn|optim|utils)(?:[/\\]|\.py)"
@@ -85,6 +86,12 @@ def is_library(file: str) -> bool:
         file.startswith(folder) and file[len(folder) :].partition(os.sep)[0] not in _SITES
         for folder in _standard_folders()
     )
+
+
+def package_of(file: str) -> str:
+    """Return the installed package that a file belongs to; empty for what is not installed."""
+    found = _INSTALLED.findall(file)
+    return str(found[-1]) if found else ""
 
 
 def is_library_elsewhere(file: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.agreed import agree, results_of
 from planguard.capture.process_group import BACKEND, _Collectives
 
 if TYPE_CHECKING:
@@ -42,16 +43,22 @@ def recorded_work_class() -> Any:
     from torch.distributed import Work
 
     class RecordedWork(Work):  # type: ignore[misc]  # torch is Any here
-        def __init__(self, recorder: RunRecorder, handle: Handle, inner: Any) -> None:
+        def __init__(
+            self, recorder: RunRecorder, handle: Handle, inner: Any, results: list[Any]
+        ) -> None:
             super().__init__()
             self.recorder = recorder
             self.handle = handle
             self.inner = inner
+            self.results = results
 
         def wait(self, timeout: Any = None) -> bool:
             self.recorder.wait(self.handle)
             done = self.inner.wait() if timeout is None else self.inner.wait(timeout)
             self.recorder.done(self.handle)
+            if self.results:
+                agree(self.results)
+                self.results = []
             return bool(done)
 
         def get_future(self) -> Any:
@@ -198,7 +205,9 @@ def _handing_on(name: str) -> Any:
         handle = read(self, *args, **options)
         inner = getattr(self.inner, name, None) or getattr(self.inner, _OTHER_NAME[name])
         work = inner(*args, **options)
-        return recorded_work_class()(self.recorder, handle, work)
+        everybody = len(self.members) == self.recorder.log.world_size
+        results = results_of(name, args) if everybody else []
+        return recorded_work_class()(self.recorder, handle, work, results)
 
     call.__name__ = name
     return call

@@ -154,7 +154,10 @@ class Recorder:
         self._append({"op": "wait", "work": target.work})
 
     def _is_last(self, action: dict[str, Any]) -> bool:
-        """Tell whether its thread has issued nothing behind an action."""
+        """Tell whether its thread, which waits now, has issued nothing behind an action."""
+        mine = self.threads.number()
+        if mine is not None and mine != action.get(THREAD, 0):
+            return False  # another thread waits: the one that issued it goes on
         for one in reversed(self.actions):
             if one["op"] not in (STARTED, JOINED) and one.get(THREAD) == action.get(THREAD):
                 return one is action

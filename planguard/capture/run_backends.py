@@ -49,6 +49,23 @@ def _backend(name: str, store: Any, options: Any, backend_options: Any) -> tuple
     raise UsageError(f"the backend {name!r} cannot be recorded", hint="gloo and nccl can")
 
 
+def of_devices(wanted: str) -> str:
+    """Return the one backend that the devices of this machine leave of a list by device.
+
+    ``cpu:gloo,cuda:nccl`` without a GPU communicates by gloo alone. With one, the list stays: what
+    moves on which device is not told by it.
+    """
+    import torch
+
+    by_device = dict(part.split(":", 1) for part in wanted.split(",") if ":" in part)
+    if not by_device:
+        return wanted
+    if "cpu" in by_device and not torch.cuda.is_available():
+        return by_device["cpu"]
+    names = set(by_device.values())
+    return names.pop() if len(names) == 1 else wanted
+
+
 def named(original: Any) -> Any:
     """Let ``get_backend`` name the backend that the program asked for."""
 

@@ -22,9 +22,10 @@ from typing import Any
 from planguard.errors import UsageError
 
 MAGIC = b"PGRUN\0\0\0"
-VERSION = 3
-VERSIONS = (1, 2, 3)
-"""Version 2 added threads, operators and backward passes; 3 groups made by their members."""
+VERSION = 4
+VERSIONS = (1, 2, 3, 4)
+"""Version 2 added threads, operators and backward passes; 3 groups made by their members; 4 where
+threads and tasks start, begin and are waited for."""
 SUFFIX = ".pgrun"
 HEADER_BYTES = 4096
 FIRST_BYTES = 1 << 20
@@ -72,6 +73,9 @@ class Kind(IntEnum):
     PASS = 12
     THREAD = 13
     MET = 14
+    STARTED = 15
+    BEGUN = 16
+    JOINED = 17
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,7 @@ class RunLogWriter:
         run: str = "",
     ) -> None:
         self.path = Path(folder) / f"rank{rank}-{os.getpid()}{SUFFIX}"
+        self.world_size = world_size
         self._most = max(most_bytes, 2 * HEADER_BYTES)
         self._lock = threading.Lock()
         self._is_copy = False

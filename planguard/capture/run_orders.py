@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.run_log import Entry, Kind
-from planguard.capture.thread_orders import lists
+from planguard.capture.thread_orders import BY, JOINED, STARTED, THREAD, lists, open_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Action = dict[str, Any]
 Note = tuple[str, str, str]
 ORDER, THREADS = "gradient-order", "host-threads"
+STARTED_HERE = 1_000
+"""Numbers of threads above this one are of those whose start was recorded."""
 _MESSAGES = ("isend", "irecv", "send", "recv", "batch")
 
 
@@ -66,31 +68,43 @@ class Marks:
     Attributes:
         places: Place of every action that has one, by the identity of its dictionary.
         passes: Backward passes in which several hooks communicated.
-        threads: Number of the thread of every action, 0 where it is not recorded.
+        threads: Number of the thread of every action, 0 where it is not recorded; above
+            ``STARTED_HERE`` that of a thread or task whose start was recorded.
+        thread: Number of the thread of the entry that was read last.
+        turns: Where such a one was started or waited for: the actions before, its number, and that
+            of the thread which did so.
     """
 
     places: dict[int, Place] = field(default_factory=dict)
     passes: list[Pass] = field(default_factory=list)
     threads: dict[int, int] = field(default_factory=dict)
+    turns: list[tuple[int, str, int, int]] = field(default_factory=list)
+    _begun: dict[int, int] = field(default_factory=dict)
     _said: dict[int, Place] = field(default_factory=dict)
-    _thread: int = 0
+    thread: int = 0
     _place: Place | None = None  # that of the last call: a launch stands where its members do
 
-    def take(self, entry: Entry, strings: Mapping[int, Any]) -> bool:
-        """Take an entry; True when nobody else needs it."""
+    def take(self, entry: Entry, strings: Mapping[int, Any], count: int = 0) -> bool:
+        """Take an entry behind ``count`` actions; True when nobody else needs it."""
         if entry.kind is Kind.PLACE:
             self._said[entry.argument] = Place(*strings[entry.stack])
         elif entry.kind is Kind.PASS:
             first, last, edges = strings[entry.argument]
             self.passes.append(Pass(first, last, tuple((a, b) for a, b in edges)))
+        elif entry.kind is Kind.BEGUN:
+            self._begun[entry.thread] = STARTED_HERE + entry.argument
+        elif entry.kind in (Kind.STARTED, Kind.JOINED):
+            mark = STARTED if entry.kind is Kind.STARTED else JOINED
+            by = self._begun.get(entry.thread, entry.thread)
+            self.turns.append((count, mark, STARTED_HERE + entry.argument, by))
         else:
-            self._thread = entry.thread
+            self.thread = self._begun.get(entry.thread, entry.thread)
             return False
         return True
 
     def appended(self, action: Action) -> None:
         """Take an action of the program."""
-        self.threads[id(action)] = self._thread
+        self.threads[id(action)] = self.thread
         if action["op"] == "batch" and self._place is not None:
             self._put(action, self._place)
 
@@ -232,6 +246,10 @@ def _named(one: ReadRank) -> Iterator[tuple[Action, str]]:
 
 def _threads(one: ReadRank, rank: int) -> tuple[list[Action], list[Note]]:
     """Return the calls of every thread as a list of its own, interleaved freely."""
+    calls = [action for action in one.actions if action["op"] != "drop"]
+    numbers = {one.marks.threads.get(id(action), 0) for action in calls} - {0}
+    if sum(number <= STARTED_HERE for number in numbers) <= 1:
+        return _between_start_and_join(one, rank)
     found, crosses = lists(one.actions, one.marks.threads)
     said = f"rank {rank} communicates from {len(found)} threads"
     if crosses:
@@ -239,3 +257,28 @@ def _threads(one: ReadRank, rank: int) -> tuple[list[Action], list[Note]]:
         return one.actions, [(THREADS, said, "under"), (THREADS, said, "over")]
     said += "; when each begins and ends is not recorded, so they are taken to run all the time"
     return [{"op": "threads", "threads": found}], [(THREADS, said, "over")]
+
+
+def _between_start_and_join(one: ReadRank, rank: int) -> tuple[list[Action], list[Note]]:
+    """Return the calls with those of threads interleaved from their start to their join."""
+    calls = {id(a): one.marks.threads.get(id(a), 0) for a in one.actions if a["op"] != "drop"}
+    main = next((number for number in calls.values() if 0 < number <= STARTED_HERE), None)
+    turns = list(one.marks.turns)
+    marked: list[Action] = []
+
+    def pass_turns(count: int) -> None:
+        while turns and turns[0][0] <= count:
+            _, op, number, by = turns.pop(0)
+            marked.append({"op": op, THREAD: number, **({} if by == main else {BY: by})})
+
+    for count, action in enumerate(one.actions):
+        pass_turns(count)
+        thread = one.marks.threads.get(id(action), 0)
+        marked.append({**action, THREAD: thread} if thread > STARTED_HERE else action)
+    pass_turns(len(one.actions))
+    found, notes = open_threads(rank, marked)
+    said = (
+        f"rank {rank} communicates from several threads; what orders them but start, join and the "
+        "results of tasks is not recorded, so they are interleaved freely in between"
+    )
+    return found, [(THREADS, said, "over"), *notes]

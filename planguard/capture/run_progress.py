@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_NO_CALLS = frozenset(
+    {Kind.STRING, Kind.WITNESS, Kind.NOTE, Kind.PLACE, Kind.PASS, Kind.THREAD}
+    | {Kind.STARTED, Kind.BEGUN, Kind.JOINED}
+)
+
+
 @dataclass
 class _Log:
     """What is known of one log.
@@ -114,7 +120,7 @@ def _read(file: Path, log: _Log) -> bool:
 
 def _take(data: mmap.mmap, log: _Log) -> None:
     kind = data[log.at + 4]
-    if kind in (Kind.STRING, Kind.WITNESS, Kind.NOTE, Kind.PLACE, Kind.PASS, Kind.THREAD):
+    if kind in _NO_CALLS:
         return
     log.kind = kind
     if kind == Kind.CALL:

@@ -187,6 +187,13 @@ class _Replay(Recorder):
         self.marks.appended(action)
         self.actions.append(action)
 
+    def _is_last(self, action: dict[str, Any]) -> bool:
+        threads = self.marks.threads
+        mine = threads.get(id(action))
+        if mine != self.marks.thread:
+            return False  # another thread waits: the one that issued it goes on
+        return next(one for one in reversed(self.actions) if threads[id(one)] == mine) is action
+
     def _is_issued_by_library(self) -> bool:
         issuer = next((library for file, library in self.rows if not is_door(file)), False)
         return bool(issuer)
@@ -222,7 +229,7 @@ def _read_rank(log: RunLog) -> ReadRank:
     }
     batch = 0
     for entry in log.entries:
-        if replay.marks.take(entry, log.strings):
+        if replay.marks.take(entry, log.strings, len(replay.actions)):
             continue
         replay.now = entry.time
         replay.place = stacks.get(entry.stack, ())

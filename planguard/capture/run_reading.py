@@ -12,6 +12,7 @@ from planguard.capture.logs import RankLog, build_plan
 from planguard.capture.run_gaps import gaps_of
 from planguard.capture.run_orders import open_orders
 from planguard.capture.run_ranks import ATTEMPTS, ReadRank, read_log, read_run, run_logs
+from planguard.capture.value_reads import IN_LIBRARY, folded
 from planguard.errors import UsageError
 from planguard.recording import Observed, Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.compare import PROLOGUE
@@ -81,9 +82,19 @@ def plan_of_run(
         logs[rank] = RankLog(rank, program, one.groups, [*one.notes, *open_, *notes])
     if len(ranks) == world:
         logs[0].notes[:0] = notes
+    _fold(logs)
     given = name or (Path(path).name if Path(path).is_dir() else None)
     model = model or MODELS.get(_backend(ranks) or "")
     return build_plan(logs, {}, world, (), name=given, model=model, tool="planguard.dryrun")
+
+
+def _fold(logs: dict[int, RankLog]) -> None:
+    """Say once for all ranks what libraries decide."""
+    whole = folded(note for rank in sorted(logs) for note in logs[rank].notes)
+    for log in logs.values():
+        log.notes[:] = [note for note in log.notes if note[0] != IN_LIBRARY]
+    known = {note for log in logs.values() for note in log.notes}
+    logs[min(logs)].notes.extend(note for note in whole if note not in known)
 
 
 def _backend(ranks: list[ReadRank]) -> str | None:

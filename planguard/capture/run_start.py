@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.process_group import BACKEND
 from planguard.capture.record_group import record_group_class
-from planguard.capture.run_backends import configured, inner_group, named
+from planguard.capture.run_backends import configured, inner_group, named, of_devices
 from planguard.capture.run_environment import (
     BYTES,
     FOLDER,
@@ -23,8 +23,9 @@ from planguard.capture.run_environment import (
     attempt,
     shared_name,
 )
-from planguard.capture.run_log import BACKEND_NOTE, MOST_BYTES, RunLogWriter
+from planguard.capture.run_log import BACKEND_NOTE, MOST_BYTES, Kind, RunLogWriter
 from planguard.capture.run_recorder import FRAMES, RunRecorder
+from planguard.capture.run_threads import watch_threads
 from planguard.capture.value_reads import watch_reads
 from planguard.errors import UsageError
 
@@ -212,7 +213,7 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         # A process of multiprocessing ends without the interpreter's own end.
         multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
         run.recorder = RunRecorder(options.group_rank, log, frames=run.frames)
-        run.recorder.note(BACKEND_NOTE, run.default, "exact")
+        run.recorder.note(BACKEND_NOTE, of_devices(run.default), "exact")
         if run.witness:
             from planguard.capture.dispatch import witness_mode
 
@@ -253,11 +254,16 @@ def _patch(run: Run) -> None:
         if run.recorder is not None:
             run.recorder.note(*entry)
 
-    def put(owner: Any, name: str, value: Any) -> None:
+    def tell(kind: Kind, number: int) -> None:
+        if run.recorder is not None:
+            run.recorder.log.small(kind, number)
+
+    def replace(owner: Any, name: str, value: Any) -> None:
         _set(run, owner, name, value)
 
-    watch_reads(put, note)
-    watch_elsewhere(put, note)
+    watch_reads(replace, note)
+    watch_threads(replace, tell)
+    watch_elsewhere(replace, note)
 
 
 def _set(run: Run, owner: Any, name: str, value: Any) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.fake_world import Mesh, environment, make_mesh
+from planguard.capture.launches import ranks_started_here
 from planguard.capture.own_answers import Answers, own_answers
 from planguard.capture.process_group import BACKEND
 from planguard.capture.rank_reads import rank_reads
@@ -87,6 +88,7 @@ def session(
         current.mesh = make_mesh(mesh)
         stack.enter_context(_patches(current))
         stack.enter_context(_eagerly())
+        stack.enter_context(ranks_started_here())
         stack.enter_context(watch_values(current.recorder))
         current.reads = stack.enter_context(rank_reads())
         stack.enter_context(current.recorder.threads.watched())

@@ -21,8 +21,12 @@ Action = dict[str, Any]
 THREAD = "x-thread"
 """Of a recorded action: number of the thread that issued it; absent on the main one."""
 STARTED, JOINED = "x-started", "x-joined"
-"""Marks between recorded actions: ``{"op": STARTED, THREAD: number}``."""
+"""Marks between recorded actions: ``{"op": STARTED, THREAD: number, BY: number of who did it}``."""
+BY = "x-by"
+"""Of a mark: the thread that started or joined; absent for the main one."""
 
+NOBODY = -1
+"""Number of a thread that nobody saw start."""
 KIND = "host-threads"
 NUMBER = "_planguard_number"
 """Attribute of a thread that was started while a rank was played."""
@@ -60,13 +64,13 @@ class Threads:
                 run()
 
             thread.run = numbered
-            self.marks.append({"op": STARTED, THREAD: number})
+            self._mark(STARTED, number)
             start(thread)
 
         def joined(thread: Any, timeout: float | None = None) -> None:
             join(thread, timeout)
             if not thread.is_alive():
-                self.marks.append({"op": JOINED, THREAD: getattr(thread, NUMBER, 0)})
+                self._mark(JOINED, getattr(thread, NUMBER, 0))
 
         kind.start, kind.join = started, joined
         event.wait, condition.wait = (self._waiting(original) for original in waits)
@@ -75,6 +79,10 @@ class Threads:
         finally:
             kind.start, kind.join = start, join
             event.wait, condition.wait = waits
+
+    def _mark(self, op: str, number: int) -> None:
+        by = self.numbers.get(threading.get_ident(), NOBODY)
+        self.marks.append({"op": op, THREAD: number, **({BY: by} if by else {})})
 
     def _waiting(self, original: Any) -> Any:
         def wait(self_: Any, timeout: float | None = None) -> Any:
@@ -135,10 +143,17 @@ def open_threads(
     notes: list[tuple[str, str, str]] = []
     side: list[Action] = []
     running: set[int] = set()
-    for action in actions:
+    ended_by: dict[int, set[int]] = defaultdict(set)
+    for action in _starts_first(actions):
         number = action.get(THREAD, 0)
         if _is_mark(action):
-            running ^= {number} & busy  # started, or joined
+            if action["op"] == STARTED:
+                running |= {number} & busy
+            elif BY in action:  # the main thread has not waited for it: it has for who did, later
+                ended_by[action[BY]].add(number)
+                continue
+            else:
+                running -= _ended_with(number, ended_by)  # a thread may be joined twice
             if not running:
                 found += _block(rank, side, notes)
                 side = []
@@ -154,6 +169,31 @@ def open_threads(
         )
         notes.append((KIND, said, "over"))
     return found, notes
+
+
+def _starts_first(actions: Sequence[Action]) -> list[Action]:
+    """Return the actions with every start as early as it may come.
+
+    What another thread starts may come as soon as that thread has been started: calls of the main
+    thread that stood in front of the mark in this run need not.
+    """
+    late = [a for a in actions if a["op"] == STARTED and BY in a]
+    if not late:
+        return list(actions)
+    found = [action for action in actions if action not in late]
+    for mark in late:
+        begun = (n for n, a in enumerate(found) if a["op"] == STARTED and a[THREAD] == mark[BY])
+        found.insert(next(begun, -1) + 1, mark)
+    return found
+
+
+def _ended_with(number: int, ended_by: Mapping[int, set[int]]) -> set[int]:
+    """Return a thread and those that it, or one of them, had waited for."""
+    found, new = set[int](), {number}
+    while new:
+        found |= new
+        new = {inner for one in new for inner in ended_by.get(one, ())} - found
+    return found
 
 
 def _is_mark(action: Action) -> bool:

@@ -26,7 +26,7 @@ from planguard.capture.watched import (
     plain_of,
     watch,
 )
-from planguard.sources import is_library
+from planguard.sources import is_library, package_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ _TELLING = (
 )  # fmt: skip
 """Methods of tensors that give a plain value away."""
 _MEMORY = ("data_ptr", "untyped_storage", "storage", "_typed_storage", "const_data_ptr")
-"""Methods that give the memory away. Libraries use them all the time to move what they hold."""
+"""Methods that give the memory away. Installed packages use them to move what they hold."""
 
 
 @contextmanager
@@ -148,7 +148,8 @@ def _telling(original: Any, recorder: Recorder) -> Any:
 def _giving_memory(original: Any, recorder: Recorder) -> Any:
     def give(tensor: Any, *args: Any) -> Any:
         frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
-        if not is_library(frame.f_code.co_filename) and _doubtful(recorder, tensor):
+        file = frame.f_code.co_filename
+        if not (is_library(file) or package_of(file)) and _doubtful(recorder, tensor):
             _report(recorder, place_of(frame))
         return original(tensor, *args)
 

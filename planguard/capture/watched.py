@@ -91,10 +91,13 @@ class Watched:
         return (type(self.plain), (self.plain,))
 
 
+_WRITING = ("torch.serialization", "safetensors.torch")
+
+
 def is_saving(frame: Any) -> bool:
-    """Tell whether ``torch.save`` is at work: a checkpoint is written, and read by another run."""
+    """Tell whether a checkpoint is being written: it is read by another run."""
     while frame is not None:
-        if frame.f_globals.get("__name__") == "torch.serialization":
+        if frame.f_globals.get("__name__") in _WRITING:
             return True
         frame = frame.f_back
     return False

@@ -108,6 +108,9 @@ class DryRun:
         if end.signal or end.stalled is not None:
             mark_cut(folder)
         _say_how_it_ended(end)
+        if end.signal and not any(folder.glob("*.pgrun")):
+            print(f"no rank had written anything into {folder}: nothing to judge", file=sys.stderr)
+            return EXIT_INTERRUPTED
         code = _check(folder, args, end)
         return EXIT_INTERRUPTED if end.signal else code
 

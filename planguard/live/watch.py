@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import itertools
 import os
 import sys
 import threading
@@ -241,17 +242,28 @@ def guard(
     return LiveGuard(timeout, warn, path, exit_code, on_stuck, native=native).start()
 
 
+_guards = itertools.count()
+"""How many guards this process has had: all ranks call ``guard`` equally often."""
+
+
 def _own_store(rank: int) -> Any:
-    """Return a store of the guard's own; the job's store is used once, to tell its port."""
+    """Return a store of the guard's own; the job's store is used once, to tell its port.
+
+    torchrun keeps the job's store when it starts the ranks anew (torch 2.13,
+    elastic/rendezvous/dynamic_rendezvous.py, ``use_agent_store``), and a process may make its
+    groups anew: the port of an earlier guard is still there, and nobody listens any more.
+    """
     from torch.distributed import TCPStore
     from torch.distributed.distributed_c10d import _get_default_store
 
     job = _get_default_store()
+    again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    key = f"planguard/live/port/{again}/{next(_guards)}"
     host = os.environ.get("MASTER_ADDR", "127.0.0.1")
     wait = dt.timedelta(seconds=60)
     if rank == 0:
         store = TCPStore(host, 0, None, is_master=True, timeout=wait, wait_for_workers=False)
-        job.set("planguard/live/port", str(store.port))
+        job.set(key, str(store.port))
         return store
-    port = int(job.get("planguard/live/port"))
+    port = int(job.get(key))
     return TCPStore(host, port, None, is_master=False, timeout=wait, wait_for_workers=False)

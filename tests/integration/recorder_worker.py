@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -343,12 +344,51 @@ def ready_buffers(rank, world):
 
 def decides(rank, world):
     """A value that is printed, one that is stored and compared, and the truth of a tensor."""
-    x = torch.ones(1)
-    dist.all_reduce(x)
+    x = torch.full((1,), 2.0)
     print("loss", x.item(), file=sys.stderr)
     total = x.item()
     if total > 1 and (x > 0).all():
         dist.all_reduce(x)
+
+
+def agrees(rank, world):
+    """Values that all ranks share, as they are and computed further; one changed afterwards."""
+    x, flags, kept = torch.ones(1), torch.zeros(world), torch.ones(1)
+    dist.all_reduce(x)
+    dist.all_gather_into_tensor(flags, torch.full((1,), float(rank)))
+    if (x / world).mean().item() > 0.5 and (flags < world).all():
+        dist.broadcast(kept, 0)
+    if kept:
+        dist.barrier()
+    pair = torch.ones(1)
+    dist.all_reduce(pair, group=dist.new_group([rank]))
+    if pair.item() > 0:  # agreed with nobody
+        dist.barrier()
+    x += rank
+    if x > 0:  # no longer shared
+        dist.barrier()
+
+
+def threads_between(rank, world):
+    """A checkpoint thread with a group of its own beside the steps; a task of a pool after it."""
+    group = dist.new_group()
+    dist.all_reduce(torch.ones(4))
+
+    def save():
+        dist.barrier(group)
+        dist.all_reduce(torch.ones(2), group=group)
+
+    thread = threading.Thread(target=save)
+    thread.start()
+    dist.all_reduce(torch.ones(4))
+    thread.join()
+    thread.join()
+    dist.all_reduce(torch.ones(3), group=group)
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(save)
+        dist.all_reduce(torch.ones(4))
+        task.result()
+        dist.barrier(group)
 
 
 def threads(rank, world):

@@ -42,7 +42,7 @@ OTHERS = ("crossed", "opposite", "killed", "hangs", "skips")
 OPEN = (
     "ready", "ready_chain", "ready_blocking", "ready_overlapped", "ready_buffers",
     "ready_apart", "ready_sends", "ready_twice",
-    "threads", "threads_shared", "decides",
+    "threads", "threads_between", "threads_shared", "decides", "agrees",
 )  # fmt: skip
 
 
@@ -211,12 +211,30 @@ def test_the_other_order_of_a_finished_run_hangs_on_real_processes(runs):
 
 @pytest.mark.parametrize("job", ["threads", "threads_shared"])
 def test_the_order_among_threads_is_not_taken_for_granted(runs, job):
-    """Calls of several threads are interleaved freely, or undecided; never safe as recorded."""
+    """Calls of several threads are interleaved freely, or undecided; never taken as recorded. Two
+    threads with a group each are safe where a call blocks its thread alone, and not on one queue;
+    on one group, with an order that start and join do not tell, nothing is decided.
+    """
     (plan, ranks) = planguard.load(runs / job), read_run(runs / job)
     assert all(len({n for n in one.marks.threads.values() if n}) > 1 for one in ranks)
-    for model in ("gloo", "nccl"):
-        assert not planguard.check(plan, model=model).safe
+    assert planguard.check(plan, model="gloo").safe is (job == "threads")
+    assert not planguard.check(plan, model="nccl").safe
     assert "host-threads" in {one.kind for one in plan.approximations}
+
+
+def test_threads_are_side_by_side_between_their_start_and_their_end_only(runs):
+    """A thread and a task of a pool with a group of their own, as an asynchronous checkpoint has:
+    calls before the start and behind the join, or the result, stay outside, also those on the same
+    group; the run is safe on gloo. A second join changes nothing.
+    """
+    plan = planguard.load(runs / "threads_between")
+    for rank in ("0", "1"):
+        actions = json.loads(plan.source)["ranks"][rank]["actions"]
+        kinds = [action["op"] for action in actions]
+        assert kinds == ["new_group", "all_reduce", "threads", "all_reduce", "threads", "barrier"]
+        for block in (actions[2], actions[4]):
+            assert sorted(len(thread) for thread in block["threads"]) == [1, 2]
+    assert planguard.check(plan).safe
 
 
 def test_a_decision_on_a_value_is_a_finding_with_its_place(runs):
@@ -231,6 +249,27 @@ def test_a_decision_on_a_value_is_a_finding_with_its_place(runs):
     lines = sorted(int(one.message.split("recorder_worker.py:")[1].split(";")[0]) for one in found)
     assert source[lines[0] - 1].strip() == "total = x.item()"
     assert source[lines[1] - 1].strip() == "if total > 1 and (x > 0).all():"
+
+
+def test_what_all_ranks_share_is_no_decision_of_one(runs):
+    """Results of collectives of all ranks, views of them and what is computed from them lead all
+    ranks alike: the ledger says so, and nothing warns. Results on another group, and a value that
+    was changed afterwards, are warned of as before.
+    """
+    plan = planguard.load(runs / "agrees")
+    verdict = planguard.check(plan)
+    assert verdict.safe
+    source = (Path(__file__).parent / "recorder_worker.py").read_text().splitlines()
+
+    def lines(texts):
+        found = {int(text.split("recorder_worker.py:")[1].split(";")[0]) for text in texts}
+        return [source[line - 1].strip() for line in sorted(found)]
+
+    warned = lines(one.message for one in verdict.findings if one.code == "PG110")
+    assert [line.partition(":")[0] for line in warned] == ["if pair.item() > 0", "if x > 0"]
+    shared = lines(one.message for one in plan.approximations if one.kind == "agreed-branch")
+    assert len(shared) == 2
+    assert shared[1] == "if kept:"
 
 
 def test_a_launch_is_one_for_a_log_with_two_witnesses(runs):

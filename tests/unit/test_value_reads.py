@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from planguard.capture.value_reads import decides
+from planguard.capture.value_reads import IN_LIBRARY, KIND, decides, folded
 
 SAID: list[bool] = []
 
@@ -66,3 +66,27 @@ def test_a_value_that_is_printed_or_handed_on_is_none(function):
     SAID.clear()
     function()
     assert SAID == [False]
+
+
+TAIL = "; the log holds the branch that this run took"
+
+
+def test_decisions_inside_of_libraries_are_one_line():
+    """Seven places in two installed packages, met on both ranks, are one entry that names the
+    packages, the first place and how many more there are; the program's own stay as they are.
+    """
+    base = "the program decides on a tensor's value at"
+    own = (KIND, f"{base} /p/train.py:3{TAIL}", "exact")
+    inside = [
+        (IN_LIBRARY, f"{base} /v/lib/site-packages/{name}/x.py:{line}{TAIL}", "exact")
+        for name, lines in (("accelerate", range(4)), ("transformers", range(3)))
+        for line in lines
+    ]
+    found = folded([own, *inside, *inside])
+    assert found[0] == own
+    assert len(found) == 2
+    kind, message, direction = found[1]
+    assert (kind, direction) == (KIND, "exact")
+    assert "libraries (accelerate, transformers)" in message
+    assert "accelerate/x.py:0 and 6 more places" in message
+    assert folded([own]) == [own]

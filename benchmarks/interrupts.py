@@ -1,0 +1,138 @@
+"""Dry runs that are interrupted, ended or left hanging at random points: what stays, what is said.
+
+    python benchmarks/interrupts.py --points 50 --seed 1
+
+A third of the points each: SIGINT, SIGTERM, and a rank that stops at a random call while the
+others wait. Half of the signals come while the job starts, half once a rank has written. Counted
+are processes that live ten seconds after the command was told to end, or ended by itself, and
+commands that say no verdict of what was recorded. A job that had written nothing yet has nothing to
+be judged: there the command must say so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+JOB = """\
+import os, sys, time
+import torch
+import torch.distributed as dist
+from datetime import timedelta
+from torch.nn.parallel import DistributedDataParallel
+stop = int(sys.argv[1])
+dist.init_process_group("gloo", timeout=timedelta(seconds=600))
+rank = dist.get_rank()
+model = DistributedDataParallel(torch.nn.Linear(4, 4))
+for step in range(10**6):
+    if rank == 1 and step == stop:
+        dist.barrier() if stop % 2 else time.sleep(3600)
+    model(torch.ones(2, 4)).sum().backward()
+    time.sleep(0.02)
+"""
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+SECONDS = 10.0
+"""What a command has to end everything in, GRACE of capture.run_job included."""
+
+
+def alive(mark: str) -> list[int]:
+    """Return the processes that have a mark in their environment, but for those that have ended."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() not in (place / "environ").read_bytes().split(b"\0"):
+                continue
+            if place.joinpath("stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                found.append(int(place.name))
+        except OSError:
+            continue
+    return found
+
+
+def point(number: int, way: str, wait: float, stop: int) -> dict[str, object]:
+    """Run one job to its point; return what was seen."""
+    with tempfile.TemporaryDirectory() as folder:
+        mark = f"INTERRUPTS={os.getpid()}-{number}"
+        (Path(folder) / "job.py").write_text(JOB)
+        stall = "4" if way == "hang" else "0"
+        command = [sys.executable, "-m", "planguard", "dryrun", "--stall", stall, "-o", "run", "--",
+                   *TORCHRUN, "job.py", str(stop if way == "hang" else -1)]  # fmt: skip
+        environment = {
+            **os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
+            "INTERRUPTS": mark.partition("=")[2],
+        }  # fmt: skip
+        with tempfile.TemporaryFile("w+") as said:
+            process = subprocess.Popen(
+                command, cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT,
+                preexec_fn=default_signals,  # noqa: PLW1509 - one thread
+            )  # fmt: skip
+            if way != "hang":
+                until = time.monotonic() + 90
+                while number % 2 and time.monotonic() < until:  # half of the points in the run
+                    if any(Path(folder).glob("run/*.pgrun")):
+                        break
+                    time.sleep(0.05)
+                time.sleep(wait / 6 if number % 2 else wait)
+                logs = len(list(Path(folder).glob("run/*.pgrun")))
+                process.send_signal(signal.SIGINT if way == "SIGINT" else signal.SIGTERM)
+            begin = time.monotonic()
+            try:
+                process.wait(timeout=120)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            took = time.monotonic() - begin
+            if way == "hang":
+                logs = len(list(Path(folder).glob("run/*.pgrun")))
+            left = alive(mark)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            said.seek(0)
+            text = said.read()
+    last = [line for line in text.splitlines() if line.startswith("verdict: ")]
+    told = last[-1].split()[1] if last else ""
+    if "no rank had written anything" in text and not logs:
+        told = "nothing written"
+    return {"way": way, "at": round(wait, 2) if way != "hang" else stop, "logs": logs,
+            "code": process.returncode, "s": round(took, 1), "left": len(left), "said": told,
+            "tail": text[-400:] if not told else ""}  # fmt: skip
+
+
+def default_signals() -> None:
+    """Let a signal that this process ignores end the command all the same."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--points", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--latest", type=float, default=25.0, help="seconds of the last point")
+    args = parser.parse_args()
+    chosen = random.Random(args.seed)
+    rows = []
+    for number in range(args.points):
+        way = ("SIGINT", "SIGTERM", "hang")[number % 3]
+        row = point(number, way, chosen.uniform(0, args.latest), chosen.randrange(60))
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    bad = [row for row in rows if row["left"] or not row["said"] or row["said"] == "SAFE"]
+    print(json.dumps({
+        "points": len(rows), "processes left": sum(int(row["left"]) for row in rows),
+        "nothing said": sum(not row["said"] for row in rows),
+        "said": dict(Counter(f"{row['way']}: {row['said']}" for row in rows)),
+        "longest, s": max(float(row["s"]) for row in rows),
+    }))  # fmt: skip
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

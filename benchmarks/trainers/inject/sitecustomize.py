@@ -1,0 +1,91 @@
+"""Comes into every rank of a job: an independent count of its calls, or the live guard.
+
+TRAINERS_WATCH=count: torch.profiler's own records of the operators of c10d, without PlanGuard.
+TRAINERS_WATCH=guard: ``planguard.live.guard`` once there is a process group.
+"""
+
+import atexit
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+
+def count(dist):
+    """Profile this process from init_process_group on, and write what was counted at its end."""
+    from torch._C._profiler import _ExperimentalConfig
+    from torch.profiler import ProfilerActivity, profile
+
+    profiler = profile(
+        activities=[ProfilerActivity.CPU],
+        experimental_config=_ExperimentalConfig(profile_all_threads=True),
+    )
+    profiler.start()
+    rank = dist.get_rank()
+    done = []
+
+    def finish(*_):
+        if done:
+            return
+        done.append(True)
+        profiler.stop()
+        found = Counter(
+            event.name
+            for event in profiler.events()
+            # An argument that wants a gradient sends a call through the dispatcher twice.
+            if event.name.startswith("c10d::")
+            and (event.cpu_parent is None or event.cpu_parent.name != event.name)
+        )
+        place = Path(os.environ["TRAINERS_COUNTS"])
+        (place / f"rank{rank}-{os.getpid()}.json").write_text(json.dumps(found))
+
+    atexit.register(finish)
+    destroy = dist.destroy_process_group
+
+    def destroy_process_group(group=None):
+        if group is None or group is dist.group.WORLD:
+            finish()
+        return destroy(group)
+
+    replace(dist, "destroy_process_group", destroy_process_group)
+
+
+def guard(_):
+    """Guard this process."""
+    from planguard import live
+
+    live.guard(
+        float(os.environ.get("TRAINERS_GUARD_S", "6")),
+        exit_code=42,
+        report=os.environ["TRAINERS_REPORT"],
+    )
+
+
+def replace(dist, name, value):
+    """Put a function in the places from which torch and the programs take it."""
+    setattr(dist, name, value)
+    setattr(sys.modules["torch.distributed.distributed_c10d"], name, value)
+
+
+def begin():
+    """Watch whoever makes a process group."""
+    import torch.distributed as dist
+
+    what = {"count": count, "guard": guard}[os.environ["TRAINERS_WATCH"]]
+    original = dist.init_process_group
+    begun = []
+
+    def init_process_group(*args, **options):
+        answer = original(*args, **options)
+        if not begun:
+            begun.append(True)
+            what(dist)
+        return answer
+
+    replace(dist, "init_process_group", init_process_group)
+
+
+# A launcher is no rank; what spawns ranks is none either, but does no harm.
+if os.environ.get("TRAINERS_WATCH") and "torch.distributed.run" not in sys.orig_argv:
+    begin()

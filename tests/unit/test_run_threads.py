@@ -1,0 +1,56 @@
+"""Calls of threads stand between what orders them: starts and joins, by whom they are made."""
+
+from __future__ import annotations
+
+import pytest
+
+from planguard.capture.thread_orders import BY, JOINED, STARTED, THREAD, open_threads
+
+
+def call(name, thread=0):
+    """A call of a thread; the main one has no number."""
+    return {"op": "barrier", "group": name, **({THREAD: thread} if thread else {})}
+
+
+def mark(op, thread, by=0):
+    """A start or a join; by the main thread where nobody else is named."""
+    return {"op": op, THREAD: thread, **({BY: by} if by else {})}
+
+
+def shape(actions):
+    """Names of the calls, threads of a block as lists."""
+    found, _ = open_threads(0, actions)
+    return [
+        [[one["group"] for one in thread] for thread in item["threads"]]
+        if item["op"] == "threads"
+        else item["group"]
+        for item in found
+    ]
+
+
+def test_a_thread_runs_from_its_start_to_its_join():
+    """Calls before the start and behind the join are outside, also when it is joined twice."""
+    actions = [
+        call("a"), mark(STARTED, 1), call("b"), call("t", 1), mark(JOINED, 1), mark(JOINED, 1),
+        call("c"),
+    ]  # fmt: skip
+    assert shape(actions) == ["a", [["b"], ["t"]], "c"]
+
+
+def test_what_another_thread_waited_for_the_main_one_has_not():
+    """A result that thread 2 reads ends nothing for the main thread: its later calls stay beside
+    those of thread 1. Once the main thread has waited for thread 2, they are behind both.
+    """
+    begin = [mark(STARTED, 1), call("t", 1), mark(STARTED, 2), mark(JOINED, 1, by=2), call("b")]
+    assert shape(begin) == [[["t"], ["b"]]]
+    assert shape([*begin, mark(JOINED, 2), call("c")]) == [[["t"], ["b"]], "c"]
+
+
+@pytest.mark.parametrize("by", [1, -1])
+def test_what_another_thread_starts_may_come_as_soon_as_that_one_runs(by):
+    """Thread 2 is started by thread 1, or by one that nobody saw start: calls of the main thread
+    that came before it in this run need not come before it in another.
+    """
+    actions = [call("a"), mark(STARTED, 1), call("b"), mark(STARTED, 2, by=by), call("t", 2)]
+    found = [[["b"], ["t"]]]
+    assert shape(actions) == (["a", *found] if by == 1 else [[["a", "b"], ["t"]]])
