@@ -127,3 +127,20 @@ def test_a_step_wraps_only_on_request() -> None:
     assert MESH.shift(12, 0, 1, wrap=False) is None
     assert MESH.shift(12, 0, 1, wrap=True) == 0
     assert MESH.shift(5, 0, -1, wrap=False) == 1
+
+
+def test_instances_of_two_families_have_two_names() -> None:
+    """Instance 10 of dp and instance 0 of dp1 are two communicators in the flat plan, too."""
+    import planguard
+
+    plan = planguard.load(
+        {
+            "schema": "planguard.plan/1",
+            "world_size": 24,
+            "mesh": {"dims": [["dp", 2], ["tp", 12]]},
+            "groups": {"dp": {"mesh_dims": ["dp"]}, "dp1": {"mesh_dims": ["dp"]}},
+            "ranks": {"0-23": {"actions": [{"op": "barrier", "group": "dp"}]}},
+        }
+    )
+    names = {plan.group_name(name, rank) for name in ("dp", "dp1") for rank in range(24)}
+    assert len(names) == 24
