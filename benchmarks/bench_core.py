@@ -55,7 +55,7 @@ def resident(field="VmRSS"):
 
 
 def expand(kernel, code):
-    """Call the kernel as planguard.execution.expand does."""
+    """Call the kernel as planguard.execution.running.expand does."""
     return kernel.expand(
         code.world_size, code.mesh_sizes, code.group_kind, code.group_mask, code.group_off,
         code.group_members, code.refs, [program.code for program in code.programs],
@@ -65,7 +65,7 @@ def expand(kernel, code):
 
 
 def lower(kernel, columns, code, rules):
-    """Call the kernel as planguard.execution.executor does."""
+    """Call the kernel as planguard.execution.running.executor does."""
     return kernel.lower(
         columns, code.sig_kind, code.sig_bytes, code.sig_dtype, code.sig_redop, code.sig_root,
         code.sig_layout, code.sig_splits, rules, False, array("I"),

@@ -112,7 +112,7 @@ def measure(name: str, setting: str) -> dict[str, float]:
     """Return seconds to build, of the second step, and MiB, in this process."""
     import torch
 
-    from planguard.capture.compute_stub import stub_compute
+    from planguard.capture.play.compute_stub import stub_compute
 
     torch.set_num_threads(1)
     if setting == "fake":

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from planguard.capture import start, stop
-from planguard.capture.compute_stub import stub_compute
+from planguard.capture.play.compute_stub import stub_compute
 
 MODES = {
     "no recorder": None,

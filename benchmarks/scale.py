@@ -59,7 +59,7 @@ def point(dims, form, repetitions):
     from planguard import kernels
     from planguard.plan.actions import Kind
     from planguard.plan.format import read
-    from planguard.reordering.weak_fast import _in_block, _queues
+    from planguard.reordering.orders.weak_fast import _in_block, _queues
     from planguard.semantics.model import find_model, rules_for, strict
 
     kernel, model = kernels.use("native"), find_model("gloo")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import planguard
 
-SAMPLES = Path(__file__).resolve().parents[1] / "planners" / "samples"
+SAMPLES = Path(__file__).resolve().parents[1] / "tests" / "samples"
 BOTH_WAYS = ("interleaved1f1b", "interleavedzb", "loopedbfs", "zbv")
 SCHEDULES = ("gpipe", *BOTH_WAYS)
 XLA = ("mlp", "fsdp", "ring", "pipeline", "moe", "stages")

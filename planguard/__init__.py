@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from planguard.explain import explain
     from planguard.guard.guard import Guard
     from planguard.options import CheckOptions
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.groups import ProcessGroup
     from planguard.plan.plan import Plan
     from planguard.reordering.execution_graph import execution_graph
@@ -55,7 +55,7 @@ _HOMES = {
     "Guard": "planguard.guard.guard",
     "Outcome": "planguard.verdict",
     "Plan": "planguard.plan.plan",
-    "PlanBuilder": "planguard.plan.builder",
+    "PlanBuilder": "planguard.plan.building.builder",
     "PlanError": "planguard.errors",
     "PlanGuardError": "planguard.errors",
     "ProcessGroup": "planguard.plan.groups",

@@ -10,39 +10,39 @@ from planguard import kernels
 from planguard.catalog import report_order
 from planguard.errors import OrderError
 from planguard.execution.advice import name_potential, safe_iff, with_help
-from planguard.execution.cause import open_finding
-from planguard.execution.claims import PROVED, with_claims
-from planguard.execution.created import with_clashes
 from planguard.execution.decide import Decider, Decision
-from planguard.execution.expand import expand
-from planguard.execution.fold import fold
-from planguard.execution.ledger import apply_ledger, with_captured
-from planguard.execution.notes import (
+from planguard.execution.findings.cause import open_finding
+from planguard.execution.findings.claims import PROVED, with_claims
+from planguard.execution.findings.created import with_clashes
+from planguard.execution.findings.fold import fold
+from planguard.execution.findings.ledger import apply_ledger, with_captured
+from planguard.execution.findings.notes import (
     creation_findings,
     hazard_findings,
     leftover_findings,
     mixed_findings,
     small_group_findings,
 )
-from planguard.execution.one_lock import with_turns
-from planguard.execution.reason import Kind as Why
-from planguard.execution.reason import Reason, construct, out_of_time
-from planguard.execution.undecided import (
+from planguard.execution.findings.reason import Kind as Why
+from planguard.execution.findings.reason import Reason, construct, out_of_time
+from planguard.execution.findings.undecided import (
     has_own_messages,
     nothing_to_check,
     refused_messages,
     undecided,
 )
+from planguard.execution.one_lock import with_turns
+from planguard.execution.running.expand import expand
 from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions, Running, running
 from planguard.plan.actions import Kind
+from planguard.plan.compiling.operations import used
 from planguard.plan.content import has_kind
-from planguard.plan.operations import used
 from planguard.semantics.model import Family, find_model
 from planguard.verdict import Evidence, Finding, Outcome, PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
-    from planguard.execution.classify import Cause
+    from planguard.execution.findings.classify import Cause
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
 
@@ -78,7 +78,7 @@ def check_plan(plan: Plan, options: CheckOptions | None = None, *, brief: bool =
     if asked == "all":
         verdict = _matrix(plan, columns, options, verdict)
     if options.certificate:
-        from planguard.execution.certify import with_certificate
+        from planguard.execution.certifying.certify import with_certificate
 
         pinned = is_bounded(find_model(verdict.model), options)
         verdict = with_certificate(
@@ -158,14 +158,14 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     if open_points:
         return _open(plan, model.name, open_points)
     if has_kind(plan, Kind.CHOICE_BEGIN):
-        from planguard.reordering.branches_decide import over_branches
+        from planguard.reordering.branches.decide import over_branches
 
         decide = _Rest(options, brief)
         return over_branches(plan, columns, model, options, decide)
     has_threads = has_kind(plan, Kind.THREADS_BEGIN)
     # Where threads are chains of an open order, members in them are members of a block.
     if plan.fusion and not (has_threads and model.family is not Family.HOST):
-        from planguard.reordering.fusion import over_flushes
+        from planguard.reordering.buffers.decide import over_flushes
 
         # What a case shows is asked for, so at least one of its causes is kept.
         inner = replace(options, explain_limit=max(1, options.explain_limit))
@@ -177,7 +177,7 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
             lambda merged: _decide(merged, expand(merged), inner, brief=brief),
         )
     if has_threads:
-        from planguard.reordering.threads import over_threads
+        from planguard.reordering.threads.decide import over_threads
 
         rest, fixed = _Rest(options, brief), _Fixed(options, brief)
         return over_threads(plan, columns, model, options, rest, fixed)
@@ -185,11 +185,11 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     # The rules of open order are about ranks that meet others: where one meets itself, each order
     # is played.
     if columns.has_markers and (is_open or has_own_messages(columns)):
-        from planguard.reordering.branches_orders import over_each_order
+        from planguard.reordering.branches.orders import over_each_order
 
         return over_each_order(plan, columns, model, options, _Rest(options, brief))
     if is_contested(plan, columns):
-        from planguard.reordering.wildcards_decide import over_matches
+        from planguard.reordering.messages.decide import over_matches
 
         return over_matches(plan, columns, model, options, _Fixed(options, brief))
     if columns.has_markers:
@@ -253,8 +253,8 @@ class _Rest:
 def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool) -> Verdict:
     """Decide a plan whose `unordered` blocks leave orders open."""
     # Not at the top: most plans leave no order open, and start without the routes.
+    from planguard.reordering.cases.translate import translate
     from planguard.reordering.strategy import explore
-    from planguard.reordering.translate import translate
 
     model = find_model(str(options.model))
     explored = explore(plan, columns, model, options)

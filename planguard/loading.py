@@ -34,7 +34,7 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
         UsageError: If no adapter of that name exists, or a plan file is read with options.
     """
     from planguard import registry
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
     if isinstance(obj, Plan):

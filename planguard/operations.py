@@ -5,7 +5,7 @@ docs/how-to/add-an-operation.md shows it in one page.
 
 from __future__ import annotations
 
-from planguard.plan.operations import (
+from planguard.plan.compiling.operations import (
     FIELDS,
     FORMULAS,
     OperationProblem,

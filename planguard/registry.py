@@ -22,13 +22,13 @@ from planguard.errors import PlanError, UsageError, shorten
 from planguard.sources import beside
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
 GROUP = "planguard.planners"
 NO_PLUGINS = "PLANGUARD_NO_PLUGINS"
 _OWN = "planguard"
-_NOT_ADAPTERS = frozenset({"common", "samples"})
+_NOT_ADAPTERS = frozenset({"common"})
 
 
 class PlannerAdapter(Protocol):
@@ -132,7 +132,7 @@ def sniff(obj: object) -> PlannerAdapter:
         PlanError: The path does not exist, or no adapter recognizes the input.
         UsageError: Several do, so that the choice is the caller's.
     """
-    from planguard.plan.missing import no_such_file, not_one_plan
+    from planguard.plan.reading.missing import no_such_file, not_one_plan
 
     if isinstance(obj, str | Path) and not Path(obj).exists():
         raise no_such_file(str(obj))

@@ -23,7 +23,7 @@ import msgspec
 from planguard.capture.agree import assert_collectives_agree
 from planguard.conformance import OperationCheck, check_operation, require
 from planguard.errors import PlanError
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.format import read
 
 if TYPE_CHECKING:

@@ -264,7 +264,7 @@ def test_what_is_not_run_could_be(page):
         for line in re.findall(r"^(?:\$ )?planguard (.*)", body, re.MULTILINE):
             words = shlex.split(line, comments=True)
             cli._parser(words[0])[0].parse_args(words)
-        for name in re.findall(r"^python (benchmarks/\S+)", body, re.MULTILINE):
+        for name in re.findall(r"^python ((?:benchmarks|tests/campaigns)/\S+)", body, re.MULTILINE):
             assert (ROOT / name).exists()
 
 

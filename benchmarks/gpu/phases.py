@@ -67,7 +67,7 @@ def facts(_: Path) -> Figures:
 
 def interposed(folder: Path, **more: str) -> dict[str, str]:
     """Return the variables that put the interposer before NCCL."""
-    from planguard.capture import preload
+    from planguard.capture.nccl import preload
 
     return {**preload.environment(folder), **more}
 
@@ -114,7 +114,7 @@ def counted(recording: Any) -> dict[str, int]:
 
 def witness_interposer(job: str, out: Path) -> Figures:
     """Run a job on two ranks before the interposer and read what it wrote."""
-    from planguard.capture import preload
+    from planguard.capture.nccl import preload
 
     folder = out / f"interposer-{job}"
     ran = play(job, 2, limit=60, out=out, more=interposed(folder))
@@ -142,7 +142,7 @@ def dryrun(job: str, out: Path, *options: str, world: int = 2, limit: float = 90
 
 def recorder(out: Path) -> Figures:
     """Phase 2: the recorder over NCCL, with torch's dispatcher as its witness, and its cost."""
-    from planguard.capture import preload  # noqa: F401 - the import error is a row of its own
+    from planguard.capture.nccl import preload  # noqa: F401 - the import error is a row of its own
 
     rows = {job: dryrun(job, out, "--witness") for job in JOBS}
     plain = play("steps", 2, limit=90, out=out)
@@ -152,7 +152,7 @@ def recorder(out: Path) -> Figures:
 
 def plugin(out: Path) -> Figures:
     """Phase 3: the profiler plugin: calls, kernel ends, a rank that left a call out."""
-    from planguard.capture import preload
+    from planguard.capture.nccl import preload
 
     def more(folder: Path) -> dict[str, str]:
         return {
@@ -215,7 +215,7 @@ def guard(out: Path) -> Figures:
 
 def witnesses(out: Path) -> Figures:
     """Phase 6: recorder, interposer, plugin and Flight Recorder see the same calls of one job."""
-    from planguard.capture import preload
+    from planguard.capture.nccl import preload
 
     rows: Figures = {}
     for job in ("plain", "ddp", "pipeline"):
@@ -242,7 +242,7 @@ def witnesses(out: Path) -> Figures:
 
 def order(out: Path) -> Figures:
     """Phase 7: two groups in opposite order, few and many queues; a captured graph."""
-    from planguard.capture import preload
+    from planguard.capture.nccl import preload
 
     rows: Figures = {}
     for queues in ("1", "8"):

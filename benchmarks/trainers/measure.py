@@ -148,9 +148,9 @@ def counted(trainer: Trainer, place: Path) -> tuple[Ended, dict[int, Counter[str
 
 def recorded(place: Path) -> dict[int, Counter[str]]:
     """Return what PlanGuard's recorder wrote down, by rank."""
-    from planguard.capture.run_log import Kind
-    from planguard.capture.run_log_reading import read_run_log
-    from planguard.capture.run_ranks import chosen_attempt, run_logs
+    from planguard.capture.run.log import Kind
+    from planguard.capture.run.log_reading import read_run_log
+    from planguard.capture.run.ranks import chosen_attempt, run_logs
 
     logs, _ = chosen_attempt([read_run_log(file) for file in run_logs(place)])
     found = {}

@@ -77,12 +77,12 @@ def main():
     sys.argv = [str(file), *arguments]
     import torch.distributed
 
-    import planguard.capture.play
+    import planguard.capture.play.ranks
     import planguard.cli.stub
 
     assert torch.distributed.is_available()
     assert planguard.cli.stub.run_stub
-    assert planguard.capture.play.Play
+    assert planguard.capture.play.ranks.Play
     found = {}
     for name, made in (("intact", ""), ("slip", slip)):
         os.environ["TRAINERS_SLIP"] = made

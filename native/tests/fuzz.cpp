@@ -53,7 +53,7 @@ bool decide(const Plan& plan, const Rules& rules, Answer& out) {
   return true;
 }
 
-// What planguard/reordering/weak_fast.py gives the kernel.
+// What planguard/reordering/orders/weak_fast.py gives the kernel.
 std::vector<uint8_t> in_block(const Rules& rules) {
   static const std::set<uint8_t> fresh = {PROBE,   TEST, DROP,         INIT,       NEW_GROUP,
                                           DESTROY, EXIT, EVENT_RECORD, EVENT_WAIT, HOST_SYNC};

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from planguard.audit.files import collect
-from planguard.audit.helpers import HelperLostError
-from planguard.audit.reading import Reading
-from planguard.audit.safe import no_collection
+from planguard.audit.readers.files import collect
+from planguard.audit.readers.helpers import HelperLostError
+from planguard.audit.readers.reading import Reading
+from planguard.audit.readers.safe import no_collection
 
 if TYPE_CHECKING:
     import os

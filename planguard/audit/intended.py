@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planguard.execution.cause import make_finding
+from planguard.execution.findings.cause import make_finding
 from planguard.options import CheckOptions
 from planguard.recording import UNRECORDED, Track, compare
 from planguard.recording.compare import alike, group_names

@@ -7,24 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.audit.admissible import other_executions
-from planguard.audit.assemble import Assembled, assemble
-from planguard.audit.beside import beside_findings
-from planguard.audit.gaps import is_empty, left_out
+from planguard.audit.findings.beside import beside_findings
+from planguard.audit.findings.stand import stand_in
+from planguard.audit.findings.strength import STUCK, graded
+from planguard.audit.findings.triage import Triage, triage
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
-from planguard.audit.part import UNREAD
+from planguard.audit.joining.assemble import Assembled, assemble
+from planguard.audit.joining.gaps import is_empty, left_out
+from planguard.audit.readers.part import UNREAD
 from planguard.audit.repo import with_sources
-from planguard.audit.stand import stand_in
-from planguard.audit.strength import STUCK, graded
-from planguard.audit.triage import Triage, triage
 from planguard.catalog import report_order
-from planguard.execution.cause import make_finding
+from planguard.execution.findings.cause import make_finding
 from planguard.verdict import Approximation, Evidence, Outcome, PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planguard.audit.answer import AuditOptions
-    from planguard.audit.part import Part
+    from planguard.audit.readers.part import Part
     from planguard.recording import Recording
     from planguard.verdict import Finding
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.audit.assemble import assemble
-from planguard.audit.files import collect, kind_of, read
-from planguard.audit.reading import read_input
-from planguard.audit.safe import no_collection
-from planguard.audit.stand import stand_in
-from planguard.audit.times import Times, Work, times_of
+from planguard.audit.findings.stand import stand_in
+from planguard.audit.joining.assemble import assemble
+from planguard.audit.readers.files import collect, kind_of, read
+from planguard.audit.readers.reading import read_input
+from planguard.audit.readers.safe import no_collection
+from planguard.audit.readers.times import Times, Work, times_of
 from planguard.plan.format import read as read_plan
 from planguard.recording.observed import UNRECORDED, Progress
 from planguard.recording.promote import document_of, places_of

@@ -8,12 +8,12 @@ a real run.
 """
 
 from planguard.capture.agree import assert_collectives_agree
-from planguard.capture.fx import FxCapture, fx
-from planguard.capture.inductor import GuardReport, inductor_guard
-from planguard.capture.pass_rules import Violation
+from planguard.capture.passes.fx import FxCapture, fx
+from planguard.capture.passes.inductor import GuardReport, inductor_guard
+from planguard.capture.passes.pass_rules import Violation
+from planguard.capture.passes.validate_pass import PassVerdict, snapshot, validate_pass
 from planguard.capture.precheck import Precheck, precheck
-from planguard.capture.run_start import start, stop
-from planguard.capture.validate_pass import PassVerdict, snapshot, validate_pass
+from planguard.capture.run.start import start, stop
 
 __all__ = [
     "FxCapture",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.sinks import place_of
+from planguard.capture.values.sinks import place_of
 from planguard.sources import is_library
 
 if TYPE_CHECKING:

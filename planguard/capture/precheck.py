@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from planguard.capture.fake_world import Mesh, read_mesh, refuse_real_group
-from planguard.capture.imports import warm_learnt
-from planguard.capture.loops import Loops
-from planguard.capture.mailroom import perform
-from planguard.capture.odd_plays import OddPlays
-from planguard.capture.patches import find_patch, with_patch, write_patch
-from planguard.capture.play import Play, PlayedRank
-from planguard.capture.sampled import Door, decide, read_samples, supply_of
-from planguard.capture.samples import MOST, choose
-from planguard.capture.stage import Stage, open_stage
+from planguard.capture.batches.loops import Loops
+from planguard.capture.batches.patches import find_patch, with_patch, write_patch
+from planguard.capture.batches.sampled import Door, decide, read_samples, supply_of
+from planguard.capture.batches.samples import MOST, choose
+from planguard.capture.play.fake_world import Mesh, read_mesh, refuse_real_group
+from planguard.capture.play.imports import warm_learnt
+from planguard.capture.play.mailroom import perform
+from planguard.capture.play.odd_plays import OddPlays
+from planguard.capture.play.ranks import Play, PlayedRank
+from planguard.capture.play.stage import Stage, open_stage
 from planguard.errors import UnsafePlanError, UsageError
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from planguard.capture.own_answers import Site
-    from planguard.capture.patches import Patch
-    from planguard.capture.recorder import Recorder
-    from planguard.capture.sampled import Supply
-    from planguard.capture.samples import Assignment, Chosen
+    from planguard.capture.batches.patches import Patch
+    from planguard.capture.batches.sampled import Supply
+    from planguard.capture.batches.samples import Assignment, Chosen
+    from planguard.capture.groups.recorder import Recorder
+    from planguard.capture.values.own_answers import Site
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
 

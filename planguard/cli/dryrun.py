@@ -15,7 +15,7 @@ from planguard.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planguard.capture.run_job import JobEnd
+    from planguard.capture.run.job import JobEnd
 
 _EPILOG = """\
 examples:
@@ -102,7 +102,7 @@ class DryRun:
             from planguard.cli.stub import run_stub
 
             return run_stub(command, folder, args)
-        from planguard.capture.run_log import mark_cut
+        from planguard.capture.run.log import mark_cut
 
         end = _run_job(command, folder, args)
         if end.signal or end.stalled is not None:
@@ -127,8 +127,8 @@ def _seconds(text: str) -> float:
 
 def _run_job(command: Sequence[str], folder: Path, args: argparse.Namespace) -> JobEnd:
     """Run the job with the recorder in every rank, and return how it ended."""
-    from planguard.capture.run_environment import environment_of
-    from planguard.capture.run_job import STALL, run_job
+    from planguard.capture.run.environment import environment_of
+    from planguard.capture.run.job import STALL, run_job
 
     environment = environment_of(folder, frames=args.frames, witness=args.witness)
     is_new = not folder.exists()
@@ -162,7 +162,7 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
 
     What did not come to its end decides nothing by itself: then where the ranks stood is said, too.
     """
-    from planguard.capture.run_reading import read_run, run_logs
+    from planguard.capture.run.reading import read_run, run_logs
     from planguard.cli import main
 
     if not run_logs(folder):
@@ -177,7 +177,7 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
         print(f"\nwhere the ranks stood: planguard audit {shlex.quote(str(folder))}", flush=True)
         codes.append(main(["audit", str(folder)]))
     if args.witness:
-        from planguard.capture.dispatch import agreement
+        from planguard.capture.run.dispatch import agreement
 
         found = [agreement(one.log) for one in read_run(folder)]
         calls = sum(one.both for one in found)
@@ -193,7 +193,7 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
 def _beyond(folder: Path) -> str:
     """Say whether the calls that both witnesses saw were all: what neither can see is noted."""
     from planguard.capture.elsewhere import KIND
-    from planguard.capture.run_reading import read_run
+    from planguard.capture.run.reading import read_run
 
     unseen = {note for one in read_run(folder) for note in one.notes if note[0] == KIND}
     if not unseen:
@@ -203,8 +203,8 @@ def _beyond(folder: Path) -> str:
 
 def _has_stopped_short(folder: Path) -> bool:
     """Tell whether a rank has no log, or one that does not come to its end."""
-    from planguard.capture.run_gaps import gaps_of
-    from planguard.capture.run_reading import read_run
+    from planguard.capture.run.gaps import gaps_of
+    from planguard.capture.run.reading import read_run
 
     return bool(gaps_of(read_run(folder)))
 
@@ -213,7 +213,7 @@ def _compare(folder: Path, args: argparse.Namespace) -> int:
     """Print how the run relates to the plan; 0 equal, 1 different, 3 as far as it was recorded."""
     from planguard.api import load
     from planguard.audit.intended import differences
-    from planguard.capture.run_reading import recording_of_run
+    from planguard.capture.run.reading import recording_of_run
     from planguard.recording import compare
 
     plan, recording = load(args.plan, planner=args.planner), recording_of_run(folder)

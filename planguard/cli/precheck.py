@@ -25,9 +25,9 @@ from planguard.sources import is_own
 from planguard.words import plural
 
 if TYPE_CHECKING:
-    from planguard.capture.own_answers import Site
-    from planguard.capture.play import Play, PlayedRank
-    from planguard.capture.script import Variation
+    from planguard.capture.play.ranks import Play, PlayedRank
+    from planguard.capture.play.script import Variation
+    from planguard.capture.values.own_answers import Site
     from planguard.config import Settings
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
@@ -181,8 +181,8 @@ class _Played:
         Raises:
             UsageError: A rank cannot be played, or raises and nobody waits for it.
         """
-        from planguard.capture.sampled import Door, Supply, decide
-        from planguard.capture.samples import choose
+        from planguard.capture.batches.sampled import Door, Supply, decide
+        from planguard.capture.batches.samples import choose
 
         rows = _variations(self.args)
         kinds = len(rows[0])
@@ -201,7 +201,7 @@ class _Played:
         return answer.plan, _told(answer.verdict, self.args, rows)
 
     def _play(self) -> Play:
-        from planguard.capture.play import Play
+        from planguard.capture.play.ranks import Play
 
         return Play(
             self.args.ranks,
@@ -213,8 +213,8 @@ class _Played:
         )
 
     def _run(self, played: PlayedRank, variation: Variation) -> None:
-        from planguard.capture.on_cpu import cuda_on_cpu
-        from planguard.capture.script import Script, varied
+        from planguard.capture.play.on_cpu import cuda_on_cpu
+        from planguard.capture.play.script import Script, varied
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # N ranks show N bars, in each play
         script = Script(self.args.script, self.args.module, tuple(self.args.rest))
@@ -254,7 +254,7 @@ def _frames(trace: str) -> str:
 
 def _warm(args: argparse.Namespace) -> None:
     """Import what takes seconds once, where the script's text says that every rank will."""
-    from planguard.capture.imports import warm
+    from planguard.capture.play.imports import warm
 
     if not args.module:
         text = Path(args.script).read_bytes()
@@ -289,7 +289,7 @@ def _refuse_without_effect(play: Play, args: argparse.Namespace) -> None:
     Raises:
         UsageError: No loader was walked, or none was made at a place that was named.
     """
-    from planguard.capture.script import is_at
+    from planguard.capture.play.script import is_at
 
     made = [row["made"] for log in play.logs.values() for row in log.passes]
     steps = [*args.steps_per_rank, *args.lengths]
@@ -343,7 +343,7 @@ def _settle(args: argparse.Namespace) -> None:
 
 def _variations(args: argparse.Namespace) -> list[list[Variation]]:
     """Return what each rank may have, by rank and number."""
-    from planguard.capture.script import Variation
+    from planguard.capture.play.script import Variation
 
     numbers = [None, *range(args.samples or 0)]
     variables = [[(name, value) for value in dict.fromkeys(values)] for name, values in args.set]

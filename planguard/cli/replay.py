@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from planguard.files import Target
     from planguard.plan.plan import Plan
-    from planguard.reordering.settled import Record
+    from planguard.reordering.cases.settled import Record
     from planguard.replay import Playable, ReplayResult
     from planguard.verdict import Verdict, Witness
 
@@ -159,7 +159,7 @@ def _conclude_safe(model: str, result: ReplayResult, took: str) -> tuple[int, st
 def _judge(file: str, model: str | None) -> tuple[Plan, Verdict, Record]:
     """Read and check the plan; return it, the verdict, and the orders behind its witnesses."""
     import planguard
-    from planguard.reordering.settled import recorded
+    from planguard.reordering.cases.settled import recorded
 
     plan = planguard.load(file)
     with recorded() as record:

@@ -56,8 +56,8 @@ def subject(path: str, args: argparse.Namespace) -> Subject:
 
 
 def _reader(path: Path) -> Callable[[str], Subject] | None:
-    from planguard.capture.preload_log import MAGIC as NCCL_MAGIC
-    from planguard.capture.run_log import MAGIC as RUN_MAGIC
+    from planguard.capture.nccl.preload_log import MAGIC as NCCL_MAGIC
+    from planguard.capture.run.log import MAGIC as RUN_MAGIC
 
     if path.is_dir():
         if any(path.glob(RUN)):
@@ -84,7 +84,7 @@ def _head(path: Path, count: int) -> bytes:
 
 def _is_recording(path: Path) -> bool:
     """Whether a file is a dump or a trace; only what may be one is read whole."""
-    from planguard.audit.files import HEAD, kind_of, read
+    from planguard.audit.readers.files import HEAD, kind_of, read
     from planguard.errors import PlanError
 
     head = _head(path, HEAD)
@@ -98,14 +98,14 @@ def _is_recording(path: Path) -> bool:
 
 def _run(path: str) -> Subject:
     from planguard import api
-    from planguard.capture.run_times import schedule_of_run
+    from planguard.capture.run.times import schedule_of_run
 
     plan = api.load(path, planner="dryrun")
     return Subject(plan, schedule_of_run(path, plan))
 
 
 def _nccl(path: str) -> Subject:
-    from planguard.capture.preload_times import schedule_of_logs
+    from planguard.capture.nccl.preload_times import schedule_of_logs
 
     run = schedule_of_logs([path])
     return Subject(run.plan, run)

@@ -29,7 +29,7 @@ class Schema:
     def run(self, args: argparse.Namespace) -> int:
         """Print the schema."""
         if args.what == "plan":
-            from planguard.plan.schema import plan_schema
+            from planguard.plan.reading.schema import plan_schema
 
             schema = plan_schema()
         else:

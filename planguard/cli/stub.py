@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.script import Script
+from planguard.capture.play.script import Script
 from planguard.errors import UsageError
 from planguard.files import write
 
@@ -39,8 +39,8 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     Raises:
         UsageError: If the command is no torchrun, or a rank fails.
     """
-    from planguard.capture.fake_world import read_mesh
-    from planguard.capture.play import Play
+    from planguard.capture.play.fake_world import read_mesh
+    from planguard.capture.play.ranks import Play
     from planguard.cli import main
 
     job = read_torchrun(command)
@@ -74,7 +74,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
 
 def _decided(play: Any, name: str, model: str | None) -> Any:
     """Return the play that decides, when ranks may be answered otherwise by their own machines."""
-    from planguard.capture.odd_plays import with_odd_plays
+    from planguard.capture.play.odd_plays import with_odd_plays
     from planguard.engine import check_plan
     from planguard.options import CheckOptions
 

@@ -19,9 +19,9 @@ def stuck_actions(plan: Plan, model: str, *, worst: bool = False) -> dict[int, i
     Returns:
         Action index by global rank; empty when the plan completes.
     """
-    from planguard.execution.executor import execute
-    from planguard.execution.expand import expand
-    from planguard.execution.stuck import stuck_by_rank
+    from planguard.execution.findings.stuck import stuck_by_rank
+    from planguard.execution.running.executor import execute
+    from planguard.execution.running.expand import expand
     from planguard.options import EAGER_BYTES
     from planguard.semantics.model import find_model, lenient, strict
 

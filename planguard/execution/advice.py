@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planguard.execution.classify import Cause, make_finding
-from planguard.execution.help import with_advice
-from planguard.execution.locate import group_name
+from planguard.execution.findings.classify import Cause, make_finding
+from planguard.execution.findings.help import with_advice
+from planguard.execution.findings.locate import group_name
 from planguard.options import EAGER_BYTES
 from planguard.semantics.model import UNLIMITED, Family, buffered, lenient, strict
 from planguard.verdict import Outcome, SafeIff
@@ -128,7 +128,7 @@ def _launch_order(decision: Decision, cause: Cause) -> Cause:
 
 def launch_groups(decision: Decision, cause: Cause) -> tuple[str, ...]:
     """Return the names of the groups a cause inverts."""
-    from planguard.execution.members import describe_match
+    from planguard.execution.findings.members import describe_match
 
     execution = cause.execution or decision.execution
     found = {describe_match(execution, number).ginst for number in cause.matches}

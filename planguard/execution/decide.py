@@ -12,23 +12,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planguard.errors import InternalError
-from planguard.execution.attribution import Attribution
-from planguard.execution.classify import Cause, explain_cycle, explain_orphan
-from planguard.execution.executor import Execution, execute
-from planguard.execution.mismatch import (
+from planguard.execution.findings.attribution import Attribution
+from planguard.execution.findings.classify import Cause, explain_cycle, explain_orphan
+from planguard.execution.findings.mismatch import (
     blocking_rounds,
     candidates,
     explain_mismatch,
     find_mismatches,
 )
-from planguard.execution.stuck import Cycle, Orphan, StuckState
+from planguard.execution.findings.stuck import Cycle, Orphan, StuckState
+from planguard.execution.running.executor import Execution, execute
 from planguard.semantics.model import ExecutionModel, Scenario, lenient, strict
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from planguard.execution.stuck import Place
+    from planguard.execution.findings.stuck import Place
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
 

@@ -23,9 +23,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.cause import open_finding
+from planguard.execution.findings.cause import open_finding
+from planguard.execution.findings.reason import construct
 from planguard.execution.issued import issued
-from planguard.execution.reason import construct
 from planguard.plan.actions import ASYNC, MEMBER, NONE, Kind, is_collective, is_point_to_point
 from planguard.semantics.model import find_model
 from planguard.verdict import Outcome

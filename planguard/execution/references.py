@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.execution.stuck import place_of
+from planguard.execution.findings.stuck import place_of
 from planguard.plan.actions import Kind
 
 if TYPE_CHECKING:
-    from planguard.execution.executor import Execution
+    from planguard.execution.running.executor import Execution
 
 KIND_MASK = 63
 MEMBER = 64

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.executor import Execution, execute
-from planguard.execution.expand import expand
-from planguard.execution.members import NONE
-from planguard.execution.stuck import StuckState, place_of, stuck_by_rank
+from planguard.execution.findings.members import NONE
+from planguard.execution.findings.stuck import StuckState, place_of, stuck_by_rank
+from planguard.execution.running.executor import Execution, execute
+from planguard.execution.running.expand import expand
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan

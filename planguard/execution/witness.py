@@ -12,19 +12,19 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.execution.members import Member, describe_match, members_of
+from planguard.execution.findings.members import Member, describe_match, members_of
+from planguard.execution.findings.stuck import place_of
 from planguard.execution.project import Projection, project
 from planguard.execution.references import referred
 from planguard.execution.rerun import rerun
-from planguard.execution.stuck import place_of
 from planguard.verdict import Witness, WitnessStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from planguard.execution.classify import Cause
-    from planguard.execution.executor import Execution
-    from planguard.execution.stuck import Place
+    from planguard.execution.findings.classify import Cause
+    from planguard.execution.findings.stuck import Place
+    from planguard.execution.running.executor import Execution
 
 Keep = frozenset[tuple[int, int]]
 

@@ -19,7 +19,7 @@ from planguard.options import CheckOptions, chosen_options
 from planguard.parametric.check import check_symbolic
 from planguard.parametric.lazy import LazyVerdict
 from planguard.plan.actions import Kind
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.code import WORDS
 from planguard.plan.plan import Plan
 from planguard.semantics.model import find_model

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.engine import check_plan
-from planguard.execution.executor import execute
-from planguard.execution.expand import expand
-from planguard.execution.mismatch import candidates
-from planguard.execution.undecided import has_own_messages
+from planguard.execution.findings.mismatch import candidates
+from planguard.execution.findings.undecided import has_own_messages
+from planguard.execution.running.executor import execute
+from planguard.execution.running.expand import expand
 from planguard.guard.edits import Change
 from planguard.guard.items import Item, Numbering, covers
 from planguard.guard.order import Answer, Order, order_of

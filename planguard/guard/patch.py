@@ -15,19 +15,19 @@ from msgspec import UNSET
 
 from planguard.errors import UsageError
 from planguard.plan.code import Program
-from planguard.plan.compile import Compiled
+from planguard.plan.compiling.compile import Compiled
+from planguard.plan.compiling.emit import emit_program
+from planguard.plan.compiling.emitter import Tables
+from planguard.plan.compiling.refs import Refs
+from planguard.plan.compiling.signing import Signing
+from planguard.plan.compiling.tables import Labels, Names, Pool, Signatures, Sizes
 from planguard.plan.defects import Defect, refusal
-from planguard.plan.emit import emit_program
-from planguard.plan.emitter import Tables
-from planguard.plan.lifecycle import check_groups, check_handles
-from planguard.plan.membership import Membership
 from planguard.plan.nodes import Action
 from planguard.plan.pointers import find_node
-from planguard.plan.refs import Refs
-from planguard.plan.signing import Signing
-from planguard.plan.tables import Labels, Names, Pool, Signatures, Sizes
-from planguard.plan.unrolled import Unrolled
-from planguard.plan.wellformed import at
+from planguard.plan.reading.lifecycle import check_groups, check_handles
+from planguard.plan.reading.membership import Membership
+from planguard.plan.reading.wellformed import at
+from planguard.plan.writing.unrolled import Unrolled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

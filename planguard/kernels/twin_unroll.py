@@ -19,7 +19,7 @@ TOO_LONG = 1 << 56
     PEER_OFF_MESH, PEER_NOT_IN_GROUP, NOT_A_MEMBER, ROOT_NOT_IN_GROUP, TOO_LARGE, UNBOUND_HANDLE,
     MALFORMED, PEER_OUT_OF_RANGE,
 ) = range(1, 9)  # fmt: skip
-"""Kinds of failure; ``planguard/execution/expand.py`` has the messages."""
+"""Kinds of failure; ``planguard/execution/running/expand.py`` has the messages."""
 
 
 class Failed(Exception):  # noqa: N818  # never leaves this module

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from planguard import kernels
 from planguard.engine import check_plan
 from planguard.errors import UsageError
-from planguard.execution.cause import make_finding
+from planguard.execution.findings.cause import make_finding
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.parametric.dimensions import Replication, replications
 from planguard.parametric.instance import instance

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planguard.errors import UsageError
-from planguard.plan.compile import Compiled
+from planguard.plan.compiling.compile import Compiled
 from planguard.plan.document import MeshSpec
 from planguard.plan.groups import Mesh, ProcessGroup
 

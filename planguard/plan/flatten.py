@@ -16,8 +16,8 @@ from msgspec import UNSET
 from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
 from planguard.plan.defects import refusal
-from planguard.plan.unrolled import Unrolled
-from planguard.plan.writer import plan_lines
+from planguard.plan.writing.unrolled import Unrolled
+from planguard.plan.writing.writer import plan_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

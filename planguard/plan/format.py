@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planguard.plan.compile import compile_document
+from planguard.plan.compiling.compile import compile_document
 from planguard.plan.defects import refusal
 from planguard.plan.document import Document
 from planguard.plan.limits import DEFAULT_LIMITS
-from planguard.plan.missing import no_such_file
 from planguard.plan.plan import Plan
-from planguard.plan.wellformed import check
+from planguard.plan.reading.missing import no_such_file
+from planguard.plan.reading.wellformed import check
 
 if TYPE_CHECKING:
     from planguard.errors import PlanError
@@ -51,7 +51,7 @@ def read(
 
 def write(plan: Plan) -> bytes:
     """Return the text of a plan file, one action per line; ``x-`` names are not kept."""
-    from planguard.plan.writer import document_text
+    from planguard.plan.writing.writer import document_text
 
     return document_text(plan.document)
 
@@ -95,7 +95,7 @@ def parse(data: bytes, file: str | None) -> Document:
     if document is None:
         return _parse_slowly(data, file)
     if b"\\u003" in data or data.count(b":") != msgspec.json.encode(document).count(b":"):
-        from planguard.plan.strict import refuse_duplicate_keys
+        from planguard.plan.reading.strict import refuse_duplicate_keys
 
         refuse_duplicate_keys(data, file)
     return document
@@ -110,7 +110,7 @@ def _decode(data: bytes) -> Document | None:
 
 
 def _parse_slowly(data: bytes, file: str | None) -> Document:
-    from planguard.plan.strict import parse_slowly
+    from planguard.plan.reading.strict import parse_slowly
 
     try:
         return parse_slowly(data, file)

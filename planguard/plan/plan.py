@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planguard.plan.code import CompiledPlan, Program
-    from planguard.plan.compile import Compiled
+    from planguard.plan.compiling.compile import Compiled
     from planguard.plan.document import Document, FusionSpec
     from planguard.plan.groups import Mesh, ProcessGroup
     from planguard.plan.nodes import PointToPoint

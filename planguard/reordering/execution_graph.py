@@ -2,7 +2,7 @@
 
 dl2 (FSE Companion '25) calls this the execution graph. Nodes are ``(rank, action)``, edges carry
 ``why`` and a sentence. It is made from the plan alone, before anything is decided; what a stuck
-execution waits for is another graph (``planguard.execution.wait_for``).
+execution waits for is another graph (``planguard.execution.findings.wait_for``).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import itertools
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.expand import expand
-from planguard.reordering.branches import AT, flat_tree, leaves
-from planguard.reordering.rounds import channel_of, queues_of
+from planguard.execution.running.expand import expand
+from planguard.reordering.branches.assignments import AT, flat_tree, leaves
+from planguard.reordering.orders.rounds import channel_of, queues_of
 from planguard.semantics.model import find_model
 
 if TYPE_CHECKING:

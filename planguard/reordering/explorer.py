@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.decide import Decider, Decision
-from planguard.execution.expand import expand
-from planguard.execution.reason import out_of_time
+from planguard.execution.findings.reason import out_of_time
+from planguard.execution.running.expand import expand
 from planguard.options import FOREVER
 from planguard.reordering.blocks import Block, RankOrder, count_extensions, extensions
 from planguard.reordering.derived import derived
@@ -23,7 +23,7 @@ from planguard.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planguard.execution.reason import Reason
+    from planguard.execution.findings.reason import Reason
     from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
-from planguard.execution.created import MEMBERS_DIFFER
+from planguard.execution.findings.created import MEMBERS_DIFFER
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:

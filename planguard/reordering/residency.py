@@ -10,20 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.executor import execute
-from planguard.execution.reason import UndecidedError, construct, out_of_time, too_many
+from planguard.execution.findings.reason import UndecidedError, construct, out_of_time, too_many
+from planguard.execution.running.executor import execute
 from planguard.kernels.twin_layout import EDGE
 from planguard.options import running
-from planguard.reordering.branches_together import open_verdict
-from planguard.reordering.states import ARRIVE, AWAIT
+from planguard.reordering.cases.together import open_verdict
+from planguard.reordering.messages.states import ARRIVE, AWAIT
 from planguard.semantics.model import lenient
 from planguard.verdict import Evidence, Outcome, Verdict
 
 if TYPE_CHECKING:
-    from planguard.execution.executor import Execution
+    from planguard.execution.running.executor import Execution
     from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
-    from planguard.reordering.wildcards_decide import Fixed
+    from planguard.reordering.messages.decide import Fixed
     from planguard.semantics.model import ExecutionModel
 
 STATES = 20_000
@@ -288,8 +288,8 @@ class Device:
 
     def finding(self, *, certain: bool) -> Any:
         """Return what to say of a state in which kernels hold the slots that others need."""
-        from planguard.execution.cause import make_finding
-        from planguard.execution.stuck import place_of
+        from planguard.execution.findings.cause import make_finding
+        from planguard.execution.findings.stuck import place_of
         from planguard.words import name_ranks
 
         plan = self.execution.plan

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.reason import Kind, Reason, out_of_time
+from planguard.execution.findings.reason import Kind, Reason, out_of_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

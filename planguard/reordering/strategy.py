@@ -20,7 +20,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.reason import LIMITS, Kind, Reason, construct, out_of_time, too_many
+from planguard.execution.findings.reason import (
+    LIMITS,
+    Kind,
+    Reason,
+    construct,
+    out_of_time,
+    too_many,
+)
 from planguard.options import running
 from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
 from planguard.reordering.explorer import (
@@ -33,11 +40,17 @@ from planguard.reordering.explorer import (
     explore_all,
     put_in_order,
 )
-from planguard.reordering.rounds import POINT_TO_POINT, movable, swaps, tie_twins, unlabeled_partner
-from planguard.reordering.stuck_early import in_every_order, stuck_ranks
-from planguard.reordering.weak_fast import decide_bags
-from planguard.reordering.weak_outcomes import any_outcome, out_of_round
-from planguard.reordering.weak_search import departures, fresh_in_blocks, search
+from planguard.reordering.orders.rounds import (
+    POINT_TO_POINT,
+    movable,
+    swaps,
+    tie_twins,
+    unlabeled_partner,
+)
+from planguard.reordering.orders.stuck_early import in_every_order, stuck_ranks
+from planguard.reordering.orders.weak_fast import decide_bags
+from planguard.reordering.orders.weak_outcomes import any_outcome, out_of_round
+from planguard.reordering.orders.weak_search import departures, fresh_in_blocks, search
 from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 

@@ -168,7 +168,7 @@ def load_plan(obj: Any) -> Plan:
     from pathlib import Path
 
     from planguard import registry
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.format import read
     from planguard.plan.plan import Plan
     from planguard.recording import Recording

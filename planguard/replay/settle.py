@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.engine import check_plan
 from planguard.errors import ReplayError
-from planguard.execution.expand import expand
-from planguard.execution.reason import UndecidedError
+from planguard.execution.findings.reason import UndecidedError
+from planguard.execution.running.expand import expand
 from planguard.options import CheckOptions
 from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
 from planguard.plan.flatten import flatten
 from planguard.reordering.blocks import Block, take_apart
-from planguard.reordering.branches import AT, assigned, flat_tree, leaves, variables_of
-from planguard.reordering.buffers import buffers_of
+from planguard.reordering.branches.assignments import AT, assigned, flat_tree, leaves, variables_of
+from planguard.reordering.buffers.agreement import agreements
+from planguard.reordering.buffers.members import buffers_of
+from planguard.reordering.buffers.merge import merge
+from planguard.reordering.buffers.play import play
+from planguard.reordering.buffers.rank import fused_rank
+from planguard.reordering.cases.settled import recorded
 from planguard.reordering.explorer import Ordered, put_in_order
-from planguard.reordering.fusion_agreement import agreements
-from planguard.reordering.fusion_play import play
-from planguard.reordering.fusion_rank import fused_rank
-from planguard.reordering.merge import merge
-from planguard.reordering.settled import recorded
 from planguard.reordering.strategy import label_movable
 from planguard.semantics.model import find_model
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from planguard.plan.plan import Plan
-    from planguard.reordering.settled import Settled
+    from planguard.reordering.cases.settled import Settled
     from planguard.verdict import Witness
 
 

@@ -285,7 +285,7 @@ def verdict_of(row: Row, trial: Trial, settings: Settings) -> Verdict:
         trial: Its trial, which is read again for the explanation.
         settings: How it was screened.
     """
-    from planguard.execution.cause import make_finding
+    from planguard.execution.findings.cause import make_finding
     from planguard.parametric.lazy import LazyVerdict
     from planguard.verdict import Outcome, Verdict
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planguard.plan.actions import Kind
+from planguard.plan.compiling.operations import rooted_kinds
 from planguard.plan.defects import unknown_model
-from planguard.plan.operations import rooted_kinds
 
 UNLIMITED = (1 << 64) - 1
 """Buffering without a limit, bytes; also the size of an action whose size is not known."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.execution.executor import Execution, execute
-from planguard.execution.expand import expand
+from planguard.execution.running.executor import Execution, execute
+from planguard.execution.running.expand import expand
 from planguard.options import EAGER_BYTES
 from planguard.plan.actions import MEMBER, NONE, is_collective, is_point_to_point
 from planguard.semantics.model import Family, find_model, lenient, strict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.expand import expand
+from planguard.execution.running.expand import expand
 from planguard.plan.actions import MARKERS, MEMBER, Kind
 from planguard.plan.code import WORDS
 from planguard.plan.flatten import flatten

@@ -18,7 +18,7 @@ from .options import AlpaOptions, read_options
 from .stages import StageSteps
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
     from .model import Dump

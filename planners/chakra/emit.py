@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from .model import COLLECTIVE, SEND
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
     from .model import Node, Workload
     from .options import ChakraOptions

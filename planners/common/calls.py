@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planguard.plan.program import ProgramBuilder
+    from planguard.plan.building.program import ProgramBuilder
 
 
 @dataclass

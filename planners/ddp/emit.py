@@ -11,7 +11,7 @@ from .steps import rank_calls
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
     from ..common.job import Job

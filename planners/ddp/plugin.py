@@ -15,7 +15,7 @@ from .emit import emit
 from .options import DdpOptions, read_options
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
 

@@ -12,9 +12,9 @@ from .stage import StageSteps
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
     from .model import Job, Step
 

@@ -16,7 +16,7 @@ from .objects import is_schedules, read_objects
 from .options import read_options
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
     from .model import Job

@@ -16,7 +16,7 @@ from .options import FsdpOptions, read_options
 from .steps import rank_calls
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
 JOBS = JobReader("fsdp", read_options)

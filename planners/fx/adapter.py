@@ -17,7 +17,7 @@ from .emit import emit
 from .model import FxBundle, FxProgram, RankProgram
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
 _COMPUTE = ("fold", "all", "none")

@@ -21,9 +21,9 @@ from .translate import Draft, RankDraft, translate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
     from .model import FxBundle
 

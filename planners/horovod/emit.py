@@ -11,9 +11,9 @@ from ..common.module import plan_size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
     from ..common.job import Job
     from ..common.module import ModuleInfo, Source

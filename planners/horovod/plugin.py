@@ -15,7 +15,7 @@ from .options import read_options
 from .timeline import looks_like_timeline, read_timeline
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
 

@@ -14,9 +14,9 @@ from .options import read_options
 from .recording import SCHEMA, read_recording
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
     from .options import MegatronOptions
     from .recording import Event, Message, Recording

@@ -8,9 +8,9 @@ from .iteration import connections, races, tellers, unbalanced
 from .model import LOCAL, RECEIVES, SENDS
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
     from .iteration import Connection, Place
     from .model import Algorithm, Step

@@ -11,7 +11,7 @@ from .options import read_options
 from .reading import read_program
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
 _WORDS = (b'"collective"', b'"gpus"', b'"threadblocks"', b'"input_chunks"')

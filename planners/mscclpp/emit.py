@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from .matching import match
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
     from .matching import Messages
     from .model import BlockId, Event, Program

@@ -19,7 +19,7 @@ from .source import looks_like_directory, read_directory
 from .walk import Walker
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
 SIDECAR = "planguard.json"

@@ -12,9 +12,9 @@ from .steps import Compute, Message, Shard, Step, Transfer, Wait, Where
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
     from .options import PipeliningOptions
 

@@ -35,7 +35,7 @@ from .recorder import RunLog, record_run
 from .steps import order_steps, vote_steps
 
 if TYPE_CHECKING:
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
 _TOOL = "torch.distributed.pipelining"

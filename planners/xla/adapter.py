@@ -16,7 +16,7 @@ from .walk import Walker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
 _TOOL = "XLA"

@@ -25,9 +25,9 @@ from .steps import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from planguard.plan.builder import PlanBuilder
+    from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
-    from planguard.plan.program import ProgramBuilder
 
     from .options import XlaOptions
 

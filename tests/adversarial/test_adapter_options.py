@@ -16,7 +16,7 @@ import pytest
 import planguard
 from planguard.errors import PlanError, UsageError
 
-SAMPLES = Path(__file__).resolve().parents[2] / "planners" / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "samples"
 INPUTS = {
     "alpa": "*.alpa.json", "chakra": "hybrid", "ddp": "*.ddp.json", "deepspeed": "*.deepspeed.json",
     "fsdp": "*.fsdp.json", "fx": "*.fx.json", "hiccl": "*.hiccl.json", "horovod": "*.horovod.json",

@@ -16,11 +16,11 @@ import zlib
 
 import pytest
 
-from planguard.audit.files import Input
-from planguard.audit.reading import read_input
-from planguard.capture.preload import read_logs
-from planguard.capture.run_log import HEADER, Kind, RunLogWriter
-from planguard.capture.run_reading import recording_of_run
+from planguard.audit.readers.files import Input
+from planguard.audit.readers.reading import read_input
+from planguard.capture.nccl.preload import read_logs
+from planguard.capture.run.log import HEADER, Kind, RunLogWriter
+from planguard.capture.run.reading import recording_of_run
 from planguard.errors import PlanError, UsageError
 
 LIMIT = 1 << 30

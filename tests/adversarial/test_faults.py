@@ -31,12 +31,12 @@ from pathlib import Path
 
 import pytest
 
-from planguard.capture.run_log import HEADER_BYTES, Kind, RunLogWriter
+from planguard.capture.run.log import HEADER_BYTES, Kind, RunLogWriter
 from planguard.cli import main
 from planguard.reordering import smt
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "tests" / "campaigns"))
 from hard_family import formula, hard_plan  # noqa: E402
 
 CALLS = 120

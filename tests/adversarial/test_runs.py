@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = [
     "examples/head-to-head.plan.json",
-    "planners/samples/alpa/lazy-3x2.alpa.json",
-    "planners/samples/ddp/mlp.ddp.json",
-    "planners/samples/deepspeed/pp2-train.deepspeed.json",
-    "planners/samples/fsdp/mlp.fsdp.json",
-    "planners/samples/fx/tp-mlp.fx.json",
-    "planners/samples/hiccl/broadcast-2x4.hiccl.json",
-    "planners/samples/horovod/mlp.horovod.json",
-    "planners/samples/megatron/no-pipelining.megatron.json",
-    "planners/samples/msccl/allgather-ring-4.xml",
-    "planners/samples/mscclpp/port-put-2.json",
-    "planners/samples/pipelining/gpipe-compute-only-2x4.csv",
-    "planners/samples/xla/ring.mlir",
-    "planners/samples/xla/collectives.hlo",
+    "tests/samples/alpa/lazy-3x2.alpa.json",
+    "tests/samples/ddp/mlp.ddp.json",
+    "tests/samples/deepspeed/pp2-train.deepspeed.json",
+    "tests/samples/fsdp/mlp.fsdp.json",
+    "tests/samples/fx/tp-mlp.fx.json",
+    "tests/samples/hiccl/broadcast-2x4.hiccl.json",
+    "tests/samples/horovod/mlp.horovod.json",
+    "tests/samples/megatron/no-pipelining.megatron.json",
+    "tests/samples/msccl/allgather-ring-4.xml",
+    "tests/samples/mscclpp/port-put-2.json",
+    "tests/samples/pipelining/gpipe-compute-only-2x4.csv",
+    "tests/samples/xla/ring.mlir",
+    "tests/samples/xla/collectives.hlo",
 ]
 """One input of every format that is text."""
 PIECES = [
@@ -143,7 +143,7 @@ def test_xml_is_recognized_behind_a_declaration_and_comments() -> None:
 @pytest.mark.skipif(signal.getsignal(signal.SIGINT) is signal.SIG_IGN, reason="SIGINT is ignored")
 def test_ctrl_c_ends_the_reading_of_a_hostile_input(tmp_path: Path) -> None:
     """Ctrl-C in the middle of a long text ends the command with 130 within seconds."""
-    good = (ROOT / "planners/samples/xla/ring.mlir").read_bytes()
+    good = (ROOT / "tests/samples/xla/ring.mlir").read_bytes()
     path = tmp_path / "ring.mlir"
     path.write_bytes(good[:1520] + b"{}" * (8 << 20) + good[1520:])
     process = subprocess.Popen(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "campaigns"))
 
 import mutants
 
-# Small samples of nine adapters; `python benchmarks/mutants.py` takes those of all.
+# Small samples of nine adapters; `python tests/campaigns/mutants.py` takes those of all.
 FEW = (
     "chakra/data-parallel",
     "deepspeed/dp2-zero2.deepspeed.json",

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from planguard.audit.answer import AuditOptions, audit_paths
-from planguard.audit.files import collect
-from planguard.audit.helpers import HelperLostError, Helpers
-from planguard.audit.reading import read_input
+from planguard.audit.readers.files import collect
+from planguard.audit.readers.helpers import HelperLostError, Helpers
+from planguard.audit.readers.reading import read_input
 from planguard.errors import PlanError
 
 RANKS = 96
@@ -111,7 +111,7 @@ def test_a_process_that_dies_leaves_the_answer_open(dumps):
 
 DYING = """
 import os, sys
-from planguard.audit import reading
+from planguard.audit.readers import reading
 import planguard.audit
 read, parent = reading.read_input, os.getpid()
 def dying(one):
@@ -140,7 +140,7 @@ def test_a_reader_out_of_memory_is_unknown(dumps):
 
 SLOW = """
 import os, sys, time
-from planguard.audit import reading
+from planguard.audit.readers import reading
 read = reading.read_input
 def slow(one):
     time.sleep(0.2)

@@ -13,7 +13,7 @@ from torch import nn
 import planguard
 from planguard import Outcome, UnsafePlanError
 from planguard.capture import precheck
-from planguard.capture.play import play_ranks
+from planguard.capture.play.ranks import play_ranks
 from planguard.errors import UsageError
 
 # torch warns about its own internals while modules are built; that is not what is tested here.

@@ -12,7 +12,7 @@ import planguard
 from planguard.replay import replay
 
 pytestmark = pytest.mark.processes
-SAMPLES = Path(__file__).resolve().parents[2] / "planners" / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "samples"
 
 
 def deepspeed(name, stage=0, **edit):

@@ -23,11 +23,11 @@ import ddp_worker  # noqa: E402
 import fsdp_worker  # noqa: E402
 from recorder_worker import record_jobs  # noqa: E402
 
-from planguard.capture.preload import read_logs  # noqa: E402
-from planguard.capture.run_reading import recording_of_run, without_prologue  # noqa: E402
-from planguard.capture.run_times import schedule_of_run  # noqa: E402
+from planguard.capture.nccl.preload import read_logs  # noqa: E402
+from planguard.capture.run.reading import recording_of_run, without_prologue  # noqa: E402
+from planguard.capture.run.times import schedule_of_run  # noqa: E402
 
-SAMPLES = Path(__file__).resolve().parents[2] / "planners" / "samples" / "pipelining"
+SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "samples" / "pipelining"
 
 
 def ddp_plan() -> planguard.Plan:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planguard import check, load
-from planguard.capture import run_job
+from planguard.capture.run import job as run_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,7 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
-from planguard.capture.play import Play  # noqa: E402
+from planguard.capture.play.ranks import Play  # noqa: E402
 from planguard.cli.stub import Job  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "dryrun"

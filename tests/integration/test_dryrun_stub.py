@@ -11,7 +11,7 @@ import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
 from planguard.capture import precheck  # noqa: E402
-from planguard.capture.compute_stub import stub_compute  # noqa: E402
+from planguard.capture.play.compute_stub import stub_compute  # noqa: E402
 
 
 def model():

@@ -22,7 +22,7 @@ from planguard.planners.pipelining.placement import place, refuse_impossible
 from planguard.planners.pipelining.steps import Compute, Transfer, Wait, order_steps
 
 import planguard
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.simulate.costs import Rates
 from planguard.simulate.schedule import schedule
 
@@ -31,7 +31,7 @@ from torch.distributed.pipelining import _schedule_visualizer as visualizer
 from torch.distributed.pipelining import schedules
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "planners" / "samples" / "pipelining"
+SAMPLES = ROOT / "tests" / "samples" / "pipelining"
 WORKER = Path(__file__).with_name("pipelining_worker.py")
 
 MULTI = ("interleaved1f1b", "interleavedzb", "zbv", "dualpipev", "loopedbfs")

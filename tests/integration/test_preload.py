@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import planguard
-from planguard.capture.preload import read_logs
-from planguard.capture.preload_log import HEADER_BYTES, read_log
+from planguard.capture.nccl.preload import read_logs
+from planguard.capture.nccl.preload_log import HEADER_BYTES, read_log
 from planguard.errors import PlanError, UsageError
 from planguard.recording import Progress
 
@@ -317,7 +317,7 @@ def test_nothing_but_nccl_names_is_exported(built):
 def test_both_libraries_are_installed_beside_the_kernels():
     """A native install brings the interposer and the plugin; without it, one clear error."""
     from planguard import kernels
-    from planguard.capture import preload
+    from planguard.capture.nccl import preload
 
     if kernels.IMPLEMENTATION == "native":
         assert preload.library().exists()

@@ -90,8 +90,8 @@ def test_every_method_of_a_group_is_handed_on():
     """A method that a new torch gives process groups shows here until the recorder hands it on."""
     import torch.distributed as dist
 
-    from planguard.capture.process_group import stub_group_class
-    from planguard.capture.record_group import record_group_class
+    from planguard.capture.groups.process_group import stub_group_class
+    from planguard.capture.run.record_group import record_group_class
 
     names = {name for name in dir(dist.ProcessGroup) if not name.startswith("_")}
     for kind, others in (

@@ -10,7 +10,7 @@ import pytest
 
 import planguard
 from planguard import Outcome
-from planguard.capture.run_log import Kind
+from planguard.capture.run.log import Kind
 from planguard.errors import UsageError
 
 pytestmark = pytest.mark.processes
@@ -18,8 +18,8 @@ torch = pytest.importorskip("torch")
 
 from recorder_worker import record_jobs  # noqa: E402
 
-from planguard.capture.dispatch import agreement  # noqa: E402
-from planguard.capture.run_reading import read_run, recording_of_run  # noqa: E402
+from planguard.capture.run.dispatch import agreement  # noqa: E402
+from planguard.capture.run.reading import read_run, recording_of_run  # noqa: E402
 
 SCENARIOS = {
     "plain": {"barrier": 1, "all_reduce": 3, "broadcast": 1, "all_gather": 1,

@@ -19,7 +19,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 import resnet18_worker  # noqa: E402
 from planguard.planners.ddp import dump  # noqa: E402
 
-from planguard.capture.run_reading import recording_of_run  # noqa: E402
+from planguard.capture.run.reading import recording_of_run  # noqa: E402
 
 RANKS = 16
 BUCKETS = [513_000, 7_213_056, 3_963_456]

@@ -187,7 +187,7 @@ def relative_trials(folder):
         (root / "examples/pipelining/interleaved1f1b-4x8.csv").read_bytes()
     )
     (folder / "runs/t1/params.json").write_text('{"width": 4}')
-    shutil.copytree(root / "planners/samples/chakra/pipeline", folder / "runs/t2")
+    shutil.copytree(root / "tests/samples/chakra/pipeline", folder / "runs/t2")
     for number in range(3):
         (folder / f"runs/{number}.plan.json").write_bytes(exchange(number).source)
     (folder / "runs/broken.plan.json").write_text('{"schema": "planguard.plan/1"}')

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from planguard.capture import precheck
-from planguard.capture.edited import edit
+from planguard.capture.batches.edited import edit
 from planguard.errors import UsageError
 from planguard.result.reading import verdict_from_json
 

@@ -1,4 +1,4 @@
-"""Verdicts on random plans against real gloo processes: the campaigns of benchmarks/witnesses."""
+"""Verdicts on random plans against gloo processes, as in ``tests/campaigns/witnesses.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from planguard.errors import ReplayError
 from planguard.replay.pool import Job, Pool
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "campaigns"))
 import witnesses
 
 pytestmark = pytest.mark.processes

@@ -11,7 +11,7 @@ from gloo_runner import GlooPool
 import planguard
 
 pytestmark = pytest.mark.processes
-SAMPLES = Path(__file__).resolve().parents[2] / "planners" / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "samples"
 
 
 def alpa(**edits):

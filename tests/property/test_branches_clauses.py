@@ -9,7 +9,7 @@ from oracle import opened
 import planguard
 from planguard.options import MODEL_NAMES
 from planguard.plan.flatten import flatten
-from planguard.reordering import branches_decide
+from planguard.reordering.branches import decide as branches_decide
 
 
 def with_creations(document, seed):

@@ -1,4 +1,4 @@
-"""Random plans of every shape against the enumerator: a part of ``benchmarks/campaign.py``."""
+"""Random plans of every shape against the enumerator: a part of ``tests/campaigns/campaign.py``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "campaigns"))
 
 import campaign
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from oracle.flushes import every_execution
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "campaigns"))
 
 from campaign import test_fused_orders
 
@@ -21,8 +21,8 @@ from planguard.certificate.flushes import programs
 from planguard.certificate.format import digest, encode
 from planguard.certificate.verify import verify
 from planguard.errors import InternalError, PlanError
-from planguard.execution.certify import certify
-from planguard.execution.expand import expand
+from planguard.execution.certifying.certify import certify
+from planguard.execution.running.expand import expand
 from planguard.options import CheckOptions
 from planguard.plan.flatten import flat_lines
 from planguard.semantics.model import find_model

@@ -24,7 +24,7 @@ from planguard.certificate.format import Certificate, digest, encode
 from planguard.certificate.orders import Orders
 from planguard.certificate.verify import verify
 from planguard.errors import PlanError
-from planguard.execution.certify_orders import settle_all
+from planguard.execution.certifying.orders import settle_all
 from planguard.options import CheckOptions
 from planguard.plan.flatten import flat_lines
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from oracle.models import MODELS
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "campaigns"))
 
 import campaign
 
@@ -24,8 +24,8 @@ from planguard.certificate.agreement import RejectedError
 from planguard.certificate.format import digest, encode
 from planguard.certificate.verify import verify
 from planguard.errors import InternalError, PlanError
-from planguard.execution.certify import certify
-from planguard.execution.expand import expand
+from planguard.execution.certifying.certify import certify
+from planguard.execution.running.expand import expand
 from planguard.options import CheckOptions
 from planguard.plan.flatten import flat_lines
 from planguard.semantics.model import find_model

@@ -10,8 +10,8 @@ from planguard.certificate.agreement import RejectedError
 from planguard.certificate.format import digest, encode
 from planguard.certificate.orders import Orders
 from planguard.certificate.verify import verify
-from planguard.execution.certify_orders import settle_all
-from planguard.execution.refute import refutation
+from planguard.execution.certifying.orders import settle_all
+from planguard.execution.certifying.refute import refutation
 from planguard.plan.flatten import flat_lines
 
 
@@ -134,7 +134,7 @@ def test_no_refutation_is_accepted_of_circles_that_some_order_follows(pytestconf
 
 def _completed(orders, model):
     """The completions of the written order, followed; None where it gets stuck."""
-    from planguard.execution.certify_orders import completions
+    from planguard.execution.certifying.orders import completions
     from planguard.semantics.model import find_model
 
     try:

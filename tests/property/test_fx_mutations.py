@@ -18,7 +18,7 @@ from planguard.planners.fx import read_bundle  # noqa: E402
 from planguard.planners.fx.model import Ref, TensorMeta  # noqa: E402
 from planguard.planners.fx.operations import find_operation, is_wait  # noqa: E402
 
-FOLDER = Path(__file__).resolve().parents[2] / "planners" / "samples" / "fx"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "samples" / "fx"
 SAMPLES = sorted(FOLDER.glob("*.fx.json"))
 MODELS = ("nccl", "nccl-serialized", "gloo", "mpi-sync")
 RANK = 2

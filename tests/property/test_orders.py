@@ -11,7 +11,7 @@ from oracle.models import MODELS
 from oracle.program import OracleUnsupported
 
 import planguard
-from planguard.execution.expand import expand
+from planguard.execution.running.expand import expand
 from planguard.options import CheckOptions
 from planguard.reordering import strategy
 from planguard.reordering.explorer import explore_all

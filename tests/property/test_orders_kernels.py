@@ -7,12 +7,12 @@ import pytest
 import planguard
 from planguard import kernels
 from planguard.execution.decide import Decider
-from planguard.execution.expand import expand
+from planguard.execution.running.expand import expand
 from planguard.options import CheckOptions
 from planguard.reordering import strategy
-from planguard.reordering.cycles import components
-from planguard.reordering.weak_fast import _in_block, _queues, decide_bags
-from planguard.reordering.weak_graph import may_wait
+from planguard.reordering.orders.cycles import components
+from planguard.reordering.orders.weak_fast import _in_block, _queues, decide_bags
+from planguard.reordering.orders.weak_graph import may_wait
 from planguard.semantics.model import find_model, strict
 from planguard.verdict import Outcome
 

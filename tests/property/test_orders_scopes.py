@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 import planguard
-from planguard.execution.expand import expand
+from planguard.execution.running.expand import expand
 from planguard.options import CheckOptions
 from planguard.reordering import strategy
 from planguard.reordering.explorer import explore_all

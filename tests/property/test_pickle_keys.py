@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from planguard.audit.safe import load_pickle
+from planguard.audit.readers.safe import load_pickle
 from planguard.errors import PlanError
 from planguard.kernels import use
 

@@ -25,7 +25,7 @@ from planguard.certificate.format import digest, encode
 from planguard.certificate.verify import verify
 from planguard.options import CheckOptions
 from planguard.plan.flatten import flat_lines
-from planguard.plan.schema import plan_schema
+from planguard.plan.reading.schema import plan_schema
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "plan-format.md"
 DOCUMENT = {"schema": "planguard.plan/1"}

@@ -13,13 +13,13 @@ from msgspec import inspect
 
 from planguard import kernels
 from planguard.errors import PlanError
-from planguard.execution.expand import expand
-from planguard.plan.builder import PlanBuilder
+from planguard.execution.running.expand import expand
+from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.document import Document
 from planguard.plan.flatten import flat_lines, flatten
 from planguard.plan.format import decoder, parse, read, write
-from planguard.plan.schema import plan_schema
-from planguard.plan.writer import document_text
+from planguard.plan.reading.schema import plan_schema
+from planguard.plan.writing.writer import document_text
 
 # Random plans that are well formed
 

@@ -18,7 +18,7 @@ from planguard.certificate.agreement import RejectedError
 from planguard.certificate.checker import check
 from planguard.certificate.format import Certificate, digest, encode
 from planguard.engine import Decider
-from planguard.execution.expand import expand
+from planguard.execution.running.expand import expand
 from planguard.kernels import use
 from planguard.options import CheckOptions
 from planguard.plan.flatten import flat_lines

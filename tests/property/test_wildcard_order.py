@@ -6,7 +6,7 @@ import pytest
 from oracle.enumerator import enumerate_plan
 
 import planguard
-from planguard.reordering import states
+from planguard.reordering.messages import states
 
 MODELS = ("gloo", "mpi-sync", "gloo-detail")
 
@@ -50,7 +50,7 @@ def endings(monkeypatch, plan, model, *, reduced):
         return found, count
 
     with monkeypatch.context() as patch:
-        patch.setattr("planguard.reordering.wildcards_decide.endings", watched)
+        patch.setattr("planguard.reordering.messages.decide.endings", watched)
         if not reduced:
             patch.setattr(states, "few", lambda _machine, _state, _need, picks: picks)
         verdict = planguard.check(plan, model=model)

@@ -25,7 +25,7 @@ registry.find("alpa")  # mounts planguard.planners where it is not installed
 
 from planguard.planners.alpa import adapter  # noqa: E402
 
-FOLDER = TESTS.parent / "planners" / "samples" / "alpa"
+FOLDER = TESTS.parent / "tests" / "samples" / "alpa"
 GATHER = "all_gather_into_tensor"
 COUNTS = {
     "gpipe-2x2": [{"all_reduce": 8, "send": 4, "recv": 4, GATHER: 4}] * 4,

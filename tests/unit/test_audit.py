@@ -11,7 +11,7 @@ import pytest
 from audit_dumps import codes, entry, write
 
 import planguard as pg
-from planguard.audit.chakra import read_chakra
+from planguard.audit.readers.chakra import read_chakra
 from planguard.audit.watch import watch
 from planguard.cli import main
 from planguard.errors import UsageError

@@ -11,8 +11,8 @@ import pytest
 from test_audit_logs import behind, errors
 
 import planguard as pg
-from planguard.audit import blocks, files
-from planguard.audit.sieve import LONGEST, Sieve
+from planguard.audit.readers import blocks, files
+from planguard.audit.readers.sieve import LONGEST, Sieve
 
 FILLER = "[2026-11-19 10:05:00] iteration 12/ 5000 | loss: 0.651593 | lr: 0.000100\n"
 TOLD = "\n".join(behind()) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import planguard as pg
-from planguard.capture.run_log import Kind, RunLogWriter
+from planguard.capture.run.log import Kind, RunLogWriter
 
 
 def run(folder, *ranks):

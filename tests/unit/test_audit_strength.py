@@ -114,9 +114,9 @@ def test_of_two_ranks_each_is_the_other_ones_peer(world, tmp_path):
 
 def test_the_lost_end_of_a_rank_lowers_who_waits_for_a_message(tmp_path):
     """PG208 rests on what a rank did not do: with the end of its record lost nothing is certain."""
-    from planguard.audit.part import DOUBT, LOST_END
-    from planguard.audit.strength import graded
-    from planguard.execution.cause import make_finding
+    from planguard.audit.findings.strength import graded
+    from planguard.audit.readers.part import DOUBT, LOST_END
+    from planguard.execution.findings.cause import make_finding
     from planguard.recording import Gap, Recording
 
     dumps(tmp_path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import planguard as pg
-from planguard.execution.executor import execute
-from planguard.execution.expand import expand
+from planguard.execution.running.executor import execute
+from planguard.execution.running.expand import expand
 from planguard.kernels import python
 from planguard.options import MODEL_NAMES
 from planguard.semantics.model import find_model, lenient, strict

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from planguard.capture.process_group import _Collectives
-from planguard.capture.recorder import Recorder
-from planguard.capture.run_recorder import RunRecorder
+from planguard.capture.groups.process_group import _Collectives
+from planguard.capture.groups.recorder import Recorder
+from planguard.capture.run.recorder import RunRecorder
 
 
 @pytest.mark.parametrize(

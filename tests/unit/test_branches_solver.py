@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import planguard
-from planguard.reordering import branches_solver
+from planguard.reordering.branches import solver as branches_solver
 
 REDUCE = {"op": "all_reduce", "bytes": 8}
 

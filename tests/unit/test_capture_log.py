@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 import planguard
-from planguard.capture import run_log
-from planguard.capture.run_log import HEADER_BYTES, Kind, RunLogWriter
-from planguard.capture.run_log_reading import read_run_log
-from planguard.capture.run_reading import recording_of_run
+from planguard.capture.run import log as run_log
+from planguard.capture.run.log import HEADER_BYTES, Kind, RunLogWriter
+from planguard.capture.run.log_reading import read_run_log
+from planguard.capture.run.reading import recording_of_run
 from planguard.errors import PlanError, UsageError
 
 
@@ -57,7 +57,7 @@ def test_what_is_written_is_read(tmp_path):
 WRITER = """
 import sys
 sys.path[:0] = [sys.argv[2], sys.argv[3]]
-from planguard.capture.run_log import RunLogWriter
+from planguard.capture.run.log import RunLogWriter
 from test_capture_log import write
 log = RunLogWriter(sys.argv[1], 0, 1)
 number = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from planguard.capture.recorder import Recorder
+from planguard.capture.groups.recorder import Recorder
 
 
 def all_reduce(recorder: Recorder) -> None:

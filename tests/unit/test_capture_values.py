@@ -21,10 +21,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from planguard.capture.compute_stub import follow_values  # noqa: E402
-from planguard.capture.made_up import is_marked, mark  # noqa: E402
-from planguard.capture.recorder import Recorder  # noqa: E402
-from planguard.capture.values import watch_values  # noqa: E402
+from planguard.capture.groups.recorder import Recorder  # noqa: E402
+from planguard.capture.play.compute_stub import follow_values  # noqa: E402
+from planguard.capture.values.made_up import is_marked, mark  # noqa: E402
+from planguard.capture.values.values import watch_values  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -328,8 +328,8 @@ def test_torchscript_knows_its_operators_after_a_play():
     """The functions that a play puts into torch's place are in no table of TorchScript's."""
     code = (
         "import torch\n"
-        "from planguard.capture.recorder import Recorder\n"
-        "from planguard.capture.values import watch_values\n"
+        "from planguard.capture.groups.recorder import Recorder\n"
+        "from planguard.capture.values.values import watch_values\n"
         "with watch_values(Recorder(0)):\n"
         "    torch.jit._builtins._find_builtin(print)\n"
         "table = torch.jit._builtins._get_builtin_table()\n"

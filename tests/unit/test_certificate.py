@@ -16,8 +16,8 @@ from planguard.certificate.checker import Plan, check
 from planguard.certificate.format import Certificate, digest, encode
 from planguard.certificate.verify import verify
 from planguard.errors import InternalError
-from planguard.execution.certify import certify
-from planguard.execution.expand import expand
+from planguard.execution.certifying.certify import certify
+from planguard.execution.running.expand import expand
 from planguard.options import MODEL_NAMES, CheckOptions
 from planguard.plan.flatten import flat_lines
 from planguard.semantics.model import find_model

@@ -28,7 +28,7 @@ adapter = registry.find("chakra")
 
 from planguard.planners.chakra.reading import read_workload  # noqa: E402
 
-FOLDER = TESTS.parent / "planners" / "samples" / "chakra"
+FOLDER = TESTS.parent / "tests" / "samples" / "chakra"
 NAMES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
 SAFE = [name for name in NAMES if name != "unordered"]
 SEND, RECV, COLLECTIVE = 5, 6, 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import planguard
-from planguard.execution.claims import PROVED, ROUNDS
+from planguard.execution.findings.claims import PROVED, ROUNDS
 from planguard.explain.answer import ASSUMES, explain_text
 from planguard.explain.answer import PROVED as SAID
 

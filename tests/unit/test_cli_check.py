@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from planguard.cli import main
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.report import FORMATS
 
 CODES = {
@@ -229,7 +229,7 @@ def test_a_safe_plan_that_does_not_pass_says_why(tmp_path, capsys) -> None:
     assert main(["check", str(file), "--fail-on", "note", "--quiet", "--exit-zero"]) == 0
 
 
-ALGORITHM = Path(__file__).parents[2] / "planners/samples/msccl/hierarchical-8x2.xml"
+ALGORITHM = Path(__file__).parents[2] / "tests/samples/msccl/hierarchical-8x2.xml"
 
 
 @pytest.mark.parametrize(("slots", "code"), [("1", 1), ("8", 0)])

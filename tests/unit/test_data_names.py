@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from planguard.capture.data_names import agreed, data_name
+from planguard.capture.names.data_names import agreed, data_name
 
 
 class Watch:

@@ -15,7 +15,7 @@ import pytest
 import planguard
 from planguard import registry
 from planguard.errors import PlanError, UsageError
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.testing import check_adapter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 from planguard.planners.common.module import TensorInfo  # noqa: E402
 from planguard.planners.ddp.buckets import assign, by_size  # noqa: E402
 
-SAMPLES = ROOT / "planners" / "samples" / "ddp"
+SAMPLES = ROOT / "tests" / "samples" / "ddp"
 
 EXPECTED = {
     "mlp": {"all_gather": 1, "broadcast": 4, "all_reduce": 7},

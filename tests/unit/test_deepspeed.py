@@ -24,7 +24,7 @@ registry.find("deepspeed")  # mounts planguard.planners where it is not installe
 
 from planguard.planners.deepspeed import adapter  # noqa: E402
 
-FOLDER = TESTS.parent / "planners" / "samples" / "deepspeed"
+FOLDER = TESTS.parent / "tests" / "samples" / "deepspeed"
 RECORDED = sorted(path.stem for path in (FOLDER / "recorded").glob("*.json"))
 SAMPLES = sorted(path.name.removesuffix(".deepspeed.json") for path in FOLDER.glob("*.deepspeed.*"))
 DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64"}

@@ -11,7 +11,7 @@ import pytest
 import planguard
 from planguard.plan.flatten import flatten
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "campaigns"))
 from dl2 import campaign, mutate, rq3
 from dl2.judge import judged, named
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import planguard as pg
-from planguard.execution.cause import open_finding
-from planguard.execution.reason import Kind, Reason, out_of_time, too_many
-from planguard.reordering.branches import Variables
-from planguard.reordering.branches_decide import _many
+from planguard.execution.findings.cause import open_finding
+from planguard.execution.findings.reason import Kind, Reason, out_of_time, too_many
+from planguard.reordering.branches.assignments import Variables
+from planguard.reordering.branches.decide import _many
 from planguard.reordering.smt import _process, _words
 
 TIME, LIMIT, MEMORY, PLAN = (

@@ -15,7 +15,7 @@ import pytest
 import planguard
 from planguard import registry
 from planguard.errors import PlanError, UsageError
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.testing import check_adapter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ adapter = registry.find("fsdp")
 
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 
-SAMPLES = ROOT / "planners" / "samples" / "fsdp"
+SAMPLES = ROOT / "tests" / "samples" / "fsdp"
 GATHER, SCATTER = "all_gather_into_tensor", "reduce_scatter_tensor"
 EXPECTED = {
     "mlp": {GATHER: 8, SCATTER: 4},

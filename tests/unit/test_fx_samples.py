@@ -17,7 +17,7 @@ registry.find("fx")  # mounts planguard.planners where it is not installed
 
 from planguard.planners.fx import adapter, read_bundle, write_bundle  # noqa: E402
 
-FOLDER = Path(__file__).resolve().parents[2] / "planners" / "samples" / "fx"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "samples" / "fx"
 SAMPLES = sorted(FOLDER.glob("*.fx.json"))
 COLLECTIVES = {
     "dp-tp": {"all_reduce": 8},
@@ -81,7 +81,7 @@ def test_actions_point_at_the_users_code(sample):
         for action in row["actions"]:
             if action["op"] not in ("wait", "compute"):
                 file, line, function = action["src"]
-                assert file == "planners/samples/fx/regenerate.py"
+                assert file == "tests/samples/fx/regenerate.py"
                 assert line > 0
                 assert function
 

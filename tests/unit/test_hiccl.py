@@ -25,7 +25,7 @@ adapter = registry.find("hiccl")
 from planguard.planners.hiccl.factor import factor  # noqa: E402
 from planguard.planners.hiccl.reading import COLLECTIVES, read_composition  # noqa: E402
 
-FOLDER = TESTS.parent / "planners" / "samples" / "hiccl"
+FOLDER = TESTS.parent / "tests" / "samples" / "hiccl"
 NAMES = sorted(path.name.removesuffix(".hiccl.json") for path in FOLDER.glob("*.hiccl.json"))
 MODELS = ("gloo", "nccl", "nccl-eager", "mpi-sync")
 

@@ -14,7 +14,7 @@ import pytest
 import planguard
 from planguard import registry
 from planguard.errors import PlanError, UsageError
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.testing import check_adapter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ adapter = registry.find("horovod")
 
 from oracle.flushes import outcome_of  # noqa: E402
 
-SAMPLES = ROOT / "planners" / "samples" / "horovod"
+SAMPLES = ROOT / "tests" / "samples" / "horovod"
 EXPECTED = {
     "mlp.horovod": {"broadcast": 8, "all_reduce": 16},
     "encoder.horovod": {"broadcast": 24, "all_reduce": 24},

@@ -8,13 +8,13 @@ import time
 import pytest
 
 import planguard as pg
-from planguard.execution.cause import make_finding, open_finding
-from planguard.execution.reason import TABLE, Kind, Reason
+from planguard.execution.findings.cause import make_finding, open_finding
+from planguard.execution.findings.reason import TABLE, Kind, Reason
 from planguard.explain.prose import condition
 from planguard.operations import OperationSpec, register, unregister
 from planguard.options import CheckOptions, Running, running
-from planguard.reordering.branches_together import Part
-from planguard.reordering.branches_together import together as of_parts
+from planguard.reordering.cases.together import Part
+from planguard.reordering.cases.together import together as of_parts
 from planguard.reordering.join import Case, case_of, join, says_disagreement
 from planguard.verdict import Outcome, Verdict
 

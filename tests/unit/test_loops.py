@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from planguard.capture.loaders import Loader, read_lengths, shortened, told_ends, unrepeated
-from planguard.capture.logs import RankLog
-from planguard.capture.loops import Loops
+from planguard.capture.batches.loops import Loops
+from planguard.capture.groups.recorder import Recorder
+from planguard.capture.play.loaders import Loader, read_lengths, shortened, told_ends, unrepeated
+from planguard.capture.play.logs import RankLog
 from planguard.capture.precheck import precheck
-from planguard.capture.recorder import Recorder
 from planguard.errors import UsageError
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import planguard
 from planguard.audit.timeline import drawn_recording
-from planguard.capture.preload_log import HEADER_BYTES
+from planguard.capture.nccl.preload_log import HEADER_BYTES
 from planguard.cli import main
 from planguard.simulate.measured import AS_RECORDED, Mark, measured
 from planguard.simulate.schedule import Step, schedule
@@ -198,7 +198,7 @@ def test_a_log_of_the_interposer_is_drawn_with_the_hosts_times(tmp_path, capsys)
     """A call lasts from its record before to its record after; one that never came back never
     ends.
     """
-    from planguard.capture.preload_times import schedule_of_logs
+    from planguard.capture.nccl.preload_times import schedule_of_logs
 
     for rank in range(2):
         last = (1, 16, 9000 + rank, None if rank else 9500)

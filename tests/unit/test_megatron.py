@@ -25,7 +25,7 @@ registry.find("megatron")  # mounts planguard.planners where it is not installed
 
 from planguard.planners.megatron import adapter  # noqa: E402
 
-FOLDER = TESTS.parent / "planners" / "samples" / "megatron"
+FOLDER = TESTS.parent / "tests" / "samples" / "megatron"
 BATCHED_1F1B = [(9, 6, 6), (17, 12, 12), (15, 12, 12), (7, 6, 6)]
 ENDS = {"isend": 6, "irecv": 6, "wait": 12}
 MIDDLE = {"isend": 12, "irecv": 12, "wait": 24}

@@ -6,7 +6,7 @@ import pytest
 
 import planguard
 from planguard import Outcome
-from planguard.execution import members
+from planguard.execution.findings import members
 
 ROUNDS = 60
 

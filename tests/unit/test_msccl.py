@@ -27,7 +27,7 @@ sys.path.insert(0, str(TESTS))
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 
 adapter = registry.find("msccl")
-FOLDER = TESTS.parent / "planners" / "samples" / "msccl"
+FOLDER = TESTS.parent / "tests" / "samples" / "msccl"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.xml"))
 sys.path.insert(0, str(FOLDER))
 

@@ -18,7 +18,7 @@ import pytest
 
 import planguard
 
-FOLDER = Path(__file__).resolve().parents[2] / "planners" / "samples" / "msccl"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "samples" / "msccl"
 PATHS = sorted([*FOLDER.glob("*.xml"), FOLDER / "found" / "alltonext-forward-2.xml"])
 SENDS, RECEIVES = {"s", "rcs", "rrs", "rrcs"}, {"r", "rrc", "rcs", "rrs", "rrcs"}
 sys.path.insert(0, str(FOLDER))

@@ -26,7 +26,7 @@ sys.path.insert(0, str(TESTS))
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 
 adapter = registry.find("mscclpp")
-FOLDER = TESTS.parent / "planners" / "samples" / "mscclpp"
+FOLDER = TESTS.parent / "tests" / "samples" / "mscclpp"
 HANGS = "signal-wait-fuse-2"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 SAFE = [name for name in NAMES if name != HANGS]

@@ -18,7 +18,7 @@ import pytest
 
 import planguard
 
-FOLDER = Path(__file__).resolve().parents[2] / "planners" / "samples" / "mscclpp"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "samples" / "mscclpp"
 HANGS = "signal-wait-fuse-2"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 THREADS = 3

@@ -25,7 +25,7 @@ registry.find("nnscaler")  # mounts planguard.planners where it is not installed
 
 from planguard.planners.nnscaler import adapter  # noqa: E402
 
-FOLDER = Path(__file__).resolve().parents[2] / "planners" / "samples" / "nnscaler"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "samples" / "nnscaler"
 INPUTS = {
     "mlp": {"data": [4, 16], "target": [4, 16]},
     "gpt": {"ids": ([2, 8], "i64"), "labels": ([2, 8], "i64")},

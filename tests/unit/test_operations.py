@@ -36,7 +36,7 @@ ALIKE = OperationSpec(name="my_gather", spelling="all_gather")
 @pytest.fixture(autouse=True)
 def clean():
     """Forget what a test registers."""
-    from planguard.plan import operations as tables
+    from planguard.plan.compiling import operations as tables
 
     yield
     for spec in operations.registered():
@@ -191,8 +191,8 @@ def test_only_the_fields_that_must_agree_are_compared() -> None:
 
 def test_a_loosened_field_proposes_no_candidate() -> None:
     """Rounds whose sizes need not agree are not handed to the slow comparison one by one."""
-    from planguard.execution.executor import execute
-    from planguard.execution.expand import expand
+    from planguard.execution.running.executor import execute
+    from planguard.execution.running.expand import expand
     from planguard.semantics.model import find_model, strict
 
     register(RING)

@@ -10,7 +10,7 @@ import planguard
 from planguard.certificate import checker
 from planguard.certificate.agreement import OutsideError, RejectedError
 from planguard.certificate.format import Certificate, digest, encode
-from planguard.execution.wait_for import wait_for_graph
+from planguard.execution.findings.wait_for import wait_for_graph
 from planguard.guard import Change, Incremental
 from planguard.options import MODEL_NAMES, CheckOptions
 from planguard.plan.flatten import flat_lines

@@ -13,10 +13,10 @@ from planguard.planners.pipelining.actions import Action, Kind, parse_cell
 from planguard.planners.pipelining.csvfile import parse_csv
 
 from planguard.errors import PlanError
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = sorted((ROOT / "planners" / "samples" / "pipelining").glob("*.csv"))
+SAMPLES = sorted((ROOT / "tests" / "samples" / "pipelining").glob("*.csv"))
 
 
 def adapt(text: str, **options):

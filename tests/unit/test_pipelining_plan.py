@@ -12,10 +12,10 @@ from planguard.planners.pipelining import PipeliningOptions, RunLog, adapter, fr
 from planguard.planners.pipelining.steps import Compute, Message, Transfer, Wait, Where
 
 from planguard.errors import PlanError, UsageError
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "planners" / "samples" / "pipelining"
+SAMPLES = ROOT / "tests" / "samples" / "pipelining"
 
 TWO_STAGES = "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n"
 

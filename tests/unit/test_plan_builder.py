@@ -11,10 +11,11 @@ import pytest
 
 import planguard as pg
 from planguard.errors import PlanError
-from planguard.plan import fields, nodes
-from planguard.plan.builder import PlanBuilder
+from planguard.plan import nodes
+from planguard.plan.building import fields
+from planguard.plan.building.builder import PlanBuilder
+from planguard.plan.building.program import ProgramBuilder
 from planguard.plan.format import read, write
-from planguard.plan.program import ProgramBuilder
 
 
 def test_a_built_plan_is_the_plan_of_its_file() -> None:

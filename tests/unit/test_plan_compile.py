@@ -8,7 +8,7 @@ import pytest
 
 from planguard.errors import PlanError
 from planguard.plan.actions import ASYNC, MEMBER, NONE, UNKNOWN_BYTES, Kind
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.code import POOLED, REF_WORDS, WORDS
 from planguard.plan.format import read
 from planguard.plan.limits import Limits

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planguard.errors import PlanError
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.flatten import flatten
 from planguard.plan.format import read
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from planguard.plan.schema import plan_schema
+from planguard.plan.reading.schema import plan_schema
 
 if TYPE_CHECKING:
     from pathlib import Path

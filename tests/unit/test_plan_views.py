@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planguard.plan.builder import PlanBuilder
+from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.format import read, write
 
 if TYPE_CHECKING:

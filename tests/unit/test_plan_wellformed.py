@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planguard.errors import PlanError
-from planguard.plan.builder import PlanBuilder
-from planguard.plan.membership import _one_per_coordinate
+from planguard.plan.building.builder import PlanBuilder
+from planguard.plan.reading.membership import _one_per_coordinate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from planguard.plan.program import ProgramBuilder
+    from planguard.plan.building.program import ProgramBuilder
 
 
 def build(make: Callable[[ProgramBuilder], None]) -> Any:

@@ -167,7 +167,7 @@ def test_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["path", "object"])
 def test_json_that_names_no_schema_is_offered_to_the_adapters(given: str) -> None:
     """An execution plan of MSCCL++ has no schema and no world size: its adapter takes it."""
-    path = Path(__file__).parents[2] / "planners/samples/mscclpp/allreduce-2.json"
+    path = Path(__file__).parents[2] / "tests/samples/mscclpp/allreduce-2.json"
     obj = path if given == "path" else json.loads(path.read_text())
     assert planguard.load(obj).name == "allreduce-2"
 

@@ -4,9 +4,9 @@ import pytest
 from oracle.enumerator import enumerate_plan
 
 import planguard
-from planguard.execution.expand import expand
+from planguard.execution.running.expand import expand
 from planguard.reordering.blocks import count_extensions, extensions, reaches, take_apart
-from planguard.reordering.rounds import movable
+from planguard.reordering.orders.rounds import movable
 
 
 def step(*items, then=()):

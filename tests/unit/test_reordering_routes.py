@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 import planguard
-from planguard.execution.expand import expand
+from planguard.execution.running.expand import expand
 from planguard.options import CheckOptions
 from planguard.reordering import strategy
 from planguard.reordering.blocks import Block, Leaf, extensions, first_extension
-from planguard.reordering.cycles import Component, components, exhaust, shortest
-from planguard.reordering.encoding import solve
-from planguard.reordering.shrink import pass_by
+from planguard.reordering.orders.cycles import Component, components, exhaust, shortest
+from planguard.reordering.orders.encoding import solve
+from planguard.reordering.orders.shrink import pass_by
+from planguard.reordering.orders.weak_graph import may_wait
 from planguard.reordering.smt import Answer, Limits
-from planguard.reordering.weak_graph import may_wait
 from planguard.semantics.model import find_model, strict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))

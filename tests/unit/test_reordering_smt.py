@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from planguard.execution.reason import Kind
+from planguard.execution.findings.reason import Kind
 from planguard.reordering.smt import Answer, Limits, Solver
 
 

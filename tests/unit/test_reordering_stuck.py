@@ -11,9 +11,9 @@ from oracle.enumerator import enumerate_plan
 import planguard as pg
 from planguard.options import MODEL_NAMES
 from planguard.reordering.blocks import Block, Leaf, RankOrder, extensions
-from planguard.reordering.branches_decide import rounded
+from planguard.reordering.branches.decide import rounded
 from planguard.reordering.explorer import combinations_of
-from planguard.reordering.threads_lanes import orders_of
+from planguard.reordering.threads.lanes import orders_of
 
 AR = {"op": "all_reduce", "bytes": 4}
 AR8 = {"op": "all_reduce", "bytes": 8}

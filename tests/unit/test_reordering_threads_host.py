@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import planguard
-from planguard.reordering.threads_lanes import orders_of
+from planguard.reordering.threads.lanes import orders_of
 
 Item = dict[str, Any]
 SHAPES = (("x", "y"), ("xy", ""), ("x", "x"), ("xx", "y"))

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from planguard import check, load
-from planguard.capture.run_log import Kind, RunLogWriter, mark_cut
-from planguard.capture.run_progress import Watch
+from planguard.capture.run.log import Kind, RunLogWriter, mark_cut
+from planguard.capture.run.progress import Watch
 
 
 @pytest.fixture

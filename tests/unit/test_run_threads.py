@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planguard.capture.thread_orders import BY, JOINED, STARTED, THREAD, open_threads
+from planguard.capture.names.thread_orders import BY, JOINED, STARTED, THREAD, open_threads
 
 
 def call(name, thread=0):

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from planguard.capture.samples import (
+from planguard.capture.batches.samples import (
     MOST,
     choose,
     covered,

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import planguard
-from planguard.capture.set_orders import TURN, open_turns, turn_of
+from planguard.capture.names.set_orders import TURN, open_turns, turn_of
 
 
 def here():

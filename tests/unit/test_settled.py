@@ -10,8 +10,8 @@ import planguard
 from planguard.certificate.agreement import RejectedError
 from planguard.certificate.verify import verify
 from planguard.engine import check_plan
-from planguard.execution.certify import certify
-from planguard.execution.expand import expand
+from planguard.execution.certifying.certify import certify
+from planguard.execution.running.expand import expand
 from planguard.options import MODEL_NAMES, CheckOptions
 from planguard.plan.flatten import flat_lines
 from planguard.semantics.model import find_model

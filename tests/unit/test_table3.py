@@ -11,7 +11,7 @@ import pytest
 import planguard
 from planguard.verdict import Outcome
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "table3.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "campaigns" / "table3.py"
 SPEC = importlib.util.spec_from_file_location("table3", SCRIPT)
 assert SPEC is not None
 assert SPEC.loader is not None

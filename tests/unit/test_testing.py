@@ -12,7 +12,7 @@ from planguard.planners.pipelining import adapter as pipelining
 from planguard.errors import PlanError
 from planguard.testing import assert_safe, check_adapter
 
-SAMPLES = Path(__file__).resolve().parents[2] / "planners" / "samples" / "pipelining"
+SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "samples" / "pipelining"
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*-2x4.csv")), ids=lambda path: path.stem)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from planguard.capture.value_reads import IN_LIBRARY, KIND, decides, folded
+from planguard.capture.values.value_reads import IN_LIBRARY, KIND, decides, folded
 
 SAID: list[bool] = []
 

@@ -4,8 +4,8 @@ import networkx as nx
 import pytest
 
 import planguard
-from planguard.execution.stuck import stuck_by_rank
-from planguard.execution.wait_for import wait_for_graph
+from planguard.execution.findings.stuck import stuck_by_rank
+from planguard.execution.findings.wait_for import wait_for_graph
 
 
 def load(*programs, groups=None):
@@ -67,8 +67,8 @@ def test_a_plan_that_completes_has_no_edges():
 
 def test_stuck_nodes_are_those_of_the_executor():
     """The stuck nodes of the graph are where the executor says that ranks stand."""
-    from planguard.execution.executor import execute
-    from planguard.execution.expand import expand
+    from planguard.execution.running.executor import execute
+    from planguard.execution.running.expand import expand
     from planguard.semantics.model import find_model, lenient
 
     plan, model = load(*RING), find_model("gloo")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from planguard.capture.walk_order import LISTS_ASK, has_own_order, walked
+from planguard.capture.names.walk_order import LISTS_ASK, has_own_order, walked
 
 pytestmark = pytest.mark.skipif(
     sys.implementation.name != "cpython", reason="the slot is one of CPython's"

@@ -1,6 +1,6 @@
 """Branches and loops of jax's shard_map whose condition all devices share, and their like.
 
-``planners/samples/xla/regenerate.py`` wrote the programs: ``same-*`` hang on no device,
+``tests/samples/xla/regenerate.py`` wrote the programs: ``same-*`` hang on no device,
 ``differs-*`` branch on data that no text says to be equal everywhere.
 """
 
@@ -12,7 +12,7 @@ import pytest
 
 import planguard
 
-FOLDER = Path(__file__).resolve().parents[2] / "planners" / "samples" / "xla" / "manual"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "samples" / "xla" / "manual"
 SAME = sorted(path.stem for path in FOLDER.glob("same-*.mlir"))
 DIFFERS = sorted(path.stem for path in FOLDER.glob("differs-*.mlir"))
 

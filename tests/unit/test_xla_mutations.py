@@ -18,7 +18,7 @@ sys.path.insert(0, str(TESTS))
 
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 
-FOLDER = TESTS.parent / "planners" / "samples" / "xla"
+FOLDER = TESTS.parent / "tests" / "samples" / "xla"
 
 
 def swapped(text, one, other):

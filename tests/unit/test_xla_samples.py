@@ -18,7 +18,7 @@ registry.find("xla")  # mounts planguard.planners where it is not installed
 
 from planguard.planners.xla import adapter  # noqa: E402
 
-FOLDER = Path(__file__).resolve().parents[2] / "planners" / "samples" / "xla"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "samples" / "xla"
 GATHER, SCATTER = "all_gather_into_tensor", "reduce_scatter_tensor"
 ALL = {
     "all_reduce": 2, GATHER: 1, SCATTER: 1, "all_to_all_single": 1, "batch": 1,

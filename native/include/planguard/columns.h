@@ -16,7 +16,7 @@ struct View {
   const T& operator[](size_t index) const { return data[index]; }
 };
 
-// Borrowed view of a CompiledPlan (planguard/plan/compile.py owns the arrays).
+// Borrowed view of a CompiledPlan (planguard/plan/compiling/compile.py owns the arrays).
 struct Compiled {
   uint32_t world_size = 0;
   View<uint32_t> mesh_sizes;

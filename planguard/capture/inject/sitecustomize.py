@@ -18,7 +18,7 @@ from typing import Any
 
 
 def _start() -> None:
-    from planguard.capture.run_start import start_from_environment
+    from planguard.capture.run.start import start_from_environment
 
     start_from_environment()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.execution.cause import make_finding
+from planguard.execution.findings.cause import make_finding
 from planguard.plan.actions import Kind, is_collective
 from planguard.simulate.traffic import HOST, traffic
 from planguard.words import listed, size

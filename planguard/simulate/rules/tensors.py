@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.execution.cause import make_finding
+from planguard.execution.findings.cause import make_finding
 from planguard.simulate.costs import Rates
 from planguard.words import shown, size
 

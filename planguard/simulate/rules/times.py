@@ -6,7 +6,7 @@ import statistics
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from planguard.execution.cause import make_finding
+from planguard.execution.findings.cause import make_finding
 from planguard.simulate.schedule import schedule
 from planguard.words import shown
 

@@ -1,0 +1,96 @@
+"""What stands beside the cause: missing ranks, wrapped rings, differing versions, skewed clocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from statistics import median
+from typing import TYPE_CHECKING
+
+from planguard.execution.findings.cause import make_finding
+from planguard.words import clean, name_ranks, rank_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.audit.joining.assemble import Assembled
+    from planguard.recording import Recording
+    from planguard.verdict import Finding
+
+SKEW_NS = 1_000_000_000
+"""Offset of a clock, in every sampled round, from which it is told."""
+SAMPLES = 16
+
+
+def beside_findings(
+    assembled: Assembled, recording: Recording, *, is_stuck: bool, allow_incomplete: bool
+) -> Iterator[Finding]:
+    """Yield the findings that limit or accompany the answer.
+
+    Args:
+        assembled: What the files say.
+        recording: The recording, with what a plan fills.
+        is_stuck: Some rank was left in a communication. Otherwise a group without members limits
+            what is proved, which the answer says, and no finding.
+        allow_incomplete: Missing ranks are known not to exist.
+    """
+    for gap in recording.gaps:
+        if gap.code == "PG904" or (gap.kind == "missing-rank" and allow_incomplete):
+            continue
+        if gap.kind == "unresolved-group" and not is_stuck:
+            continue
+        yield make_finding(gap.code, gap.message, ranks=gap.ranks, evidence="T", help="")
+    yield from _versions(assembled)
+    yield from _clocks(recording)
+
+
+def _versions(assembled: Assembled) -> Iterator[Finding]:
+    # Logs and stacks say no version.
+    known_versions = {rank: v for rank, v in assembled.versions.items() if any(v)}
+    counted = Counter(known_versions.values())
+    if len(counted) < 2:
+        return
+    usual = counted.most_common(1)[0][0]
+    odd = sorted(rank for rank, known in known_versions.items() if known != usual)
+    named = sorted({" / ".join(clean(v) for v in known if v) or "none" for known in counted})
+    yield make_finding(
+        "PG507",
+        f"versions differ between ranks: {', '.join(named[:4])}; {rank_set(odd)} unlike most",
+        ranks=tuple(odd),
+        evidence="T",
+        help="",
+    )
+
+
+def _clocks(recording: Recording) -> Iterator[Finding]:
+    """Compare when ranks issued the same rounds of the default group."""
+    times: dict[int, dict[int, int]] = {}
+    for rank, record in recording.ranks.items():
+        track = record.track
+        mine = {n for n, c in enumerate(track.calls) if c.group == "world" and c.is_collective}
+        picked = (n for n, call in enumerate(track.call) if call in mine and track.created[n] > 0)
+        times[rank] = {track.position[n]: track.created[n] for n in islice(picked, SAMPLES)}
+    shared = set.intersection(*map(set, times.values())) if times else set()
+    if len(shared) < 3:
+        return
+    offsets: dict[int, list[float]] = {rank: [] for rank in times}
+    for position in shared:
+        middle = median(row[position] for row in times.values())
+        for rank, row in times.items():
+            offsets[rank].append(row[position] - middle)
+    # A late rank is late in some rounds; a skewed clock is off by the same in all of them.
+    off = {
+        rank: min(row, key=abs)
+        for rank, row in offsets.items()
+        if min(map(abs, row)) > SKEW_NS and (min(row) > 0) == (max(row) > 0)
+    }
+    if off:
+        worst = max(off.values(), key=abs) / 1e9
+        yield make_finding(
+            "PG508",
+            f"the clocks of {name_ranks(off)} are off by up to {worst:+.1f} s; "
+            "nothing here was concluded from times",
+            ranks=tuple(sorted(off)),
+            evidence="T",
+            help="",
+        )

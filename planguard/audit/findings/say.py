@@ -1,0 +1,381 @@
+"""Findings about ranks that wait: for each other, for one that never came, for one not recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planguard.audit.findings.evidence import (
+    collect,
+    ended_note,
+    evidence_note,
+    settle_note,
+    wavefront_note,
+)
+from planguard.audit.findings.say_rounds import skip
+from planguard.audit.findings.wording import (
+    MAX_SHOWN,
+    at_words,
+    call_words,
+    finding,
+    group_words,
+    last_action,
+    waiting_words,
+)
+from planguard.audit.readers.part import PARTIAL
+from planguard.audit.rounds.disagree import skipped
+from planguard.recording import Progress
+from planguard.verdict import CycleEdge, Location
+from planguard.words import clean, listed, name_ranks, plural, rank_set, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planguard.audit.findings.triage import Scene
+    from planguard.audit.rounds.waits import Wait
+    from planguard.verdict import Finding
+
+
+# --- cycles --------------------------------------------------------------------------------------
+
+
+def cycle(scene: Scene, waits: list[Wait], part: list[int]) -> Finding:
+    """Return the finding of ranks that wait for each other.
+
+    Args:
+        scene: The recording.
+        waits: A cycle.
+        part: All ranks of its strongly connected part.
+    """
+    if any(len(scene.graph.guessed.get(wait.group, ())) > 1 for wait in waits):
+        return _knot(scene, part)
+    calls = [scene.recording.location(wait.rank, wait.action) for wait in waits]
+    pairs = [wait.position == 0 for wait in waits]
+    groups = list(dict.fromkeys(wait.group for wait in waits))
+    if all(pairs):
+        code = "PG001"
+    elif any(pairs):
+        code = "PG003"
+    else:
+        code = "PG004" if len(groups) > 1 else "PG002"
+    kinds = {
+        "PG001": "point-to-point deadlock",
+        "PG002": "collective deadlock",
+        "PG003": "hybrid deadlock",
+        "PG004": "cross-communicator deadlock",
+    }
+    told = [_leg(scene, wait, place) for wait, place in zip(waits, calls, strict=True)]
+    more = f", and so on around {plural(len(told), 'rank')}" if len(told) > 3 else ""
+    edges = tuple(
+        CycleEdge(
+            place,
+            _owed(scene, wait, place),
+            calls[(n + 1) % len(calls)],
+            wait.why,
+        )
+        for n, (wait, place) in enumerate(zip(waits, calls, strict=True))
+    )
+    ranks = [wait.rank for wait in waits]
+    notes = evidence_note(scene, waits) + wavefront_note(scene, ranks) + settle_note(scene, waits)
+    return finding(
+        scene,
+        code,
+        f"{kinds[code]}: {'; '.join(told[:3])}{more}",
+        [(wait.rank, wait.action) for wait in waits],
+        cycle=edges,
+        subkind="cycle",
+        related=("PG501",),
+        notes=tuple(notes),
+    )
+
+
+def _guessed_words(groups: list[str]) -> str:
+    named = ", ".join(map(shown, groups))
+    return (
+        f"the members of {named} were not recorded; who is missing there stands in another group, "
+        "so they wait around a cycle"
+    )
+
+
+def _knot(scene: Scene, part: list[int]) -> Finding:
+    """Return the finding of ranks each of which waits for some of the others; not known which."""
+    chosen = [scene.graph.waits[rank][0] for rank in part]
+    places = [scene.recording.location(wait.rank, wait.action) for wait in chosen]
+    told = [
+        f"rank {wait.rank} in {place.op} #{wait.position} on {group_words(scene, wait.group)}"
+        for wait, place in zip(chosen, places, strict=True)
+    ]
+    more = f" and {plural(len(told) - 3, 'rank')} more" if len(told) > 3 else ""
+    guessed = sorted({w.group for w in chosen if w.group in scene.graph.guessed})
+    return finding(
+        scene,
+        "PG004",
+        f"cross-communicator deadlock: {listed(told[:3])}{more} wait for each other",
+        [(wait.rank, wait.action) for wait in chosen],
+        subkind="knot",
+        related=("PG501", "PG914"),
+        notes=(
+            f"cause: {_guessed_words(guessed)}",
+            "evidence: medium; that there is a cycle is certain, not through which ranks it goes",
+            "next: `--plan` with the intended plan says who belongs to which group",
+        ),
+    )
+
+
+def _owed(scene: Scene, wait: Wait, place: Location) -> Location:
+    """Return the action that would free a wait; behind the last one where it was not issued."""
+    if wait.owed is not None:
+        return scene.recording.location(wait.target, wait.owed)
+    op = {"send-unmatched": "recv", "recv-unmatched": "send"}.get(wait.why, place.op)
+    count = len(scene.recording.ranks[wait.target].track)
+    return Location(wait.target, count, text=f"{op} (not issued)", op=op)
+
+
+def _leg(scene: Scene, wait: Wait, place: Location) -> str:
+    if not wait.position:
+        return f"rank {wait.rank} waits in {clean(place.text.partition('  ')[0])}"
+    where = f"{place.op} #{wait.position} on {group_words(scene, wait.group)}"
+    return f"rank {wait.rank} waits in {where} for rank {wait.target}"
+
+
+# --- missing participants ------------------------------------------------------------------------
+
+
+def missing(scene: Scene, waits: list[Wait]) -> Finding:
+    """Return the finding of a round or a partner that some ranks never came to."""
+    first = waits[0]
+    absent = tuple(sorted({wait.target for wait in waits}))
+    left = skipped(scene.rounds, waits)
+    if left is not None:
+        return skip(scene, waits, left)
+    waiting = sorted({wait.rank for wait in waits})
+    owner = scene.recording.location(first.rank, first.action)
+    if first.position:
+        what = call_words(scene, first.group, first.position, first.rank)
+        ended = all(scene.recording.ranks[rank].has_ended for rank in absent)
+        code = "PG009" if owner.op == "barrier" else "PG006" if ended else "PG007"
+        said = f"{name_ranks(absent)} never reached {what}"
+    else:
+        code = "PG208" if first.why == "send-unmatched" else "PG209"
+        partner = "receive" if code == "PG208" else "send"
+        said = (
+            f"rank {first.rank} waits in {owner.text}, and rank {first.target} "
+            f"never posts that {partner}"
+        )
+    stops = [place for rank in absent[:MAX_SHOWN] if (place := last_action(scene, rank))]
+    places = [*stops, *[(w.rank, w.action) for w in waits if w.target == absent[0]]]
+    notes = [*_stopped(scene, absent), f"waiting: {waiting_words(scene, waits)}"]
+    notes += wavefront_note(scene, absent, skip=waiting)
+    notes.append(
+        "missing participant: not a cycle in what was recorded; look at what the missing rank does"
+    )
+    notes += evidence_note(scene, waits) + ended_note(scene, waits) + settle_note(scene, waits)
+    return finding(
+        scene,
+        code,
+        said,
+        places,
+        ranks=absent,
+        subkind="missing",
+        related=("PG501",),
+        notes=tuple(notes),
+    )
+
+
+def _stopped(scene: Scene, ranks: Sequence[int]) -> list[str]:
+    """Return where missing ranks were seen last."""
+    out = []
+    for rank in [rank for rank in ranks if rank in scene.recording.ranks][:3]:
+        record = scene.recording.ranks[rank]
+        place = last_action(scene, rank)
+        if place is None and record.kind in PARTIAL:
+            out.append(f"stopped: none of the calls of rank {rank} were recorded")
+        elif place is None:
+            out.append(f"stopped: rank {rank} before its first recorded call")
+        else:
+            at = scene.recording.location(*place)
+            number = record.track.position[place[1]]
+            where = f" #{number}" if number > 0 else ""
+            is_inside = record.track.progress[place[1]] in (Progress.ISSUED, Progress.STARTED)
+            verb = "in" if is_inside else "after"
+            out.append(f"stopped: rank {rank} {verb} {at.text}{where}{at_words(at)}")
+        if record.stack:
+            here = record.stack[0]
+            call = f" inside {clean(record.inside)}" if record.inside else ""
+            out.append(
+                f"stack: rank {rank}{call} at {clean(here.file)}:{here.line} in {here.function}"
+            )
+    return out
+
+
+# --- what is stuck for reasons that were not recorded ---------------------------------------------
+
+
+def unknown_partner(scene: Scene) -> Finding:
+    """Return the finding of ranks that wait for ranks of which nothing, or only a stack, is known.
+
+    What a rank has queued behind its first open call waits for that call, so the first one counts.
+    """
+    firsts: dict[int, Wait] = {}
+    for wait in sorted(scene.graph.unknown, key=scene.since):
+        firsts.setdefault(wait.rank, wait)
+    rounds: dict[tuple[str, int], list[Wait]] = {}
+    for wait in scene.graph.unknown:
+        first = firsts[wait.rank]
+        if (wait.group, wait.position, wait.action) == (first.group, first.position, first.action):
+            rounds.setdefault((wait.group, wait.position), []).append(wait)
+    told = [_stuck_words(scene, waits) for waits in rounds.values()]
+    more = f", and in {plural(len(told) - 3, 'other round')}" if len(told) > 3 else ""
+    kept = [wait for waits in rounds.values() for wait in waits]
+    absent = sorted({wait.target for wait in kept})
+    ranks = sorted({wait.rank for wait in kept})
+    stacks = _stopped(scene, absent)
+    known = all(rank in scene.recording.ranks for rank in absent)
+    what = "only a stack" if known else "nothing"
+    return finding(
+        scene,
+        "PG501",
+        f"{'; '.join(told[:3])}{more}",
+        list(dict.fromkeys((wait.rank, wait.action) for wait in kept)),
+        ranks=tuple(ranks),
+        severity="warning",
+        certainty="heuristic",
+        notes=(
+            *stacks,
+            f"evidence: weak; {what} is known of {name_ranks(absent)}",
+            f"next: a dump or a stack of {name_ranks(absent[:3])} would settle it",
+            f"next: {collect(absent)}",
+        ),
+    )
+
+
+def _stuck_words(scene: Scene, waits: list[Wait]) -> str:
+    """Return who is stuck in one round, and for whom."""
+    first = waits[0]
+    ranks = sorted({wait.rank for wait in waits})
+    absent = sorted({wait.target for wait in waits})
+    place = scene.recording.location(first.rank, first.action)
+    number = f" #{first.position}" if first.position else ""
+    verb = "is" if len(ranks) == 1 else "are"
+    lack = "" if any(rank in scene.recording.ranks for rank in absent) else " without a dump"
+    return (
+        f"{name_ranks(ranks)} {verb} stuck in {place.op}{number} on group "
+        f"{group_words(scene, first.group)}, waiting for {name_ranks(absent)}{lack}"
+    )
+
+
+def arrived(scene: Scene) -> Iterator[Finding]:
+    """Yield the findings of rounds that every known member reached and none left."""
+    first: dict[str, int] = {}
+    for group, position in scene.graph.arrived:
+        first.setdefault(group, position)  # what was issued behind it waits for it
+    for group, position in list(first.items())[:MAX_SHOWN]:
+        known = scene.recording.groups.get(group)
+        lines = scene.rounds.lines[group]
+        here = sorted(rank for rank, line in lines.items() if line.has(position))
+        places = [(rank, lines[rank].action(position)) for rank in here]
+        what = call_words(scene, group, position, here[0])
+        if known is not None and known.ranks is None:
+            yield _hidden_member(scene, what, places)
+            continue
+        op = scene.recording.location(*places[0]).op
+        cause = "a link, device or kernel fault, or the dump caught it in flight"
+        if op in ("broadcast", "reduce", "gather", "scatter"):
+            cause = "their roots, which this recorder does not write down, may differ; or " + cause
+        scene.open.append(f"{what} was reached by every member and did not complete: {cause}")
+        yield finding(
+            scene,
+            "PG502",
+            f"every member reached {what}, and it did not complete",
+            places,
+            notes=(f"cause: no member is missing: {cause}",),
+        )
+
+
+def _hidden_member(scene: Scene, what: str, places: list[tuple[int, int]]) -> Finding:
+    """Return the finding of a round that waits for a member whose name was not recorded."""
+    here = [rank for rank, _ in places]
+    others = [rank for rank in scene.recording.ranks if rank not in set(here)]
+    idle = [rank for rank in others if not scene.graph.standing.get(rank)]
+    unseen = list(scene.recording.missing)
+    suspects = idle or others or unseen
+    who = name_ranks(suspects) if suspects else "a member that left no dump"
+    # A log that tells only of what failed does not say that its rank left a group alone.
+    partial = any(scene.recording.ranks[r].kind in PARTIAL for r in (*here, *others))
+    sure = len(suspects) == 1 and not unseen and not partial
+    if not sure and (unseen or partial):
+        return _open_members(scene, what, places, suspects)
+    stops = [place for rank in suspects[:1] if (place := last_action(scene, rank))]
+    return finding(
+        scene,
+        "PG007",
+        (f"{who} never reached {what}" if sure else f"{what}: one of {who} never reached it"),
+        [*stops, *places],
+        ranks=tuple(suspects),
+        severity="error" if sure else "warning",
+        certainty="all-executions" if sure else "heuristic",
+        subkind="missing",
+        related=("PG501", "PG914"),
+        notes=(
+            f"waiting: {name_ranks(here)} in {what}",
+            *_stopped(scene, suspects),
+            (
+                f"evidence: {'medium' if sure else 'weak'}; the members of the group were not "
+                f"recorded, {rank_set(here)} were seen in it and all wait"
+            ),
+            "next: `--plan` with the intended plan says who belongs to the group",
+        ),
+    )
+
+
+def _open_members(
+    scene: Scene, what: str, places: list[tuple[int, int]], suspects: Sequence[int]
+) -> Finding:
+    """Return the finding of a round whose other members may be anybody: nobody is blamed."""
+    here = [rank for rank, _ in places]
+    verb = "waits" if len(here) == 1 else "wait"
+    scene.open.append(f"the members of the group of {what} were not recorded")
+    ask = (
+        f"next: what the other members did: a dump, a log or a stack of {name_ranks(suspects[:3])}"
+    )
+    return finding(
+        scene,
+        "PG501",
+        f"{name_ranks(here)} {verb} in {what}; who else belongs to the group was not recorded",
+        places,
+        ranks=tuple(here),
+        severity="warning",
+        certainty="heuristic",
+        related=("PG914",),
+        notes=("evidence: weak; a missing member may be any rank that said nothing", ask),
+    )
+
+
+def blind(scene: Scene) -> Finding:
+    """Return the finding of ranks that stand in a send or receive of unknown peer."""
+    places = sorted(scene.channels.blind.items())
+    ranks = [rank for rank, _ in places]
+    records = scene.recording.ranks
+    sides = {records[rank].track.call_at(action).family for rank, action in places}
+    # Where every rank of the job sends, or every rank receives, nobody is on the way to them.
+    # A stack alone shows one moment, at which messages may be on their way.
+    thin = any(records[rank].kind in PARTIAL for rank in ranks)
+    is_sure = len(ranks) == scene.recording.world_size and sides in ({"send"}, {"recv"})
+    is_sure = is_sure and not thin
+    verb = "waits" if len(ranks) == 1 else "wait"
+    scene.open.append(f"the peers of {name_ranks(ranks)} were not recorded")
+    weak = "evidence: weak; the calls are shown, not with whom, and a peer may be on its way"
+    sure = "evidence: medium; the stacks show the calls, not with whom: all ranks are on one side"
+    return finding(
+        scene,
+        "PG501",
+        f"{name_ranks(ranks)} {verb} in point-to-point calls whose peers were not recorded",
+        places,
+        **({} if is_sure else {"severity": "warning", "certainty": "heuristic"}),
+        notes=(
+            sure if is_sure else weak,
+            (
+                "next: `--plan` with the intended plan, or stacks with local variables "
+                "(py-spy dump --locals)"
+            ),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Parts of many files joined into one recording, and what is missing from it."""

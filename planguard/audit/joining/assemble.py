@@ -1,0 +1,380 @@
+"""Joins what all files say into one recording, and says what is missing from it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planguard.audit.joining.gaps import against, gaps, left_out, unread_files
+from planguard.audit.joining.ranks import resolve
+from planguard.audit.readers.part import (
+    CONCLUDED,
+    PRIORITY,
+    SILENT,
+    UNREAD,
+    UNSAID,
+    Part,
+    PartGroup,
+)
+from planguard.errors import PlanError, UsageError
+from planguard.recording import Progress, RankRecord, RecordedGroup, Recording
+from planguard.recording.planned import plan_groups
+from planguard.words import clean, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.plan.plan import Plan
+
+MAX_WORLD = 1_000_000
+EVERYONE = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
+"""Families that complete on nobody before every member has come."""
+
+
+@dataclass
+class Assembled:
+    """A recording and what was learned while it was put together.
+
+    Attributes:
+        recording: The recording.
+        parts: The chosen part of every rank.
+        arguments: Arguments of the call that a rank's stack stands in.
+        versions: Recorder and library versions by rank.
+        remarks: What is worth telling and limits nothing.
+    """
+
+    recording: Recording
+    parts: dict[int, Part]
+    arguments: dict[int, dict[str, int]] = field(default_factory=dict)
+    versions: dict[int, tuple[str | None, str | None]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+def assemble(
+    parts: Sequence[Part],
+    *,
+    world_size: int | None = None,
+    plan: Plan | None = None,
+    prefix: str | None = None,
+) -> Assembled:
+    """Return the recording that the parts make together.
+
+    Args:
+        parts: What every file says; ``rank`` is set where its content says it.
+        world_size: Number of ranks, where the caller knows it.
+        plan: The intended plan: it lends the number of ranks and members of groups.
+        prefix: What stands in front of the rank in file names.
+
+    Raises:
+        UsageError: A rank is recorded twice in one format, or no file says a rank.
+        PlanError: More ranks than any job has, or nothing could be read.
+    """
+    parts, notes_of_attempts = _last_attempt(parts)
+    unread = [part for part in parts if part.kind == UNREAD]
+    if unread and all(part.kind in (UNREAD, SILENT) for part in parts):
+        # Nothing at all is usable: what the first file lacks is the answer.
+        raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
+    parts, remarks = resolve(parts, prefix)
+    unread = [part for part in parts if part.kind == UNREAD]
+    chosen = _choose(parts)
+    for rank, part in chosen.items():
+        if UNSAID in part.groups:
+            _rename(part, UNSAID, f"{UNSAID}{rank}")
+    ranks, notes = _world(parts, chosen, world_size, plan)
+    notes += notes_of_attempts
+    groups = _groups(parts, chosen, ranks, plan)
+    stacks = {
+        part.rank: part
+        for kind in ("stderr", "stacks")
+        for part in parts
+        if part.kind == kind and (part.stack or part.crash)
+    }
+    # What a log says of others counts beside a better recording of its own rank.
+    logs = {p.rank: p for p in parts if p.kind == "stderr" and (p.absences or p.oversized)}
+    records = {
+        rank: _record(part, stacks.get(rank), logs.get(rank, part))
+        for rank, part in sorted(chosen.items())
+    }
+    kinds = tuple(dict.fromkeys(part.kind for part in chosen.values()))
+    backends = {part.backend for part in chosen.values() if part.backend}
+    recording = Recording(
+        ranks,
+        records,
+        groups,
+        backend=backends.pop() if len(backends) == 1 else None,
+        kinds=kinds,
+        notes=tuple(dict.fromkeys([*notes, *(n for part in chosen.values() for n in part.notes)])),
+    )
+    recording = Recording(
+        **{
+            **recording.__dict__,
+            "gaps": (*gaps(recording, chosen), *against(parts, chosen), *unread_files(unread)),
+        },
+    )
+    arguments = {p.rank: p.arguments for p in parts if p.rank is not None and p.arguments}
+    versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
+    remarks += [remark for part in parts for remark in part.remarks]
+    remarks += left_out(unread)
+    return Assembled(recording, chosen, arguments, versions, remarks)
+
+
+def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
+    """Leave out what ranks wrote before their job was started anew, and say so."""
+    numbers = sorted({part.attempt for part in parts if part.kind == "run"})
+    if len(numbers) < 2:
+        return list(parts), []
+    kept = [part for part in parts if part.kind != "run" or part.attempt == numbers[-1]]
+    said = (
+        f"the job was started {len(numbers)} times: attempt {numbers[-1]} is audited, "
+        f"{plural(len(parts) - len(kept), 'log')} of earlier ones left out; name their files to "
+        "audit those"
+    )
+    return kept, [said]
+
+
+def _choose(parts: Sequence[Part]) -> dict[int, Part]:
+    """Return the part that tells most of every rank; a stack alone is one."""
+    chosen: dict[int, Part] = {}
+    for part in parts:
+        if part.rank is None or part.kind in (SILENT, UNREAD):
+            continue
+        known = chosen.get(part.rank)
+        if known is None or _order(part) < _order(known):
+            chosen[part.rank] = part
+        elif _order(part) == _order(known):
+            raise UsageError(
+                f"two dumps of rank {part.rank}: {clean(known.file)} and {clean(part.file)}",
+                hint="audit one incident at a time; --prefix chooses the files of a folder",
+            )
+    if not chosen:
+        raise UsageError("no recording among the files", hint="one dump per rank")
+    return chosen
+
+
+def _order(part: Part) -> tuple[int, bool]:
+    """Return what makes a part preferred: its kind, then whether it knows call sites."""
+    has_stacks = any(call.stack for call in part.track.calls)
+    return PRIORITY.index(part.kind), not has_stacks
+
+
+def _world(
+    parts: Sequence[Part], chosen: dict[int, Part], given: int | None, plan: Plan | None
+) -> tuple[int, list[str]]:
+    """Return the number of ranks, and how sure that is."""
+    said = {part.world_size for part in parts if part.world_size}
+    # Parts share the members of the groups that they have in common.
+    members = {id(g.ranks): g.ranks for part in parts for g in part.groups.values() if g.ranks}
+    silent = [
+        part.rank for part in parts if part.kind in (SILENT, UNREAD) and part.rank is not None
+    ]
+    least = max([max(chosen), *silent, *map(max, members.values())]) + 1
+    for part in parts:
+        for name, group in part.groups.items():
+            if name == "world":
+                said |= {n for n in (group.size, len(group.ranks or ())) if n}
+    if given is not None:
+        if given < least:
+            raise UsageError(f"--world-size {given}: rank {least - 1} was recorded")
+        size = given
+    elif plan is not None:
+        size = max(plan.world_size, least)
+    else:
+        size = max([least, *said])
+    if size > MAX_WORLD:
+        raise PlanError(f"{size:,} ranks declared; at most {MAX_WORLD:,} are read")
+    sure = given is not None or plan is not None or size in said
+    if sure:
+        return size, []
+    note = f"the number of ranks, {size}, {CONCLUDED} (--world-size says it)"
+    return size, [note]
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+
+def _groups(
+    parts: Sequence[Part], chosen: dict[int, Part], world_size: int, plan: Plan | None
+) -> dict[str, RecordedGroup]:
+    """Return every group with its members, recorded or concluded."""
+    recorded: dict[str, dict[tuple[int, ...], list[Part]]] = defaultdict(lambda: defaultdict(list))
+    about: dict[str, PartGroup] = {}
+    for part in parts:
+        for name, group in part.groups.items():
+            one = about.setdefault(name, PartGroup())
+            one.description = one.description or group.description
+            one.size = one.size or group.size
+            one.places |= group.places
+            if group.ranks:
+                recorded[name][group.ranks].append(part)
+    _tell_apart(recorded, about)
+    seen = _seen(chosen)
+    groups = {}
+    for name in sorted({*about, *seen, "world"}):
+        users, known = seen.get(name, set()), about.get(name, PartGroup())
+        ranks = next(iter(recorded.get(name, ())), None)
+        is_inferred = False
+        if name == "world":
+            ranks = tuple(range(world_size))
+        elif ranks is None and not name.startswith(UNSAID):
+            ranks = _concluded(name, users, known, chosen, world_size, plan)
+            is_inferred = ranks is not None
+        listed = tuple(sorted(users | set(ranks or ())))
+        size = known.size or (len(ranks) if ranks else None)
+        groups[name] = RecordedGroup(
+            name, ranks, listed, known.description, size, is_inferred, _counter(name)
+        )
+    return groups
+
+
+def _tell_apart(
+    recorded: dict[str, dict[tuple[int, ...], list[Part]]], about: dict[str, PartGroup]
+) -> None:
+    """Give groups that share a name and not their members names of their own.
+
+    Groups made by ``split_group`` or by different ranks on their own may share one: every rank
+    then means the one that it belongs to.
+    """
+    for name in [name for name, members in recorded.items() if len(members) > 1]:
+        if name == "world":
+            continue
+        by_members = dict(recorded[name])
+        sets = [set(ranks) for ranks in by_members]
+        if any(a & b for n, a in enumerate(sets) for b in sets[n + 1 :]):
+            continue  # ranks disagree about one group; the first reading stands
+        del recorded[name]
+        for ranks, parts in by_members.items():
+            own = f"{name}@{min(ranks)}"
+            recorded[own][ranks] = parts
+            about[own] = PartGroup(ranks, about[name].description, len(ranks))
+            for part in parts:
+                _rename(part, name, own)
+        del about[name]
+
+
+def _rename(part: Part, name: str, own: str) -> None:
+    part.groups[own] = part.groups.pop(name)
+    calls = part.track.calls
+    for place, call in enumerate(calls):
+        if call.group == name:
+            calls[place] = type(call)(
+                **{field: getattr(call, field) for field in call.__struct_fields__} | {"group": own}
+            )
+
+
+def _seen(chosen: dict[int, Part]) -> dict[str, set[int]]:
+    seen: dict[str, set[int]] = defaultdict(set)
+    for rank, part in chosen.items():
+        for call in part.track.calls:
+            if call.group is not None:
+                seen[call.group].add(rank)
+    return seen
+
+
+def _concluded(
+    name: str,
+    users: set[int],
+    known: PartGroup,
+    chosen: dict[int, Part],
+    world_size: int,
+    plan: Plan | None,
+) -> tuple[int, ...] | None:
+    """Return the members of a group whose recorder names none, where they can be concluded."""
+    found = tuple(sorted(users))
+    if known.places:
+        return _placed(known, world_size)
+    if known.size is not None and len(users) == known.size:
+        return found
+    if plan is not None:
+        planned = _planned(name, users, plan)
+        if planned is not None:
+            return planned
+    everyone_is_here = len(chosen) == world_size and not any(p.dropped for p in chosen.values())
+    if everyone_is_here and any(_has_met(chosen[rank], name) for rank in users):
+        return found
+    return None
+
+
+def _placed(known: PartGroup, world_size: int) -> tuple[int, ...] | None:
+    """Return the members of a group of which ranks said their places, where nobody else fits.
+
+    Groups hold their ranks in ascending order, so a place between 4 and 6 is 5.
+    """
+    places = known.places
+    last = max(places)
+    if known.size is not None and known.size > last + 1:
+        room = world_size - 1 - places[last]
+        if room != known.size - 1 - last:
+            return None
+        places = {**places, **{n: places[last] + n - last for n in range(last, known.size)}}
+        last = known.size - 1
+    elif known.size is None and places[last] != world_size - 1:
+        return None
+    members: list[int] = []
+    for place in range(last + 1):
+        if place in places:
+            members.append(places[place])
+            continue
+        before = members[-1] if members else -1
+        after = next(n for n in sorted(places) if n > place)
+        if places[after] - before != after - place + 1:
+            return None
+        members.append(before + 1)
+    return tuple(members) if members == sorted(set(members)) else None
+
+
+def _has_met(part: Part, name: str) -> bool:
+    """Tell whether a collective that needs every member completed on this rank.
+
+    One that is the last of its rank may have ended with an error instead.
+    """
+    track = part.track
+    last = len(track) - 1
+    return any(
+        track.calls[call].group == name
+        and track.calls[call].family in EVERYONE
+        and track.progress[place] == Progress.COMPLETED
+        and place != last
+        for place, call in enumerate(track.call)
+    )
+
+
+def _planned(name: str, users: set[int], plan: Plan) -> tuple[int, ...] | None:
+    """Return the plan's members of a group: by name, by creation counter, or the only ones."""
+    groups = plan_groups(plan)
+    if name in groups and users <= set(groups[name]):
+        return groups[name]
+    counter = _counter(name)
+    by_creation = [group for group in groups if group != "world"]
+    if counter is not None and counter <= len(by_creation):
+        ranks = groups[by_creation[counter - 1]]
+        if users <= set(ranks):
+            return ranks
+    fitting = {ranks for group, ranks in groups.items() if users <= set(ranks)}
+    return fitting.pop() if len(fitting) == 1 else None
+
+
+def _counter(name: str) -> int | None:
+    """Return the creation counter that torch uses as a name; the default group is 0."""
+    return int(name) if re.fullmatch(r"[1-9]\d{0,5}", name) else None
+
+
+# --- records ----------------------------------------------------------------------------
+
+
+def _record(part: Part, stack: Part | None, log: Part) -> RankRecord:
+    return RankRecord(
+        part.rank or 0,
+        part.track,
+        dropped=part.dropped,
+        has_ended=part.has_ended,
+        stack=stack.stack if stack is not None else (),
+        inside=stack.inside if stack is not None else None,
+        file=part.file,
+        version=part.version,
+        crash=part.crash or (stack.crash if stack is not None else ""),
+        kind=part.kind,
+        absences=log.absences,
+        oversized=log.oversized,
+    )

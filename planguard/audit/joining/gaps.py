@@ -1,0 +1,140 @@
+"""What is missing from a recording, and what had to be assumed to read it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from planguard.audit.readers.part import DOUBT, LOST_END, PARTIAL, UNSAID, Part
+from planguard.recording import Gap, Progress, Recording
+from planguard.words import clean, name_ranks, plural, rank_set, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+MAX_LISTED = 12
+
+
+def gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
+    """Yield what the chosen parts leave out: ranks, calls, members of groups."""
+    missing = recording.missing
+    if missing:
+        yield Gap(
+            "missing-rank",
+            f"no dump from {name_ranks(missing)}",
+            "PG911",
+            missing,
+            len(missing),
+        )
+    cut = {rank: part.dropped for rank, part in chosen.items() if part.dropped}
+    if cut:
+        most = max(cut.values())
+        yield Gap(
+            "truncated-ring",
+            f"ring buffer wrapped on {_some(cut)}: up to {plural(most, 'operation')} not covered",
+            "PG912",
+            tuple(sorted(cut)),
+            sum(cut.values()),
+        )
+    yield from _limits(chosen)
+    for rank, part in chosen.items():
+        if part.lost:
+            yield Gap(LOST_END, part.lost, "PG912", (rank,))
+    unsaid = tuple(rank for rank in chosen if f"{UNSAID}{rank}" in recording.groups)
+    if unsaid:
+        message = f"the calls of {name_ranks(unsaid)} do not say their groups"
+        yield Gap("unresolved-group", message, "PG914", unsaid)
+    for group in recording.groups.values():
+        if group.ranks is not None or group.name.startswith(UNSAID):
+            continue
+        yield Gap(
+            "unresolved-group",
+            f"members of group {shown(group.name)} are not recorded; seen: {rank_set(group.seen)}",
+            "PG914",
+            group.seen,
+        )
+    silent = tuple(sorted(r for r, p in chosen.items() if "point-to-point" in p.lacks))
+    if silent:
+        counted = f": {plural(recording.hidden, 'call')} counted only" if recording.hidden else ""
+        yield Gap(
+            "unrecorded-calls",
+            f"{recording.backend or 'the recorder'} writes no sends and receives down{counted}; "
+            "a rank may stand in one",
+            "PG904",
+            silent,
+            recording.hidden or None,
+        )
+
+
+def against(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
+    """Yield the ranks whose logs name calls that failed, where another record of them counts.
+
+    A finished recording beside such a log is of another moment, or does not hold everything.
+    """
+    ranks = tuple(
+        sorted(
+            part.rank
+            for part in parts
+            if part.rank is not None
+            and part.kind == "stderr"
+            and chosen.get(part.rank) is not part
+            and (part.inside or part.absences or part.oversized or _is_open(part))
+        )
+    )
+    if ranks:
+        said = f"logs of {name_ranks(ranks)} tell of calls that failed, beside other recordings"
+        yield Gap("partial", said, "PG904", ranks)
+
+
+def _is_open(part: Part) -> bool:
+    return any(state in (Progress.ISSUED, Progress.STARTED) for state in part.track.progress)
+
+
+def unread_files(unread: Sequence[Part]) -> Iterable[Gap]:
+    """Yield the files that could not be read: what they would have said is missing."""
+    for part in unread:
+        if not is_empty(part):
+            ranks = () if part.rank is None else (part.rank,)
+            yield Gap("unread", why_unread(part), "PG911", ranks)
+
+
+def is_empty(part: Part) -> bool:
+    """Tell whether a file was understood and holds nothing of use: then nothing is lost."""
+    return part.error is not None and part.error.code == "PG910"
+
+
+def left_out(unread: Sequence[Part]) -> list[str]:
+    """Return which files were not understood and lose nothing, with how they begin."""
+    empty = [why_unread(part) for part in unread if is_empty(part)]
+    more = len(empty) - MAX_LISTED
+    return empty[:MAX_LISTED] + ([f"and {plural(more, 'other file')} likewise"] if more > 0 else [])
+
+
+def why_unread(part: Part) -> str:
+    """Return which file was left out, and why."""
+    error = part.error
+    if error is None:
+        return f"{clean(part.file)} is left out"
+    code = "" if error.code == "PG910" else f" ({error.code})"
+    begins = f"; it begins: {part.begins}" if part.begins else ""
+    return f"{clean(part.file)} is left out{code}: {clean(error.message)}{begins}"
+
+
+def _limits(chosen: dict[int, Part]) -> Iterable[Gap]:
+    """Yield what kinds of files cannot tell, and what had to be assumed to read them."""
+    for kind, said in PARTIAL.items():
+        ranks = tuple(rank for rank, part in chosen.items() if part.kind == kind)
+        if ranks:
+            yield Gap("partial", said, "PG904", ranks)
+    doubts: dict[str, list[int]] = defaultdict(list)
+    for rank, part in chosen.items():
+        if part.doubt:
+            doubts[part.doubt].append(rank)
+    for said, who in doubts.items():
+        yield Gap(DOUBT, said, "PG904", tuple(who))
+
+
+def _some(ranks: Iterable[int]) -> str:
+    known = sorted(ranks)
+    return name_ranks(known) if len(known) <= 6 else plural(len(known), "rank")

@@ -1,0 +1,189 @@
+"""Whose part is whose: ranks by content first, then by what varies among the names of files.
+
+A name is read as a rank only where it can mean nothing else, or where it is said that it was
+assumed: a finding about the wrong rank is worse than one about no rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planguard.audit.readers.part import PARTIAL, SILENT, UNREAD, Part
+from planguard.errors import PlanError, UsageError, shorten
+from planguard.recording import UNNAMED, Observed, Track
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NUMBER = re.compile(r"\d{1,9}")
+_RANK_WORD = re.compile(r"rank[_\-.=]?(\d{1,9})(?!\d)", re.IGNORECASE)
+FAR = 64
+"""Numbers of names up to which any may be a rank; above, they have to be about as many as files."""
+MERGED = ("stderr", "ras", "stacks")
+"""Kinds of which several files may tell of one rank: what they say is put together."""
+
+
+def resolve(parts: Sequence[Part], prefix: str | None) -> tuple[list[Part], list[str]]:
+    """Return the parts with their ranks, several of one rank merged, and what was left out.
+
+    Args:
+        parts: What all files say.
+        prefix: What stands in front of the rank in file names, where the user says it.
+
+    Raises:
+        UsageError: No part has a rank.
+    """
+    by_file: dict[str, list[Part]] = defaultdict(list)
+    for part in parts:
+        if part.rank is None:
+            by_file[part.file].append(part)
+    spoken = {part.file for part in parts if part.rank is not None}
+    single = [file for file, own in by_file.items() if len(own) == 1 and file not in spoken]
+    named, doubts, unclear = by_names([Path(file) for file in single], prefix)
+    for file in single:
+        (part,) = by_file[file]
+        part.rank = named.get(file)
+        if part.rank is not None and file in doubts and part.kind not in (SILENT, UNREAD):
+            part.doubt = doubts[file]
+    for part in parts:
+        if part.rank is None and part.absences:
+            # What it says is about others, whoever says it.
+            part.rank, part.doubt = 0, part.doubt or f"{part.file} does not say which rank it is of"
+    has_ranks = any(p.rank is not None and p.kind not in (SILENT, UNREAD) for p in parts)
+    if not has_ranks:
+        _number_in_order(by_file)
+    lost = [p for p in parts if p.rank is None and p.kind not in (SILENT, UNREAD)]
+    kept = [p for p in parts if p.rank is not None or p.kind == UNREAD]
+    if lost and not any(p.kind not in (SILENT, UNREAD) for p in kept):
+        raise UsageError(
+            unclear
+            or f"whose dump is {shorten(lost[0].file)}? neither its name nor its content "
+            "says a rank",
+            hint="--prefix says what stands in front of the rank in file names, "
+            "such as --prefix trace_rank_",
+        )
+    whole = [p for p in lost if p.kind not in PARTIAL]
+    said = "neither its name nor its content says a rank"
+    kept += [Part(UNREAD, p.file, error=PlanError(said, file=p.file)) for p in whole]
+    left_out = dict.fromkeys(p.file for p in lost if p.file not in spoken and p not in whole)
+    remarks = [f"{file} says no rank, neither by its name nor in it: left out" for file in left_out]
+    return _merged(kept), remarks
+
+
+def by_names(
+    paths: Sequence[Path], prefix: str | None
+) -> tuple[dict[str, int], dict[str, str], str]:
+    """Return ranks by file, what was assumed about some of them, and which names stay unclear."""
+    ranks: dict[str, int] = {}
+    doubts: dict[str, str] = {}
+    unclear = ""
+    if prefix is not None:
+        for path in paths:
+            place = path.name.find(prefix)
+            match = _NUMBER.match(path.name, place + len(prefix)) if place >= 0 else None
+            if match is not None:
+                ranks[str(path)] = int(match.group())
+        return ranks, doubts, unclear
+    shapes: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    for path in paths:
+        words = _RANK_WORD.findall(path.name)
+        if words:
+            ranks[str(path)] = int(words[-1])
+        else:
+            shapes[path.parent, _NUMBER.sub("#", path.name)].append(path)
+    for (_, shape), alike in shapes.items():
+        numbers = [tuple(map(int, _NUMBER.findall(path.name))) for path in alike]
+        if not numbers[0]:
+            continue
+        columns = [n for n in range(len(numbers[0])) if len({row[n] for row in numbers}) > 1]
+        if len(alike) == 1:
+            columns = [len(numbers[0]) - 1] if len(numbers[0]) == 1 else []
+        if len(columns) == 1:
+            found = [row[columns[0]] for row in numbers]
+            if max(found) < max(FAR, 4 * len(found)):
+                ranks |= {str(path): rank for path, rank in zip(alike, found, strict=True)}
+        elif len(columns) == 2:
+            grid = _grid([(row[columns[0]], row[columns[1]]) for row in numbers])
+            said = f"the numbers of {shorten(shape)} are taken for node and place on the node"
+            for path, rank in zip(alike, grid, strict=False):
+                ranks[str(path)], doubts[str(path)] = rank, said
+        if len(columns) > 1 and str(alike[0]) not in ranks:
+            unclear = f"which number of {shorten(shape)} is the rank?"
+    return ranks, doubts, unclear
+
+
+def _grid(pairs: list[tuple[int, int]]) -> list[int]:
+    """Return ranks, node by node, where every node has the same places from 0 on; else nothing."""
+    nodes, places = sorted({a for a, _ in pairs}), sorted({b for _, b in pairs})
+    is_full = len(set(pairs)) == len(pairs) == len(nodes) * len(places)
+    if not is_full or places != list(range(len(places))):
+        return []
+    return [nodes.index(node) * len(places) + place for node, place in pairs]
+
+
+def _number_in_order(by_file: dict[str, list[Part]]) -> None:
+    """Number processes that say no rank as they come, where one file holds all there are."""
+    files = [file for file, own in by_file.items() if any(p.kind == "stacks" for p in own)]
+    if len(files) != 1:
+        return
+    own = [part for part in by_file[files[0]] if part.kind == "stacks"]
+    for number, part in enumerate(own):
+        part.rank = number
+        part.doubt = f"{files[0]} says no ranks: its processes are numbered in its order"
+
+
+def _merged(parts: list[Part]) -> list[Part]:
+    """Return the parts with those of one rank put together, for kinds that may be several."""
+    found: list[Part] = []
+    known: dict[tuple[str, int], Part] = {}
+    for part in parts:
+        if part.kind not in MERGED or part.rank is None:
+            found.append(part)
+            continue
+        first = known.get((part.kind, part.rank))
+        if first is None:
+            known[part.kind, part.rank] = part
+            found.append(part)
+        else:
+            _merge(first, part)
+    return found
+
+
+def _merge(first: Part, other: Part) -> None:
+    """Add to a part what another one says of its rank."""
+    # RAS asked twice, and nothing moved in between: no passing moment.
+    is_repeated = first.kind == "ras" and first.file != other.file and first.track == other.track
+    for name, group in other.groups.items():
+        own = first.groups.setdefault(name, group)
+        own.ranks, own.size = own.ranks or group.ranks, own.size or group.size
+        own.places |= group.places
+    if len(other.track):
+        rows: dict[tuple[str | None, int], Observed] = {}
+        for one in (*first.track, *other.track):
+            key = one.call.group, one.position
+            if key not in rows or _tells(one) > _tells(rows[key]):
+                rows[key] = one
+        first.track = Track.of(rows[key] for key in sorted(rows, key=_by_round))
+    if not first.stack:
+        first.stack, first.inside, first.arguments = other.stack, other.inside, other.arguments
+    first.doubt = "" if is_repeated else first.doubt or other.doubt
+    first.crash = first.crash or other.crash
+    first.absences = tuple(dict.fromkeys((*first.absences, *other.absences)))
+    first.oversized = first.oversized or other.oversized
+    first.has_ended = other.has_ended if first.has_ended is None else first.has_ended
+    first.world_size = first.world_size or other.world_size
+    first.backend = first.backend or other.backend
+    first.notes += [note for note in other.notes if note not in first.notes]
+    first.remarks += [note for note in other.remarks if note not in first.remarks]
+
+
+def _by_round(key: tuple[str | None, int]) -> tuple[str, int]:
+    """Order rounds by group and number."""
+    return key[0] or "", key[1]
+
+
+def _tells(one: Observed) -> tuple[bool, bool]:
+    return one.call.op != UNNAMED, bool(one.call.stack)

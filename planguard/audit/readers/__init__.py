@@ -1,0 +1,1 @@
+"""Readers of what a job left behind: untrusted bytes to the parts of a recording."""

@@ -1,0 +1,225 @@
+"""Entries of a Flight Recorder dump as columns.
+
+Dumps are long and their entries alike: a program makes the same calls in the same order, step
+after step. Every entry is therefore compared first with the one that followed its predecessor
+before; what differs is looked up, and only what is new is taken apart.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from planguard.audit.readers.flight_calls import END, FIELDS, Calls, group_name
+from planguard.errors import PlanError
+from planguard.recording import UNRECORDED, Call, Progress
+
+if TYPE_CHECKING:
+    from planguard.audit.readers.flight_calls import Row
+    from planguard.audit.readers.part import Part
+
+MAX_HIDDEN = 1_000_000
+"""Most calls of one rank that were counted and not written down."""
+LARGEST = 1 << 62
+CANDIDATES = 8
+"""Entries of one call site that are compared with a new one before it is taken apart."""
+NUMBERS = ("record_id", "collective_seq_id", "p2p_seq_id", "op_id", "time_created_ns")
+"""Fields that are numbers, and text in the JSON that some versions write."""
+_STATES = {
+    "scheduled": int(Progress.ISSUED),
+    "started": int(Progress.STARTED),
+    "completed": int(Progress.COMPLETED),
+}
+
+
+class Entries:
+    """Turns the entries of one dump into the track of its part."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.calls = Calls(part)
+        self.known: list[Row | None] = []
+        self.places: list[int] = []
+        self.sites: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        self.placeholders: dict[str, int] = {}
+        self.op_ids: dict[str, int] = {}
+        self.open: dict[str, list[int]] = defaultdict(list)
+        self.hidden = 0
+
+    def read(self, entries: list[Any]) -> None:
+        """Read all entries, oldest first.
+
+        Raises:
+            PlanError: Entries are no tables, lack a field or hold a value of a wrong type.
+        """
+        if not set(map(type, entries)) <= {dict}:
+            raise PlanError("an entry is no table", file=self.part.file, path="$.entries")
+        try:
+            if entries and any(type(entries[0].get(name)) is str for name in NUMBERS):
+                entries = [_numbered(entry) for entry in entries]
+            self._read(entries)
+        except (
+            *(TypeError, ValueError, KeyError, AttributeError),
+            *(IndexError, OverflowError, RecursionError),
+        ):
+            raise PlanError(
+                "an entry lacks a field, or has a value of a wrong type",
+                file=self.part.file,
+                path="$.entries",
+            ) from None
+        if self.calls.is_gloo:
+            self.part.lacks = ("point-to-point",)
+
+    def _read(self, entries: list[Any]) -> None:
+        if not entries:
+            return
+        numbers = [entry["record_id"] for entry in entries]
+        ordered = sorted(numbers)
+        if numbers != ordered:
+            entries.sort(key=itemgetter("record_id"))
+        number = _column(ordered)
+        created = _column(list(map(itemgetter("time_created_ns"), entries)))
+        positions = list(map(itemgetter("collective_seq_id"), entries))
+        self.part.dropped = max(0, number[0])
+        slots = self._slots(_rows(entries))
+        places = list(map(self.places.__getitem__, slots))
+        pairs = {n for n, call in enumerate(self.part.track.calls) if call.is_point_to_point}
+        if pairs:
+            for row, place in enumerate(places):
+                if place in pairs:
+                    positions[row] = entries[row]["p2p_seq_id"]
+        position = _column(positions)
+        if self.calls.is_gloo or min(places) == END:
+            states = bytes(map(self._progress, entries))
+            self._one_by_one(entries, places, states, (number, created, position))
+            return
+        track = self.part.track
+        track.call, track.position = array("I", places), position
+        track.progress = bytearray([_STATES.get(entry.get("state"), 0) for entry in entries])
+        track.created, track.number = created, number
+
+    def _slots(self, rows: list[Row]) -> list[int]:
+        """Return for each row the index of an equal one among the known ones."""
+        known, after, slot = self.known, dict[int, int](), -1
+        slots: list[int] = []
+        add, expected = slots.append, after.get
+        for row in rows:
+            guess = expected(slot, 0)
+            if not known or row != known[guess]:
+                guess = self._slot(row)
+            after[slot] = slot = guess
+            add(guess)
+        return slots
+
+    def _slot(self, row: Row) -> int:
+        """Return the index of a row that is not the expected one."""
+        if not self.calls.is_plain(row):
+            self.known.append(None)
+            self.places.append(self.calls.place(row))
+            return len(self.known) - 1
+        name, pair, frames, *_ = row
+        alike = self.sites[name, *pair, *map(id, frames or ())]
+        for slot in alike[-CANDIDATES:]:
+            if row == self.known[slot]:
+                return slot
+        place = self.calls.place(row)
+        alike.append(len(self.known))
+        self.known.append(row)
+        self.places.append(place)
+        return len(self.known) - 1
+
+    def _one_by_one(
+        self,
+        entries: list[Any],
+        places: list[int],
+        states: bytes,
+        columns: tuple[array[int], array[int], array[int]],
+    ) -> None:
+        """Append entries among which placeholders belong, or ends of launches of several calls."""
+        track = self.part.track
+        rows = zip(entries, places, states, *columns, strict=True)
+        for entry, place, state, number, created, position in rows:
+            if place == END:
+                self._coalesce(entry)
+                continue
+            group = track.calls[place].group or "world"
+            if self.calls.is_gloo:
+                self._hidden(group, entry)
+            self.open[group].append(len(track))
+            track.add(place, position, state, created, number)
+
+    def _progress(self, entry: dict[str, Any]) -> int:
+        if self.calls.is_gloo:
+            return Progress.COMPLETED if entry.get("retired") else Progress.ISSUED
+        return _STATES.get(entry.get("state", ""), 0)
+
+    def _hidden(self, group: str, entry: dict[str, Any]) -> None:
+        """Put placeholders where the numbers of a group leave out calls."""
+        number = _int(entry, "op_id")
+        known = self.op_ids.get(group)
+        if known is None:
+            known = number - 1 if self.part.dropped else 0
+        self.hidden += max(0, number - known - 1)
+        if self.hidden > MAX_HIDDEN:
+            raise PlanError("operation numbers leap", file=self.part.file, path="$.entries")
+        for _ in range(number - known - 1):
+            self.part.track.add(self._placeholder(group), 0, Progress.COMPLETED)
+        self.op_ids[group] = max(number, known)
+
+    def _placeholder(self, group: str) -> int:
+        place = self.placeholders.get(group)
+        if place is None:
+            place = self.placeholders[group] = len(self.part.track.calls)
+            self.part.track.calls.append(Call(UNRECORDED, group))
+        return place
+
+    def _coalesce(self, entry: dict[str, Any]) -> None:
+        """Let a launch of several calls pass its state to them: their own is never updated."""
+        track, group = self.part.track, group_name(entry["process_group"])
+        number, progress = _int(entry, "record_id"), self._progress(entry)
+        is_pair = bool(entry.get("is_p2p"))
+        sequence = _int(entry, "p2p_seq_id" if is_pair else "collective_seq_id")
+        members = []
+        for action in reversed(self.open.get(group, [])):
+            if track.call_at(action).is_point_to_point != is_pair:
+                break
+            if track.position[action] != sequence or action < len(track.batch):
+                break
+            members.append(action)
+        for action in reversed(members):
+            track.progress[action] = progress
+            if is_pair:
+                track.set_batch(action, number)
+
+
+def _rows(entries: list[Any]) -> list[Row]:
+    """Return the fields that tell calls apart; dumps without stacks lack some."""
+    try:
+        return list(map(itemgetter(*FIELDS), entries))
+    except KeyError:
+        return [tuple(map(entry.get, FIELDS)) for entry in entries]
+
+
+def _numbered(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry whose numbers are numbers, however they were written."""
+    texts = {name: entry[name] for name in NUMBERS if type(entry.get(name)) is str}
+    return entry | {name: int(text) for name, text in texts.items() if len(text) < 20}
+
+
+def _column(values: list[Any]) -> array[int]:
+    """Return numbers of a dump as a column.
+
+    Raises:
+        TypeError, ValueError, OverflowError: A value is no number, or out of range.
+    """
+    column = array("q", values)
+    if min(values) < -1 or max(values) >= LARGEST:
+        raise ValueError
+    return column
+
+
+def _int(entry: dict[str, Any], name: str) -> int:
+    value = entry.get(name)
+    return value if type(value) is int and -1 <= value < 1 << 62 else 0

@@ -1,0 +1,94 @@
+"""Kineto traces (``export_chrome_trace``): calls of torch's dispatcher and of NCCL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from planguard.audit.readers.c10d import Dispatch, Dispatches, groups_of
+from planguard.audit.readers.names import element_type, operation
+from planguard.audit.readers.part import Part
+from planguard.audit.readers.safe import decode_json
+from planguard.errors import PlanError
+from planguard.recording import Call
+
+PARAMS = "record_param_comms"
+
+
+class _Event(Struct, gc=False):
+    name: str = ""
+    ts: float = 0.0
+    cat: str = ""
+    args: dict[str, Any] | UnsetType = UNSET
+
+
+class _Trace(Struct, gc=False):
+    events: list[_Event] = field(name="traceEvents", default_factory=list)
+    distributed: dict[str, Any] = field(name="distributedInfo", default_factory=dict)
+
+
+def read_kineto(data: bytes, file: str) -> Part:
+    """Return the communications of a trace, in the order in which the host issued them.
+
+    Raises:
+        PlanError: Not a trace.
+    """
+    trace: _Trace = decode_json(data, _Trace, file)
+    info = trace.distributed
+    part = Part("kineto", file)
+    rank, world = info.get("rank"), info.get("world_size")
+    part.rank = rank if type(rank) is int and rank >= 0 else None
+    part.world_size = world if type(world) is int and 0 < world <= 1_000_000 else None
+    part.backend = str(info.get("backend", ""))[:40] or None
+    part.groups = groups_of(info.get("pg_config"), part.world_size)
+    events = sorted(trace.events, key=lambda event: event.ts)
+    dispatches = Dispatches(part)
+    if any(event.name == PARAMS for event in events):
+        for event in events:
+            if event.name == PARAMS and event.args is not UNSET:
+                _params(dispatches, event, event.args)
+    else:
+        for event in events:
+            if event.name.startswith("c10d::") and event.args is not UNSET:
+                dispatches.add(_dispatch(event, event.args, file))
+    return part
+
+
+def _dispatch(event: _Event, args: dict[str, Any], file: str) -> Dispatch:
+    values, shapes = args.get("Concrete Inputs", []), args.get("Input Dims", [])
+    types = args.get("Input type", [])
+    if not all(isinstance(row, list) for row in (values, shapes, types)):
+        raise PlanError("arguments of a call are no list", file=file, path="$.traceEvents")
+    # A list of tensors names no element type in this format.
+    names = [name if name != "TensorList" else "" for name in map(str, types)]
+    number = args.get("Ev Idx")
+    return Dispatch(
+        event.name.removeprefix("c10d::"),
+        values,
+        shapes,
+        names,
+        int(event.ts * 1000) if 0 < event.ts < 1e15 else None,
+        number if type(number) is int else None,
+    )
+
+
+def _params(dispatches: Dispatches, event: _Event, args: dict[str, Any]) -> None:
+    """Append a call that NCCL describes in full: group, peers, sizes."""
+    name = str(args.get("Collective name", ""))
+    if not name or name in ("wait", "init", "coalesced"):
+        return
+    op = operation(name)
+    group = str(args.get("Process Group Name", "0"))[:200]
+    group = "world" if group in ("0", "default_pg") else group
+    count = args.get("Out msg nelems" if op == "recv" or "scatter" in op else "In msg nelems")
+    peer = args.get("Dst Rank" if op == "send" else "Src Rank") if op in ("send", "recv") else None
+    call = Call(
+        op,
+        group,
+        peer=dispatches.member(group, peer if type(peer) is int else None),
+        count=count if type(count) is int and count >= 0 and op != "barrier" else None,
+        dtype=element_type(str(args.get("dtype", ""))),
+    )
+    one = Dispatch(name, [], [], [], int(event.ts * 1000) if 0 < event.ts < 1e15 else None)
+    dispatches.append(call, one)

@@ -1,0 +1,182 @@
+"""Logs of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL: one line per call."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from planguard.audit.readers.part import Part, PartGroup
+from planguard.errors import PlanError
+from planguard.recording import Call, Progress
+
+_PROCESS = rb"(?P<process>[^\s:]{1,200}:\d{1,10}):\d{1,10} \[(?P<device>\d{1,5})\] NCCL INFO "
+_CALL = re.compile(
+    _PROCESS + rb"(?P<op>[A-Za-z]{1,40}): opCount (?P<number>[0-9a-f]{1,16}) .{0,200}?"
+    rb"count (?P<count>\d{1,18}) datatype (?P<dtype>\d{1,3}) op (?P<reduce>\d{1,3}) "
+    rb"root (?P<root>-?\d{1,9}) comm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<size>\d{1,7})\]"
+)
+_INIT = re.compile(
+    _PROCESS + rb"[^\n]{0,80}?comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) "
+    rb"n[rR]anks (?P<size>\d{1,7}) [^\n]{0,200}?commId (?P<id>0x[0-9a-f]{1,16})"
+    rb"[^\n]{0,80}?Init COMPLETE"
+)
+DTYPES = ("i8", "u8", "i32", None, "i64", None, "f16", "f32", "f64", "bf16", "f8", "f8")
+REDUCE_OPS = ("sum", "product", "max", "min", "avg")
+OPS = {
+    "AllReduce": "all_reduce",
+    "AllGather": "all_gather",
+    "ReduceScatter": "reduce_scatter",
+    "Broadcast": "broadcast",
+    "Bcast": "broadcast",
+    "Reduce": "reduce",
+    "AlltoAll": "all_to_all",
+    "AllToAll": "all_to_all",
+    "Gather": "gather",
+    "Scatter": "scatter",
+    "Send": "send",
+    "Recv": "recv",
+}
+UNJOINED = (
+    "the NCCL log does not hold the creation of its communicators: the largest of every process is "
+    "taken for the default group, a device for its rank"
+)
+ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
+REDUCING = frozenset({"all_reduce", "reduce", "reduce_scatter"})
+
+
+@dataclass
+class _Process:
+    """The calls of one process, and the communicators it belongs to."""
+
+    calls: list[re.Match[bytes]] = field(default_factory=list)
+    comms: dict[bytes, tuple[str, int, int]] = field(default_factory=dict)
+
+
+def read_nccl_log(data: bytes, file: str) -> list[Part]:
+    """Return the calls of every process in a log, joined by the communicators' identities.
+
+    The pointer of a communicator means something in its own process only; the lines of its
+    creation say the identity that all members share. The largest communicator is taken for the
+    default group, its ranks for the global ones.
+
+    Raises:
+        PlanError: No call, or communicators of which nothing says which are one.
+    """
+    processes: dict[bytes, _Process] = defaultdict(_Process)
+    for line in data.splitlines():
+        if len(line) > 2000:
+            continue
+        if (made := _INIT.search(line)) is not None:
+            known = processes[made["process"]]
+            known.comms[made["comm"]] = (made["id"].decode(), int(made["rank"]), int(made["size"]))
+        elif (call := _CALL.search(line)) is not None:
+            processes[call["process"]].calls.append(call)
+    if not any(process.calls for process in processes.values()):
+        raise PlanError(
+            "no call in the NCCL log",
+            code="PG910",
+            file=file,
+            hint="record with NCCL_DEBUG_SUBSYS=INIT,COLL",
+        )
+    if not any(process.comms for process in processes.values()):
+        return _unjoined(processes, file)
+    return _parts(processes, file)
+
+
+def _unjoined(processes: dict[bytes, _Process], file: str) -> list[Part]:
+    """Return the calls on the largest communicator of every process, where none says its identity.
+
+    Raises:
+        PlanError: A process has several communicators of that size: which are one is open.
+    """
+    size = max(int(call["size"]) for process in processes.values() for call in process.calls)
+    hosts = {name.partition(b":")[0] for name in processes}
+    parts = []
+    for process in processes.values():
+        mine = [call for call in process.calls if int(call["size"]) == size]
+        if not mine:
+            continue
+        if len({call["comm"] for call in mine}) > 1:
+            raise PlanError(
+                "the NCCL log does not say which communicators are one",
+                file=file,
+                hint="record from the start with NCCL_DEBUG_SUBSYS=INIT,COLL",
+            )
+        part = Part("nccl-log", file, world_size=size, backend="nccl", doubt=UNJOINED)
+        if len(processes) > 1 and len(hosts) == 1:
+            part.rank = int(mine[0]["device"])
+        part.groups = {"world": PartGroup(tuple(range(size)), size=size, backend="nccl")}
+        known = {mine[0]["comm"]: ("world", 0, size)}
+        _track(part, _Process(mine, known), "world")
+        parts.append(part)
+    return parts
+
+
+def _parts(processes: dict[bytes, _Process], file: str) -> list[Part]:
+    sizes = {comm[0]: comm[2] for p in processes.values() for comm in p.comms.values()}
+    world = max(sizes, key=lambda name: sizes[name])
+    global_rank = {
+        name: rank
+        for name, process in processes.items()
+        for identity, rank, _ in process.comms.values()
+        if identity == world
+    }
+    members: dict[str, dict[int, int]] = defaultdict(dict)
+    for name, process in processes.items():
+        for identity, rank, _ in process.comms.values():
+            if name in global_rank:
+                members[identity][rank] = global_rank[name]
+    parts = []
+    for name, process in processes.items():
+        if name in global_rank and process.calls:
+            part = Part("nccl-log", file, rank=global_rank[name], world_size=sizes[world])
+            part.backend = "nccl"
+            part.groups = {
+                "world" if identity == world else identity: PartGroup(
+                    _ranks(members[identity], size), size=size, backend="nccl"
+                )
+                for identity, _, size in process.comms.values()
+            }
+            _track(part, process, world)
+            parts.append(part)
+    return parts
+
+
+def _ranks(known: dict[int, int], size: int) -> tuple[int, ...] | None:
+    if sorted(known) != list(range(size)):
+        return None
+    return tuple(known[place] for place in range(size))
+
+
+def _track(part: Part, process: _Process, world: str) -> None:
+    places: dict[Call, int] = {}
+    for match in process.calls:
+        identity = process.comms.get(match["comm"], ("?", 0, 0))[0]
+        call = _call(match, part, "world" if identity == world else identity)
+        place = places.setdefault(call, len(places))
+        if place == len(part.track.calls):
+            part.track.calls.append(call)
+        part.track.add(place, 0, Progress.UNKNOWN, number=int(match["number"], 16))
+
+
+def _call(match: re.Match[bytes], part: Part, group: str) -> Call:
+    op = OPS.get(match["op"].decode(), match["op"].decode())
+    other, dtype = int(match["root"]), int(match["dtype"])
+    known = part.groups.get(group)
+    ranks = known.ranks if known is not None else None
+    if ranks is not None:
+        other = ranks[other] if 0 <= other < len(ranks) else -1
+    elif group != "world":
+        other = -1
+    is_pair = op in ("send", "recv")
+    reduce_op = int(match["reduce"])
+    return Call(
+        op,
+        group,
+        peer=other if is_pair and other >= 0 else None,
+        root=other if op in ROOTED and other >= 0 else None,
+        reduce_op=REDUCE_OPS[reduce_op] if op in REDUCING and reduce_op < 5 else None,
+        count=int(match["count"]),
+        dtype=DTYPES[dtype] if dtype < len(DTYPES) else None,
+    )

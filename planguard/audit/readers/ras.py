@@ -1,0 +1,154 @@
+"""Reports of NCCL's RAS subsystem: how many operations every rank of a communicator has launched.
+
+A report lists the smaller set of ranks only, be it ahead or behind, and one report may show a
+healthy moment: ranks never launch at the same instant. Two equal reports show that nothing moved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from msgspec import Struct, field
+
+from planguard.audit.readers.nccl_log import OPS
+from planguard.audit.readers.part import Part, PartGroup
+from planguard.audit.readers.safe import decode_json
+from planguard.errors import PlanError
+from planguard.recording import UNNAMED, Call, Observed, Progress, Track
+
+MAX_RANKS = 1_000_000
+ONCE = "one report of NCCL's RAS may show a moment at which ranks merely differ; ask it again later"
+_MARK = b"have launched up to operation"
+_SIZE = re.compile(r"^\s*\d+\s+\d+\s+\d+\s+\d+\s+(\d+)\s+(\d+)\s+[A-Z]+\s+[A-Z,+ ]+$", re.MULTILINE)
+_TOTAL = re.compile(r"^\s*\d+\s+\d+\s+\d+\s+(\d+)\s+(\d+)\s*$", re.MULTILINE)
+_COMM = re.compile(r"^#\d+-\d+ \((?P<hash>[0-9a-fA-F]+)\) (?P<what>[A-Z, +]+)$", re.MULTILINE)
+_KIND = re.compile(r"different (\w+) operation counts")
+_MANY = re.compile(r"^\s*(\d+) ranks have (?:launched up to operation (\d+)|not launched any)")
+_ONE = re.compile(r"^\s*Rank (\d+) has (?:launched up to operation (\d+)|not launched any)")
+_TOLD = re.compile(r"\s+(The missing rank|Missing communicator data|\d+ job process)")
+_MEMBER = re.compile(r"^\s*Rank (\d+) -- ")
+
+
+class _Rank(Struct):
+    rank: int
+    collective_counts: dict[str, int] = field(default_factory=dict)
+
+
+class _Communicator(Struct):
+    size: int
+    hash: str = ""
+    ranks: list[_Rank] = field(default_factory=list)
+
+
+class _Report(Struct):
+    """The part of the JSON form that is read; a value of another type is refused with its place."""
+
+    communicators: list[_Communicator]
+
+
+def is_ras(data: bytes) -> bool:
+    """Tell whether a text is a report of RAS."""
+    return _MARK in data or (b"Communicators..." in data and b"Job summary" in data)
+
+
+def read_ras(data: bytes, file: str) -> list[Part]:
+    """Return what a report says of the ranks of every communicator that covers the job.
+
+    The ranks of a smaller communicator are its own: the report does not say which ranks of the job
+    they are, so what it says of them is a remark.
+    """
+    text = data.decode("utf-8", errors="replace").replace("\r", "")
+    total = max((int(m[2]) for m in _TOTAL.finditer(text)), default=0)
+    sizes = [int(m[1]) for m in _SIZE.finditer(text)]
+    size = total or max(sizes, default=0)
+    places = [*_COMM.finditer(text)]
+    parts: dict[int, Part] = {}
+    remarks: list[str] = []
+    for number, comm in enumerate(places):
+        end = places[number + 1].start() if number + 1 < len(places) else len(text)
+        body = text[comm.end() : end]
+        remarks += _remarks(comm, body)
+        counts = _counts(body, size)
+        if not counts or not 0 < size <= MAX_RANKS:
+            continue
+        if max(counts) >= size or len(counts) != size or (sizes and size not in sizes):
+            remarks.append(f"communicator {comm['hash']}: its ranks are not those of the job")
+            continue
+        kind = _KIND.search(body)
+        op = OPS.get(kind[1], UNNAMED) if kind is not None else UNNAMED
+        for rank, count in counts.items():
+            _add(parts, rank, comm["hash"], op, count, (size, file))
+    if not parts:
+        part = Part("ras", file, rank=0 if size else None, world_size=size or None)
+        parts[0] = part
+    first = next(iter(parts.values()))
+    first.remarks += remarks or ["RAS reports no rank that differs; equal counts exclude no hang"]
+    return list(parts.values())
+
+
+def _counts(body: str, size: int) -> dict[int, int]:
+    """Return the last operation of every rank, that of the larger set for those not listed."""
+    counts: dict[int, int] = {}
+    sets: list[tuple[int, int]] = []
+    last: int | None = None
+    for line in body.splitlines():
+        if (many := _MANY.match(line)) is not None:
+            last = int(many[2] or 0)
+            sets.append((int(many[1]), last))
+        elif (one := _ONE.match(line)) is not None:
+            counts[int(one[1])], last = int(one[2] or 0), None
+        elif (member := _MEMBER.match(line)) is not None and last is not None:
+            counts[int(member[1])] = last
+    if not sets:
+        return {}
+    listed: dict[int, int] = defaultdict(int)
+    for count in counts.values():
+        listed[count] += 1
+    rest = [count for number, count in sets if listed[count] < number]
+    if len(rest) == 1:
+        counts |= {rank: rest[0] for rank in range(size) if rank not in counts}
+    return counts
+
+
+def _add(
+    parts: dict[int, Part], rank: int, name: str, op: str, count: int, told: tuple[int, str]
+) -> None:
+    size, file = told
+    part = parts.get(rank)
+    if part is None:
+        part = parts[rank] = Part("ras", file, rank=rank, world_size=size, doubt=ONCE)
+        part.backend = "nccl"
+    # Counts are those of one kind of operation: they number no common rounds with other kinds.
+    key = f"{name} ({op})"
+    part.groups[key] = PartGroup(tuple(range(size)), size=size, backend="nccl")
+    if count:
+        seen = Observed(Call(op, key), count, Progress.UNKNOWN)
+        part.track = Track.of([*part.track, seen])
+
+
+def _remarks(comm: re.Match[str], body: str) -> list[str]:
+    lines = [line.strip() for line in body.splitlines() if _TOLD.match(line)]
+    return [f"RAS: communicator {comm['hash']}: {line}" for line in lines]
+
+
+def read_ras_json(data: bytes, file: str) -> list[Part]:
+    """Return what the JSON form of a report says (NCCL 2.28).
+
+    Raises:
+        PlanError: Not such a report.
+    """
+    report: _Report = decode_json(data, _Report, file)
+    parts: dict[int, Part] = {}
+    size = max((c.size for c in report.communicators if 0 < c.size <= MAX_RANKS), default=0)
+    for comm in report.communicators:
+        if comm.size != size:
+            continue
+        for one in comm.ranks:
+            if not 0 <= one.rank < size:
+                raise PlanError("no rank of its communicator", file=file, value=one.rank)
+            for kind, count in one.collective_counts.items():
+                if 0 <= count < 1 << 62:
+                    op = OPS.get(kind, UNNAMED)
+                    _add(parts, one.rank, comm.hash[:40], op, count, (size, file))
+    return list(parts.values()) or [Part("ras", file, rank=0, world_size=size or None)]

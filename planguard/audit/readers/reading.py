@@ -1,0 +1,120 @@
+"""Reads every input with the reader of its kind; many of them in several processes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from planguard.audit.readers.files import Input, content, first_lines, kind_of
+from planguard.audit.readers.helpers import MANY, Helpers, may_fork
+from planguard.audit.readers.part import SILENT, UNREAD, Part
+from planguard.audit.readers.safe import no_collection
+from planguard.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self
+
+READERS = {
+    "flight-recorder": ("planguard.audit.readers.flight_recorder", "read_flight_recorder"),
+    "kineto": ("planguard.audit.readers.kineto", "read_kineto"),
+    "execution-trace": ("planguard.audit.readers.execution_trace", "read_execution_trace"),
+    "chakra": ("planguard.audit.readers.chakra", "read_chakra"),
+    "nccl-log": ("planguard.audit.readers.texts", "read_text"),
+    "text": ("planguard.audit.readers.texts", "read_text"),
+    "log": ("planguard.audit.readers.own_log", "read_own_log"),
+    "run": ("planguard.audit.readers.own_log", "read_run_log"),
+    "clog": ("planguard.audit.readers.clog", "read_clog"),
+    "plan": ("planguard.audit.readers.own_log", "read_captured_plan"),
+    "stacks": ("planguard.audit.readers.stacks", "read_json_stacks"),
+    "ras": ("planguard.audit.readers.ras", "read_ras_json"),
+}
+"""Reader of every kind: module and function, ``(bytes, file) -> Part`` or a list of parts."""
+NOTHING = "no recording of a known kind"
+
+
+class Reading:
+    """Inputs being read: processes that help, where there are any, start at once.
+
+    Args:
+        inputs: What to read. Files of a folder that are no recording are left out; of a file that
+            the user named it is told.
+        count: Processes; as many as there are processors if None.
+    """
+
+    def __init__(self, inputs: Sequence[Input], count: int | None = None) -> None:
+        self.inputs = inputs
+        is_many = len(inputs) >= MANY and count != 1 and may_fork()
+        self.helpers = Helpers(inputs, read_input, count) if is_many else None
+
+    def parts(self) -> list[Part]:
+        """Return what all inputs say, in their order.
+
+        Raises:
+            HelperLostError: A process that read died.
+        """
+        if self.helpers is not None:
+            return self.helpers.parts()
+        with no_collection():
+            return [part for one in self.inputs for part in read_input(one)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.helpers is not None:
+            self.helpers.close()
+
+
+def read_input(one: Input) -> list[Part]:
+    """Return what one input says; a part that says why where it cannot be read.
+
+    One bad file does not take the others with it: what it would have said is missing, as the record
+    of a rank that left none.
+    """
+    file, data = str(one.path), b""
+    try:
+        held = content(one.path)
+        data = held.data
+        kind = kind_of(data)
+        if kind is None:
+            return _useless(one, data)
+        parts = _read(data, kind, file)
+    except PlanError as error:
+        found = error
+    except RecursionError:
+        found = PlanError("nested too deep", file=file)
+    except MemoryError:
+        found = PlanError("needs too much memory", file=file)
+    else:
+        for part in parts:
+            part.doubt = part.doubt or held.doubt
+        parts[0].remarks += [held.remark] if held.remark else []
+        return parts
+    # Chakra traces have no mark of their own: any binary file of a folder may look like one.
+    if found.code == "PG901" and not one.was_named and _may_be_anything(data):
+        return []
+    return [Part(UNREAD, file, error=found, begins=first_lines(data))]
+
+
+def _read(data: bytes, kind: str, file: str) -> list[Part]:
+    module, function = READERS[kind]
+    reader: Callable[[bytes, str], Part | list[Part]] = getattr(import_module(module), function)
+    found = reader(data, file)
+    return found if isinstance(found, list) else [found]
+
+
+def _useless(one: Input, data: bytes) -> list[Part]:
+    """Return what a file without a recording says: nothing, or that its rank printed nothing."""
+    if not data.strip():
+        return [Part(SILENT, str(one.path))]
+    begins = first_lines(data)
+    if not begins and not one.was_named:
+        return []
+    hint = "known: " + ", ".join(READERS)
+    error = PlanError(NOTHING, code="PG910", file=str(one.path), hint=hint)
+    return [Part(UNREAD, str(one.path), error=error, begins=begins)]
+
+
+def _may_be_anything(data: bytes) -> bool:
+    return kind_of(data) == "chakra"

@@ -1,0 +1,244 @@
+"""Python stacks of ranks: ``py-spy dump`` as text and JSON, ``faulthandler``, reports of both.
+
+One text may hold the stacks of many processes, one after the other or line by line between each
+other; each becomes a part of its own. Of several stacks of one process the last one counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from planguard.audit.readers.names import program_frames
+from planguard.audit.readers.part import Part
+from planguard.audit.readers.safe import decode_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.audit.readers.text_log import Line, Log
+
+MAX_FRAMES = 500
+_SPY_THREAD = re.compile(
+    r"Thread (?P<id>(?:0x)?[0-9a-fA-F]+) \((?P<state>[^)]*)\)(?:: \"(?P<name>[^\"]*)\")?"
+)
+_SPY_FRAME = re.compile(r"    (?P<name>\S.*?) \((?P<file>[^()]+):(?P<line>\d{1,9})\)$")
+_SPY_NATIVE = re.compile(r"    (?:c10d|gloo)::\S.* \(\S+\.so[\d.]*\)$|    nccl[A-Z]\w+ \(")
+_SPY_LOCAL = re.compile(r"\s{8,}(?P<name>[a-z_]+): (?P<value>-?\d{1,9})$")
+_FAULT_THREAD = re.compile(
+    r"(?P<which>Current thread|Thread) (?P<id>0x[0-9a-fA-F]+).*\(most recent call first\):"
+)
+_FAULT_FRAME = re.compile(r"  File \"(?P<file>[^\"]+)\", line (?P<line>\d{1,9}) in (?P<name>\S+)")
+_PROCESS = re.compile(r"Process (\d{1,10}): ")
+_SECTION = re.compile(r"=== Rank (\d{1,7})\b")
+_DUMP = re.compile(r"Timeout \(\d|Fatal Python error: (?P<error>.{1,80})")
+_STARTS = frozenset("=PTCF")
+"""First letters of headlines: most lines of a log have others."""
+_LOCALS = frozenset({"dst", "src", "group_dst", "group_src", "tag"})
+
+CALLS = frozenset(
+    {
+        "send",
+        "recv",
+        "isend",
+        "irecv",
+        "batch_isend_irecv",
+        "all_reduce",
+        "all_gather",
+        "all_gather_single",
+        "all_gather_into_tensor",
+        "reduce_scatter",
+        "reduce_scatter_single",
+        "reduce_scatter_tensor",
+        "broadcast",
+        "reduce",
+        "gather",
+        "scatter",
+        "all_to_all",
+        "all_to_all_single",
+        "barrier",
+        "monitored_barrier",
+        "new_group",
+        "init_process_group",
+        "destroy_process_group",
+    }
+)
+"""Functions of torch.distributed that a rank may stand in."""
+UNCLEAR = "a wait below Python"
+"""What a rank stands in whose innermost frames may wait for a device or in C++ for others."""
+_MAY_WAIT = re.compile(r"(?:^|/)torch/(?:autograd|cuda|nn/parallel|futures)/")
+_ABORTED = re.compile(r"Aborted|Terminated|Interrupt")
+
+Frames = list[tuple[str, int, str]]
+
+
+@dataclass
+class Thread:
+    """One thread: its frames, innermost first, and local variables by frame."""
+
+    name: str = ""
+    frames: Frames = field(default_factory=list)
+    values: dict[int, dict[str, int]] = field(default_factory=dict)
+    is_inside: bool = False
+
+
+@dataclass
+class Process:
+    """The stacks of one process at one moment.
+
+    Attributes:
+        key: What tells it from other processes, where something does.
+        rank: Rank that its headline says.
+        error: Fatal error that made it write its stacks, or "".
+        threads: Its threads.
+    """
+
+    key: object = None
+    rank: int | None = None
+    error: str = ""
+    threads: list[Thread] = field(default_factory=list)
+    has_current: bool = False
+
+
+class _Local(Struct):
+    name: str = ""
+    repr: str | None = None
+
+
+class _Frame(Struct):
+    name: str = ""
+    filename: str | None = None
+    line: int | None = None
+    locals: list[_Local] | None = None
+
+
+class _Row(Struct):
+    """A thread of ``py-spy dump --json``, as far as it is read."""
+
+    frames: list[_Frame]
+    pid: int = 0
+    thread_name: str | None = None
+
+
+def read_stacks(log: Log, file: str) -> list[Part]:
+    """Return one part for every process whose stack a text holds."""
+    parts: list[Part] = []
+    for who, lines in log.speakers():
+        latest: dict[object, Process] = {}
+        for number, process in enumerate(_processes(lines)):
+            if any(thread.frames for thread in process.threads):
+                key = process.key if process.key is not None else ("section", number)
+                latest[key] = process
+        for process in latest.values():
+            rank = process.rank if process.rank is not None else who
+            parts.append(_part(process, file, rank if isinstance(rank, int) else None))
+    return parts
+
+
+def read_json_stacks(data: bytes, file: str) -> list[Part]:
+    """Return what ``py-spy dump --json`` says: an array of threads, of one process or several.
+
+    Raises:
+        PlanError: Not readable.
+    """
+    found: dict[object, Process] = {}
+    for row in decode_json(data, list[_Row], file):
+        found.setdefault(row.pid, Process(row.pid)).threads.append(_json_thread(row))
+    return [_part(process, file, None) for process in found.values()]
+
+
+def _part(process: Process, file: str, rank: int | None) -> Part:
+    part = Part("stacks", file, rank=rank)
+    main = max(process.threads, key=_is_main)
+    part.stack = program_frames(main.frames)
+    for place, (source, _, function) in enumerate(main.frames):
+        if "torch/distributed" in source and function in CALLS:
+            part.inside = function
+            part.arguments = main.values.get(place, {})
+    may_wait = main.is_inside or any(_MAY_WAIT.search(source) for source, *_ in main.frames[:4])
+    if part.inside is None and may_wait:
+        part.inside = UNCLEAR
+    if process.error and not _ABORTED.search(process.error):
+        part.crash = process.error
+        part.has_ended = True
+    return part
+
+
+def _is_main(thread: Thread) -> tuple[bool, bool, int]:
+    """Order threads: the main thread says its name, or ends in ``<module>``; else the deepest."""
+    frames = thread.frames
+    is_module = any(name == "<module>" for *_, name in frames[-3:])
+    return thread.name == "MainThread" and bool(frames), is_module, len(frames)
+
+
+def _processes(lines: Sequence[Line]) -> list[Process]:
+    """Return the processes of one speaker's lines, in order."""
+    found: list[Process] = []
+    for line in lines:
+        text = line.text
+        if text[:1] not in _STARTS:
+            if text[:1] == " " and found and found[-1].threads:
+                _frame(found[-1].threads[-1], text)
+            continue
+        section, header, dump = _SECTION.match(text), _PROCESS.match(text), _DUMP.match(text)
+        if section is not None:
+            found.append(Process(("rank", section[1]), int(section[1])))
+        elif header is not None:
+            if not found or found[-1].threads or found[-1].rank is None:
+                found.append(Process(("pid", header[1])))
+        elif dump is not None:
+            is_new = not found or found[-1].threads or found[-1].rank is None
+            if is_new:
+                found.append(Process())
+            found[-1].error = dump["error"] or ""
+        else:
+            _thread(found, text)
+    return found
+
+
+def _thread(found: list[Process], text: str) -> None:
+    """Take a headline of a thread; a second current one begins another process."""
+    spy, fault = _SPY_THREAD.match(text), _FAULT_THREAD.match(text)
+    if fault is not None:
+        is_current = fault["which"] == "Current thread"
+        if not found or (is_current and found[-1].has_current):
+            found.append(Process())
+        found[-1].has_current |= is_current
+        if found[-1].key is None:
+            found[-1].key = ("thread", fault["id"])
+        found[-1].threads.append(Thread())
+    elif spy is not None:
+        if not found:
+            found.append(Process())
+        found[-1].threads.append(Thread(spy["name"] or ""))
+
+
+def _frame(thread: Thread, text: str) -> None:
+    frame = _SPY_FRAME.match(text) or _FAULT_FRAME.match(text)
+    if frame is not None and len(thread.frames) < MAX_FRAMES:
+        thread.frames.append((frame["file"], int(frame["line"]), frame["name"]))
+        return
+    if not thread.frames and _SPY_NATIVE.match(text):
+        thread.is_inside = True
+        return
+    local = _SPY_LOCAL.match(text)
+    if local is not None and thread.frames and local["name"] in _LOCALS:
+        values = thread.values.setdefault(len(thread.frames) - 1, {})
+        values[local["name"]] = int(local["value"])
+
+
+def _json_thread(row: _Row) -> Thread:
+    thread = Thread(row.thread_name or "")
+    for one in row.frames[:MAX_FRAMES]:
+        if not thread.frames and one.name.startswith(("c10d::", "gloo::")):
+            thread.is_inside = True
+            continue
+        thread.frames.append((one.filename or "", one.line or 0, one.name))
+        for local in one.locals or ():
+            if local.name in _LOCALS and re.fullmatch(r"-?\d{1,9}", local.repr or ""):
+                values = thread.values.setdefault(len(thread.frames) - 1, {})
+                values[local.name] = int(local.repr or 0)
+    return thread

@@ -1,0 +1,261 @@
+"""What ranks print when a job hangs: watchdog, gloo, DETAIL mode, tracebacks.
+
+Each speaker of a log becomes a part: the calls its watchdog names, the call its traceback ends in,
+the error that made it leave. Who timed out first, was aborted or ended by the launcher is a victim,
+and nothing is concluded from it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planguard.audit.readers.names import element_type, operation, program_frames
+from planguard.audit.readers.part import Part, PartGroup
+from planguard.audit.readers.stacks import CALLS
+from planguard.audit.readers.watchdog import ASSUMED, Words, rows
+from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
+from planguard.words import name_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.audit.readers.text_log import Line, Log
+    from planguard.verdict import Source
+
+MAX_FRAMES = 300
+_BEGIN = "Traceback (most recent call last):"
+_FRAME = re.compile(r"\s*File \"(?P<file>[^\"]{1,500})\", line (?P<line>\d{1,9}), in (?P<name>\S+)")
+_ERROR = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,120})(?:: (?P<text>.*))?$")
+_ABANDONED = re.compile(
+    r"Timed out|[Tt]imeout|timed out|Connection (?:closed|reset|refused)|Broken pipe|"
+    r"[Mm]onitored_?[Bb]arrier|Detected mismatch between|EnforceNotMet|enforce fail|NCCL|gloo|"
+    r"DistBackendError|DistStoreError|DistNetworkError|DistError|[Ss]ocket|TCPStore|\bpeer\b|"
+    r"KeyboardInterrupt|SystemExit|SignalException|GracefulExit|ChildFailedError|EOFError|"
+    r"RayActorError|RayTaskError|ProcessRaisedException|ProcessExitedException|BrokenPipe|"
+    r"CUDA error|cudaError|AcceleratorError|WatchDog|watchdog|heartbeat"
+)
+"""Errors that others, a time limit or a signal may have caused: who shows one may be a victim."""
+_FINGERPRINT = re.compile(
+    r"Rank (?P<place>\d{1,7}) is running collective: CollectiveFingerPrint\((?P<own>.*?)\)?, "
+    r"but Rank (?P<other>\d{1,7}) is running collective"
+)
+_PRINT_SEQ = re.compile(r"SequenceNumber=(\d{1,15})")
+_PRINT_OP = re.compile(r"OpType=(\w{1,40})")
+_PRINT_SHAPE = re.compile(r"TensorShape=\[([\d, ]*)\]")
+_PRINT_TYPE = re.compile(r"TensorDtypes=(\w+)")
+_LATE = re.compile(r"Ranks? (?P<who>\d[\d, ]*) failed to pass monitoredBarrier")
+_ENFORCE = re.compile(r"op\.preamble\.length <= op\.nbytes\. (\d{1,15}) vs (\d{1,15})")
+_BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
+UNNAMED_GROUP = "?unnamed"
+
+
+@dataclass
+class Trace:
+    """One traceback: frames, outermost first, and the error behind them."""
+
+    frames: list[tuple[str, int, str]] = field(default_factory=list)
+    error: str = ""
+
+
+@dataclass
+class Voice:
+    """Everything that one speaker said.
+
+    Attributes:
+        words: What its watchdog said.
+        traces: Its tracebacks.
+        late: Places that it says failed to come to a monitored barrier.
+        fingerprint: Its own side of a mismatch that DETAIL mode saw: place, round, call.
+        enforced: It was aborted by gloo for a message longer than its buffer: both lengths.
+    """
+
+    words: Words = field(default_factory=Words)
+    traces: list[Trace] = field(default_factory=list)
+    late: set[int] = field(default_factory=set)
+    fingerprint: tuple[int, int, Call] | None = None
+    enforced: tuple[int, int] | None = None
+
+
+def read_stderr(log: Log, file: str) -> list[Part]:
+    """Return one part for every speaker of a log that says something of its communication."""
+    parts: list[Part] = []
+    for rank, is_place, lines in log.voices():
+        voice = _voice(lines, None if is_place else rank)
+        part = _part(voice, file, rank)
+        if part is not None:
+            if is_place and "world" not in voice.words.places:
+                part.doubt = part.doubt or ASSUMED
+            parts.append(part)
+            parts += _snapshot(voice.words, part)
+    return parts
+
+
+def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
+    voice = Voice(Words(rank))
+    trace: Trace | None = None
+    for line in lines:
+        text = line.text
+        voice.words.hear(text)
+        if _BEGIN in text:
+            trace = Trace()
+            voice.traces.append(trace)
+            continue
+        if trace is not None and not trace.error:
+            trace = _continued(trace, text)
+        _mark(voice, text)
+    return voice
+
+
+def _continued(trace: Trace, text: str) -> Trace:
+    frame = _FRAME.match(text)
+    if frame is not None:
+        if len(trace.frames) < MAX_FRAMES:
+            trace.frames.append((frame["file"], int(frame["line"]), frame["name"]))
+    elif text[:1].strip() and trace.frames and (said := _ERROR.match(text)) is not None:
+        trace.error = said[0][:300]
+    return trace
+
+
+def _mark(voice: Voice, text: str) -> None:
+    if "Barrier" in text and (late := _LATE.search(text)) is not None:
+        voice.late |= {int(n) for n in re.findall(r"\d{1,7}", late["who"])}
+    if "FingerPrint" in text and voice.fingerprint is None:
+        side = _FINGERPRINT.search(text)
+        voice.fingerprint = None if side is None else _side(side)
+    if "preamble" in text and (short := _ENFORCE.search(text)) is not None:
+        voice.enforced = int(short[1]), int(short[2])
+
+
+def _side(side: re.Match[str]) -> tuple[int, int, Call]:
+    """Return a speaker's own side of a mismatch; the other side may be garbage."""
+    own = side["own"]
+    seq, op = _PRINT_SEQ.search(own), _PRINT_OP.search(own)
+    shape, dtype = _PRINT_SHAPE.search(own), _PRINT_TYPE.search(own)
+    sizes = tuple(map(int, re.findall(r"\d{1,15}", shape[1]))) if shape is not None else None
+    name = operation(op[1].lower()) if op is not None else "?"
+    count: int | None = None
+    if sizes is not None and len(sizes) <= 64:
+        count = 1
+        for size in sizes:
+            count *= size
+    call = Call(
+        name,
+        count=count if count is not None and count < 1 << 62 else None,
+        dtype=element_type(dtype[1]) if dtype is not None else None,
+        shape=sizes,
+    )
+    return int(side["place"]), int(seq[1]) + 1 if seq is not None else 1, call
+
+
+def _part(voice: Voice, file: str, rank: int | None) -> Part | None:
+    words = voice.words
+    if not (words.spoke or voice.traces or voice.late or voice.fingerprint or voice.enforced):
+        return None
+    part = Part("stderr", file, rank=rank)
+    _from_watchdog(part, words)
+    _from_traces(part, voice)
+    if part.rank is None and "world" in words.places:
+        part.rank = words.places["world"]
+    if voice.fingerprint is not None:
+        _from_detail(part, voice.fingerprint)
+    if voice.late:
+        part.backend = part.backend or "gloo"
+        late = tuple(sorted(voice.late))
+        # Places in the group of the barrier, which is the default one as a rule.
+        part.absences = (Absence(BARRIER, late, by="the monitored barrier"),)
+    if voice.enforced is not None:
+        part.backend, part.oversized = "gloo", voice.enforced
+    if words.is_stuck:
+        part.remarks.append(
+            f"the watchdog of {'a rank' if part.rank is None else name_ranks([part.rank])} made no "
+            "progress itself, which says nothing of collectives: a thread that holds the GIL, a "
+            "device call or a file system; py-spy dump --native shows which"
+        )
+    return part
+
+
+def _from_watchdog(part: Part, words: Words) -> None:
+    if words.spoke:
+        part.backend = "nccl"
+    works: dict[str, list[tuple[int, Call]]] = {}
+    for (place, seq), call in words.works.items():
+        group = words.group_of_work(place, seq)
+        if group is None:
+            assumed = not words.places
+            group = "world" if assumed else UNNAMED_GROUP
+            part.doubt = ASSUMED if assumed else "a call that timed out does not say its group"
+            if part.rank is None:
+                part.rank = place
+        works.setdefault(group, []).append((seq, call))
+        size = words.sizes.get((place, seq))
+        if size is not None:
+            part.groups.setdefault(group, PartGroup()).size = size
+    observed: list[Observed] = []
+    for group in dict.fromkeys((*words.status, *works, *words.places)):
+        known = part.groups.setdefault(group, PartGroup())
+        known.description, known.backend = words.abouts.get(group, ""), "nccl"
+        if group in words.places and part.rank is not None:
+            known.places[words.places[group]] = part.rank
+        observed += rows(words, group, works.get(group, []))
+    part.track = Track.of(observed)
+
+
+def _from_traces(part: Part, voice: Voice) -> None:
+    """Take where the first traceback ends, and whether its error is the rank's own."""
+    if not voice.traces:
+        return
+    first = next((t for t in voice.traces if t.error), voice.traces[0])
+    inner = list(reversed(first.frames))
+    part.stack = program_frames(inner)
+    for source, _, function in inner:
+        if "torch/distributed" in source and function in CALLS:
+            part.inside = function
+    is_backward = any(_BACKWARD.search(source) for source, *_ in inner)
+    if part.inside is None and is_backward and _ABANDONED.search(first.error):
+        part.inside = "backward"
+    if first.error and not any(_ABANDONED.search(trace.error) for trace in voice.traces):
+        part.crash, part.has_ended = first.error, True
+        part.inside = None
+    if part.inside is not None:
+        _site(part, part.stack)
+        part.backend = part.backend or ("gloo" if "gloo" in first.error else None)
+
+
+def _site(part: Part, stack: tuple[Source, ...]) -> None:
+    """Give the calls that timed out the place of the traceback where they have none."""
+    for place, call in enumerate(part.track.calls):
+        if call.is_collective and not call.stack and call.op == part.inside:
+            fields = {name: getattr(call, name) for name in call.__struct_fields__}
+            part.track.calls[place] = Call(**{**fields, "stack": stack})
+
+
+def _from_detail(part: Part, side: tuple[int, int, Call]) -> None:
+    place, number, call = side
+    group = "world"
+    if part.rank is not None and part.rank != place:
+        group = UNNAMED_GROUP
+        part.groups[group] = PartGroup(places={place: part.rank})
+    if part.rank is None:
+        part.rank = place
+    fields = {name: getattr(call, name) for name in call.__struct_fields__}
+    own = Call(**{**fields, "group": group, "stack": part.stack})
+    part.track = Track.of([*part.track, Observed(own, number, Progress.ISSUED)])
+    part.inside = None
+
+
+def _snapshot(words: Words, speaker: Part) -> list[Part]:
+    """Return what a desync report says of the other members of the default group."""
+    if set(words.places) - {"world"} or not words.snapshot:
+        return []
+    last: dict[int, tuple[int, Observed]] = {}
+    for rank, number, op, state in words.snapshot:
+        progress = Progress.COMPLETED if state == "finished" else Progress.ISSUED
+        last[rank] = number, Observed(Call(op, "world"), number, progress)
+    parts = []
+    for rank, (_, one) in last.items():
+        part = Part("stderr", speaker.file, rank=rank, track=Track.of([one]), backend="nccl")
+        part.doubt = "" if words.places else ASSUMED
+        parts.append(part)
+    return parts

@@ -1,0 +1,52 @@
+"""A text of any kind, given to every reader of texts: each takes what it knows.
+
+What ranks print, stacks and reports of NCCL stand in one file as often as in several.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planguard.audit.readers.launchers import read_launchers
+from planguard.audit.readers.nccl_log import read_nccl_log
+from planguard.audit.readers.ras import is_ras, read_ras
+from planguard.audit.readers.stacks import read_stacks
+from planguard.audit.readers.stalls import read_stalls
+from planguard.audit.readers.stderr import read_stderr
+from planguard.audit.readers.text_log import LOCAL, lines_of
+from planguard.errors import PlanError
+
+if TYPE_CHECKING:
+    from planguard.audit.readers.part import Part
+
+READERS = (read_stacks, read_stderr, read_stalls, read_launchers)
+"""Readers of lines whose speakers are known."""
+FOLDED = "the log folds repeated lines: who prints nothing may have printed"
+
+
+def read_text(data: bytes, file: str) -> list[Part]:
+    """Return what a text says: logs of ranks, stacks, logs and reports of NCCL, in any mixture.
+
+    Raises:
+        PlanError: It says nothing that an audit can use.
+    """
+    parts: list[Part] = []
+    problem: PlanError | None = None
+    if b"NCCL INFO" in data:
+        try:
+            parts += read_nccl_log(data, file)
+        except PlanError as error:
+            problem = error
+    if is_ras(data):
+        parts += read_ras(data, file)
+    log = lines_of(data)
+    for reader in READERS:
+        parts += reader(log, file)
+    for part in parts:
+        if part.rank in log.assumed and part.kind in ("stacks", "stderr"):
+            part.doubt = part.doubt or LOCAL
+    if not parts:
+        raise problem or PlanError("it says nothing of a communication", code="PG910", file=file)
+    if log.is_folded:
+        parts[0].remarks.append(FOLDED)
+    return parts

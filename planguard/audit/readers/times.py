@@ -1,0 +1,196 @@
+"""When recorded calls began and ended: what Flight Recorder dumps and Kineto traces say of time.
+
+Readers of an audit keep the order of calls. A picture also wants their times, the computations
+between them, and the steps of training that a profiler marks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Struct
+from msgspec import field as named
+
+from planguard.audit.readers.names import operation
+from planguard.audit.readers.safe import decode_json, load_pickle
+
+MOST_COMPUTE = 20_000
+"""Most computations of one rank that are drawn; the longest are kept."""
+PARAMS = "record_param_comms"
+BACKWARD = "autograd::engine::evaluate_function: "
+STEP = "ProfilerStep#"
+
+
+@dataclass(frozen=True)
+class Work:
+    """A computation: what, in which phase, from when to when in microseconds."""
+
+    name: str
+    phase: str
+    start: float
+    end: float
+
+
+@dataclass
+class Times:
+    """What one file says of time, microseconds of the rank's clock.
+
+    Attributes:
+        calls: Begin and end of calls by the key that ``key_of`` gives.
+        work: Computations in order of their begin.
+        steps: Steps of training by name.
+        notes: What the times mean.
+        dropped: Computations left out.
+    """
+
+    calls: dict[int, tuple[float, float]] = field(default_factory=dict)
+    work: list[Work] = field(default_factory=list)
+    steps: dict[str, tuple[float, float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    dropped: int = 0
+
+
+def times_of(kind: str, data: bytes, file: str) -> Times:
+    """Return the times of a file that was read before; empty where its kind has none.
+
+    Raises:
+        PlanError: It cannot be decoded.
+    """
+    if kind == "flight-recorder":
+        return _flight_recorder(data, file)
+    return _kineto(data, file) if kind == "kineto" else Times()
+
+
+# --- Flight Recorder -----------------------------------------------------------------------------
+
+
+def _flight_recorder(data: bytes, file: str) -> Times:
+    """Return times by number of the record; a call whose end is not told ends where it begins."""
+    is_json = data.lstrip()[:1] == b"{"
+    dump: Any = decode_json(data, dict[str, Any], file) if is_json else load_pickle(data, file)
+    times, open_ends = Times(), 0
+    for entry in dump.get("entries", []):
+        number, created = entry.get("record_id"), entry.get("time_created_ns")
+        if type(number) is not int or type(created) is not int:
+            continue
+        end = _completed(entry)
+        open_ends += end is None
+        times.calls[number] = created / 1e3, (created if end is None else end) / 1e3
+    note = "times are when the recorder saw a call issued and completed"
+    if open_ends == len(times.calls):
+        note = "times are when a call was issued; the recorder does not say when it ended"
+    times.notes = (note,)
+    return times
+
+
+def _completed(entry: dict[str, Any]) -> float | None:
+    created, seen = entry["time_created_ns"], entry.get("time_discovered_completed_ns")
+    if type(seen) is int and seen >= created:
+        return float(seen)
+    started, lasted = entry.get("time_discovered_started_ns"), entry.get("duration_ms")
+    if isinstance(lasted, int | float) and not isinstance(lasted, bool) and 0 <= lasted < 1e12:
+        begin = started if type(started) is int and started >= created else created
+        return float(begin + lasted * 1e6)
+    return None
+
+
+# --- Kineto --------------------------------------------------------------------------------------
+
+
+class _Event(Struct, gc=False):
+    name: str = ""
+    ph: str = ""
+    cat: str = ""
+    ts: float = 0.0
+    dur: float = 0.0
+    pid: int | str = 0
+    tid: int | str = 0
+    args: dict[str, Any] = named(default_factory=dict)
+
+    @property
+    def end(self) -> float:
+        return self.ts + self.dur
+
+
+class _Trace(Struct, gc=False):
+    events: list[_Event] = named(name="traceEvents", default_factory=list)
+
+
+def _kineto(data: bytes, file: str) -> Times:
+    """Return times by nanosecond of the call's begin, as the reader numbers calls.
+
+    A call of gloo runs in a thread that the trace shows by itself, a call of NCCL is a kernel; the
+    span is from the call (gloo) or the begin of the kernel (NCCL) to the end of either.
+    """
+    events = [e for e in decode_json(data, _Trace, file).events if e.ph == "X"]
+    events.sort(key=lambda event: (event.ts, -event.dur))
+    kernels: dict[Any, list[_Event]] = defaultdict(list)
+    for event in events:
+        if event.cat == "kernel":
+            kernels[event.args.get("External id")].append(event)
+    has_params = any(event.name == PARAMS for event in events)
+    calls = [e for e in events if (e.name == PARAMS if has_params else e.name.startswith("c10d::"))]
+    times = Times(notes=(_meaning(on_device=bool(kernels)),))
+    ends = _gloo_ends(events, calls)
+    for event in calls:
+        own = kernels.get(event.args.get("External id"), ()) if kernels else ()
+        begin = min((k.ts for k in own), default=event.ts)
+        end = max((k.end for k in own), default=ends.get(id(event), event.end))
+        times.calls[int(event.ts * 1000)] = begin, max(begin, end)
+    _work(events, times, on_device=bool(kernels))
+    for event in events:
+        if event.name.startswith(STEP) and event.cat != "gpu_user_annotation":
+            times.steps[event.name] = event.ts, event.end
+    return times
+
+
+def _meaning(*, on_device: bool) -> str:
+    if on_device:
+        return "times are those of kernels; of calls without a kernel, the host's"
+    return "times are the host's: operators of the profiler, collectives until gloo had run them"
+
+
+def _gloo_ends(events: list[_Event], calls: list[_Event]) -> dict[int, float]:
+    """Return the end of every call that gloo ran: the n-th run of an operation is its n-th call."""
+    runs: dict[str, list[_Event]] = defaultdict(list)
+    issued: dict[str, list[_Event]] = defaultdict(list)
+    for event in events:
+        if event.name.startswith("gloo:"):
+            runs[operation(event.name.removeprefix("gloo:"))].append(event)
+    for event in calls:
+        issued[operation(event.name.removeprefix("c10d::"))].append(event)
+    return {
+        id(call): max(call.end, run.end)
+        for op, own in runs.items()
+        if len(own) == len(issued[op])
+        for call, run in zip(issued[op], own, strict=True)
+    }
+
+
+def _work(events: list[_Event], times: Times, *, on_device: bool) -> None:
+    """Take the computations: kernels, or operators that stand in no other operator."""
+    inside: dict[tuple[Any, Any], float] = {}
+    optimizer = [(e.ts, e.end) for e in events if e.name.startswith("Optimizer.step")]
+    found = []
+    for event in events:
+        if on_device:
+            if event.cat == "kernel" and "nccl" not in event.name.lower():
+                found.append(Work(event.name[:200], "", event.ts, event.end))
+            continue
+        lane = (event.pid, event.tid)
+        if event.cat != "cpu_op" or event.ts < inside.get(lane, 0.0):
+            continue
+        inside[lane] = event.end
+        if not event.name.startswith(("c10d::", "gloo:", PARAMS)):
+            phase = "backward" if event.name.startswith(BACKWARD) else "forward"
+            if any(a <= event.ts <= b for a, b in optimizer):
+                phase = "optimizer"
+            name = event.name.removeprefix(BACKWARD)[:200]
+            found.append(Work(name, phase, event.ts, event.end))
+    if len(found) > MOST_COMPUTE:
+        times.dropped = len(found) - MOST_COMPUTE
+        shortest = sorted(found, key=lambda work: work.start - work.end)[:MOST_COMPUTE]
+        found = sorted(shortest, key=lambda work: work.start)
+    times.work = found

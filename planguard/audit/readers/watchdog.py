@@ -1,0 +1,192 @@
+"""The words of the watchdog of torch's process groups, one speaker at a time.
+
+Formats: ``ProcessGroupNCCL.cpp`` and ``TraceUtils.h`` of torch 1.13 to 2.13; groups of other
+backends copy them. ``Rank R`` in them is the place in the group, not the rank of the job; only in
+the default group both agree. Up to 2.2 the group is not printed at all.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from planguard.audit.readers.flight_calls import element_count, group_size
+from planguard.audit.readers.names import operation, program_frames
+from planguard.recording import UNNAMED, Call, Observed, Progress
+
+_WORK = re.compile(
+    r"(?:\[Rank (?P<place>\d{1,7})\] )?(?:Watchdog caught collective operation timeout: |Work |"
+    r"Collective )Work[A-Z]{2,8}\(SeqNum=(?P<seq>\d{1,15}), OpType=(?P<op>\w{1,40})"
+    r"(?:, NumelIn=(?P<into>\d{1,15}), NumelOut=(?P<out>\d{1,15}))?, Timeout"
+)
+_GROUP = re.compile(
+    r"\[PG (?:ID \d{1,7} PG GUID )?(?P<name>[^\s()\]]{1,80})\s?(?:\((?P<about>[^()]{1,80})\))? "
+    r"Rank (?P<place>\d{1,7})\]"
+)
+_STATUS = re.compile(
+    r"(?:(?:work sequence id:|work:|work) (?P<failed>-?\d{1,20}),? )?(?:PG status: )?"
+    r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,20}), "
+    r"last completed (?:NCCL )?work: (?P<completed>-?\d{1,20})"
+)
+_FRAME = re.compile(r"#\d{1,3} (?P<name>\S{1,200}) from (?P<file>\S{1,500}):(?P<line>\d{1,9})$")
+_SNAPSHOT = re.compile(r"\s*\[(?P<ranks>\d[\d, ]*)\] (?P<state>started|finished) (?P<op>\w{1,40})")
+_ROUND = re.compile(r"\s*#(?P<seq>\d{1,15}) (?:started|finished) ranks:")
+_STUCK_WATCHDOG = re.compile(r"watchdog got stuck for|Heartbeat monitor timed out")
+_IS_WATCHDOG = re.compile(r"ProcessGroup[A-Z]\w*\.cpp|Watchdog caught")
+ASSUMED = "torch before 2.3 does not print the group: its words are taken for the default group's"
+LARGEST = 1 << 40
+"""Number above which a count was never initialized (torch 2.3)."""
+UNSIZED = frozenset({"COALESCED", "ALLREDUCE_COALESCED", "ALLGATHER_COALESCED", "UNKNOWN"})
+
+
+@dataclass
+class Status:
+    """What a rank says of one group: the last call it issued, and the last that completed."""
+
+    enqueued: int = 0
+    completed: int = 0
+
+
+@dataclass
+class Words:
+    """What the watchdog of one speaker said.
+
+    Attributes:
+        rank: Its rank, where its lines say it.
+        places: Its place in every group that it names.
+        abouts: What the program calls these groups.
+        works: Calls that timed out, by place in the group (None where it is not said) and number.
+        failed: The groups of those calls, by place and number.
+        status: Last calls by group.
+        sizes: Number of members of a group, by the place and number of a call whose sizes show it.
+        snapshot: What a desync report says of the members of a group: rank, number, call, state.
+        is_stuck: Its watchdog itself made no progress.
+        spoke: It said anything at all.
+    """
+
+    rank: int | None = None
+    places: dict[str, int] = field(default_factory=dict)
+    abouts: dict[str, str] = field(default_factory=dict)
+    works: dict[tuple[int | None, int], Call] = field(default_factory=dict)
+    failed: dict[tuple[int, int], str] = field(default_factory=dict)
+    status: dict[str, Status] = field(default_factory=dict)
+    sizes: dict[tuple[int | None, int], int] = field(default_factory=dict)
+    snapshot: list[tuple[int, int, str, str]] = field(default_factory=list)
+    is_stuck: bool = False
+    spoke: bool = False
+    _round: int = 0
+    _last: tuple[int | None, int] | None = None
+    _frames: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def hear(self, text: str) -> None:
+        """Take one line."""
+        if text.startswith("#") and self._last is not None:
+            self._frame(text)
+            return
+        if text[:1].isspace() and (self._round or "ranks:" in text):
+            self._report(text)
+            return
+        if "ank" not in text and "work" not in text:
+            return
+        self.spoke = self.spoke or _IS_WATCHDOG.search(text) is not None
+        self.is_stuck = self.is_stuck or _STUCK_WATCHDOG.search(text) is not None
+        group = None
+        if (said := _GROUP.search(text)) is not None:
+            group = group_of(said["name"], said["about"] or "")
+            if group == "world" and self.rank not in (None, int(said["place"])):
+                return  # a launcher mixed the lines of two processes
+            self.places[group] = int(said["place"])
+            if said["about"] and group != "world":
+                self.abouts[group] = said["about"]
+        if (work := _WORK.search(text)) is not None:
+            self._work(work, group)
+        elif (status := _STATUS.search(text)) is not None:
+            self._status(status, group)
+
+    def _work(self, work: re.Match[str], group: str | None) -> None:
+        place = int(work["place"]) if work["place"] else None
+        if group is not None and place is None:
+            place = self.places[group]
+        key = place, int(work["seq"])
+        if key not in self.works:
+            call, size = _call(work)
+            self.works[key] = call
+            if size is not None:
+                self.sizes[key] = size
+        self._last, self._frames = key, []
+        if group is not None and place is not None:
+            self.failed[place, key[1]] = group
+
+    def _status(self, status: re.Match[str], group: str | None) -> None:
+        if group is None:
+            return
+        one = self.status.setdefault(group, Status())
+        enqueued, completed = int(status["enqueued"]), int(status["completed"])
+        if 0 <= enqueued < LARGEST:
+            one.enqueued = max(one.enqueued, enqueued)
+        if 0 <= completed <= one.enqueued:
+            one.completed = max(one.completed, completed)
+        if status["failed"] is not None:
+            self.failed.setdefault((self.places[group], int(status["failed"])), group)
+
+    def _frame(self, text: str) -> None:
+        frame = _FRAME.match(text)
+        if frame is None or self._last is None or len(self._frames) >= 64:
+            return
+        self._frames.append((frame["file"], int(frame["line"]), frame["name"]))
+        call = self.works[self._last]
+        stack = program_frames(self._frames)
+        if stack != call.stack:
+            fields = {name: getattr(call, name) for name in call.__struct_fields__}
+            self.works[self._last] = Call(**{**fields, "stack": stack})
+
+    def _report(self, text: str) -> None:
+        if (round_ := _ROUND.match(text)) is not None:
+            self._round = int(round_["seq"])
+        elif (rows := _SNAPSHOT.match(text)) is not None and self._round:
+            op = operation(rows["op"].strip("_").lower())
+            for rank in re.findall(r"\d{1,7}", rows["ranks"])[:100_000]:
+                self.snapshot.append((int(rank), self._round, op, rows["state"]))
+
+    def group_of_work(self, place: int | None, seq: int) -> str | None:
+        """Return the group of a call that timed out, None where nothing says it."""
+        if place is not None and (place, seq) in self.failed:
+            return self.failed[place, seq]
+        fitting = [name for name, own in self.places.items() if place in (None, own)]
+        return fitting[0] if len(fitting) == 1 else None
+
+
+def group_of(name: str, about: str) -> str:
+    """Return the name that recordings use for a group of a log."""
+    return "world" if about == "default_pg" or name in ("0", "default_pg") else name
+
+
+def rows(words: Words, group: str, works: list[tuple[int, Call]]) -> list[Observed]:
+    """Return what a speaker said of one group: finished, timed out and last issued calls."""
+    status = words.status.get(group, Status())
+    found: list[Observed] = []
+    if status.completed:
+        found.append(Observed(Call(UNNAMED, group), status.completed, Progress.COMPLETED))
+    for seq, call in sorted(dict(reversed(works)).items()):
+        if seq > status.completed:
+            found.append(Observed(_on(call, group), seq, Progress.ISSUED))
+    last = max((one.position for one in found if one.call.is_collective), default=0)
+    if status.enqueued > last:
+        found.append(Observed(Call(UNNAMED, group), status.enqueued, Progress.ISSUED))
+    return found
+
+
+def _on(call: Call, group: str) -> Call:
+    fields = {name: getattr(call, name) for name in call.__struct_fields__}
+    return Call(**{**fields, "group": group})
+
+
+def _call(work: re.Match[str]) -> tuple[Call, int | None]:
+    """Return a call, and the number of members of its group where its sizes show it."""
+    name = work["op"]
+    op = operation(name.lower())
+    if name in UNSIZED:
+        return Call(UNNAMED if op == name.lower() else op), None
+    into, out = (int(work[k]) if work[k] else None for k in ("into", "out"))
+    count, shape = element_count(op, into, out)
+    return Call(op, count=count, shape=shape), group_size(op, into, out)

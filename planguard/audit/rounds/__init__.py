@@ -1,0 +1,1 @@
+"""Which recorded call meets which: rounds, channels, waits, and members that disagree."""

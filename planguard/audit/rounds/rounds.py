@@ -1,0 +1,313 @@
+"""Rounds: which call of which rank meets which on a group, by the recorders' own numbers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from planguard.audit.readers.part import PARTIAL, UNSAID
+from planguard.recording import UNNAMED, Call, Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planguard.recording import Recording, Track
+
+HOLE = -1
+_OPEN = (Progress.ISSUED, Progress.STARTED, Progress.FAILED)
+_DONE = bytes([Progress.COMPLETED])
+EVERYONE = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
+"""Families that complete on nobody before every member has come."""
+
+Sign = tuple[str | None, int | None, str | None, tuple[object, ...] | None, int | None, str | None]
+"""Family, size, element type, shape, root, reduce operation: what members of a round agree on."""
+
+
+@dataclass
+class Line:
+    """The collectives of one rank on one group.
+
+    Attributes:
+        rank: The rank.
+        first: Position of the first one.
+        signs: Signature number by position, from ``first``; ``HOLE`` where nothing was recorded.
+        sites: Call-site number by position.
+        actions: Action index by position.
+        progress: Progress by position.
+    """
+
+    rank: int
+    first: int = 1
+    signs: list[int] = field(default_factory=list)
+    sites: list[int] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    progress: bytearray = field(default_factory=bytearray)
+
+    @property
+    def end(self) -> int:
+        """Position of the last collective; ``first - 1`` when there is none."""
+        return self.first + len(self.signs) - 1
+
+    def has(self, position: int) -> bool:
+        """Tell whether this rank was seen calling its collective of that number."""
+        place = position - self.first
+        return 0 <= place < len(self.signs) and self.signs[place] != HOLE
+
+    def sign(self, position: int) -> int:
+        """Return the signature number at a position, or ``HOLE``."""
+        return self.signs[position - self.first] if self.has(position) else HOLE
+
+    def action(self, position: int) -> int:
+        """Return the action index at a position."""
+        return self.actions[position - self.first]
+
+    def state(self, position: int) -> Progress:
+        """Return how far the collective at a position came."""
+        return Progress(self.progress[position - self.first])
+
+
+class Rounds:
+    """All collectives of a recording, by group and rank.
+
+    Attributes:
+        recording: The recording.
+        lines: Lines by group and rank.
+        signs: Signatures by number.
+        unsaid: Ranks whose calls do not say their groups.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.lines: dict[str, dict[int, Line]] = defaultdict(dict)
+        self.signs: list[Sign] = []
+        self._numbers: dict[object, int] = {}
+        self._site_numbers: dict[object, int] = {}
+        self._queued: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        self._absent: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+        self._compatible: dict[tuple[int, int], bool] = {}
+        self._shapes: dict[object, dict[int, tuple[list[int], list[int]]]] = {}
+        self._columns: dict[object, tuple[list[int], list[int]]] = {}
+        self._vague = recording.backend == "gloo" and _lacks_stacks(recording)
+        self.unsaid = unsaid(recording)
+        for rank, record in recording.ranks.items():
+            self._add(rank, record.track)
+        self._mark_failed()
+
+    def _add(self, rank: int, track: Track) -> None:
+        groups = tuple(
+            call.group or "world" if call.is_collective else None for call in track.calls
+        )
+        signs = [self._sign(call) for call in track.calls]
+        sites = [
+            self._site_numbers.setdefault(call.stack, len(self._site_numbers))
+            for call in track.calls
+        ]
+        numbers = tuple(signs), tuple(sites)
+        for group, actions, places in self._by_group(track, groups):
+            line = self._line(rank, track, actions)
+            if line is None:
+                line = Line(rank, track.position[actions[0]] or 1)
+                for action, place in zip(actions, places, strict=True):
+                    self._append(line, track, action, signs[place], sites[place])
+            else:
+                key = id(places), numbers
+                columns = self._columns.get(key)
+                if columns is None:
+                    columns = self._columns[key] = _pick(signs, places), _pick(sites, places)
+                line.signs, line.sites = columns
+            self.lines[group][rank] = line
+
+    def _by_group(
+        self, track: Track, groups: tuple[str | None, ...]
+    ) -> Iterator[tuple[str, list[int], list[int]]]:
+        """Yield every group with a track's actions on it and the places of their calls.
+
+        Ranks that make the same calls in the same order share these lists.
+        """
+        names = list(dict.fromkeys(group for group in groups if group is not None))
+        numbers = {name: number for number, name in enumerate(names)}
+        shape = bytes(track.call), tuple(numbers.get(g, HOLE) if g else HOLE for g in groups)
+        found = self._shapes.get(shape)
+        if found is None:
+            found = self._shapes[shape] = {}
+            for action, call in enumerate(track.call):
+                if shape[1][call] != HOLE:
+                    actions, places = found.setdefault(shape[1][call], ([], []))
+                    actions.append(action)
+                    places.append(call)
+        for number, columns in found.items():
+            yield names[number], *columns
+
+    @staticmethod
+    def _line(rank: int, track: Track, actions: list[int]) -> Line | None:
+        """Return a line without signs and sites; None when its positions do not follow in a row."""
+        positions = _pick(track.position, actions)
+        first = positions[0]
+        if first < 1 or positions != list(range(first, first + len(positions))):
+            return None
+        progress = bytearray(_pick(track.progress, actions))
+        return Line(rank, first, actions=actions, progress=progress)
+
+    def _append(self, line: Line, track: Track, action: int, sign: int, site: int) -> None:
+        position = track.position[action]
+        ahead = position - line.first - len(line.signs) if position else 0
+        if ahead and not self._leap(line, ahead, sign):
+            return
+        line.signs.append(sign)
+        line.sites.append(site)
+        line.actions.append(action)
+        line.progress.append(track.progress[action])
+
+    def _leap(self, line: Line, ahead: int, sign: int) -> bool:
+        """Fit a collective whose number is not the next one; False when it belongs to the last."""
+        if ahead < 0:
+            if ahead == -1 and line.signs:  # several calls of one launch share a number
+                line.signs[-1] = self._number(("launch", line.signs[-1], sign), self.signs[sign])
+            return False
+        holes = min(ahead, 1_000_000)
+        line.signs += [HOLE] * holes
+        line.sites += [HOLE] * holes
+        line.actions += [HOLE] * holes
+        line.progress += bytes(holes)
+        return True
+
+    def _sign(self, call: Call) -> int:
+        family = call.family
+        if self._vague and family == "reduce_scatter":
+            family = "all_reduce"
+        vector = family == "all_to_all"
+        sign: Sign = (
+            None if call.op == UNNAMED else family,
+            None if vector or call.count is None else call.count,
+            call.dtype,
+            None if vector else call.shape,
+            call.root,
+            call.reduce_op,
+        )
+        return self._number(sign, sign)
+
+    def _number(self, key: object, sign: Sign) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.signs)
+            self.signs.append(sign)
+        return number
+
+    def agree(self, one: int, other: int) -> bool:
+        """Tell whether two signatures can be of one round; what is not recorded agrees."""
+        if one == other or HOLE in (one, other):
+            return True
+        known = self._compatible.get((one, other))
+        if known is None:
+            pairs = zip(self.signs[one], self.signs[other], strict=True)
+            known = all(a is None or b is None or a == b for a, b in pairs)
+            known = known and (one < 0 or other < 0 or not self._is_launch(one, other))
+            self._compatible[one, other] = known
+        return known
+
+    def _is_launch(self, one: int, other: int) -> bool:
+        """Tell whether two launches of several calls differ although their first calls agree."""
+        return self.signs[one] == self.signs[other]
+
+    def _mark_failed(self) -> None:
+        """Find operations that count as completed on a rank although a member never called them.
+
+        A recorder that retires what ended with an error makes them look completed.
+        """
+        for group, lines in self.lines.items():
+            members = self.recording.members(group)
+            if not all(self._is_whole(rank) for rank in members):
+                continue
+            least = min((lines[rank].end if rank in lines else 0 for rank in members), default=0)
+            for line in lines.values():
+                for position in range(max(least + 1, line.first), line.end + 1):
+                    place = position - line.first
+                    family = self.signs[line.signs[place]][0] if line.signs[place] >= 0 else None
+                    if line.progress[place] == Progress.COMPLETED and family in EVERYONE:
+                        line.progress[place] = Progress.FAILED
+
+    def _is_whole(self, rank: int) -> bool:
+        """Tell whether the record of a rank would hold a call that the rank made."""
+        record = self.recording.ranks.get(rank)
+        return record is not None and record.kind not in PARTIAL
+
+    @cached_property
+    def waiting(self) -> dict[int, list[tuple[str, int]]]:
+        """Group and position of every collective that a rank was left waiting in."""
+        found: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        for group, lines in self.lines.items():
+            members = self.members(group)
+            known = min((lines[r].end if r in lines else 0 for r in members), default=0)
+            if not self.unsaid.isdisjoint(members):
+                known = max(line.end for line in lines.values())
+            for rank, line in lines.items():
+                rest = line.progress.lstrip(_DONE)
+                for place, state in enumerate(rest, len(line.progress) - len(rest)):
+                    position = line.first + place
+                    is_open = state in _OPEN or (state == Progress.UNKNOWN and position > known)
+                    if is_open and line.signs[place] != HOLE:
+                        found[rank].append((group, position))
+        return dict(found)
+
+    def absent(self, group: str, position: int) -> tuple[list[int], list[int]]:
+        """Return the members that never called a round, and those of which that is not known.
+
+        Of a rank without a record nothing is known, nor of one whose stack stands in some call.
+        """
+        known = self._absent.get((group, position))
+        if known is None:
+            lines, ranks = self.lines[group], self.recording.ranks
+            members = self.recording.members(group)
+            late = [m for m in members if m not in lines or lines[m].end < position]
+            known = self._absent[group, position] = (
+                [m for m in late if m in ranks and not ranks[m].stands_unseen],
+                [m for m in late if m not in ranks or ranks[m].stands_unseen],
+            )
+        return known
+
+    def queued(self, group: str, position: int) -> list[tuple[int, int]]:
+        """Return rank and action of the members that issued a round and have not started it."""
+        known = self._queued.get((group, position))
+        if known is None:
+            known = self._queued[group, position] = [
+                (rank, line.action(position))
+                for rank, line in self.lines[group].items()
+                if line.has(position) and line.state(position) == Progress.ISSUED
+            ]
+        return known
+
+    def members(self, group: str) -> tuple[int, ...]:
+        """Return the members of a group that left a record."""
+        return tuple(rank for rank in self.recording.members(group) if rank in self.recording.ranks)
+
+    def site_name(self, number: int) -> tuple[object, ...]:
+        """Return the call stack of a site number."""
+        for stack, known in self._site_numbers.items():
+            if known == number:
+                return stack  # type: ignore[return-value]
+        return ()
+
+
+def _pick(column: Sequence[int], places: Sequence[int]) -> list[int]:
+    """Return the elements of a column at some places."""
+    return list(itemgetter(*places)(column)) if len(places) > 1 else [column[places[0]]]
+
+
+def unsaid(recording: Recording) -> set[int]:
+    """Return the ranks whose calls do not say their groups: nothing follows from their absence."""
+    return {
+        rank
+        for rank, record in recording.ranks.items()
+        if any((call.group or "").startswith(UNSAID) for call in record.track.calls)
+    }
+
+
+def _lacks_stacks(recording: Recording) -> bool:
+    return any(
+        call.family == "all_reduce" and not call.stack
+        for record in recording.ranks.values()
+        for call in record.track.calls
+    )

@@ -1,0 +1,240 @@
+"""Who waits for whom: a graph over ranks, its cycles, its ends, and the wavefront behind them."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from planguard.audit.readers.part import UNSAID
+from planguard.recording import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from planguard.audit.rounds.channels import Channels
+    from planguard.audit.rounds.rounds import Rounds
+
+
+class Wait(Struct, frozen=True, gc=False):
+    """One rank waits in one action for another rank.
+
+    Attributes:
+        rank: The rank that waits.
+        action: Its action.
+        group: Group of the action.
+        position: Round of a collective; 0 for sends and receives.
+        target: The rank that it waits for.
+        why: ``collective-incomplete``, ``send-unmatched``, ``recv-unmatched``, or ``queue`` when
+            the target has issued its side and not started it.
+        owed: The target's action that would free it, where it was issued.
+    """
+
+    rank: int
+    action: int
+    group: str
+    position: int
+    target: int
+    why: str
+    owed: int | None = None
+
+
+@dataclass
+class Graph:
+    """All waits of a recording.
+
+    Attributes:
+        waits: Waits by the rank that waits.
+        standing: The actions that every rank was left in, oldest first.
+        unknown: Waits for ranks without a record.
+        arrived: Group and position of collectives that every member has reached and none left.
+        guessed: Groups whose members were not recorded, with the ranks one of which must belong to
+            them and is waited for.
+    """
+
+    waits: dict[int, list[Wait]] = field(default_factory=lambda: defaultdict(list))
+    standing: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    unknown: list[Wait] = field(default_factory=list)
+    arrived: list[tuple[str, int]] = field(default_factory=list)
+    guessed: dict[str, list[int]] = field(default_factory=dict)
+
+    def targets(self, rank: int) -> Iterable[int]:
+        """Return the ranks that a rank waits for."""
+        return (wait.target for wait in self.waits.get(rank, ()))
+
+    def ends(self) -> dict[int, list[Wait]]:
+        """Return the ranks that others wait for and that wait for nobody, with those waits."""
+        found: dict[int, list[Wait]] = defaultdict(list)
+        elsewhere = {wait.rank for wait in self.unknown}
+        for waits in self.waits.values():
+            for wait in waits:
+                if not self.waits.get(wait.target) and wait.target not in elsewhere:
+                    found[wait.target].append(wait)
+        return dict(found)
+
+    def behind(self, roots: Iterable[int]) -> list[tuple[str, list[int]]]:
+        """Return the wavefront: the groups through which ranks wait for the roots, nearest first.
+
+        Every group comes with the ranks that it blocks and that were not blocked before.
+        """
+        back: dict[int, list[Wait]] = defaultdict(list)
+        for waits in self.waits.values():
+            for wait in waits:
+                back[wait.target].append(wait)
+        reached, queue = set(roots), deque(roots)
+        front: dict[str, list[int]] = {}
+        while queue:
+            for wait in sorted(back[queue.popleft()], key=lambda w: (w.group, w.rank)):
+                if wait.rank not in reached:
+                    reached.add(wait.rank)
+                    queue.append(wait.rank)
+                    front.setdefault(wait.group, []).append(wait.rank)
+        return [(group, sorted(ranks)) for group, ranks in front.items()]
+
+    def cycles(self) -> list[tuple[list[Wait], list[int]]]:
+        """Return one shortest cycle of every strongly connected part, and the ranks of that part.
+
+        A cycle is given as its waits in order.
+        """
+        found = []
+        for part in _strong(self.waits):
+            inside = set(part)
+            cycle = min(
+                (c for rank in sorted(part)[:64] if (c := self._shortest(rank, inside))),
+                key=len,
+                default=None,
+            )
+            if cycle is not None:
+                found.append((cycle, sorted(part)))
+        return found
+
+    def _shortest(self, start: int, inside: set[int]) -> list[Wait] | None:
+        came: dict[int, Wait] = {}
+        queue = deque([start])
+        while queue:
+            rank = queue.popleft()
+            for wait in self.waits.get(rank, ()):
+                if wait.target == start:
+                    way = [wait]
+                    while way[0].rank != start:
+                        way.insert(0, came[way[0].rank])
+                    return way
+                if wait.target in inside and wait.target not in came:
+                    came[wait.target] = wait
+                    queue.append(wait.target)
+        return None
+
+
+def wait_graph(rounds: Rounds, channels: Channels) -> Graph:
+    """Return who waits for whom in a recording."""
+    graph = Graph()
+    for rank, places in rounds.waiting.items():
+        for group, position in places:
+            _collective(graph, rounds, rank, group, position)
+    for wait in channels.waits():
+        graph.standing[wait.rank].append(wait.action)
+        if wait.target in rounds.recording.ranks:
+            graph.waits[wait.rank].append(wait)
+        else:
+            graph.unknown.append(wait)
+    for rank in channels.blind:
+        graph.standing[rank].append(channels.blind[rank])
+    _guess(graph, rounds)
+    for actions in graph.standing.values():
+        actions.sort()
+    graph.arrived = _arrived(graph, rounds)
+    return graph
+
+
+def _collective(graph: Graph, rounds: Rounds, rank: int, group: str, position: int) -> None:
+    lines = rounds.lines[group]
+    action = lines[rank].action(position)
+    graph.standing[rank].append(action)
+    absent, unknown = rounds.absent(group, position)
+    why = "collective-incomplete"
+    waits = [Wait(rank, action, group, position, member, why) for member in absent]
+    graph.unknown += [Wait(rank, action, group, position, member, why) for member in unknown]
+    if lines[rank].state(position) == Progress.STARTED:
+        waits += [
+            Wait(rank, action, group, position, member, "queue", owed)
+            for member, owed in rounds.queued(group, position)
+        ]
+    if waits:
+        graph.waits[rank] += waits
+
+
+def _guess(graph: Graph, rounds: Rounds) -> None:
+    """Add waits on groups whose members were not recorded.
+
+    Those who were seen in the group all wait, so one more rank belongs to it. Where every rank that
+    can be the one stands in a communication itself, each of them is waited for as far as is known.
+    """
+    for places in list(rounds.waiting.values()):
+        for group, position in places:
+            known = rounds.recording.groups.get(group)
+            if known is None or known.ranks is not None or group.startswith(UNSAID):
+                continue
+            lines = rounds.lines[group]
+            others = [rank for rank in rounds.recording.ranks if rank not in lines]
+            is_here = all(line.end >= position for line in lines.values())
+            if not others or not is_here or any(not graph.standing.get(rank) for rank in others):
+                continue
+            graph.guessed[group] = others
+            for rank, line in lines.items():
+                action = line.action(position)
+                mine = {(w.group, w.target) for w in graph.waits.get(rank, ())}
+                graph.waits[rank] += [
+                    Wait(rank, action, group, position, other, "collective-incomplete")
+                    for other in others
+                    if (group, other) not in mine
+                ]
+
+
+def _arrived(graph: Graph, rounds: Rounds) -> list[tuple[str, int]]:
+    """Return rounds that somebody is left in although nobody is missing."""
+    held = {(w.group, w.position) for waits in graph.waits.values() for w in waits}
+    held |= {(w.group, w.position) for w in graph.unknown}
+    left = {place for places in rounds.waiting.values() for place in places}
+    return sorted(left - held)
+
+
+def _strong(waits: dict[int, list[Wait]]) -> list[list[int]]:
+    """Return the strongly connected parts of more than one rank (Tarjan, without recursion)."""
+    order: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    parts: list[list[int]] = []
+    for root in sorted(waits):
+        if root in order:
+            continue
+        work = [(root, iter(sorted({w.target for w in waits.get(root, ())})))]
+        order[root] = low[root] = len(order)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            rank, targets = work[-1]
+            for target in targets:
+                if target not in order:
+                    order[target] = low[target] = len(order)
+                    stack.append(target)
+                    on_stack.add(target)
+                    nexts = sorted({w.target for w in waits.get(target, ())})
+                    work.append((target, iter(nexts)))
+                    break
+                if target in on_stack:
+                    low[rank] = min(low[rank], order[target])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[rank])
+                if low[rank] == order[rank]:
+                    part: list[int] = []
+                    while not part or part[-1] != rank:
+                        part.append(stack.pop())
+                        on_stack.discard(part[-1])
+                    if len(part) > 1:
+                        parts.append(part)
+    return parts

@@ -1,0 +1,1 @@
+"""Any batch on any rank: which assignments are played, where ranks part, and what would mend it."""

@@ -1,0 +1,244 @@
+"""Patches of the user's source that are proved before they are shown (ADR 0016).
+
+Proposals are made at the line where two ranks part (``repair.source``). Each is played as the step
+was: the same samples, the same assignments, the same model. The first that is SAFE for all of them
+is shown. Then what the step returns is compared for the assignments that ended before the edit:
+where it is not the same, or was not compared, the patch says so.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.batches.edited import edit
+from planguard.capture.batches.results import read_result, write_result
+from planguard.capture.batches.sampled import decide, play_one
+from planguard.capture.groups.recorder import DTYPES
+from planguard.errors import PlanGuardError, UsageError
+from planguard.repair.source import Decision, SourceText, proposals, unified
+from planguard.verdict import Repair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from planguard.capture.batches.edited import Edited
+    from planguard.capture.batches.parting import Parting
+    from planguard.capture.batches.sampled import Answer, Door, Supply
+    from planguard.capture.batches.samples import Assignment, Chosen
+    from planguard.capture.play.ranks import PlayedRank
+    from planguard.repair.source import SourceProposal
+
+_COMPARED = 8  # assignments whose results are compared
+_TORCH = {s: name.removeprefix("torch.") for name, s in DTYPES.items() if s not in ("f8", "bool")}
+_SITES = frozenset({"site-packages", "dist-packages"})
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A proved edit of one file.
+
+    Attributes:
+        file: The file.
+        before: Its text.
+        after: Its text, edited.
+        diff: The difference.
+        repair: The same for the verdict.
+    """
+
+    file: str
+    before: str
+    after: str
+    diff: str
+    repair: Repair
+
+
+def find_patch(
+    answer: Answer, supply: Supply, chosen: Chosen, door: Door, budget: float
+) -> Patch | None:
+    """Search an edit that makes an unsafe step SAFE for all its assignments.
+
+    Args:
+        answer: What was found, with the line of the decision.
+        supply: What ranks may get.
+        chosen: The assignments, in order.
+        door: How the step is played.
+        budget: Seconds of the search.
+    """
+    parting = answer.parting
+    if parting is None or not answer.verdict.unsafe:
+        return None
+    end = time.monotonic() + budget
+    # The assignment that was unsafe comes first: what does not help is known after one play.
+    bad = answer.played[-1]
+    order = replace(chosen, assignments=tuple(dict.fromkeys((bad, *chosen.assignments))))
+    for file, before, proposal, edited in _edits(parting, chosen.world_size):
+        left = end - time.monotonic()
+        if left <= 0:
+            return None
+        changed = replace(door, prepare=edited.put)
+        try:
+            said = decide(supply, order, changed, left, is_explained=False)
+        except PlanGuardError:
+            continue  # a rank raises, for example: the edit does not do
+        whole = set(chosen.assignments) <= set(said.played)
+        if not (said.verdict.safe and whole) or said.verdict.errors:
+            continue
+        numbers = _numbers(supply, chosen, door, changed, end)
+        models = tuple(name for name, one in said.verdict.models.items() if one.severity == 0)
+        diff = unified(_shown(file), before, proposal.text)
+        text = "; ".join(part for part in (proposal.sentence, proposal.effect, numbers) if part)
+        repair = Repair(f"source-{proposal.kind}", "verified", (), text, models, patch=diff)
+        return Patch(file, before, proposal.text, diff, repair)
+    return None
+
+
+def with_patch(answer: Answer, patch: Patch | None) -> Answer:
+    """Put a patch, or that there is none, into the first finding of an answer."""
+    verdict = answer.verdict
+    if not verdict.findings or answer.parting is None:
+        return answer
+    first = verdict.findings[0]
+    if patch is None:
+        none = "no patch of the source was proved: none of the edits that were tried is SAFE"
+        changed = replace(first, notes=(*first.notes, none))
+    else:
+        changed = replace(first, fixes=(patch.repair,))
+    findings = (changed, *verdict.findings[1:])
+    return replace(answer, verdict=replace(verdict, findings=findings))
+
+
+def write_patch(patch: Patch, path: str | Path) -> Path:
+    """Write a patch to a file of its own.
+
+    Raises:
+        UsageError: The file exists.
+    """
+    target = Path(path)
+    try:
+        with target.open("x", encoding="utf-8") as out:
+            out.write(patch.diff)
+    except FileExistsError as error:
+        raise UsageError(
+            f"{target} exists and is not written over",
+            hint="name another file, or remove that one first",
+        ) from error
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}") from error
+    return target
+
+
+def _shown(file: str) -> str:
+    """Return the name of a file in a diff: below the working directory, else from the root."""
+    try:
+        return Path(file).resolve().relative_to(Path.cwd().resolve()).as_posix()
+    except ValueError:
+        return str(Path(file).resolve()).lstrip(os.sep)
+
+
+def _edits(parting: Parting, world: int) -> Iterator[tuple[str, str, SourceProposal, Edited]]:
+    """Return the edits at a decision that can be run."""
+    step = parting.decided
+    text = "".join(linecache.getlines(step.file))
+    if not text or _SITES & set(Path(step.file).parts):
+        return  # a library of others is not the user's to edit
+    if not _is_on_disk(step.file, text):
+        return  # changed since it was read, or lines end otherwise: the diff would not apply
+    goes_on = tuple(
+        None if one is None or one.file != step.file else one.line for one in parting.branches
+    )
+    left, right = parting.issued
+    decision = Decision(
+        step.line,
+        parting.why,
+        (goes_on[0], goes_on[1]),
+        (len(left), len(right)),
+        (_neutral(left, world), _neutral(right, world)),
+    )
+    try:
+        source = SourceText(text)
+    except (SyntaxError, ValueError):
+        return
+    for proposal in proposals(source, decision):
+        edited = edit(step.file, text, proposal.text)
+        if edited is not None:
+            yield step.file, text, proposal, edited
+
+
+def _is_on_disk(file: str, text: str) -> bool:
+    """Tell whether a file has a text byte by byte; what has no file (a notebook) has it."""
+    try:
+        return Path(file).read_bytes().decode() == text
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def _neutral(calls: Sequence[Mapping[str, Any]], world: int) -> tuple[str, ...] | None:
+    """Return calls that meet some calls and add nothing; None where one of them has no such."""
+    found = []
+    for call in calls:
+        is_sum = call.get("reduce_op") == "sum"
+        if call.get("group") != ",".join(map(str, range(world))):
+            return None  # the name of a smaller group is not known here
+        if call["op"] == "barrier":
+            found.append("{dist}.barrier()")
+        elif call["op"] == "all_reduce" and is_sum and call.get("dtype") in _TORCH:
+            kind = _TORCH[call["dtype"]]
+            more = "" if kind == "float32" else f", dtype=torch.{kind}"
+            found.append(f"{{dist}}.all_reduce(torch.zeros({call['count']}{more}))")
+        else:
+            return None
+    return tuple(found)
+
+
+# --- what the step computes ----------------------------------------------------------------------
+
+
+def _numbers(supply: Supply, chosen: Chosen, door: Door, changed: Door, end: float) -> str:
+    """Compare what the step returns before and behind an edit, where it ended before."""
+    compared = different = 0
+    for assignment in chosen.assignments[:_COMPARED]:
+        if time.monotonic() >= end:
+            break
+        before = _results(supply, assignment, door)
+        if before is None:
+            continue
+        behind = _results(supply, assignment, changed)
+        if not any(one is not None for one in before.values()):
+            continue  # the step returns nothing
+        compared += 1
+        different += before != behind
+    if not compared:
+        return "what the step returns was not compared: no assignment that ended returns numbers"
+    ended = f"{compared} assignment{'s' if compared > 1 else ''} that ended before"
+    if different:
+        return f"it returns OTHER NUMBERS for {different} of {ended}"
+    return f"it returns the same numbers for {ended}"
+
+
+def _results(supply: Supply, assignment: Assignment, door: Door) -> dict[int, Any] | None:
+    """Play an assignment and return what each rank returns; None where it does not end well."""
+    with tempfile.TemporaryDirectory() as folder:
+
+        def job(played: PlayedRank, sample: Any) -> None:
+            write_result(Path(folder) / str(played.rank), door.job(played, sample))
+
+        try:
+            plain = door.new_play()
+            plain.is_quiet = True
+            play_one(plain, door, supply, assignment)
+            if not door.judge(plain)[1].safe:  # reading results must not doubt the verdict
+                return None
+            play = door.new_play()
+            play.is_quiet = True
+            play_one(play, replace(door, job=job), supply, assignment)
+        except PlanGuardError:
+            return None
+        return {rank: read_result(Path(folder) / str(rank)) for rank in play.logs}

@@ -1,0 +1,1 @@
+"""Process groups that record what is communicated."""

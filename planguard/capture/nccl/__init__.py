@@ -1,0 +1,1 @@
+"""Logs of the NCCL interposer and of the profiler plugin."""

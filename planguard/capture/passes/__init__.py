@@ -1,0 +1,1 @@
+"""Passes of a compiler over the graphs of a rank, compared before and after."""

@@ -1,0 +1,1 @@
+"""Ranks of a job that was never started, played on one machine."""

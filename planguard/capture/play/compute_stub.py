@@ -1,0 +1,293 @@
+"""Computation that is not done: large results have the right shape, and no values, at once.
+
+A mode below autograd. Shapes come from torch's meta kernels, once per operator and shapes; small
+tensors, integers, views, copies and whatever has no meta kernel are computed for real. Results have
+storage, so DDP's reducer and FSDP2 work on them. A number that the program reads from them is made
+up; ``watch_values`` notices when it decides something.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.groups.modes import infra_mode
+from planguard.capture.groups.recorder import Stalled
+from planguard.capture.values.made_up import is_marked, mark, tensors_in, unmark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from planguard.capture.groups.recorder import Recorder
+
+LEAST = 4096
+"""Elements of arguments from which an operator counts as large."""
+SPARED = 1 << 16
+"""Elements from which a result is left as the memory is, never to be written."""
+_REAL = frozenset(
+    {
+        "copy_", "clone", "_to_copy", "cat", "equal", "_local_scalar_dense", "nonzero", "item",
+        "zero_", "fill_", "set_", "resize_", "detach", "detach_", "new_zeros", "new_empty",
+        "empty_like", "zeros_like", "ones_like", "split_with_sizes_copy", "chunk_cat",
+        "_chunk_cat", "_foreach_copy_",
+    }
+)  # fmt: skip
+"""Operators that move data about or make it: they cost little, and groups rely on them."""
+_OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
+"""Operators that leave nothing of what their first argument was."""
+_SHAPING = frozenset(
+    {"_pack_padded_sequence", "_to_sparse", "_to_sparse_csr", "_nested_tensor_from_mask"}
+)
+"""Operators whose results have a shape by values, and that torch does not tag so."""
+_MOVING = frozenset({"clone", "_to_copy", "cat", "copy_"})
+"""Those of them that need not move what is made up."""
+
+
+@contextmanager
+def stub_compute(*, least: int = LEAST, recorder: Recorder | None = None) -> Iterator[Any]:
+    """Leave large computation undone until the end of the block.
+
+    Args:
+        least: Elements of arguments from which an operator is stubbed.
+        recorder: Told when a value that was made up is read below Python or gives a shape.
+
+    Yields:
+        The mode; ``stubbed`` and ``real`` count operators.
+    """
+    mode = _mode_class()(least, recorder)
+    with mode, _in_threads(lambda: _mode_class()(least, recorder)):
+        yield mode
+
+
+@contextmanager
+def follow_values(recorder: Recorder) -> Iterator[None]:
+    """Compute everything, and follow which values are made up, until the end of the block."""
+    mode = _mode_class()
+    with mode(None, recorder), _in_threads(lambda: mode(None, recorder)):
+        yield
+
+
+@contextmanager
+def _in_threads(mode: Callable[[], Any]) -> Iterator[None]:
+    """Let threads that the program starts work under the mode, too, which is one thread's."""
+    original = threading.Thread.run
+
+    def run(thread: threading.Thread) -> None:
+        with mode():
+            try:
+                original(thread)
+            except Stalled:
+                return  # its rank is stuck, which the recorder knows
+
+    threading.Thread.run = run  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        threading.Thread.run = original  # type: ignore[method-assign]
+
+
+@cache
+def _mode_class() -> Any:
+    import torch
+
+    class StubCompute(infra_mode()):  # type: ignore[misc]  # torch is Any here
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # played ranks compile nothing; to import the compiler takes seconds
+
+        def __init__(self, least: int | None, recorder: Recorder | None) -> None:
+            super().__init__()
+            self.least = least
+            self.recorder = recorder
+            self.stubbed = 0
+            self.real = 0
+            self.shapes: dict[Any, Any] = {}
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            kwargs = kwargs or {}
+            names = {kind.__name__ for kind in types} - {"Tensor", "Parameter"}
+            if names & {"DTensor", "AsyncCollectiveTensor"}:
+                return NotImplemented  # they come again, unwrapped
+            if self.least is not None and not names and _is_large(func, args, self.least):
+                if _changes_first(func):
+                    self.stubbed += 1
+                    mark(tensors_in(args[0]))
+                    return None if func.__name__.startswith("_foreach") else args[0]
+                made = self._made(func, args, kwargs)
+                if made is not None:
+                    self.stubbed += 1
+                    mark(tensors_in(made))
+                    return made
+            self.real += 1
+            return _followed(self.recorder, func, args, kwargs)
+
+        def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
+            """Return zeros in the shape of the result; None where that is not known."""
+            if func._schema.is_mutable:  # noqa: SLF001 - torch has no public way
+                return None
+            key = (func, _key(args), _key(kwargs))
+            if key not in self.shapes:
+                self.shapes[key] = _on_meta(func, args, kwargs)
+            shapes = self.shapes[key]
+            return None if shapes is None else torch.utils._pytree.tree_map(_zeros, shapes)  # noqa: SLF001 - torch has no public way
+
+    return StubCompute
+
+
+def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operator, and mark what it makes of values that are made up.
+
+    What an operator of ``c10d`` brings is marked by the group, which knows; the functional ones
+    work on copies that nobody sees being made.
+    """
+    if func.namespace == "c10d":
+        return func(*args, **kwargs)
+    if not any(is_marked(one) for one in tensors_in([args, kwargs])):
+        return func(*args, **kwargs)
+    name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
+    if name == "wait_tensor":  # what was under way is there now, and its group has said what it is
+        found = func(*args, **kwargs)
+        if any(is_marked(one) for one in tensors_in([args, kwargs])):
+            mark(tensors_in(found))
+        return found
+    if name in _OVERWRITING and not any(is_marked(one) for one in tensors_in([args[1:], kwargs])):
+        found = func(*args, **kwargs)
+        unmark(args[0])
+        return found
+    if recorder is not None and (tells_values(func) or name in _SHAPING):
+        watch_operator(recorder)
+    try:
+        found = func(*args, **kwargs)
+    except Exception:
+        if recorder is not None:
+            watch_operator(recorder)  # whether it raises may depend on values
+        raise
+    mark(tensors_in(found))
+    mark(_written(func, args, kwargs))
+    return found
+
+
+def _is_large(func: Any, args: Any, least: int) -> bool:
+    """Tell whether an operator computes on many elements, or moves many that are made up."""
+    name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
+    if func.namespace != "aten" or func.is_view:
+        return False
+    if name in _REAL and not (name in _MOVING and any(map(is_marked, _tensors(args)))):
+        return False
+    total = 0
+    for tensor in _tensors(args):
+        if not tensor.is_floating_point() and tensor.numel() >= least:
+            continue
+        total += tensor.numel()
+    return total >= least
+
+
+def tells_values(func: Any) -> bool:
+    """Tell whether an operator gives a value away, or a result whose shape depends on values."""
+    import torch
+
+    tags = func.tags
+    return torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
+
+
+def watch_operator(recorder: Recorder) -> None:
+    """Report a reading of made-up values that nobody above has taken note of."""
+    from planguard.capture.values.values import report_values
+
+    if not recorder.is_watched:
+        report_values(recorder)
+
+
+def _written(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:
+    """Return the tensors that an operator writes into."""
+    schema = func._schema  # noqa: SLF001 - torch has no public way
+    if schema.is_mutable:
+        for place, argument in enumerate(schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                given = args[place] if place < len(args) else kwargs.get(argument.name)
+                yield from tensors_in(given)
+
+
+def _tensors(args: Any) -> Iterator[Any]:
+    import torch
+
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            yield arg
+        elif isinstance(arg, (list, tuple)):
+            yield from _tensors(arg)
+
+
+def _changes_first(func: Any) -> bool:
+    """Tell whether an operator changes its first argument and nothing else."""
+    schema = func._schema  # noqa: SLF001 - torch has no public way
+    name = schema.name.partition("::")[2]
+    if not name.endswith("_") or name.startswith("__") or not schema.arguments:
+        return False
+    written = [a.name for a in schema.arguments if a.alias_info and a.alias_info.is_write]
+    return written == [schema.arguments[0].name]
+
+
+def _key(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return (tuple(value.shape), value.stride(), value.dtype, value.device.type)
+    if isinstance(value, (list, tuple)):
+        return tuple(_key(one) for one in value)
+    if isinstance(value, dict):
+        return tuple((name, _key(one)) for name, one in value.items())
+    return (type(value), str(value))
+
+
+class _Shape:
+    """Shape, strides and type of a result."""
+
+    def __init__(self, tensor: Any, device: Any) -> None:
+        self.of = (tuple(tensor.shape), tensor.stride(), tensor.dtype, device)
+
+
+def _on_meta(func: Any, args: Any, kwargs: Any) -> Any:
+    """Return the shapes of the results of an operator; None where they depend on values."""
+    import torch
+    from torch.utils import _pytree as tree
+
+    devices = {tensor.device for tensor in _tensors((*args, *kwargs.values()))}
+    if len(devices) != 1:
+        return None
+    device = devices.pop()
+
+    def meta(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return torch.empty_strided(
+                value.shape, value.stride(), dtype=value.dtype, device="meta"
+            )
+        return value
+
+    try:
+        found = func(*tree.tree_map(meta, args), **tree.tree_map(meta, kwargs))
+    except Exception:  # noqa: BLE001 - a kernel that needs values may raise anything
+        return None
+    leaves = [leaf for leaf in tree.tree_leaves(found) if leaf is not None]
+    if not leaves or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        return None
+    if not all(leaf.is_floating_point() for leaf in leaves):
+        return None  # an integer that is made up could be an index
+    return tree.tree_map(
+        lambda leaf: _Shape(leaf, device) if isinstance(leaf, torch.Tensor) else leaf, found
+    )
+
+
+def _zeros(shape: Any) -> Any:
+    import torch
+
+    if not isinstance(shape, _Shape):
+        return shape
+    size, stride, dtype, device = shape.of
+    made = torch.empty_strided(size, stride, dtype=dtype, device=device)
+    # Pages that nobody writes take no memory; small tensors are zeros, so that no noise confuses.
+    return made if made.numel() > SPARED else made.zero_()

@@ -1,0 +1,251 @@
+"""What would follow if ranks got other answers from their own machine and process.
+
+A play in which all ranks agreed says nothing yet where they asked something that each of them knows
+for itself (``own_answers``). So it is played again with every second rank answered otherwise; then
+with the other ones. What issues the same calls, or agrees all the same, needs no more. Else the
+kinds of questions are played one by one, and where that helps the lines, to name what decides.
+
+* The order of a set is another on every rank of every run: what goes wrong then is a finding.
+* A clock, a folder, a file, a random state may answer alike: there nothing is decided, and the line
+  is named; nor where a rank raises because a file is said to be there that is not, for instance. A
+  rank that raises when its time is over ends the job, which is no divergence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, Odd, Site
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from planguard.capture.play.ranks import Play
+    from planguard.verdict import Verdict
+
+KIND = "own-answers"
+"""Of the ledger's entries: what only one rank knows, and what was made of it."""
+_MOST_LINES = 12
+"""Lines of one kind that are played one by one; beyond, the kind is named with its first lines."""
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """How a play with odd answers ended: ``same``, ``safe``, ``unsafe``, ``raised``, ``open``."""
+
+    how: str
+    play: Play | None = None
+
+
+@dataclass
+class OddPlays:
+    """Decides what follows from other answers, for one job played once or for many samples.
+
+    Attributes:
+        decide: Checks the plan of a play.
+        known: Questions that were played with another assignment of samples, and decided nothing.
+    """
+
+    decide: Callable[[Play], Verdict]
+    known: set[Site]
+
+    def ask(self, play: Play) -> Play:
+        """Return the play that decides, with entries for the ledger in its logs.
+
+        Args:
+            play: A play that is safe.
+
+        Returns:
+            The same, with what was found out noted; or one with odd ranks that is unsafe.
+        """
+        sites = list(_sites(play))
+        new = [one for one in sites if one[0] in CERTAIN or one not in self.known]
+        if not new:
+            return play
+        doubts: dict[tuple[str, str], None] = {}
+        raised: dict[str, None] = {}
+        for odd in _halves(play, new):
+            ended = self._ended(play, Odd(odd, frozenset(new)))
+            if ended.how in ("same", "safe"):
+                continue
+            found = self._by_kind(play, odd, new, ended, doubts, raised)
+            if found is not None:
+                return found
+            if ended.how != "raised" and not doubts:
+                doubts[_words(new), _ranks(odd)] = None
+            if doubts and not any(kind in CERTAIN for kind, _ in new):
+                break  # undecided it is; a finding could come of no other half
+        self.known.update(new)
+        _note(play, new, doubts, raised)
+        return play
+
+    def _by_kind(
+        self,
+        play: Play,
+        odd: frozenset[int],
+        sites: list[Site],
+        whole: _Ended,
+        doubts: dict[tuple[str, str], None],
+        raised: dict[str, None],
+    ) -> Play | None:
+        """Play kind by kind, then line by line; return a play that is a finding.
+
+        Sets keep one order in a process: what goes wrong there is told with all of them.
+        """
+        for kind in dict.fromkeys(kind for kind, _ in sites):
+            its = [one for one in sites if one[0] == kind]
+            ended = whole
+            if len(its) < len(sites):
+                ended = self._ended(play, Odd(odd, frozenset(its)))
+            if ended.how in ("same", "safe"):
+                continue
+            if kind in CERTAIN and ended.how == "unsafe" and ended.play is not None:
+                guilty = self._lines(play, odd, its, ended, {"unsafe"})
+                _blame(ended.play, guilty or its, odd)
+                return ended.play
+            bad = {"unsafe", "open"}
+            lines = its if kind in CERTAIN else self._lines(play, odd, its, ended, bad)
+            if lines:
+                doubts[_words(lines), _ranks(odd)] = None
+            elif kind == CLOCK and len(its) <= _MOST_LINES:
+                raised[_words(its)] = None  # no line by itself does anything but that
+            else:
+                doubts[_words(its), _ranks(odd)] = None
+        return None
+
+    def _lines(
+        self, play: Play, odd: frozenset[int], sites: list[Site], whole: _Ended, bad: set[str]
+    ) -> list[Site]:
+        """Return the questions that decide each by itself; what is too much is not played."""
+        if len(sites) == 1:
+            return sites if whole.how in bad else []
+        if len(sites) > _MOST_LINES:
+            return []
+        guilty = [one for one in sites if self._ended(play, Odd(odd, frozenset([one]))).how in bad]
+        # A clock stays ahead, so that every question up to the one that decides has that effect.
+        return guilty[-1:] if sites[0][0] == CLOCK else guilty
+
+    def _ended(self, play: Play, odd: Odd) -> _Ended:
+        try:
+            again = play.again(odd)
+        except UsageError:  # a rank that does not finish, for example
+            return _Ended("open")
+        if _content(again) == _content(play):
+            return _Ended("same")
+        failed = {rank for rank, log in again.logs.items() if log.end}
+        kinds = {kind for kind, _ in odd.sites or ()}
+        if failed and failed <= odd.ranks and CLOCK in kinds and not kinds & CERTAIN:
+            return _Ended("raised")
+        verdict = self.decide(again)
+        if verdict.unsafe:
+            return _Ended("unsafe", again)
+        if failed or not verdict.safe:
+            return _Ended("open")
+        return _Ended("safe")
+
+
+def with_odd_plays(play: Play, decide: Callable[[Play], Verdict]) -> Play:
+    """Return the play that decides, of one that was played once: see ``OddPlays.ask``."""
+    if not any(log.sites for log in play.logs.values()) or play.failure() is not None:
+        return play
+    return OddPlays(decide, set()).ask(play) if decide(play).safe else play
+
+
+def _sites(play: Play) -> Iterable[Site]:
+    rows = (site for _, log in sorted(play.logs.items()) for site in log.sites)
+    return dict.fromkeys((kind, place) for kind, place in rows)
+
+
+def _content(play: Play) -> dict[int, tuple[Any, ...]]:
+    """Return what the ranks did, without what they asked."""
+    return {rank: (log.actions, log.groups, log.notes, log.end) for rank, log in play.logs.items()}
+
+
+def _halves(play: Play, sites: list[Site]) -> Iterator[frozenset[int]]:
+    """Return ranks to answer otherwise: every group has some of them, and some others.
+
+    Groups of a mesh have ranks whose numbers differ in one bit: one has an odd number of bits. For
+    other groups, single bits follow. Dice need no second play: no rank is special in them.
+    """
+    if play.world_size < 2:
+        return
+    world = range(play.world_size)
+    first = frozenset(rank for rank in world if rank.bit_count() % 2)
+    if play.like:  # a few stand for all: every second of those
+        first = frozenset(sorted(play.logs)[1::2])
+    yield first
+    if any(kind != DICE for kind, _ in sites):
+        yield frozenset(world) - first
+    groups = {tuple(one) for log in play.logs.values() for one in log.groups.values()}
+    left = [set(one) for one in groups if len(one) > 1 and _is_alike(set(one), first)]
+    for bit in range((play.world_size - 1).bit_length()):
+        those = frozenset(rank for rank in world if rank >> bit & 1)
+        if any(not _is_alike(one, those) for one in left):
+            left = [one for one in left if _is_alike(one, those)]
+            yield those
+
+
+def _is_alike(group: set[int], odd: frozenset[int]) -> bool:
+    return group <= odd or not group & odd
+
+
+# --- what is said --------------------------------------------------------------------------------
+
+
+def _blame(play: Play, sites: list[Site], odd: frozenset[int]) -> None:
+    """Say in an unsafe play what makes the ranks differ."""
+    _, log = min(play.logs.items())
+    message = (
+        f"the communication depends on {_words(sites)}, which each rank has of its own: text is "
+        "hashed with a seed of the process (PYTHONHASHSEED), objects by their address; played with "
+        f"another one on {_ranks(odd)}. sorted() gives one order, as does a list that one rank "
+        "broadcasts"
+    )
+    log.notes.append((KIND, message, "exact"))
+
+
+def _note(
+    play: Play,
+    sites: list[Site],
+    doubts: dict[tuple[str, str], None],
+    raised: dict[str, None],
+) -> None:
+    _, log = min(play.logs.items())
+    for words, ranks in doubts:
+        message = (
+            f"the communication depends on {words}, which each rank asks for itself: it differs "
+            f"where {ranks} get another answer than the others. Let one rank decide and broadcast "
+            "it, or reduce it, before the ranks act on it"
+        )
+        log.notes.extend([(KIND, message, "under"), (KIND, message, "over")])
+    for words in raised:
+        message = (
+            f"where the time of {words} is over, a rank raises; that the job then ends is taken"
+        )
+        log.notes.append((KIND, message, "exact"))
+    if not doubts:
+        message = (
+            "played again with every second rank answered otherwise by its own machine and process "
+            f"({_words(sites)}): the communication agrees all the same. Sets and folders were "
+            "walked from both ends, clocks ran ahead by a day, files were there or not, random "
+            "states differed"
+        )
+        log.notes.append((KIND, message, "exact"))
+
+
+def _words(sites: list[Site]) -> str:
+    """Name questions by kind, with their first lines."""
+    said = []
+    for kind in dict.fromkeys(kind for kind, _ in sites):
+        places = [place for one, place in sites if one == kind]
+        more = f" and {len(places) - 3} more lines" if len(places) > 3 else ""
+        said.append(f"{kind} ({', '.join(places[:3])}{more})")
+    return ", ".join(said)
+
+
+def _ranks(ranks: frozenset[int]) -> str:
+    named = sorted(ranks)
+    more = ", ..." if len(named) > 8 else ""
+    return f"rank{'s' if len(named) > 1 else ''} {', '.join(map(str, named[:8]))}{more}"

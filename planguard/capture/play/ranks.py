@@ -1,0 +1,400 @@
+"""Plays ranks of a whole job on one machine: control plane real, data and large computation not.
+
+The one mechanism of ``precheck`` and of ``planguard dryrun --stub``. Ranks are forks of this
+process that are played together, since they wait for each other's objects, shapes and values. Which
+of them: one of each class and samples; or all, when the code reads its rank, names peers or uses
+the store, and nobody said that a sample will do. Nothing is set up per play but its forks.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import traceback
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from planguard.capture.groups.recorder import Stalled
+from planguard.capture.play.classes import first_ranks, rank_classes, settle
+from planguard.capture.play.compute_stub import follow_values, stub_compute
+from planguard.capture.play.fake_compute import NotFakeError, fake_compute
+from planguard.capture.play.fake_world import refuse_real_group
+from planguard.capture.play.imports import begun, learn, slow_imports, warm_learnt
+from planguard.capture.play.logs import (
+    build_plan,
+    doubt_races,
+    log_of,
+    read_log,
+    relative_signature,
+)
+from planguard.capture.play.mailroom import Mailroom
+from planguard.capture.play.processes import silence
+from planguard.capture.play.session import session
+from planguard.capture.values.values import doubt_end
+from planguard.errors import PlanGuardError, UsageError
+from planguard.sources import is_library, is_own
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from multiprocessing.connection import Connection
+
+    from planguard.capture.play.fake_world import Mesh
+    from planguard.capture.play.logs import RankLog
+    from planguard.capture.play.mailbox import Mailbox, Wanted
+    from planguard.capture.play.session import Session
+    from planguard.capture.values.own_answers import Odd
+    from planguard.plan.plan import Plan
+
+SAMPLES = 1
+_COMPUTE: dict[str, Any] = {"real": follow_values, "zeros": stub_compute, "fake": fake_compute}
+
+
+@dataclass
+class Play:
+    """One play of a job.
+
+    Attributes:
+        world_size: Number of ranks.
+        mesh: Dimensions that tell which ranks are alike.
+        samples: Further ranks of each class that are played; with None, ranks that read their rank
+            or name peers do not stand for others, and all are played.
+        is_every: Every rank is played, whatever it does.
+        local_size: Ranks of one node, as ``LOCAL_RANK`` and ``LOCAL_WORLD_SIZE`` tell them.
+        timeout: Seconds a rank may take.
+        jobs: Ranks that compute at a time; by default one per CPU.
+        compute: What is done of computation: all of it (``real``); of what is large, nothing
+            but ``zeros``, or ``fake`` tensors without storage; or ``auto``: fake where the job
+            allows it.
+        makes_mesh: The body gets a DeviceMesh of ``mesh``.
+        is_quiet: Nothing that the job prints is shown.
+        odd: Ranks whose own machine and process answer otherwise.
+        computed: What was done, and why, in words.
+        logs: Logs of the ranks that were played.
+        like: Representative of every other rank.
+        stuck: What the ranks waited for that waited for what nobody sends.
+        reads: Places where the code asks for its rank.
+    """
+
+    world_size: int
+    mesh: Mesh = ()
+    samples: int | None = None
+    is_every: bool = False
+    local_size: int | None = None
+    timeout: float = 300.0
+    jobs: int | None = None
+    compute: str = "zeros"
+    makes_mesh: bool = False
+    is_quiet: bool = False
+    odd: Odd | None = None
+    computed: str = ""
+    logs: dict[int, RankLog] = field(default_factory=dict)
+    like: dict[int, int] = field(default_factory=dict)
+    stuck: dict[int, Wanted] = field(default_factory=dict)
+    reads: list[str] = field(default_factory=list)
+    _admitted: tuple[int, Connection] | None = None
+    _room: Mailroom | None = None
+    _has_shown: bool = False
+    _restart: Callable[[Play], None] | None = None
+    _dice: Any = field(default_factory=random.getstate)
+
+    def run(
+        self, job: Callable[[PlayedRank], object], prepare: Callable[[int], object] | None = None
+    ) -> None:
+        """Play the ranks that are needed, each as a fork that runs the job.
+
+        ``prepare`` is what its process does first, before anything is recorded or left undone.
+
+        Raises:
+            UsageError: If a rank cannot be captured, dies or does not finish.
+        """
+        refuse_real_group()
+        warm_learnt()
+
+        def task(rank: int, mailbox: Mailbox) -> bytes:
+            if prepare is not None:
+                _leave_thread_pool()
+                prepare(rank)
+            return self._rank(job, rank, mailbox)
+
+        self.stage(task, restart=lambda play: play.run(job, prepare))
+
+    def again(self, odd: Odd) -> Play:
+        """Play the same job once more, with some of its ranks answered otherwise.
+
+        All ranks are played, unless a few of this play stand for the others.
+
+        Raises:
+            UsageError: If a rank cannot be captured, dies or none was played before.
+        """
+        play = replace(
+            self, odd=odd, is_every=not self.like, is_quiet=True, computed="", logs={}, like={},
+            stuck={}, reads=[], _admitted=None, _room=None, _has_shown=False,
+        )  # fmt: skip
+        if self._restart is None:
+            raise UsageError("a job that was not played cannot be played again")
+        self._restart(play)
+        return play
+
+    def stage(
+        self,
+        task: Callable[[int, Mailbox], bytes],
+        admitted: tuple[int, Connection] | None = None,
+        restart: Callable[[Play], None] | None = None,
+    ) -> None:
+        """Play the ranks that are needed with a task that plays one and returns its log.
+
+        Args:
+            task: What a fork does; it may leave by raising ``Standing``.
+            admitted: A rank that another process plays at first, and the pipe to it.
+            restart: Plays the same job again as another play.
+        """
+        self._restart = restart or self._restart
+        self._admitted = admitted
+        # Where the caller's own process plays a rank, that is the one that prints.
+        self._has_shown = self.is_quiet or admitted is not None
+        classes = rank_classes(self.world_size, self.mesh)
+        first = first_ranks(classes, SAMPLES if self.samples is None else self.samples)
+        self._play(task, range(self.world_size) if self.is_every else first)
+        self.reads = sorted({place for log in self.logs.values() for place in log.reads})
+        alone = self.reads or any(log.problems for log in self.logs.values())
+        if self.samples is None and alone:
+            self._play(task, range(self.world_size))
+            return
+
+        def trace(ranks: list[int]) -> dict[int, RankLog]:
+            if ranks:
+                self._play(task, sorted({*self.logs, *ranks}))
+            return self.logs
+
+        self.like = settle(classes, self.logs, trace, self.sign)
+
+    def sign(self, log: RankLog) -> str | None:
+        """Return what the equivalence class of a rank shares."""
+        return relative_signature(log, self.world_size, self.mesh)
+
+    @property
+    def classes(self) -> int:
+        """Number of equivalence classes among the ranks that were played."""
+        signs = [self.sign(log) or f"rank {log.rank}" for log in self.logs.values()]
+        return len(set(signs))
+
+    @property
+    def coverage(self) -> str:
+        """What was played, in words."""
+        classes = f"{self.classes} class" + ("es" if self.classes > 1 else "")
+        return f"{len(self.logs)} of {self.world_size} ranks, {classes}"
+
+    def plan(
+        self, *, name: str | None = None, model: str | None = None, tool: str = "planguard.stub"
+    ) -> Plan:
+        """Build the plan of the whole job.
+
+        Raises:
+            PlanError: If the logs do not make a plan.
+        """
+        logs = dict(sorted(self.logs.items()))
+        return build_plan(
+            logs, self.like, self.world_size, self.mesh, name=name, model=model, tool=tool
+        )
+
+    def failure(self) -> UsageError | None:
+        """Return what to raise if a rank ended by an exception; None where all came to their end.
+
+        It is an answer only where no peer waits for the rank in vain: that is the verdict then.
+        """
+        for log in self.logs.values():
+            if log.end:
+                message = f"rank {log.rank} could not be captured: {log.end}"
+                return UsageError(message, hint=log.trace or "run the body on its own first")
+        return None
+
+    @property
+    def is_doubted(self) -> bool:
+        """True where a rank's log says that another run may differ: then its end may, too."""
+        return any(log.notes for log in self.logs.values())
+
+    # --- one play ----------------------------------------------------------------------------
+
+    def _play(self, task: Callable[[int, Mailbox], bytes], ranks: Iterable[int]) -> None:
+        wanted = list(ranks)
+        if all(rank in self.logs for rank in wanted):
+            return
+        if self.compute in ("auto", "fake"):
+            reason = self._play_fake(task, wanted)
+            self.computed = f"real storage, since fake tensors do not do: {reason}"
+            if not reason:
+                self.computed = "fake tensors"
+                return
+            self.compute = "zeros"
+            self._room = None
+        self._play_as(task, wanted)
+
+    def _play_fake(self, task: Callable[[int, Mailbox], bytes], ranks: Sequence[int]) -> str:
+        """Play on fake tensors; return why that does not do, or nothing.
+
+        Raises:
+            UsageError: If nothing but fake tensors is wanted, and they do not do.
+        """
+        wanted, self.compute = self.compute, "fake"
+        try:
+            self._play_as(task, ranks)
+        except UsageError as error:
+            if wanted == "fake":
+                raise
+            return str(error).splitlines()[0].partition("captured: ")[2] or "a rank failed"
+        finally:
+            self.compute = wanted
+        if wanted == "fake":
+            return ""
+        # What got stuck, raised, or decided on a value, may do better where values are real.
+        notes = any(log.notes or log.end for log in self.logs.values())
+        return "a value is needed" if self.stuck or notes else ""
+
+    def _play_as(self, task: Callable[[int, Mailbox], bytes], ranks: Sequence[int]) -> None:
+        place = {
+            rank: number
+            for number, members in enumerate(rank_classes(self.world_size, self.mesh))
+            for rank in members
+        }
+        shown = None if self._has_shown else min(ranks)  # what the job prints is printed once
+
+        def quiet(rank: int, mailbox: Mailbox) -> bytes:
+            if rank != shown:
+                silence()
+            return task(rank, mailbox)
+
+        limit = self.jobs or max(1, len(os.sched_getaffinity(0)))
+        room = self._room
+        if room is None or room.is_lent:  # what a rank got from a stand-in may now be another's
+            room = Mailroom(place, quiet, self.timeout, limit)
+            if self._admitted is not None:
+                room.admit(*self._admitted)
+                self._admitted = None
+        room.task, self._room, self._has_shown = quiet, room, True
+        answers = room.play(ranks)
+        self.logs = {rank: read_log(answer) for rank, answer in sorted(answers.items())}
+        doubt_races(self.logs)
+        self.stuck = dict(sorted(room.stuck.items()))
+        for log in self.logs.values():
+            learn(log.imported)
+
+    def _rank(self, job: Callable[[PlayedRank], object], rank: int, mailbox: Mailbox) -> bytes:
+        with PlayedRank(self, rank, mailbox) as played:
+            job(played)
+        return played.log
+
+
+def play_ranks(programs: Sequence[Callable[[], object]], **options: Any) -> Play:
+    """Play every rank once, each with a program of its own; ``plan()`` of the answer is the job's.
+
+    Args:
+        programs: What each rank runs.
+        options: Fields of ``Play``; all is computed unless ``compute`` says otherwise.
+
+    Raises:
+        UsageError: If a rank cannot be captured, dies or does not finish.
+    """
+    play = Play(len(programs), is_every=True, **{"compute": "real", **options})
+    play.run(lambda played: programs[played.rank]())
+    return play
+
+
+class PlayedRank:
+    """One rank in its own process: a session, the computation, and how it ends.
+
+    Attributes:
+        rank: The rank.
+        session: The session, inside the block.
+        log: The log, behind it.
+    """
+
+    session: Session
+
+    def __init__(self, play: Play, rank: int, mailbox: Mailbox, *, is_fork: bool = True) -> None:
+        self._play = play
+        self.rank = rank
+        self._mailbox = mailbox
+        self._is_fork = is_fork
+        self._stack = ExitStack()
+        self.log = b""
+
+    def __enter__(self) -> Self:
+        if self._is_fork:
+            _leave_thread_pool()
+            random.setstate(self._play._dice)  # noqa: SLF001 - Python seeds it anew in a fork
+        play = self._play
+        mesh = play.mesh if play.makes_mesh else ()
+        self._before = begun()
+        with ExitStack() as stack:
+            self.session = stack.enter_context(
+                session(
+                    self.rank,
+                    play.world_size,
+                    mesh,
+                    self._mailbox,
+                    local_size=play.local_size,
+                    odd=play.odd,
+                )
+            )
+            recorder = self.session.recorder
+            stack.enter_context(_COMPUTE[play.compute](recorder=recorder))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Take the end of the body as data, whatever it is, unless it tells nothing of the job."""
+        recorder = self.session.recorder
+        try:
+            end, frames = _end_of(error)
+            if recorder.is_stalled:
+                end = frames = ""  # what it does without values tells nothing
+            if end and recorder.doubted:
+                doubt_end(recorder, end)
+        finally:
+            self._stack.close()  # what the session records last is in the log
+        if isinstance(error, Stalled) or recorder.is_stalled:
+            _stuck(self.session)
+        if not self._is_fork and not isinstance(error, (Stalled, type(None))):
+            return False  # in the caller's own process it is the caller's
+        self.log = log_of(
+            self.session, end=end, trace=frames, imported=slow_imports(self._before)
+        ).to_json()
+        return True
+
+
+def _leave_thread_pool() -> None:
+    """Compute in one thread: a forked child that enters the parent's thread pool hangs."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _end_of(error: BaseException | None) -> tuple[str, str]:
+    """Return how a body ended, in one line, and the frames.
+
+    Raises:
+        BaseException: The one given, where it says nothing of the job: it comes from here or from
+            ``torch.distributed``, which may lack on a recording group what a real one has.
+    """
+    if error is None or isinstance(error, Stalled):
+        return "", ""
+    if isinstance(error, SystemExit) and error.code in (None, 0):
+        return "", ""
+    if isinstance(error, (PlanGuardError, NotFakeError, KeyboardInterrupt)):
+        raise error
+    frames = traceback.extract_tb(error.__traceback__)
+    inner = frames[-1].filename if frames else ""
+    if not frames or is_own(inner) or (is_library(inner) and "distributed" in Path(inner).parts):
+        raise error
+    text = "".join(traceback.format_exception(error))[-4000:]
+    return f"{type(error).__name__}: {error}", text.strip()
+
+
+def _stuck(current: Session) -> None:
+    """Say that a rank waits for ever; the plan then shows why, or nothing is decided."""
+    recorder = current.recorder
+    key = f"the key {recorder.missing!r} of the store, " if recorder.missing else ""
+    what = f"{key}which nobody sets" if key else "an object, a value or a shape that nobody sends"
+    recorder.note("stuck", f"rank {recorder.rank} waits for {what}", "under")

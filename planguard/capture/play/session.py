@@ -1,0 +1,291 @@
+"""Plays one rank of a job that was never started: recording group installed, calls recorded."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.elsewhere import note_libraries, watch_elsewhere
+from planguard.capture.groups.process_group import BACKEND
+from planguard.capture.groups.recorder import Recorder
+from planguard.capture.play.fake_world import Mesh, environment, make_mesh
+from planguard.capture.play.launches import ranks_started_here
+from planguard.capture.play.rank_reads import rank_reads
+from planguard.capture.play.room_store import room_store_class
+from planguard.capture.play.stub_control import mail_group_class
+from planguard.capture.values.own_answers import Answers, own_answers
+from planguard.capture.values.values import watch_values
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from planguard.capture.play.mailbox import Mailbox
+    from planguard.capture.values.own_answers import Odd
+
+_C10D = "torch.distributed.distributed_c10d"
+_MODULES = ("torch.distributed", _C10D, "torch.distributed.device_mesh")
+
+
+class Session:
+    """One rank at work.
+
+    Attributes:
+        recorder: What it issued so far.
+        answers: What it asked of its own machine and process.
+        reads: Places where the code asked for its rank.
+        mesh: The DeviceMesh of the capture, None without one.
+        backends: The backend that the job asked for, by group.
+    """
+
+    def __init__(
+        self, rank: int, world_size: int, mailbox: Mailbox, odd: Odd | None = None
+    ) -> None:
+        self.rank = rank
+        self.world_size = world_size
+        self.mailbox = mailbox
+        self.recorder = Recorder(rank)
+        self.answers = Answers(rank, odd)
+        self.reads: list[str] = []
+        self.mesh: Any = None
+        self.next_key: str | None = None
+        self.backends: dict[Any, str] = {}
+
+    def make_group(self, options: Any, _: Any) -> Any:
+        """Make the recording process group that torch asks the backend for."""
+        ranks = list(options.global_ranks_in_group) or list(range(self.world_size))
+        key, self.next_key = self.next_key, None
+        if key is None or self.recorder.groups.get(key) != ranks:
+            key = self.recorder.group(ranks)
+        return mail_group_class()(self.recorder, ranks, key, self.mailbox)
+
+
+@contextmanager
+def session(
+    rank: int,
+    world_size: int,
+    mesh: Mesh,
+    mailbox: Mailbox,
+    *,
+    local_size: int | None = None,
+    odd: Odd | None = None,
+) -> Iterator[Session]:
+    """Install the recording group for one rank and record until the end of the block.
+
+    Objects, shapes, sizes and small values really come from the other ranks, by the mailbox.
+    """
+    import torch.distributed as dist
+
+    current = Session(rank, world_size, mailbox, odd)
+    with ExitStack() as stack:
+        stack.enter_context(environment(rank, world_size, local_size))
+        _register(current)
+        store = room_store_class()(mailbox, current.recorder)
+        dist.init_process_group(BACKEND, rank=rank, world_size=world_size, store=store)
+        stack.callback(_leave)
+        current.backends[dist.group.WORLD] = "gloo"
+        current.mesh = make_mesh(mesh)
+        stack.enter_context(_patches(current))
+        stack.enter_context(_eagerly())
+        stack.enter_context(ranks_started_here())
+        stack.enter_context(watch_values(current.recorder))
+        current.reads = stack.enter_context(rank_reads())
+        stack.enter_context(current.recorder.threads.watched())
+        stack.enter_context(current.recorder.buckets.watched())
+        stack.enter_context(_elsewhere(current.recorder))
+        stack.enter_context(own_answers(current.answers))
+        if not current.answers.sees_sets:
+            message = (
+                "this interpreter walks a set of text in one order only, the same on every rank"
+            )
+            current.recorder.note("own-answers", message, "exact")
+        yield current
+        current.recorder.end_backward()
+        current.recorder.end_library()
+
+
+def _asked_for(backend: Any) -> str:
+    """Return the backend for the CPU of what a job asked for; gloo where it asked for nothing."""
+    parts = str(backend or "gloo").lower().split(",")
+    named = dict(part.split(":", 1) for part in parts if ":" in part)
+    return named.get("cpu", next(iter(named.values()), "")) or parts[0]
+
+
+def _backend(original: Any, current: Session) -> Any:
+    """Let ``get_backend`` name what the job asked for; some calls exist for one backend only."""
+
+    def get_backend(group: Any = None) -> Any:
+        import torch.distributed as dist
+
+        given = original(group)
+        asked = current.backends.get(group if group is not None else dist.group.WORLD)
+        return dist.Backend(asked) if asked and given == BACKEND else given
+
+    return get_backend
+
+
+@contextmanager
+def _eagerly() -> Iterator[None]:
+    """Run compiled functions as they are: traced through the patches they would break.
+
+    Eagerly they issue the same calls. The compiler takes seconds to import, so that only a job that
+    uses it does so.
+    """
+    import torch
+
+    original = torch.compile
+
+    def force() -> None:
+        torch.compiler.set_stance("force_eager")
+        undo.append(lambda: torch.compiler.set_stance("default"))
+
+    def compiling(*args: Any, **options: Any) -> Any:
+        if not undo:
+            force()
+        return original(*args, **options)
+
+    undo: list[Callable[[], Any]] = []
+    if "torch._dynamo" in sys.modules:
+        force()
+    torch.compile = compiling
+    try:
+        yield
+    finally:
+        torch.compile = original
+        for one in undo:
+            one()
+
+
+@contextmanager
+def _elsewhere(recorder: Recorder) -> Iterator[None]:
+    """Notice what ranks communicate by other means, until the end of the block."""
+    with ExitStack() as stack:
+
+        def put(owner: Any, name: str, value: Any) -> None:
+            original, is_own = getattr(owner, name), name in vars(owner)
+            stack.callback(
+                *((setattr, owner, name, original) if is_own else (delattr, owner, name))
+            )
+            setattr(owner, name, value)
+
+        watch_elsewhere(put, recorder.note, played=room_store_class())
+        yield
+    note_libraries(recorder.note)
+
+
+def _register(current: Session) -> None:
+    import torch.distributed as dist
+
+    name = BACKEND.upper()
+    if name in dist.Backend._plugins:  # noqa: SLF001 - torch or the interpreter has no public way
+        plugin = dist.Backend._plugins[name]  # noqa: SLF001 - torch or the interpreter has no public way
+        dist.Backend._plugins[name] = plugin._replace(creator_fn=current.make_group)  # noqa: SLF001 - torch or the interpreter has no public way
+        return
+    dist.Backend.register_backend(
+        BACKEND, current.make_group, extended_api=True, devices=["cpu", "cuda"]
+    )
+
+
+def _leave() -> None:
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+@contextmanager
+def _patches(current: Session) -> Iterator[None]:
+    """Replace the functions whose meaning the process group alone cannot see."""
+    import torch
+
+    wrappers: dict[str, Callable[[Any], Any]] = {
+        "init_process_group": lambda _: _initialized(current),
+        "destroy_process_group": lambda _: _kept,
+        "new_group": lambda original: _counted(original, current),
+        "batch_isend_irecv": lambda original: _batched(original, current),
+        "get_backend": lambda original: _backend(original, current),
+    }
+    undo = []
+    for name, wrap in wrappers.items():
+        original = getattr(sys.modules[_C10D], name)
+        replacement = wrap(original)
+        for module in _MODULES:
+            owner = sys.modules.get(module)
+            if owner is not None and getattr(owner, name, None) is original:
+                undo.append((owner, name, original))
+                setattr(owner, name, replacement)
+    undo.append((torch.autograd, "backward", torch.autograd.backward))
+    torch.autograd.backward = _with_end(torch.autograd.backward, current)
+    try:
+        yield
+    finally:
+        for owner, name, original in reversed(undo):
+            setattr(owner, name, original)
+
+
+def _initialized(current: Session) -> Any:
+    def init_process_group(backend: Any = None, *_: Any, **options: Any) -> None:
+        import torch.distributed as dist
+
+        current.backends[dist.group.WORLD] = _asked_for(backend)
+        for name, expected in (("world_size", current.world_size), ("rank", current.rank)):
+            given = options.get(name, -1)
+            if given not in (-1, expected):
+                raise UsageError(
+                    f"init_process_group asks for {name}={given}, the precheck plays "
+                    f"{name}={expected}",
+                    hint="give precheck the world_size of the job, and the body its own rank",
+                )
+
+    return init_process_group
+
+
+def _kept(*_: Any, **__: Any) -> None:
+    """Leave the recording group in place; it ends with the capture."""
+
+
+def _counted(original: Any, current: Session) -> Any:
+    def new_group(
+        ranks: Any = None,
+        timeout: Any = None,
+        backend: Any = None,
+        pg_options: Any = None,
+        use_local_synchronization: bool = False,  # noqa: FBT001, FBT002 - torch's own signature
+        **rest: Any,
+    ) -> Any:
+        import torch.distributed as dist
+
+        members = sorted(range(current.world_size) if ranks is None else map(int, ranks))
+        key = current.recorder.group(members)
+        if not use_local_synchronization:
+            current.recorder.created(key)
+        elif current.recorder.rank in members:
+            current.recorder.met(key)
+        current.next_key = key
+        made = original(ranks, timeout, None, pg_options, use_local_synchronization, **rest)
+        if made is not dist.GroupMember.NON_GROUP_MEMBER:
+            current.backends[made] = _asked_for(backend or current.backends[dist.group.WORLD])
+        return made
+
+    return new_group
+
+
+def _batched(original: Any, current: Session) -> Any:
+    def batch_isend_irecv(ops: Any) -> Any:
+        current.recorder.batch = []
+        try:
+            return original(ops)
+        finally:
+            current.recorder.end_batch()
+
+    return batch_isend_irecv
+
+
+def _with_end(original: Any, current: Session) -> Any:
+    def backward(*args: Any, **options: Any) -> Any:
+        result = original(*args, **options)
+        current.recorder.end_backward()
+        return result
+
+    return backward

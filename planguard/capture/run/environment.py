@@ -1,0 +1,59 @@
+"""What the ranks of a recorded job find in their environment, and what they learn from theirs."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.run.recorder import FRAMES
+from planguard.sources import package_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER = "PLANGUARD_RECORD"
+WITNESS = "PLANGUARD_RECORD_WITNESS"
+FRAMES_KEPT = "PLANGUARD_RECORD_FRAMES"
+BYTES = "PLANGUARD_RECORD_BYTES"
+INJECT, HOME = "PLANGUARD_RECORD_INJECT", "PLANGUARD_RECORD_HOME"
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+"""How often torchrun has started this job anew."""
+
+
+def environment_of(folder: Path, *, frames: int = FRAMES, witness: bool = False) -> dict[str, str]:
+    """Return the environment in which a job's ranks record themselves, over that of this process.
+
+    The folder of the recorder's ``sitecustomize`` comes first on the path of Python, and holds
+    nothing else; where PlanGuard itself lies is told apart, since all that is installed beside it
+    would hide what the job brings.
+    """
+    inject = package_folder() / "capture" / "inject"
+    paths = [str(inject), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        INJECT: str(inject.resolve()),
+        HOME: str(package_folder().resolve().parent),
+        FOLDER: str(folder.resolve()),
+        FRAMES_KEPT: str(frames),
+        **({WITNESS: "1"} if witness else {}),
+    }
+
+
+def attempt() -> int:
+    """Return how often the job was started anew before this process began."""
+    text = os.environ.get(RESTARTS, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def shared_name(store: Any) -> str:
+    """Return a name that the ranks of this start agree on: that of the first one to give one.
+
+    It tells the logs of one start from those of another in the same folder.
+    """
+    try:
+        agreed: bytes = store.compare_set("planguard/run", "", uuid.uuid4().hex[:16])
+    except (RuntimeError, NotImplementedError, ValueError):  # not every store can compare
+        return ""
+    return agreed.decode("ascii", "replace")

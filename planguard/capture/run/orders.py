@@ -1,0 +1,284 @@
+"""What a recorded run leaves open: the order of gradients, and of threads.
+
+Calls that hooks on gradients issue come as autograd makes the gradients ready. Inside one backward
+pass they become an `unordered` block: one item for every hook, `after` those of the operators that
+the data flow puts first. Any other call, and any wait, is a fence, as operator boundaries and
+synchronization are for dl2; on which side of it a hook stands is the order of the run, and a ledger
+entry says so. Calls of several host threads become `threads`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.names.thread_orders import BY, JOINED, STARTED, THREAD, lists, open_threads
+from planguard.capture.run.log import Entry, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from planguard.capture.run.ranks import ReadRank
+
+Action = dict[str, Any]
+Note = tuple[str, str, str]
+ORDER, THREADS = "gradient-order", "host-threads"
+STARTED_HERE = 1_000
+"""Numbers of threads above this one are of those whose start was recorded."""
+_MESSAGES = ("isend", "irecv", "send", "recv", "batch")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a call stands.
+
+    Attributes:
+        operator: Name of the module.
+        phase: ``forward`` or ``backward``.
+        label: Name of the parameter whose gradient a hook sends, None elsewhere.
+        item: Number of the hook call, 0 elsewhere.
+    """
+
+    operator: str
+    phase: str
+    label: str | None = None
+    item: int = 0
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A backward pass in which several hooks communicated: their numbers, and what orders them."""
+
+    first: int
+    last: int
+    edges: tuple[tuple[str, str], ...]
+
+    @property
+    def items(self) -> range:
+        """Numbers of its hook calls."""
+        return range(self.first, self.last + 1)
+
+
+@dataclass
+class Marks:
+    """What a log says of operators, backward passes and threads.
+
+    Attributes:
+        places: Place of every action that has one, by the identity of its dictionary.
+        passes: Backward passes in which several hooks communicated.
+        threads: Number of the thread of every action, 0 where it is not recorded; above
+            ``STARTED_HERE`` that of a thread or task whose start was recorded.
+        thread: Number of the thread of the entry that was read last.
+        turns: Where such a one was started or waited for: the actions before, its number, and that
+            of the thread which did so.
+    """
+
+    places: dict[int, Place] = field(default_factory=dict)
+    passes: list[Pass] = field(default_factory=list)
+    threads: dict[int, int] = field(default_factory=dict)
+    turns: list[tuple[int, str, int, int]] = field(default_factory=list)
+    _begun: dict[int, int] = field(default_factory=dict)
+    _said: dict[int, Place] = field(default_factory=dict)
+    thread: int = 0
+    _place: Place | None = None  # that of the last call: a launch stands where its members do
+
+    def take(self, entry: Entry, strings: Mapping[int, Any], count: int = 0) -> bool:
+        """Take an entry behind ``count`` actions; True when nobody else needs it."""
+        if entry.kind is Kind.PLACE:
+            self._said[entry.argument] = Place(*strings[entry.stack])
+        elif entry.kind is Kind.PASS:
+            first, last, edges = strings[entry.argument]
+            self.passes.append(Pass(first, last, tuple((a, b) for a, b in edges)))
+        elif entry.kind is Kind.BEGUN:
+            self._begun[entry.thread] = STARTED_HERE + entry.argument
+        elif entry.kind in (Kind.STARTED, Kind.JOINED):
+            mark = STARTED if entry.kind is Kind.STARTED else JOINED
+            by = self._begun.get(entry.thread, entry.thread)
+            self.turns.append((count, mark, STARTED_HERE + entry.argument, by))
+        else:
+            self.thread = self._begun.get(entry.thread, entry.thread)
+            return False
+        return True
+
+    def appended(self, action: Action) -> None:
+        """Take an action of the program."""
+        self.threads[id(action)] = self.thread
+        if action["op"] == "batch" and self._place is not None:
+            self._put(action, self._place)
+
+    def issued(self, number: int, action: Action) -> None:
+        """Take a call by its number in the log."""
+        place = self._place = self._said.pop(number, None)
+        if place is not None and "work" in action:  # members of a launch have no fields
+            self._put(action, place)
+
+    def _put(self, action: Action, place: Place) -> None:
+        self.places[id(action)] = place
+        action |= {"ns": place.operator, "phase": place.phase}
+
+
+def open_orders(ranks: Sequence[ReadRank]) -> dict[int, tuple[list[Action], list[Note]]]:
+    """Return the program of every rank with what the run leaves open, and ledger entries."""
+    labels = _labels(ranks)
+    return {one.log.rank: _program(one, labels) for one in ranks}
+
+
+def _program(one: ReadRank, labels: dict[int, str]) -> tuple[list[Action], list[Note]]:
+    rank = one.log.rank
+    numbers = {one.marks.threads.get(id(a), 0) for a in one.actions if a["op"] != "drop"} - {0}
+    if len(numbers) > 1:
+        return _threads(one, rank)
+    found: list[Action] = []
+    moved, fills = 0, False
+    apart: Counter[int] = Counter()
+    for which, run in groupby(one.actions, lambda action: _pass_of(one, action)):
+        actions = list(run)
+        chains = _chains(one, actions) if which is not None else []
+        apart[which.first if which is not None else -1] += 1
+        if which is None or len(chains) < 2:
+            found += actions
+            continue
+        moved += len(actions)
+        fills = fills or any(one.marks.places[id(chain[0])].label is None for chain in chains)
+        name = f"p{which.first}r{apart[which.first]}"
+        found.append(_block(one, name, which, chains, labels))
+    notes = _apart(rank, apart)
+    if not moved:
+        return found, notes
+    said = f"{moved} calls of rank {rank} come from hooks on gradients, in any order of readiness"
+    notes = [(ORDER, said, "exact"), *notes]
+    if fills:
+        said = f"rank {rank} fills buffers in hooks on gradients; what each holds is not recorded"
+        notes += [("gradient-buffers", said, "under"), ("gradient-buffers", said, "over")]
+    return found, notes
+
+
+def _apart(rank: int, runs: Counter[int]) -> list[Note]:
+    """Say that hooks of one backward pass have other calls between them, which do not move.
+
+    ::
+
+        recorded:   hook A   call of an operator's backward   hook B
+        left open:  the order of A and B, and of each and the call
+    """
+    cut = sum(count > 1 for first, count in runs.items() if first >= 0)
+    if not cut:
+        return []
+    passes = f"{cut} backward pass{'es' if cut > 1 else ''}"
+    said = f"in {passes} of rank {rank} other calls stand between those of hooks"
+    return [(ORDER, f"{said}; all of them keep the order of this run", "under")]
+
+
+def _pass_of(one: ReadRank, action: Action) -> Pass | None:
+    place = one.marks.places.get(id(action))
+    if place is None or not place.item:
+        return None
+    return next((which for which in one.marks.passes if place.item in which.items), None)
+
+
+def _chains(one: ReadRank, actions: list[Action]) -> list[list[Action]]:
+    """Return the calls of every hook, which keep their order."""
+    return [list(run) for _, run in groupby(actions, lambda a: one.marks.places[id(a)].item)]
+
+
+def _block(
+    one: ReadRank, name: str, which: Pass, chains: list[list[Action]], labels: dict[int, str]
+) -> Action:
+    operators = [one.marks.places[id(chain[0])].operator for chain in chains]
+    kept = set(which.edges) if all(one.marks.places[id(c[0])].label for c in chains) else set()
+    body: list[Any] = []
+    last: dict[str, list[str]] = {}
+    for place, operator in enumerate(operators):
+        last.setdefault(operator, []).append(f"{name}c{place}")
+    for place, (chain, operator) in enumerate(zip(chains, operators, strict=True)):
+        before = [other for other in last if (other, operator) in kept]
+        # What comes before something that comes before needs no edge of its own.
+        near = [a for a in before if not any((a, b) in kept for b in before)]
+        items = [{**action, **_label(labels, action)} for action in chain]
+        after = [earlier for other in near for earlier in last[other]]
+        if after:
+            items[0]["after"] = after
+        items[-1]["id"] = f"{name}c{place}"
+        body.append(items if len(items) > 1 else items[0])
+    return {"op": "unordered", "body": body}
+
+
+def _label(labels: dict[int, str], action: Action) -> Action:
+    return {"label": labels[id(action)]} if id(action) in labels else {}
+
+
+def _labels(ranks: Sequence[ReadRank]) -> dict[int, str]:
+    """Return what identifies the data of the calls that may move.
+
+    It is the name of the parameter where all members of the group name the same ones; elsewhere the
+    place on the group, since the calls of a run that finished did meet.
+    """
+    named: dict[str, dict[int, list[tuple[Action, str]]]] = {}
+    for one in ranks:
+        for action, label in _named(one):
+            named.setdefault(action["group"], {}).setdefault(one.log.rank, []).append(
+                (action, label)
+            )
+    found: dict[int, str] = {}
+    for by_rank in named.values():
+        counts = [Counter(label for _, label in rows) for rows in by_rank.values()]
+        alike = all(count == counts[0] for count in counts)
+        for rows in by_rank.values():
+            for number, (action, label) in enumerate(rows):
+                found[id(action)] = label if alike else f"gradient {number}"
+    return found
+
+
+def _named(one: ReadRank) -> Iterator[tuple[Action, str]]:
+    numbers = {which: number for number, which in enumerate(one.marks.passes)}
+    seen: Counter[tuple[int, str]] = Counter()
+    for action in one.actions:
+        which, place = _pass_of(one, action), one.marks.places.get(id(action))
+        if which is None or place is None or action["op"] in _MESSAGES:
+            continue
+        key = place.item, str(action.get("group"))
+        again = f" call {seen[key]}" if seen[key] else ""
+        seen[key] += 1
+        yield action, f"{place.label or place.operator}{again}, backward {numbers[which]}"
+
+
+def _threads(one: ReadRank, rank: int) -> tuple[list[Action], list[Note]]:
+    """Return the calls of every thread as a list of its own, interleaved freely."""
+    calls = [action for action in one.actions if action["op"] != "drop"]
+    numbers = {one.marks.threads.get(id(action), 0) for action in calls} - {0}
+    if sum(number <= STARTED_HERE for number in numbers) <= 1:
+        return _between_start_and_join(one, rank)
+    found, crosses = lists(one.actions, one.marks.threads)
+    said = f"rank {rank} communicates from {len(found)} threads"
+    if crosses:
+        said += ", and one waits for what another started: their order is not recorded"
+        return one.actions, [(THREADS, said, "under"), (THREADS, said, "over")]
+    said += "; when each begins and ends is not recorded, so they are taken to run all the time"
+    return [{"op": "threads", "threads": found}], [(THREADS, said, "over")]
+
+
+def _between_start_and_join(one: ReadRank, rank: int) -> tuple[list[Action], list[Note]]:
+    """Return the calls with those of threads interleaved from their start to their join."""
+    calls = {id(a): one.marks.threads.get(id(a), 0) for a in one.actions if a["op"] != "drop"}
+    main = next((number for number in calls.values() if 0 < number <= STARTED_HERE), None)
+    turns = list(one.marks.turns)
+    marked: list[Action] = []
+
+    def pass_turns(count: int) -> None:
+        while turns and turns[0][0] <= count:
+            _, op, number, by = turns.pop(0)
+            marked.append({"op": op, THREAD: number, **({} if by == main else {BY: by})})
+
+    for count, action in enumerate(one.actions):
+        pass_turns(count)
+        thread = one.marks.threads.get(id(action), 0)
+        marked.append({**action, THREAD: thread} if thread > STARTED_HERE else action)
+    pass_turns(len(one.actions))
+    found, notes = open_threads(rank, marked)
+    said = (
+        f"rank {rank} communicates from several threads; what orders them but start, join and the "
+        "results of tasks is not recorded, so they are interleaved freely in between"
+    )
+    return found, [(THREADS, said, "over"), *notes]

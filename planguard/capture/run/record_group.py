@@ -1,0 +1,213 @@
+"""A process group that writes every call down and hands it to the group that does it.
+
+What it writes is read off the arguments the way the stub group does it; so the C++ reducer of DDP,
+FSDP2, DTensor and the functional collectives are seen, too.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.groups.process_group import BACKEND, _Collectives
+from planguard.capture.values.agreed import agree, results_of
+
+if TYPE_CHECKING:
+    from planguard.capture.run.recorder import Handle, RunRecorder
+
+CALLS = (
+    "allreduce", "allreduce_coalesced", "broadcast", "reduce", "allgather", "allgather_coalesced",
+    "all_gather_single", "all_gather_single_coalesced", "reduce_scatter",
+    "reduce_scatter_single", "reduce_scatter_single_coalesced", "gather", "scatter",
+    "all_to_all_single", "alltoall", "barrier", "send", "recv", "recv_anysource", "_allgather_base",
+    "allgather_into_tensor_coalesced", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
+    "alltoall_base", "gather_single", "gather_into_tensor",
+)  # fmt: skip
+"""Methods that communicate, under their names of torch 2.11 to 2.14."""
+
+SAME = {
+    "all_gather_single": "_allgather_base",
+    "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+    "all_to_all_single": "alltoall_base",
+    "gather_single": "gather_into_tensor",
+}
+"""Newer names and the older ones."""
+_OTHER_NAME = SAME | {old: new for new, old in SAME.items()}
+
+
+@cache
+def recorded_work_class() -> Any:
+    """Return the work handle that tells the recorder who waits, and waits."""
+    from torch.distributed import Work
+
+    class RecordedWork(Work):  # type: ignore[misc]  # torch is Any here
+        def __init__(
+            self, recorder: RunRecorder, handle: Handle, inner: Any, results: list[Any]
+        ) -> None:
+            super().__init__()
+            self.recorder = recorder
+            self.handle = handle
+            self.inner = inner
+            self.results = results
+
+        def wait(self, timeout: Any = None) -> bool:
+            self.recorder.wait(self.handle)
+            done = self.inner.wait() if timeout is None else self.inner.wait(timeout)
+            self.recorder.done(self.handle)
+            if self.results:
+                agree(self.results)
+                self.results = []
+            return bool(done)
+
+        def get_future(self) -> Any:
+            # The reducer of DDP waits through the future, before backward returns.
+            self.recorder.wait_unseen(self.handle)
+            return self.inner.get_future()
+
+        def synchronize(self) -> None:
+            self.recorder.wait(self.handle)
+            self.inner.synchronize()
+
+        def is_completed(self) -> bool:
+            return bool(self.inner.is_completed())
+
+        def is_success(self) -> bool:
+            return bool(self.inner.is_success())
+
+        def exception(self) -> Any:
+            return self.inner.exception()
+
+        def result(self) -> Any:
+            return self.inner.result()
+
+        def source_rank(self) -> int:
+            return int(self.inner.source_rank())
+
+        def _source_rank(self) -> int:
+            return int(self.inner._source_rank())  # noqa: SLF001 - torch asks for it itself
+
+        def block_current_stream(self) -> None:
+            self.inner.block_current_stream()
+
+        def __del__(self) -> None:
+            self.recorder.drop(self.handle)
+
+    return RecordedWork
+
+
+class _Reading(_Collectives):
+    """Reads the fields of a call off its arguments and touches no tensor."""
+
+    recorder: Any
+
+    def _work(self, issued: Any, result: list[Any]) -> Any:
+        return issued
+
+    def _dependent(self, what: str) -> None:
+        pass
+
+    def _fill(self, target: Any, tensor: Any) -> None:
+        pass
+
+    def _repeat(self, output: Any, tensor: Any) -> None:
+        pass
+
+    def _own_part(self, output: Any, tensor: Any) -> None:
+        pass
+
+    def _zero(self, tensors: Any) -> None:
+        pass
+
+
+@cache
+def record_group_class() -> Any:  # noqa: C901 - one small method per name that torch asks for
+    """Return the process group class; made at the first call, since torch must be imported."""
+    import torch.distributed as dist
+
+    class RecordGroup(_Reading, dist.ProcessGroup):  # type: ignore[misc]  # torch is Any here
+        def __init__(
+            self, recorder: RunRecorder, ranks: list[int], key: str, inner: Any, backend: str
+        ) -> None:
+            super().__init__(ranks.index(recorder.rank), len(ranks))
+            self.recorder = recorder
+            self.members = ranks
+            self.key = key
+            self.inner = inner
+            self.backend = backend
+            self._name = ""
+
+        def getBackendName(self) -> str:  # noqa: N802 - torch's name
+            return BACKEND  # under the real name torch looks for a C++ backend in this group
+
+        def name(self) -> str:
+            return str(self.inner.name())
+
+        def getRank(self) -> int:  # noqa: N802 - torch's name
+            return self.members.index(self.recorder.rank)
+
+        def getSize(self) -> int:  # noqa: N802 - torch's name
+            return len(self.members)
+
+        def _set_group_name(self, name: str) -> None:
+            self._name = name
+            super()._set_group_name(name)
+
+        @property
+        def pg_name(self) -> str:
+            return self._name
+
+        @property
+        def group_name(self) -> str:
+            return self._name
+
+        @property
+        def _device_types(self) -> Any:
+            return self.inner._device_types  # noqa: SLF001 - torch asks for it itself
+
+        def _get_backend(self, device: Any) -> Any:
+            return self.inner._get_backend(device)  # noqa: SLF001 - torch asks for it itself
+
+        def abort(self) -> None:
+            self.inner.abort()
+
+        def shutdown(self) -> None:
+            self.inner.shutdown()
+
+        def monitored_barrier(self, *args: Any, **options: Any) -> None:
+            handle = self.recorder.issue("barrier", self.key, {})
+            self.recorder.wait(handle)
+            self.inner.monitored_barrier(*args, **options)
+            self.recorder.done(handle)
+
+        def _start_coalescing(self, device: Any) -> None:
+            self.recorder.begin_batch()
+            self.inner._start_coalescing(device)  # noqa: SLF001 - torch asks for it itself
+
+        def _end_coalescing(self, device: Any) -> Any:
+            self.recorder.end_batch()
+            return self.inner._end_coalescing(device)  # noqa: SLF001 - torch asks for it itself
+
+        def __repr__(self) -> str:
+            return f"RecordGroup({self.members})"
+
+    for name in CALLS:
+        setattr(RecordGroup, name, _handing_on(name))
+    return RecordGroup
+
+
+def _handing_on(name: str) -> Any:
+    """Return a method that writes a call down, hands it on and wraps the work."""
+    read = getattr(_Reading, name)
+
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        handle = read(self, *args, **options)
+        inner = getattr(self.inner, name, None) or getattr(self.inner, _OTHER_NAME[name])
+        work = inner(*args, **options)
+        everybody = len(self.members) == self.recorder.log.world_size
+        results = results_of(name, args) if everybody else []
+        return recorded_work_class()(self.recorder, handle, work, results)
+
+    call.__name__ = name
+    return call

@@ -1,0 +1,220 @@
+"""Writes what one rank issues into its log, with the call stacks."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.groups.operators import Operators, current_node
+from planguard.capture.run.log import Kind, RunLogWriter
+from planguard.recording.compare import PROLOGUE
+from planguard.sources import is_library
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType, FrameType
+
+FRAMES = 16
+
+
+@dataclass(eq=False)
+class Handle:
+    """A communication that was issued.
+
+    Attributes:
+        number: Its number in the log.
+        op: Operation.
+        is_waited: Somebody was seen waiting for it.
+    """
+
+    number: int
+    op: str
+    is_waited: bool = False
+
+
+class RunRecorder:
+    """The recorder of one rank: what ``Recorder`` keeps in memory, this one writes at once.
+
+    Args:
+        rank: Global rank.
+        log: Where to.
+        frames: Frames of a call stack that are kept; 0 keeps none.
+
+    Attributes:
+        groups: Ranks of every group by key.
+        names: Keys of groups by torch's names.
+    """
+
+    def __init__(self, rank: int, log: RunLogWriter, *, frames: int = FRAMES) -> None:
+        self.rank = rank
+        self.log = log
+        self.frames = frames
+        self.groups: dict[str, list[int]] = {}
+        self.names: dict[str, str] = {}
+        self.problems: list[str] = []
+        self.batch = 0
+        self._batches = 0
+        self._works = 0
+        self._unseen: list[Handle] = []
+        self._stacks: dict[tuple[int, ...], int] = {}
+        self._codes: dict[int, tuple[CodeType, bool, bool]] = {}
+        self._operators = Operators() if frames else None
+        self._backwards: list[int] = []
+
+    def group(self, ranks: list[int]) -> str:
+        """Return the key of the next group made of these ranks on this rank."""
+        place = sum(known == ranks for known in self.groups.values())
+        key = ",".join(map(str, ranks)) + (f"#{place}" if place else "")
+        self.groups[key] = list(ranks)
+        return key
+
+    def created(self, key: str) -> None:
+        """Record that this rank called ``new_group`` for a group, as a member or not."""
+        self.log.small(Kind.CREATED, self.log.string(json.dumps(key)), self.stack())
+
+    def met(self, key: str) -> None:
+        """Record that the members of a group, and nobody else, made it: it is named by them."""
+        self.log.small(Kind.MET, self.log.string(json.dumps(key)), self.stack())
+
+    def data(self, sized: Sequence[Any]) -> str | None:
+        """Name nothing: the calls of a run carry their operator instead (``_place``)."""
+        return None
+
+    def issue(self, op: str, group: str, fields: dict[str, Any]) -> Handle:
+        """Record a communication before it is handed on."""
+        self._works += 1
+        number = self._works
+        self._place(number, fields.get("count"))
+        self.log.call(
+            Kind.CALL,
+            op,
+            work=number,
+            group=self.log.string(json.dumps(group)),
+            stack=self.stack(),
+            batch=self.batch if op in ("isend", "irecv") else 0,
+            fields=fields,
+            thread=self._thread(),
+        )
+        return Handle(number, op)
+
+    def _place(self, number: int, count: int | None) -> None:
+        """Record the operator of the call that comes next."""
+        if self._operators is None:
+            return
+        found = self._operators.place(sys._getframe(2), count)  # noqa: SLF001 - no public way
+        if found is not None:
+            self.log.small(Kind.PLACE, number, self.log.string(found))
+
+    def witness(self, op: str, group: str, fields: dict[str, Any]) -> None:
+        """Record what the dispatcher saw, beside the calls of the group."""
+        key = self.log.string(json.dumps(group))
+        self.log.call(Kind.WITNESS, op, work=0, group=key, stack=0, batch=0, fields=fields)
+
+    def wait(self, handle: Handle) -> None:
+        """Record that the host begins to wait."""
+        if not handle.is_waited:
+            handle.is_waited = True
+            self.log.small(Kind.WAIT, handle.number, self.stack(), self._thread())
+
+    def done(self, handle: Handle) -> None:
+        """Record that a wait came back."""
+        self.log.small(Kind.DONE, handle.number, 0, self._thread())
+
+    def wait_unseen(self, handle: Handle) -> None:
+        """Remember a handle that C++ waits for; ``end_backward`` is when it has done so."""
+        if handle not in self._unseen and not handle.is_waited:
+            self._unseen.append(handle)
+            self.log.small(Kind.UNSEEN, handle.number)
+
+    def begin_backward(self, tensors: Any) -> None:
+        """Say that a backward pass begins, whose calls autograd may make from a thread of its own.
+
+        Those stand for this thread, which waits for them.
+        """
+        self._backwards.append(threading.get_native_id())
+        if self._operators is not None:
+            self._operators.begin(tensors)
+
+    def leave_backward(self) -> str | None:
+        """Forget the innermost backward pass; return what orders the calls of its hooks."""
+        if not self._backwards:
+            return None
+        self._backwards.pop()
+        return self._operators.end() if self._operators is not None else None
+
+    def _thread(self) -> int:
+        """Return the thread that a call stands for: autograd's own stand for the one it serves."""
+        mine = threading.get_native_id()
+        if not self._backwards or mine in self._backwards or current_node() is None:
+            return mine
+        return self._backwards[-1]
+
+    def end_backward(self) -> None:
+        """Record that a backward pass returned, and with it the waits that C++ did."""
+        found = self.leave_backward()
+        if found is not None:
+            self.log.small(Kind.PASS, self.log.string(found))
+        for handle in self._unseen:
+            handle.is_waited = True
+        if self._unseen:
+            self._unseen = []
+            self.log.small(Kind.BACKWARD, 0, self.stack())
+
+    def drop(self, handle: Handle) -> None:
+        """Record that a point-to-point handle died before anybody waited for it."""
+        if not handle.is_waited and handle.op in ("isend", "irecv"):
+            handle.is_waited = True
+            self.log.small(Kind.DROP, handle.number)
+
+    def begin_batch(self) -> None:
+        """Put the sends and receives from here on into one launch."""
+        self._batches += 1
+        self.batch = self._batches
+
+    def end_batch(self) -> None:
+        """End the launch."""
+        self.batch = 0
+
+    def note(self, kind: str, message: str, direction: str) -> None:
+        """Add a ledger entry."""
+        text = json.dumps([kind, message, direction])
+        self.log.small(Kind.NOTE, self.log.string(text))
+
+    def stack(self) -> int:
+        """Return the number of the current call stack: its innermost frames, as far as the user's.
+
+        A stack that was seen before costs one walk and one look-up.
+        """
+        if not self.frames:
+            return 0
+        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the interpreter has no public way
+        key: list[int] = []
+        chain: list[FrameType] = []
+        found = False
+        codes = self._codes
+        while frame is not None:
+            code = frame.f_code
+            known = codes.get(id(code))
+            if known is None:
+                ours = is_library(code.co_filename)
+                known = codes[id(code)] = (code, ours, not ours or code.co_name in PROLOGUE)
+            if known[2] or len(chain) < self.frames:
+                key.append(id(code))
+                key.append(frame.f_lasti)
+                chain.append(frame)
+                found = found or not known[1]
+            if found and len(chain) >= self.frames:
+                break
+            frame = frame.f_back
+        place = tuple(key)
+        number = self._stacks.get(place)
+        if number is None:
+            rows = [
+                [f.f_code.co_filename, f.f_lineno, f.f_code.co_name, int(codes[id(f.f_code)][1])]
+                for f in chain
+            ]
+            number = self._stacks[place] = self.log.string(json.dumps(rows))
+        return number

@@ -1,0 +1,360 @@
+"""Records a real run: one call before ``init_process_group``, or none with ``planguard dryrun``."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing.process
+import multiprocessing.util
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.elsewhere import note_libraries, watch_elsewhere
+from planguard.capture.groups.process_group import BACKEND
+from planguard.capture.run.backends import configured, inner_group, named, of_devices
+from planguard.capture.run.environment import (
+    BYTES,
+    FOLDER,
+    FRAMES_KEPT,
+    WITNESS,
+    attempt,
+    shared_name,
+)
+from planguard.capture.run.log import BACKEND_NOTE, MOST_BYTES, Kind, RunLogWriter
+from planguard.capture.run.record_group import record_group_class
+from planguard.capture.run.recorder import FRAMES, RunRecorder
+from planguard.capture.run.threads import watch_threads
+from planguard.capture.values.value_reads import watch_reads
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_C10D = "torch.distributed.distributed_c10d"
+_MODULES = (
+    "torch.distributed",
+    _C10D,
+    "torch.distributed.device_mesh",
+    "torch.distributed.pipelining.schedules",
+)
+
+
+@dataclass
+class Run:
+    """The recording of this process.
+
+    Attributes:
+        folder: Where the log goes.
+        recorder: Made with the first group.
+        wanted: Backend that the program asked for, for the group being made.
+        default: Backend of the default group.
+    """
+
+    folder: Path
+    witness: bool
+    frames: int
+    most_bytes: int
+    recorder: RunRecorder | None = None
+    wanted: str | None = None
+    default: str = "gloo"
+    next_key: str | None = None
+    mode: Any = None
+    undo: list[Callable[[], None]] = field(default_factory=list)
+
+
+_run: Run | None = None
+
+
+def start(
+    folder: str | os.PathLike[str] = "planguard-run",
+    *,
+    witness: bool = False,
+    frames: int = FRAMES,
+    most_bytes: int = MOST_BYTES,
+) -> None:
+    """Record everything that this process communicates from ``init_process_group`` on.
+
+    Every rank writes ``rankR-PID.pgrun`` into the folder; ``planguard check FOLDER`` reads it. A
+    process that is killed leaves what it wrote.
+
+    Args:
+        folder: Where the log goes.
+        witness: Let torch's dispatcher write the calls down a second time, for a comparison; costs
+            a few microseconds for every operator.
+        frames: Frames of a call stack that are kept; 0 keeps none and saves time.
+        most_bytes: Size that the log may reach; what comes later is counted as missing.
+
+    Raises:
+        UsageError: A process group exists already, or this process is recorded already.
+    """
+    global _run  # noqa: PLW0603 - a process has one recording
+    import torch.distributed as dist
+
+    if _run is not None:
+        raise UsageError("this process is recorded already", hint="call start() once")
+    if dist.is_initialized():
+        raise UsageError(
+            "torch.distributed is already initialized",
+            hint="call planguard.capture.start() before init_process_group",
+        )
+    _run = Run(Path(folder), witness, frames, most_bytes)
+    _register(_run)
+    _patch(_run)
+    atexit.register(_at_exit)
+    _watch_exceptions(_run)
+
+
+def start_from_environment() -> None:
+    """Start as ``planguard dryrun`` asked for in the environment; nothing without it."""
+    import torch.distributed as dist
+
+    folder = os.environ.get(FOLDER)
+    if folder and _run is None and dist.is_available():
+        start(
+            folder,
+            witness=os.environ.get(WITNESS) == "1",
+            frames=int(os.environ.get(FRAMES_KEPT, FRAMES)),
+            most_bytes=int(os.environ.get(BYTES, MOST_BYTES)),
+        )
+
+
+def stop() -> Path | None:
+    """End the recording and return the log; None when nothing was recorded."""
+    global _run
+    run, _run = _run, None
+    if run is None:
+        return None
+    for restore in reversed(run.undo):
+        restore()
+    if run.mode is not None:
+        run.mode.__exit__(None, None, None)
+    atexit.unregister(_at_exit)
+    if run.recorder is None:
+        return None
+    note_libraries(run.recorder.note)
+    run.recorder.log.end()
+    return run.recorder.log.path
+
+
+def _at_exit() -> None:
+    if _run is not None and _run.recorder is not None:
+        note_libraries(_run.recorder.note)
+        _run.recorder.log.end()
+
+
+def _in_child() -> None:
+    """Forget the log of the process that this one was forked from: it is that one's alone."""
+    if _run is not None:
+        _run.recorder = None
+        _run.next_key = _run.wanted = None
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+def _watch_exceptions(run: Run) -> None:
+    """Notice the exception that ends this process, or the target of a child that was started.
+
+    ``multiprocessing`` reports what its target raises by itself, and torch's ``spawn`` turns it
+    into an exit code; neither asks ``sys.excepthook``.
+    """
+    original = sys.excepthook
+    kind: Any = multiprocessing.process.BaseProcess
+    target = kind.run
+
+    def running(self: Any) -> None:
+        try:
+            target(self)
+        except BaseException as error:
+            is_end = isinstance(error, SystemExit) and error.code in (None, 0)
+            if run.recorder is not None and not is_end:
+                run.recorder.log.failed()
+            raise
+
+    _set(run, kind, "run", running)
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        if run.recorder is not None:
+            run.recorder.log.failed()
+        original(kind, error, trace)
+
+    sys.excepthook = hook
+    run.undo.append(lambda: setattr(sys, "excepthook", original))
+
+
+def _register(run: Run) -> None:
+    import torch.distributed as dist
+
+    def make(options: Any, backend_options: Any) -> Any:
+        return _make_group(run, options, backend_options)
+
+    name = BACKEND.upper()
+    plugins = dist.Backend._plugins  # noqa: SLF001 - torch has no public way
+    if name in plugins:
+        plugins[name] = plugins[name]._replace(creator_fn=make)
+        return
+    dist.Backend.register_backend(BACKEND, make, extended_api=True, devices=["cpu", "cuda"])
+
+
+def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
+    """Make the group that torch asks the backend for, with the real one inside."""
+    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+    if run.recorder is None:
+        log = RunLogWriter(
+            run.folder,
+            options.group_rank,
+            options.group_size,
+            most_bytes=run.most_bytes,
+            attempt=attempt(),
+            run=shared_name(options.store),
+        )
+        # A process of multiprocessing ends without the interpreter's own end.
+        multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
+        run.recorder = RunRecorder(options.group_rank, log, frames=run.frames)
+        run.recorder.note(BACKEND_NOTE, of_devices(run.default), "exact")
+        if run.witness:
+            from planguard.capture.run.dispatch import witness_mode
+
+            run.mode = witness_mode(run.recorder)
+            run.mode.__enter__()
+    key, run.next_key = run.next_key, None
+    if key is None or run.recorder.groups.get(key) != ranks:
+        key = run.recorder.group(ranks)
+    run.recorder.names[options.group_id] = key
+    backend = run.wanted or run.default
+    inner = inner_group(backend, options, backend_options)
+    return record_group_class()(run.recorder, ranks, key, inner, backend)
+
+
+# --- what the group alone cannot see -------------------------------------------------------------
+
+
+def _patch(run: Run) -> None:
+    import torch
+
+    wrappers: dict[str, Callable[[Any], Any]] = {
+        "init_process_group": lambda original: _initializing(original, run),
+        "new_group": lambda original: _counted(original, run),
+        "batch_isend_irecv": lambda original: _batched(original, run),
+        "get_backend": named,
+        "get_backend_config": configured,
+    }
+    for name, wrap in wrappers.items():
+        original = getattr(sys.modules[_C10D], name)
+        replacement = wrap(original)
+        for module in _MODULES:
+            owner = sys.modules.get(module)
+            if owner is not None and getattr(owner, name, None) is original:
+                _set(run, owner, name, replacement)
+    _set(run, torch.autograd, "backward", _with_end(torch.autograd.backward, run))
+
+    def note(*entry: str) -> None:
+        if run.recorder is not None:
+            run.recorder.note(*entry)
+
+    def tell(kind: Kind, number: int) -> None:
+        if run.recorder is not None:
+            run.recorder.log.small(kind, number)
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        _set(run, owner, name, value)
+
+    watch_reads(replace, note)
+    watch_threads(replace, tell)
+    watch_elsewhere(replace, note)
+
+
+def _set(run: Run, owner: Any, name: str, value: Any) -> None:
+    original, inherited = getattr(owner, name), name not in vars(owner)
+
+    def restore() -> None:
+        if inherited:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+
+    run.undo.append(restore)
+    setattr(owner, name, value)
+
+
+def _initializing(original: Any, run: Run) -> Any:
+    import torch
+
+    def init_process_group(backend: Any = None, *args: Any, **options: Any) -> Any:
+        default = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        run.default = str(backend).lower() if backend is not None else default
+        run.wanted = None
+        return original(BACKEND, *args, **options)
+
+    return init_process_group
+
+
+def _counted(original: Any, run: Run) -> Any:
+    def new_group(
+        ranks: Any = None,
+        timeout: Any = None,
+        backend: Any = None,
+        pg_options: Any = None,
+        use_local_synchronization: bool = False,  # noqa: FBT001, FBT002 - torch's own signature
+        **rest: Any,
+    ) -> Any:
+        import torch.distributed as dist
+
+        if run.recorder is not None:
+            world = range(dist.get_world_size())
+            members = sorted(world if ranks is None else map(int, ranks))
+            run.next_key = run.recorder.group(members)
+            if not use_local_synchronization:
+                run.recorder.created(run.next_key)
+            elif run.recorder.rank in members:
+                run.recorder.met(run.next_key)
+        run.wanted = None if backend is None else str(backend).lower()
+        try:
+            return original(ranks, timeout, None, pg_options, use_local_synchronization, **rest)
+        finally:
+            run.wanted = run.next_key = None
+
+    return new_group
+
+
+def _batched(original: Any, run: Run) -> Any:
+    def batch_isend_irecv(ops: Any) -> Any:
+        import torch.distributed as dist
+
+        group = (ops[0].group if ops else None) or dist.group.WORLD
+        if run.recorder is None or not isinstance(group, record_group_class()):
+            return original(ops)
+        device = ops[0].tensor.device
+        joined = group._get_backend(device).supports_coalescing  # noqa: SLF001 - as torch does
+        run.recorder.begin_batch()
+        try:
+            if not joined:
+                return original(ops)
+            group.inner._start_coalescing(device)  # noqa: SLF001 - as torch does
+            works = original(ops)
+            inner = group.inner._end_coalescing(device)  # noqa: SLF001 - as torch does
+        finally:
+            run.recorder.end_batch()
+        for work in works:
+            work.inner = inner
+        return works[:1]
+
+    return batch_isend_irecv
+
+
+def _with_end(original: Any, run: Run) -> Any:
+    def backward(tensors: Any, *args: Any, **options: Any) -> Any:
+        if run.recorder is None:
+            return original(tensors, *args, **options)
+        run.recorder.begin_backward(tensors)
+        try:
+            result = original(tensors, *args, **options)
+        except BaseException:
+            run.recorder.leave_backward()
+            raise
+        run.recorder.end_backward()
+        return result
+
+    return backward

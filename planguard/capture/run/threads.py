@@ -1,0 +1,81 @@
+"""When the threads of a recorded program begin and end, as far as another thread orders them.
+
+A call of a thread comes behind everything that stood before the thread was started, or the task was
+submitted, and before everything behind its join, or behind the reading of the task's result. What
+orders threads otherwise (events, queues, locks) is not written down.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.run.log import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NUMBER = "_planguard_recorded"
+"""Attribute of a thread or a future: the number of what it runs."""
+
+
+def watch_threads(
+    replace: Callable[[Any, str, Any], None], tell: Callable[[Kind, int], None]
+) -> None:
+    """Write down where threads and tasks of thread pools start, begin and are waited for.
+
+    Args:
+        replace: Called with owner, name and the new method.
+        tell: Called with the kind of a record and the number of the thread or task.
+    """
+    numbers = itertools.count(1)
+    start, join = threading.Thread.start, threading.Thread.join
+    submit, result = ThreadPoolExecutor.submit, Future.result
+
+    def started(thread: threading.Thread) -> None:
+        number, run = next(numbers), thread.run
+        setattr(thread, _NUMBER, number)
+
+        def running() -> None:
+            tell(Kind.BEGUN, number)
+            run()
+
+        thread.run = running  # type: ignore[method-assign]
+        tell(Kind.STARTED, number)
+        start(thread)
+
+    def joined(thread: threading.Thread, timeout: float | None = None) -> None:
+        join(thread, timeout)
+        number = getattr(thread, _NUMBER, 0)
+        if number and not thread.is_alive():
+            tell(Kind.JOINED, number)
+
+    def submitted(pool: Any, fn: Any, /, *args: Any, **options: Any) -> Any:
+        number = next(numbers)
+
+        def running(*inner: Any, **named: Any) -> Any:
+            tell(Kind.BEGUN, number)
+            return fn(*inner, **named)
+
+        tell(Kind.STARTED, number)
+        future = submit(pool, running, *args, **options)
+        setattr(future, _NUMBER, number)
+        return future
+
+    def read(future: Any, timeout: float | None = None) -> Any:
+        try:
+            return result(future, timeout)
+        finally:
+            number = getattr(future, _NUMBER, 0)
+            if number and future.done():
+                tell(Kind.JOINED, number)
+
+    for owner, name, value in (
+        (threading.Thread, "start", started),
+        (threading.Thread, "join", joined),
+        (ThreadPoolExecutor, "submit", submitted),
+        (Future, "result", read),
+    ):
+        replace(owner, name, value)

@@ -1,0 +1,336 @@
+"""What only one rank knows: its clock, the order of its sets and folders, its files, its dice.
+
+Played ranks share a machine and an interpreter, so they would agree on all of it by accident. Every
+question that the program's own files ask is noted with its line, and a rank can be given another
+answer there (``odd_plays`` says which, and what follows): clocks run ahead, sets and folders are
+walked from the other end, a file is there or not. Values do not change otherwise, so nothing has to
+be tracked through the program: what it does with the answer, and whether the ranks agree on it, is
+played.
+
+torch's random state is a rank's own from the start, unless somebody set a seed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dt
+import gc
+import itertools
+import os
+import pathlib
+import random
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.names.walk_order import hashes_alike, walked
+from planguard.sources import is_library, is_own
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+Site = tuple[str, str]
+"""What is asked, and where: ``(ORDER, "train.py:12")``."""
+
+ORDER, HASH, CLOCK = "the order of a set", "the hash of a text", "the clock"
+FOLDER, FILE, DICE = "the order of a folder", "whether a file is there", "the random state"
+CERTAIN = frozenset({ORDER, HASH})
+"""What differs between any two ranks, so that a play in which it does is one that happens."""
+
+_AHEAD = 86_400
+"""Seconds by which a clock gets ahead at each question: any time that a program waits for."""
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+_FILES = (("exists", "lexists", "isfile", "isdir"), ("exists", "is_file", "is_dir"))
+_DRAWS = (
+    "random", "uniform", "randint", "randrange", "choice", "choices", "sample", "shuffle", "gauss",
+    "betavariate", "expovariate", "normalvariate", "triangular", "getrandbits", "rand", "randn",
+    "permutation", "normal", "binomial", "poisson", "random_sample", "standard_normal",
+)  # fmt: skip
+"""Of ``random`` and ``numpy.random``."""
+_SITES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_CHOSEN_SEEDS = 1 << 32
+"""Seeds below are somebody's choice; torch's own are random numbers of 53 bits and more."""
+
+
+@dataclass(frozen=True)
+class Odd:
+    """Ranks that are answered otherwise.
+
+    Attributes:
+        ranks: Them.
+        sites: Where; None everywhere.
+    """
+
+    ranks: frozenset[int]
+    sites: frozenset[Site] | None = None
+
+
+@dataclass
+class Answers:
+    """The questions of one rank.
+
+    Attributes:
+        rank: The rank.
+        odd: Who is answered otherwise, and where.
+        sites: What was asked where, in the order of the first time.
+        sees_sets: This interpreter lets sets be walked in another order.
+    """
+
+    rank: int
+    odd: Odd | None = None
+    sites: dict[Site, None] = field(default_factory=dict)
+    sees_sets: bool = True
+    _ahead: int = 0
+    _flipped: set[Site] = field(default_factory=set)
+    _is_seeded: bool = False
+
+    def is_odd(self, kind: str, place: str) -> bool:
+        """Note a question; tell whether this rank is answered otherwise there."""
+        site = (kind, place)
+        self.sites.setdefault(site)
+        odd = self.odd
+        if odd is None or self.rank not in odd.ranks:
+            return False
+        return odd.sites is None or site in odd.sites
+
+    # --- answers -----------------------------------------------------------------------------
+
+    def walk(self, found: list[Any], frame: FrameType | None) -> list[Any]:
+        """Return the elements of a set in the order in which this rank walks it."""
+        place = _asked_by_program(frame)
+        if place is None or not self.is_odd(ORDER, place):
+            return found
+        return found[::-1]
+
+    def _clock(self, original: Any, unit: Any) -> Any:
+        def clock(*args: Any) -> Any:
+            place = _place(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
+            if place is None:
+                return original(*args)
+            if self.is_odd(CLOCK, place):
+                self._ahead += _AHEAD
+            return original(*args) + self._ahead * unit
+
+        return clock
+
+    def _day(self, original: Any) -> Any:
+        def now(kind: Any, *args: Any, **options: Any) -> Any:
+            found = original.__get__(None, kind)(*args, **options)
+            place = _place(sys._getframe(1))  # noqa: SLF001 - same
+            if place is None:
+                return found
+            if self.is_odd(CLOCK, place):
+                self._ahead += _AHEAD
+            return found + dt.timedelta(seconds=self._ahead)
+
+        return classmethod(now)
+
+    def _folder(self, original: Any) -> Any:
+        def entries(*args: Any, **options: Any) -> Any:
+            found = original(*args, **options)
+            place = _asked_by_program(sys._getframe(1))  # noqa: SLF001 - same
+            if place is None or not self.is_odd(FOLDER, place):
+                return found
+            return found[::-1] if isinstance(found, list) else _Entries(found)
+
+        return entries
+
+    def _file(self, original: Any) -> Any:
+        def is_there(*args: Any, **options: Any) -> Any:
+            found = original(*args, **options)
+            place = _place(sys._getframe(1))  # noqa: SLF001 - same
+            if place is None or not self.is_odd(FILE, place) or (FILE, place) in self._flipped:
+                return found
+            self._flipped.add((FILE, place))  # once: a loop may wait for the file
+            return not found
+
+        return is_there
+
+    def _hash(self, value: Any) -> int:
+        found = _HASH(value)
+        frame = sys._getframe(1)  # noqa: SLF001 - same
+        if hashes_alike(value) or frame.f_code.co_name == "__hash__":
+            return found
+        place = _place(frame)
+        return ~found if place is not None and self.is_odd(HASH, place) else found
+
+    # --- dice --------------------------------------------------------------------------------
+
+    def throw(self) -> None:
+        """Give the rank a random state of torch's of its own, unless somebody set a seed."""
+        import torch
+
+        self._is_seeded = torch.initial_seed() < _CHOSEN_SEEDS
+        if not self._is_seeded:
+            torch.default_generator.manual_seed(_CHOSEN_SEEDS + self.rank)
+
+    def _draw(self, original: Any) -> Any:
+        def draw(*args: Any, **options: Any) -> Any:
+            place = _place(sys._getframe(1))  # noqa: SLF001 - same
+            if place is not None and not self._is_seeded and self.is_odd(DICE, place):
+                self._is_seeded = True
+                _seed(self.rank + 1)
+            return original(*args, **options)
+
+        return draw
+
+    def _seeding(self, original: Any) -> Any:
+        def seed(*args: Any, **options: Any) -> Any:
+            self._is_seeded = True
+            return original(*args, **options)
+
+        return seed
+
+
+def _seed(number: int) -> None:
+    random.setstate(random.Random(number).getstate())  # noqa: S311 - no secret
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.set_state(numpy.random.RandomState(number).get_state())
+
+
+_HASH = hash
+
+
+class _Entries:
+    """The entries of a folder from the other end; a context as ``os.scandir`` gives it."""
+
+    def __init__(self, found: Any) -> None:
+        with found:
+            self._rest = iter([*found][::-1])
+
+    def __iter__(self) -> Any:
+        return self._rest
+
+    def __next__(self) -> Any:
+        return next(self._rest)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the folder, which has been read."""
+
+
+@contextmanager
+def own_answers(answers: Answers) -> Iterator[None]:
+    """Note what the program asks of its own machine and process, and answer the odd ranks."""
+    is_library("/nobody's.py")  # learns where libraries lie, by questions that are patched below
+    with ExitStack() as stack:
+        answers.sees_sets = stack.enter_context(walked(answers.walk))
+        replaced: dict[int, tuple[Any, Any]] = {}
+
+        def put(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+            original = getattr(owner, name, None)
+            if not callable(original):
+                return
+            made = make(original)
+            replaced[id(original)] = original, made
+            setattr(owner, name, made)
+            stack.callback(setattr, owner, name, original)
+
+        for name in _CLOCKS:
+            put(time, name, lambda original: answers._clock(original, 1.0))  # noqa: SLF001 - of this module
+            put(time, f"{name}_ns", lambda original: answers._clock(original, 10**9))  # noqa: SLF001 - same
+        for name in ("listdir", "scandir"):
+            put(os, name, answers._folder)  # noqa: SLF001 - same
+        for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
+            for name in names:
+                put(owner, name, answers._file)  # noqa: SLF001 - same
+        put(builtins, "hash", lambda _: answers._hash)  # noqa: SLF001 - same
+        modules = (random, getattr(sys.modules.get("numpy"), "random", None))
+        for module, name in itertools.product(modules, _DRAWS):
+            put(module, name, answers._draw)  # noqa: SLF001 - same
+        for module in modules:
+            put(module, "seed", answers._seeding)  # noqa: SLF001 - same
+        for kind, name in ((dt.datetime, "now"), (dt.datetime, "utcnow"),
+                           (dt.datetime, "today"), (dt.date, "today")):  # fmt: skip
+            _put_into_type(stack, kind, name, answers._day)  # noqa: SLF001 - same
+        for known in _programs():
+            for name, value in list(known.items()):
+                if id(value) in replaced and replaced[id(value)][0] is value:
+                    known[name] = replaced[id(value)][1]
+                    stack.callback(known.__setitem__, name, value)
+        stack.enter_context(_kept_dice())
+        answers.throw()
+        yield
+
+
+@contextmanager
+def _kept_dice() -> Iterator[None]:
+    """Leave the caller's random states as they were: a block runs in the caller's own process."""
+    import torch
+
+    states = torch.get_rng_state(), random.getstate()
+    numpy = sys.modules.get("numpy")
+    other = numpy.random.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        if numpy is not None:
+            numpy.random.set_state(other)
+
+
+def _put_into_type(stack: ExitStack, kind: type, name: str, make: Callable[[Any], Any]) -> None:
+    """Replace a method of a type that is written in C."""
+    import ctypes
+
+    names = gc.get_referents(kind.__dict__)[0]
+    if name not in names:
+        return
+    original = names[name]
+
+    def let(value: Any) -> None:
+        names[name] = value
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+
+    let(make(original))
+    stack.callback(let, original)
+
+
+def _programs() -> Iterator[dict[str, Any]]:
+    """Return the names of every module of the program: ``from time import time`` is one."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None) or ""
+        if isinstance(file, str) and is_program(file):
+            yield vars(module)
+    main = sys.modules.get("__main__")
+    if main is not None and not getattr(main, "__file__", None):
+        yield vars(main)
+
+
+def is_program(file: str) -> bool:
+    """Tell whether a file is the user's own: no library, and no installed package."""
+    return bool(file) and not is_library(file) and not any(site in file for site in _SITES)
+
+
+def _place(frame: FrameType) -> str | None:
+    """Return ``file:line`` of a frame that asks by itself, None where it is not the program's."""
+    file = frame.f_code.co_filename
+    return f"{file}:{frame.f_lineno}" if is_program(file) else None
+
+
+def _asked_by_program(frame: FrameType | None) -> str | None:
+    """Return the line that asks, itself or through the standard library; None for torch's own.
+
+    What an import of an installed package walks decides nothing that ranks do.
+    """
+    place = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if place is None and not is_library(file):
+            place = f"{file}:{frame.f_lineno}"
+        if place is not None and is_program(file):
+            return place
+        if is_own(file) or "importlib" in file or f"{os.sep}torch{os.sep}" in file:
+            return place if place is not None and "importlib" not in file else None
+        frame = frame.f_back
+    return place

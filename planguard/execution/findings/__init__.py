@@ -1,0 +1,1 @@
+"""From a stuck or disagreeing state to findings that a person reads."""

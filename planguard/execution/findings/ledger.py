@@ -1,0 +1,99 @@
+"""The approximation ledger applied to a verdict: what spoils SAFE, what a witness (ADR 0007).
+
+An *under*-approximation leaves executions out: a SAFE that rests on it is UNKNOWN. An
+*over*-approximation admits executions that may not exist: a finding whose witness touches it is
+not certain, and when no other finding makes the outcome, the outcome is UNKNOWN with the
+candidate attached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planguard.catalog import report_order
+from planguard.execution.findings.cause import make_finding
+from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from planguard.verdict import Approximation, Finding, Verdict
+
+
+def apply_ledger(verdict: Verdict) -> Verdict:
+    """Return the verdict with each approximation marked as used or not, lowered where needed."""
+    if not verdict.approximations or verdict.unknown:
+        return verdict
+    if verdict.safe:
+        ledger = tuple(replace(a, used=a.direction == "under") for a in verdict.approximations)
+        return _lower(verdict, ledger) if any(a.used for a in ledger) else verdict
+    makers = [f for f in verdict.findings if f.severity == "error" and f.code[2] in "0124"]
+    ledger = tuple(
+        replace(a, used=a.direction == "over" and any(_touches(a, f) for f in makers))
+        for a in verdict.approximations
+    )
+    used = [a for a in ledger if a.used]
+    if makers and all(any(_touches(a, f) for a in used) for f in makers):
+        return _lower(verdict, ledger)
+    return replace(verdict, approximations=ledger)
+
+
+CODES = {"data-dependent-value": "PG505", "data-dependent-branch": "PG110"}
+"""Entries of a capture that are findings of their own, by kind."""
+
+
+def with_captured(verdict: Verdict) -> Verdict:
+    """Return the verdict with a warning for every value that a capture saw the program decide on.
+
+    The entry in the ledger says what that does to the outcome; the finding says where.
+    """
+    known = {(f.code, f.message) for f in verdict.findings}
+    said = dict.fromkeys(
+        (CODES[a.kind], a.message) for a in verdict.approximations if a.kind in CODES
+    )
+    more = [
+        make_finding(code, text, severity="warning", certainty="some-execution", evidence="T")
+        for code, text in said
+        if (code, text) not in known
+    ]
+    if not more:
+        return verdict
+    found = sorted([*verdict.findings, *more], key=lambda f: report_order(f.severity, f.code))
+    return replace(verdict, findings=tuple(found))
+
+
+def _touches(approximation: Approximation, finding: Finding) -> bool:
+    if approximation.scope == "plan" or not approximation.actions:
+        return True
+    touched = set(approximation.actions)
+    places = set(finding.witness.actions) if finding.witness else set()
+    for location in (finding.primary, *finding.related_actions):
+        if location is not None:
+            places.add((location.rank, location.action))
+    return bool(touched & places)
+
+
+def _lower(verdict: Verdict, ledger: tuple[Approximation, ...]) -> Verdict:
+    reasons = tuple(f"rests on an approximation: {a.message}" for a in ledger if a.used)
+    return replace(
+        verdict,
+        outcome=Outcome.UNKNOWN,
+        models={**verdict.models, verdict.model: Outcome.UNKNOWN},
+        approximations=ledger,
+        proved=(),
+        reasons=(*verdict.reasons, *reasons),
+        findings=tuple(
+            replace(f, severity="warning", certainty="some-execution")
+            if f.code[2] in "0124" or _is_doubted(f, ledger)
+            else f
+            for f in verdict.findings
+        ),
+    )
+
+
+def _is_doubted(finding: Finding, ledger: tuple[Approximation, ...]) -> bool:
+    """Tell whether a hazard (PG3xx) may be one of executions that do not exist.
+
+    A wait that is missing in a recording that was cut may not be missing in the program.
+    """
+    doubts = [a for a in ledger if a.direction == "over"]
+    return finding.code[2] == "3" and any(_touches(a, finding) for a in doubts)

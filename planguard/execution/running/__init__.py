@@ -1,0 +1,1 @@
+"""One execution: columns, lanes, and the order in which matches complete."""

@@ -1,0 +1,1 @@
+"""Plans made by calls."""

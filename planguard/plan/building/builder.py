@@ -1,0 +1,246 @@
+"""PlanBuilder: the way for a program to make a plan; the same checks as for a file."""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from msgspec import UNSET
+
+from planguard.errors import PlanError
+from planguard.plan import document as d
+from planguard.plan.building.appending import encoded
+from planguard.plan.building.blocks import placed
+from planguard.plan.building.program import ProgramBuilder
+from planguard.plan.defects import refusal
+from planguard.plan.format import read_trusted
+from planguard.plan.limits import DEFAULT_LIMITS
+from planguard.plan.pointers import step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from planguard.plan.building.blocks import Line
+    from planguard.plan.limits import Limits
+    from planguard.plan.plan import Plan
+
+
+class PlanBuilder:
+    """Builds a plan action by action.
+
+    Example:
+        >>> builder = PlanBuilder(2, name="head-to-head")
+        >>> for rank in range(2):
+        ...     program = builder.program(rank)
+        ...     program.send(1 - rank, count=1, dtype="f32")
+        ...     program.recv(1 - rank, count=1, dtype="f32")
+        >>> builder.build().length(0)
+        2
+
+    Args:
+        world_size: Number of ranks.
+        name: Name of the plan.
+        mesh: Mesh dimensions, outermost first: ``[("pp", 4), ("tp", 2)]``.
+        model: Default execution model.
+        producer: The tool that makes the plan, and optionally its version.
+    """
+
+    def __init__(
+        self,
+        world_size: int,
+        *,
+        name: str | None = None,
+        mesh: Sequence[tuple[str, int]] | None = None,
+        model: str | None = None,
+        producer: str | tuple[str, str] | None = None,
+    ) -> None:
+        self.world_size = world_size
+        self._top: dict[str, Any] = {"name": name, "model": model}
+        if mesh is not None:
+            self._top["mesh"] = d.MeshSpec(dims=[(dim, size) for dim, size in mesh])
+        if producer is not None:
+            tool, version = (producer, UNSET) if isinstance(producer, str) else producer
+            self._top["producer"] = d.ProducerSpec(tool=tool, version=version)
+        self._groups: dict[str, d.GroupSpec] = {}
+        self._templates: dict[str, ProgramBuilder] = {}
+        self._programs: dict[str, ProgramBuilder] = {}
+        self._uses: dict[str, str] = {}
+        self._tensors: dict[str, d.TensorSpec] = {}
+        self._fusion: list[d.FusionSpec] = []
+        self._approximations: list[d.ApproximationSpec] = []
+
+    def group(
+        self,
+        name: str,
+        ranks: Iterable[int] | None = None,
+        *,
+        mesh_dims: Sequence[str] | None = None,
+        backend: str | None = None,
+        created: int | None = None,
+    ) -> str:
+        """Declare a process group, or a family of groups, and return its name.
+
+        Raises:
+            PlanError: The name is taken (PG409).
+        """
+        if name in self._groups:
+            path = step("$.groups", name)
+            hint = "choose another name, or declare it once"
+            raise refusal("group declared twice", code="PG409", path=path, value=name, hint=hint)
+        self._groups[name] = d.GroupSpec(
+            ranks=UNSET if ranks is None else list(ranks),
+            mesh_dims=UNSET if mesh_dims is None else list(mesh_dims),
+            backend=UNSET if backend is None else backend,  # type: ignore[arg-type]
+            created=UNSET if created is None else created,
+        )
+        return name
+
+    def template(self, name: str) -> ProgramBuilder:
+        """Return the template of this name, new at the first call."""
+        if name not in self._templates:
+            self._templates[name] = ProgramBuilder(step("$.templates", name))
+        return self._templates[name]
+
+    def program(self, ranks: int | str | Iterable[int]) -> ProgramBuilder:
+        """Return the program of a rank, of some ranks or of a selector, new at the first call."""
+        selector = _selector(ranks)
+        if selector not in self._programs:
+            self._programs[selector] = ProgramBuilder(step("$.ranks", selector))
+        return self._programs[selector]
+
+    def use(self, ranks: int | str | Iterable[int], template: str) -> None:
+        """Let some ranks run a template.
+
+        Raises:
+            PlanError: The same selector was given a template before.
+        """
+        selector = _selector(ranks)
+        if selector in self._uses:
+            path = step("$.ranks", selector)
+            hint = "every rank runs one template or one program"
+            raise refusal("selector used twice", path=path, value=selector, hint=hint)
+        self._uses[selector] = template
+
+    def tensor(
+        self, name: str, shape: Sequence[int], dtype: str, strategy: Sequence[int] | None = None
+    ) -> str:
+        """Declare a tensor that actions may name, and return its name."""
+        self._tensors[name] = d.TensorSpec(
+            shape=list(shape),
+            dtype=dtype,  # type: ignore[arg-type]
+            strategy=UNSET if strategy is None else list(strategy),
+        )
+        return name
+
+    def fusion(self, id: str, members: Iterable[str], **fields: Any) -> None:
+        """Declare a fused buffer over the actions with the ids ``members``."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        self._fusion.append(d.FusionSpec(id=id, members=list(members), **given))
+
+    def approximate(
+        self,
+        kind: str,
+        message: str,
+        direction: str = "exact",
+        actions: Iterable[tuple[int, int]] = (),
+        scope: str = "actions",
+    ) -> None:
+        """Record what the plan says too much (``over``), too little (``under``) or just notes.
+
+        Args:
+            kind: Short name, for example ``dynamic-shape``.
+            message: One sentence.
+            direction: ``over`` admits executions that may not exist, ``under`` leaves some out.
+            actions: ``(rank, action index)`` it touches.
+            scope: ``plan`` when it touches everything.
+        """
+        self._approximations.append(
+            d.ApproximationSpec(
+                kind=kind,
+                message=message,
+                direction=direction,  # type: ignore[arg-type]
+                scope=scope,  # type: ignore[arg-type]
+                actions=[(rank, action) for rank, action in actions] or UNSET,
+            )
+        )
+
+    def topology(self, ranks: Iterable[Any] = (), links: Iterable[Any] = ()) -> None:
+        """Say where ranks run and which links join them, as objects of the plan format."""
+        self._top["topology"] = {"ranks": list(ranks), "links": list(links)}
+
+    def build(self, limits: Limits = DEFAULT_LIMITS) -> Plan:
+        """Check everything and return the plan.
+
+        Raises:
+            PlanError: What the reader would refuse in a file, it refuses here.
+        """
+        programs = [*self._templates.values(), *self._programs.values()]
+        for program in programs:
+            program.finish()
+        both = self._uses.keys() & self._programs.keys()
+        if both:
+            path = step("$.ranks", min(both))
+            hint = "every rank runs one template or one program"
+            message = "selector has a template and a program"
+            raise refusal(message, path=path, value=min(both), hint=hint)
+        ranks: dict[str, Any] = {s: {"template": name} for s, name in self._uses.items()}
+        ranks |= {s: {"actions": program.actions} for s, program in self._programs.items()}
+        plan = {
+            "schema": d.SCHEMA,
+            "world_size": self.world_size,
+            **{name: value for name, value in self._top.items() if value is not None},
+            "approximations": self._approximations,
+            "tensors": self._tensors,
+            "groups": self._groups,
+            "fusion": self._fusion,
+            "templates": {name: program.actions for name, program in self._templates.items()},
+        }
+        plan = {name: value for name, value in plan.items() if value}
+        try:
+            return read_trusted(encoded(plan | {"ranks": ranks}), limits)
+        except PlanError as error:
+            raise placed(error, _line_of(error.path, programs)) from None
+
+
+def _line_of(path: str, programs: list[ProgramBuilder]) -> Line | None:
+    """Return the author's line of the innermost action that a path leads to, if it is known."""
+    for program in programs:
+        rest = path.removeprefix(program.path)
+        if rest != path and rest[:1] in (".", "["):
+            break
+    else:
+        return None
+    here: Any = program.actions
+    found: Line | None = None
+    for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", rest):
+        if isinstance(here, list):
+            if number and int(number) < len(here):
+                here = here[int(number)]
+                found = program.line_of(here) or found
+            elif name != "actions":
+                break
+        elif name in ("body", "ops", "threads", "branches"):
+            here = getattr(here, name, None)
+        else:
+            break
+    return found
+
+
+def _selector(ranks: int | str | Iterable[int]) -> str:
+    if isinstance(ranks, str):
+        return ranks
+    if isinstance(ranks, SupportsIndex):
+        return str(operator.index(ranks))
+    return ",".join(_intervals(sorted(operator.index(rank) for rank in ranks)))
+
+
+def _intervals(ranks: list[int]) -> list[str]:
+    """Return sorted ranks as intervals: ``0-3``, ``8``."""
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and rank == parts[-1][1] + 1:
+            parts[-1][1] = rank
+        else:
+            parts.append([rank, rank])
+    return [str(a) if a == b else f"{a}-{b}" for a, b in parts]

@@ -1,0 +1,1 @@
+"""What the reader of plan files checks: form, names, rules of a whole plan."""

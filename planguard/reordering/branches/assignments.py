@@ -1,0 +1,288 @@
+"""Data-dependent branches: their variables, and the plan of every assignment.
+
+A `choice` is a variable over its branches. Equal names are one variable: of all ranks if every
+occurrence is `uniform`, else one for each rank. An assignment replaces every `choice` by the branch
+it takes; what is left is decided like any other plan.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planguard.execution.running.expand import expand
+from planguard.plan.actions import MEMBER, Kind
+from planguard.plan.flatten import flatten
+from planguard.reordering.derived import derived
+from planguard.reordering.strategy import Ordered
+from planguard.words import name_ranks, plural, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from planguard.plan.plan import Plan
+
+AT = "x-at"
+"""Field that carries the action index of the plan through rewriting; readers ignore it."""
+VARIABLE = "x-variable"
+
+_BLOCKS = {"unordered": "body", "threads": "threads", "choice": "branches"}
+_SHOWN_MARKERS = {Kind.CHOICE_BEGIN, Kind.THREADS_BEGIN, Kind.UNORDERED_BEGIN}
+
+Key = tuple[str, int]
+"""A variable: its name, and its rank or -1 for all ranks."""
+Assignment = dict[Key, int]
+
+
+_NAMED = 3
+
+
+class UnclearError(Exception):
+    """The plan does not say which branches belong together."""
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The branch variables of a plan.
+
+    Attributes:
+        sizes: Number of branches of every variable.
+        names: Names whose branch may differ between ranks.
+    """
+
+    sizes: dict[Key, int]
+    names: tuple[str, ...]
+
+    def count(self, limit: int) -> int:
+        """Return the number of assignments, or ``limit`` when there are at least as many."""
+        total = 1
+        for size in self.sizes.values():
+            total *= size
+            if total >= limit:
+                return limit
+        return total
+
+    def assignments(self) -> Iterator[Assignment]:
+        """Yield every assignment: equal branches on all ranks first, then few differences."""
+        keys = sorted(self.sizes)
+        ranges = [range(self.sizes[key]) for key in keys]
+        found = [dict(zip(keys, values, strict=True)) for values in itertools.product(*ranges)]
+        return iter(sorted(found, key=differences))
+
+
+def differences(assignment: Assignment) -> tuple[int, int]:
+    """Return how many names differ between ranks, and how many ranks stand against the rest."""
+    by_name: dict[str, list[int]] = {}
+    for (name, _), branch in assignment.items():
+        by_name.setdefault(name, []).append(branch)
+    minority = [len(taken) - max(Counter(taken).values()) for taken in by_name.values()]
+    return sum(1 for few in minority if few), sum(minority)
+
+
+def flat_tree(plan: Plan, columns: Any) -> dict[str, Any]:
+    """Return the flat plan with the action index in every action and block."""
+    flat = flatten(plan)
+    ranks: dict[str, Any] = {}
+    for rank in range(plan.world_size):
+        places = _places(columns, rank)
+        ranks[str(rank)] = {"actions": _annotated(flat["ranks"][str(rank)]["actions"], places)}
+    return {**flat, "ranks": ranks}
+
+
+def _places(columns: Any, rank: int) -> Iterator[int]:
+    """Yield the action index of every action and of the begin of every block, as written."""
+    index = -1
+    for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
+        kind = columns.op[at] & 63
+        index += not columns.op[at] & MEMBER
+        is_marker = Kind.REPEAT <= kind < 60
+        if not columns.op[at] & MEMBER and (not is_marker or kind in _SHOWN_MARKERS):
+            yield index
+
+
+def _annotated(actions: Iterable[Any], places: Iterator[int]) -> list[Any]:
+    out: list[Any] = []
+    for item in actions:
+        if isinstance(item, list):
+            out.append(_annotated(item, places))
+            continue
+        marked = {**item, AT: next(places)}
+        inner = _BLOCKS.get(item["op"])
+        if inner:
+            marked[inner] = _annotated(item[inner], places)
+        out.append(marked)
+    return out
+
+
+def leaves(actions: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the actions that are issued, in the order in which they are written."""
+    for item in actions:
+        if isinstance(item, list):
+            yield from leaves(item)
+        elif item["op"] in _BLOCKS:
+            yield from leaves(item[_BLOCKS[item["op"]]])
+        else:
+            yield item
+
+
+def choices(actions: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield every `choice`, outer ones first."""
+    for item in actions:
+        if isinstance(item, list):
+            yield from choices(item)
+        elif item["op"] in _BLOCKS:
+            if item["op"] == "choice":
+                yield item
+            yield from choices(item[_BLOCKS[item["op"]]])
+
+
+def variables_of(plan: Plan, flat: dict[str, Any]) -> Variables:
+    """Return the variables of a flat plan and name its choices after them.
+
+    Raises:
+        UnclearError: Choices of one name have different numbers of branches, or a uniform one
+            without a name is shared by ranks with different programs.
+    """
+    found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    programs = plan.code.rank_program
+    for rank in range(plan.world_size):
+        for number, choice in enumerate(choices(flat["ranks"][str(rank)]["actions"])):
+            name = choice.get("name", f"choice {number} of program {programs[rank]}")
+            if "name" not in choice and choice.get("uniform") and len(set(programs)) > 1:
+                raise UnclearError(
+                    "a uniform choice without a name, on ranks with different programs"
+                )
+            choice[VARIABLE] = name
+            found.setdefault(name, []).append((rank, choice))
+    return _variables(found)
+
+
+def _variables(found: dict[str, list[tuple[int, dict[str, Any]]]]) -> Variables:
+    sizes: dict[Key, int] = {}
+    free = []
+    for name, uses in found.items():
+        counts = {len(choice["branches"]) for _, choice in uses}
+        if len(counts) > 1:
+            raise UnclearError(f"choices named {name} have different numbers of branches")
+        uniform = all(choice.get("uniform") for _, choice in uses)
+        free += [] if uniform else [name]
+        for rank, choice in uses:
+            sizes[name, -1 if uniform else rank] = len(choice["branches"])
+    return Variables(sizes, tuple(free))
+
+
+def resolve(actions: Iterable[Any], rank: int, assignment: Assignment) -> list[Any]:
+    """Return the actions of a rank with every `choice` replaced by the branch it takes."""
+    out: list[Any] = []
+    for item in actions:
+        if item["op"] == "choice":
+            out += resolve(_taken(item, rank, assignment), rank, assignment)
+        elif item["op"] == "unordered":
+            body = [_item(entry, rank, assignment) for entry in item["body"]]
+            out.append({**item, "body": [entry for entry in body if entry != []]})
+        elif item["op"] == "threads":
+            threads = [resolve(thread, rank, assignment) for thread in item["threads"]]
+            out.append({**item, "threads": threads})
+        else:
+            out.append(item)
+    return out
+
+
+def _item(entry: Any, rank: int, assignment: Assignment) -> Any:
+    """Return an item of an unordered block; the actions of a branch keep their order."""
+    if isinstance(entry, list):
+        return resolve(entry, rank, assignment)
+    found = resolve([entry], rank, assignment)
+    if entry["op"] != "choice":
+        return found[0]
+    named = {key: entry[key] for key in ("id", "after") if key in entry}
+    if not named:
+        return found
+    # An empty branch, too, passes its order on: what comes after the choice comes after all that
+    # the choice comes after.
+    return {"op": "unordered", "body": [found] if found else [], **named}
+
+
+def _taken(choice: dict[str, Any], rank: int, assignment: Assignment) -> Any:
+    name = choice[VARIABLE]
+    branch = assignment.get((name, rank), assignment.get((name, -1), 0))
+    return choice["branches"][branch]
+
+
+def plan_of(flat: dict[str, Any], ranks: dict[str, list[Any]]) -> Ordered:
+    """Return a plan made of rewritten rank programs, and where its actions come from.
+
+    Args:
+        flat: The annotated flat plan.
+        ranks: Actions of every rank.
+
+    Raises:
+        OrderError: The programs are no valid plan.
+    """
+    head = {key: value for key, value in flat.items() if key not in {"ranks", "approximations"}}
+    plan = derived({**head, "ranks": {rank: {"actions": body} for rank, body in ranks.items()}})
+    columns = expand(plan)
+    places = [_origins(columns, rank, ranks[str(rank)]) for rank in range(plan.world_size)]
+    return Ordered(plan, tuple(places))
+
+
+def _origins(columns: Any, rank: int, actions: list[Any]) -> tuple[int, ...]:
+    """Return the original index of every action index of a rewritten program."""
+    origin = iter(leaves(actions))
+    out: list[int] = []
+    for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
+        if columns.op[at] & MEMBER:
+            continue
+        is_marker = Kind.REPEAT <= columns.op[at] & 63 < 60
+        if is_marker:
+            out.append(out[-1] if out else 0)
+        else:
+            out.append(next(origin).get(AT, out[-1] if out else 0))
+    return tuple(out)
+
+
+def assigned(flat: dict[str, Any], assignment: Assignment) -> Ordered:
+    """Return the plan of one assignment.
+
+    Raises:
+        OrderError: Its programs are no valid plan: a wait, for example, for what was never started.
+    """
+    ranks = {
+        rank: resolve(body["actions"], int(rank), assignment)
+        for rank, body in flat["ranks"].items()
+    }
+    return plan_of(flat, ranks)
+
+
+def notes_of(assignment: Assignment) -> tuple[str, ...]:
+    """Return which branch is taken where: differences first, then the first few names."""
+    by_name: dict[str, dict[int, list[int]]] = {}
+    for (name, rank), branch in assignment.items():
+        by_name.setdefault(name, {}).setdefault(branch, []).append(rank)
+    differ = [name for name, taken in by_name.items() if len(taken) > 1]
+    named = differ or list(by_name)
+    notes = [_note(name, by_name[name]) for name in named[:_NAMED]]
+    rest = len(by_name) - len(notes)
+    if rest and differ:
+        notes.append(f"{plural(rest, 'other choice')} not shown")
+    return tuple(notes)
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a choice as the plan has it, without iterations."""
+    return re.sub(r"(@\d+)+$", "", name)
+
+
+def _note(name: str, taken: dict[int, list[int]]) -> str:
+    parts = []
+    for branch, ranks in sorted(taken.items()):
+        who = "every rank takes" if -1 in ranks else _takes(ranks)
+        parts.append(f"{who} branch {branch}")
+    return f"at {shown(name)} {', '.join(parts)}"
+
+
+def _takes(ranks: list[int]) -> str:
+    return f"{name_ranks(ranks)} {'takes' if len(ranks) == 1 else 'take'}"

@@ -1,0 +1,1 @@
+"""Fused buffers: who is a member, when a rank flushes, and what the ranks agree on."""

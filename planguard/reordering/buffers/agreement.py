@@ -1,0 +1,272 @@
+"""Coordinated buffers: what the ranks agree on, and where that decides the plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planguard.execution.findings.reason import UndecidedError
+from planguard.reordering.blocks import Block
+from planguard.reordering.buffers.flushes import dealt, launch_order
+from planguard.reordering.buffers.policies import Agreed
+from planguard.semantics.model import Family
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.reordering.buffers.members import Buffer
+    from planguard.reordering.buffers.rank import FusedRank, Held
+    from planguard.semantics.model import ExecutionModel
+
+
+_NO_USE = frozenset({"compute", "wait", "test", "drop", "init"})
+"""Operations that take no place among the calls of a group; making its communicator is its own."""
+
+
+def agreements(
+    buffers: Sequence[Buffer],
+    ranks: Sequence[FusedRank],
+    members: dict[str, list[int]],
+    model: ExecutionModel,
+) -> dict[str, Agreed]:
+    """Return what the ranks agree on, by coordinated buffer.
+
+    With ``rank0-broadcast`` the layout is that of the first member. With ``negotiated`` only what
+    all members have is ever launched. Where nothing else communicates until the buffers of a group
+    are settled, all agreed orders are alike, and the declared one stands for them.
+
+    Raises:
+        UndecidedError: The agreed order plays a part and is not known.
+    """
+    found: dict[str, Agreed] = {}
+    for buffer in buffers:
+        if buffer.coordination == "rank0-broadcast":
+            found[buffer.id] = _broadcast(buffer, ranks, members[buffer.group])
+    for group in {buffer.group for buffer in buffers}:
+        mine = [b for b in buffers if b.group == group and b.coordination == "negotiated"]
+        own = {member for buffer in mine for member in buffer.members}
+        for number, cluster in enumerate(_clusters(mine, ranks, members[group])):
+            name = f"{group}#{number}"
+            found |= _negotiated(cluster, ranks, members[group], model, (name, own))
+    return found
+
+
+def _broadcast(buffer: Buffer, ranks: Sequence[FusedRank], members: Sequence[int]) -> Agreed:
+    held = [_of(ranks[rank], buffer) for rank in members]
+    leader = held[0]
+    if leader is None:
+        return Agreed(())
+    buckets = _layout(leader)
+    _refuse_hidden_sizes(buffer, held, buckets)
+    if buffer.membership == "fixed" and buffer.launch == "ordered":
+        return Agreed(buckets)
+    if any(found is None or _names(found) != _names(leader) for found in held):
+        what = f"coordinated fused buffer {buffer.id}"
+        raise UndecidedError(f"{what} has other members on other ranks")
+    _refuse_noise([buffer], ranks, members, until_settled=False)
+    return Agreed(buckets, cluster=buffer.id)
+
+
+def _negotiated(
+    buffers: Sequence[Buffer],
+    ranks: Sequence[FusedRank],
+    members: Sequence[int],
+    model: ExecutionModel,
+    cluster: tuple[str, set[str]],
+) -> dict[str, Agreed]:
+    found: dict[str, Agreed] = {}
+    name, own = cluster
+    try:
+        _refuse_noise(buffers, ranks, members, until_settled=True)
+        _refuse_other_places(buffers, ranks, members, own)
+        by_name = False
+    except UndecidedError:
+        if not _may_match_by_name(buffers[0].group, own, ranks, members, model):
+            raise
+        by_name = True
+    for buffer in buffers:
+        held = [_of(ranks[rank], buffer) for rank in members]
+        names = [_names(one) if one is not None else frozenset[str]() for one in held]
+        shared = frozenset.intersection(*names)
+        leader = next(one for one in held if one is not None)
+        kept = tuple(bucket & shared for bucket in _layout(leader) if bucket & shared)
+        _refuse_hidden_sizes(buffer, held, kept)
+        found[buffer.id] = Agreed(kept, by_name, name)
+    return found
+
+
+def _refuse_hidden_sizes(
+    buffer: Buffer, held: Sequence[Held | None], kept: Sequence[frozenset[str]]
+) -> None:
+    """Leave a launch undecided whose members have other sizes on two ranks and equal sums.
+
+    Raises:
+        UndecidedError: There is one: what is compared is the launch, and its sum hides them.
+    """
+    for bucket in kept:
+        sizes = [
+            sorted((one.ready.name(at), size) for at, size in enumerate(one.ready.sizes)
+                   if one.ready.name(at) in bucket)
+            for one in held
+            if one is not None
+        ]  # fmt: skip
+        sums = {sum(size for _, size in row) for row in sizes}
+        if len(sums) == 1 and any(row != sizes[0] for row in sizes):
+            raise UndecidedError(
+                f"members of fused buffer {buffer.id} have other sizes on two ranks, in equal sums"
+            )
+
+
+def _layout(leader: Held) -> tuple[frozenset[str], ...]:
+    names = leader.ready.name
+    layout = launch_order(leader.ready, dealt(leader.buffer, leader.ready, leader.cap))
+    return tuple(frozenset(names(at) for at in bucket) for bucket in layout)
+
+
+def _clusters(
+    buffers: Sequence[Buffer], ranks: Sequence[FusedRank], members: Sequence[int]
+) -> list[list[Buffer]]:
+    """Return buffers of one group that are under way at the same time on some rank, together.
+
+    If the order of two such sets differs between ranks, they are one set as well.
+    """
+    spans = {
+        b.id: [_span(ranks[r], h) for r in members if (h := _of(ranks[r], b))] for b in buffers
+    }
+    order: list[list[Buffer]] = []
+    for buffer in sorted((b for b in buffers if spans[b.id]), key=lambda b: spans[b.id][0]):
+        if order and not all(_is_before(other, buffer, ranks, members) for other in order[-1]):
+            order[-1].append(buffer)
+        else:
+            order.append([buffer])
+    return order
+
+
+def _is_before(
+    one: Buffer, other: Buffer, ranks: Sequence[FusedRank], members: Sequence[int]
+) -> bool:
+    for rank in members:
+        first, second = _of(ranks[rank], one), _of(ranks[rank], other)
+        if first and second and _span(ranks[rank], first)[1] > _span(ranks[rank], second)[0]:
+            return False
+    return True
+
+
+def _span(rank: FusedRank, held: Held) -> tuple[int, int]:
+    """Return the part of the first member and the one behind which all of them are waited for."""
+    open_works = {leaf.fields.get("work") for leaf in held.ready.leaves}
+    for number, item in enumerate(rank.items):
+        if item["op"] == "wait":
+            work = item["work"]
+            open_works -= set(work if isinstance(work, list) else [work])
+        if not open_works:
+            return min(held.ready.parts), number
+    return min(held.ready.parts), len(rank.items)
+
+
+def _of(rank: FusedRank, buffer: Buffer) -> Held | None:
+    return next((held for held in rank.held if held.buffer.id == buffer.id), None)
+
+
+def _names(held: Held) -> frozenset[str]:
+    return frozenset(held.ready.name(at) for at in range(len(held.elements)))
+
+
+def _refuse_noise(
+    buffers: Sequence[Buffer],
+    ranks: Sequence[FusedRank],
+    members: Sequence[int],
+    *,
+    until_settled: bool,
+) -> None:
+    """Refuse what a rank does while an agreed flush may come sooner or later.
+
+    An order that rank 0 sends is followed as soon as members are ready, so it is settled with the
+    last of them; a negotiated one with the wait for the last of them.
+    """
+    for rank in members:
+        held = [found for buffer in buffers if (found := _of(ranks[rank], buffer))]
+        if held:
+            _refuse(ranks[rank], held, until_settled=until_settled)
+
+
+def _refuse_other_places(
+    buffers: Sequence[Buffer],
+    ranks: Sequence[FusedRank],
+    members: Sequence[int],
+    own: set[str],
+) -> None:
+    """Refuse a group that ranks use for other things before the buffers, and not equally often.
+
+    Then the place of the flushes among those differs; by position they would meet the others.
+    """
+    counts = set()
+    for rank in members:
+        held = [found for buffer in buffers if (found := _of(ranks[rank], buffer))]
+        if held:
+            first = min(part for one in held for part in one.ready.parts)
+            counts.add(_uses(ranks[rank], buffers[0].group, own, first))
+    if len(counts) > 1:
+        name = buffers[0].id
+        raise UndecidedError(f"the group of fused buffer {name} is used in between on some ranks")
+
+
+def _refuse(rank: FusedRank, held: Sequence[Held], *, until_settled: bool) -> None:
+    own = {element for one in held for element in one.elements}
+    parts = {part for one in held for part in one.ready.parts}
+    leaves = [leaf for one in held for leaf in one.ready.leaves]
+    name = held[0].buffer.id
+    if not all(leaf.fields.get("async") for leaf in leaves):
+        raise UndecidedError(f"fused buffer {name} has members that are waited for at once")
+    for element, leaf in enumerate(rank.leaves):
+        if element not in own and rank.parts[element] in parts and leaf.fields["op"] != "compute":
+            raise UndecidedError(_why(leaf.fields["op"], name))
+    works = {leaf.fields["work"] for leaf in leaves if "work" in leaf.fields}
+    left = set(works)
+    for number in range(min(parts), len(rank.items)):
+        item = rank.items[number]
+        if number > max(parts) and not (left and until_settled):
+            return
+        if number in parts or item["op"] == "compute":
+            continue
+        work = item.get("work", [])
+        named = set(work if isinstance(work, list) else [work]) & works
+        if item["op"] != "wait" or not named:
+            raise UndecidedError(_why(item["op"], name))
+        if number < max(parts):
+            raise UndecidedError(f"fused buffer {name} is waited for before all of it is ready")
+        left -= named
+
+
+def _why(op: str, name: str) -> str:
+    return f"`{op}` before fused buffer {name} is settled: its flushes may come before or after it"
+
+
+def _may_match_by_name(
+    group: str,
+    own: set[str],
+    ranks: Sequence[FusedRank],
+    members: Sequence[int],
+    model: ExecutionModel,
+) -> bool:
+    """Whether matching by name is exact: nothing else uses the group, and groups are independent.
+
+    A negotiated member is launched in the background when all ranks have it, whatever else they do.
+    On a host model whose groups do not hold each other up, that is one group per member.
+    """
+    if model.family is not Family.HOST or model.pre_barrier or model.name == "mpi-pg":
+        return False
+    return not any(_uses(ranks[rank], group, own) for rank in members)
+
+
+def _uses(rank: FusedRank, group: str, own: set[str], end: int | None = None) -> int:
+    """Return how often a rank uses a group for something else than given members, up to a part."""
+    count = 0
+    for part in rank.order.parts[:end]:
+        for leaf in part.leaves if isinstance(part, Block) else (part,):
+            fields: dict[str, Any] = leaf.fields
+            if fields["op"] in _NO_USE or fields.get("id") in own:
+                continue
+            inner = fields.get("ops", []) if fields["op"] == "batch" else [fields]
+            default = fields.get("group", "world")
+            count += any(one.get("group", default) == group for one in inner)
+    return count

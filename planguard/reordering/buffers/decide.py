@@ -1,0 +1,383 @@
+"""Plans with fused buffers: one order of flushes on every rank, or ranks that can differ.
+
+Where the exact rules of ``fusion_events`` leave every rank one program of flushes, that plan is
+decided in place of the plan. Where a rank has two sequences of flushes on one communicator, one
+execution in which two ranks differ is decided: that execution is the witness (PG103). Where only
+the order of several communicators is open, the events of every rank are decided as a plan of open
+order (``fusion_open``). In all other cases every combination of the programs that the ranks can
+issue is decided, if they are few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from planguard.execution.findings.ledger import apply_ledger
+from planguard.execution.findings.reason import UndecidedError
+from planguard.options import running
+from planguard.reordering.blocks import take_apart
+from planguard.reordering.branches.assignments import leaves
+from planguard.reordering.buffers.agreement import agreements
+from planguard.reordering.buffers.early import stuck_early
+from planguard.reordering.buffers.events import conflict
+from planguard.reordering.buffers.explore import combinations, programs
+from planguard.reordering.buffers.findings import (
+    arrives,
+    describe,
+    in_one_order,
+    in_some_order,
+    moved,
+    never_flushed,
+    never_submitted,
+    out_of_round,
+    settled_layouts,
+    unflushed,
+    with_flushes,
+)
+from planguard.reordering.buffers.largest_safe import largest_safe
+from planguard.reordering.buffers.members import buffers_of
+from planguard.reordering.buffers.merge import merge
+from planguard.reordering.buffers.open import opened, stands_of, ways
+from planguard.reordering.buffers.play import play
+from planguard.reordering.buffers.rank import fused_rank
+from planguard.reordering.cases.together import open_verdict
+from planguard.reordering.join import case_of, join, mixes
+from planguard.semantics.model import Family, find_model
+from planguard.verdict import Outcome, SafeIff, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from planguard.options import CheckOptions
+    from planguard.plan.plan import Plan
+    from planguard.reordering.buffers.events import Conflict
+    from planguard.reordering.buffers.merge import Merged
+    from planguard.reordering.buffers.open import Relation
+    from planguard.reordering.buffers.play import Played
+    from planguard.reordering.buffers.rank import Extension
+
+    Decide = Callable[[Plan], Verdict]
+
+
+def over_flushes(
+    plan: Plan, columns: Any, model: str, options: CheckOptions, decide: Decide
+) -> Verdict:
+    """Decide a plan over all orders in which its fused buffers may be flushed.
+
+    Args:
+        plan: A plan with ``fusion`` whose other open constructs are decided by ``decide``.
+        columns: Its columns.
+        model: Name of the execution model.
+        options: Options; ``budget`` bounds the work in seconds.
+        decide: Decides a plan without fused buffers.
+    """
+    try:
+        return _Decision(plan, columns, model, options, decide).verdict()
+    except UndecidedError as undecided:
+        return open_verdict(plan, model, undecided.reason)
+
+
+class _Decision:
+    """One plan and its fused buffers."""
+
+    def __init__(
+        self, plan: Plan, columns: Any, model: str, options: CheckOptions, decide: Decide
+    ) -> None:
+        self.plan, self.decide, self.model, self.options = plan, decide, model, options
+        self.deadline = running(options).deadline
+        self.flat, orders = take_apart(plan, columns)
+        self.buffers = buffers_of(self.flat)
+        self._check_threads()
+        self.ranks = [
+            fused_rank(self.buffers, order, self.flat["ranks"][str(order.rank)]["actions"])
+            for order in orders
+        ]
+        groups = self.flat.get("groups", {})
+        self.members = {name: list(group["ranks"]) for name, group in groups.items()}
+        self.members["world"] = list(range(plan.world_size))
+        self._check_identities()
+        rules = find_model(model)
+        self.shared = rules.family is not Family.HOST or rules.pre_barrier or model == "mpi-pg"
+        coordinated = [buffer for buffer in self.buffers if buffer.is_coordinated]
+        self.agreed = agreements(coordinated, self.ranks, self.members, rules)
+        self.usual = [self._play(rank.order.rank, rank.usual) for rank in self.ranks]
+
+    def _check_threads(self) -> None:
+        """Refuse members in threads; other threads stay as they are, a step of the program."""
+        members = {name for buffer in self.buffers for name in buffer.members}
+        for body in self.flat["ranks"].values():
+            for item in body["actions"]:
+                ids = {one.get("id") for one in leaves([item])}
+                if ids & members and any(op == "threads" for op in _blocks_in(item)):
+                    raise UndecidedError("a member of a fused buffer in a thread")
+
+    def verdict(self) -> Verdict:
+        """Return the verdict over all orders of flushes."""
+        merged = merge(self.flat, self.usual)
+        fixed = self.decide(merged.ordered.plan)
+        alone = frozenset(name for name, ranks in self.members.items() if len(ranks) == 1)
+        found = [
+            (rank.order.rank, conflict(rank, self.agreed, shared=self.shared, alone=alone))
+            for rank in self.ranks
+        ]
+        conflicts = [(rank, one) for rank, one in found if one is not None]
+        if not conflicts:
+            return self._settled(merged, fixed)
+        early = self._stuck_early(merged, fixed)
+        if early is not None:
+            return early
+        for rank, one in conflicts:
+            verdict = self._clash(rank, one, fixed)
+            if verdict is not None:
+                return verdict
+        over_events = self._over_events(merged, fixed, conflicts)
+        return self._explore(fixed) if over_events is None else over_events
+
+    def _play(self, rank: int, order: Extension) -> Played:
+        return play(self.ranks[rank], order, self.agreed, self.members)
+
+    def _check_identities(self) -> None:
+        """Without labels a member is known by its id, which ranks share only in one buffer."""
+        for buffer in self.buffers:
+            sharing = [self.ranks[rank].held for rank in self.members[buffer.group]]
+            mine = [h for held in sharing for h in held if h.buffer.group == buffer.group]
+            labeled = {"label" in leaf.fields for one in mine for leaf in one.ready.leaves}
+            lists = {
+                tuple(h.buffer.id for h in held if h.buffer.group == buffer.group)
+                for held in sharing
+            }
+            if len(labeled) > 1 or (labeled == {False} and len(lists) > 1):
+                what = f"unlabeled members of fused buffers of group {buffer.group}"
+                raise UndecidedError(f"{what}: which of them belong together is not known")
+
+    # --- one order ---------------------------------------------------------------------------
+
+    def _settled(self, usual: Merged, fixed: Verdict) -> Verdict:
+        """Every rank has one program of flushes: the verdict on them is the verdict."""
+        verdict = moved(self.plan, usual.ordered, fixed)
+        verdict = with_flushes(verdict, usual.flushes)
+        verdict = settled_layouts(verdict, self.buffers)
+        verdict = never_flushed(verdict, usual.stuck, never_submitted(self.ranks, self.members))
+        verdict = unflushed(self.plan, verdict, usual.unflushed)
+        proved = (*verdict.proved, "fusion-order") if verdict.safe else verdict.proved
+        return apply_ledger(replace(self._assuming(verdict), proved=proved))
+
+    def _assuming(self, verdict: Verdict) -> Verdict:
+        if not self.agreed:
+            return verdict
+        return replace(verdict, assumptions=(*verdict.assumptions, "coordinated-fusion"))
+
+    # --- two orders on one communicator ------------------------------------------------------
+
+    def _clash(self, rank: int, one: Conflict, fixed: Verdict) -> Verdict | None:
+        """Return what an execution says in which the rank differs from a member of the group."""
+        if one.queue is None:
+            return None
+        others = [peer for peer in self.members[one.queue] if peer != rank]
+        partner = next(
+            (peer for peer in others if self._sequence(self.usual[peer], one.queue)), None
+        )
+        if partner is None:
+            return None
+        theirs = self._sequence(self.usual[partner], one.queue)
+        for order in one.orders:
+            played = self._play(rank, order)
+            mine = self._sequence(played, one.queue)
+            if mine != theirs:
+                return self._both(rank, played, order, one, (mine, theirs), fixed)
+        return None
+
+    @staticmethod
+    def _sequence(played: Played, group: str) -> list[str]:
+        """Return what a rank issues on a group, by name."""
+        return [
+            str(action.get("label", action.get("id", action["op"])))
+            for action in played.actions
+            if action.get("group", "world") == group and action["op"] != "wait"
+        ]
+
+    def _both(
+        self,
+        rank: int,
+        played: Played,
+        order: Extension,
+        one: Conflict,
+        pair: tuple[list[str], list[str]],
+        fixed: Verdict,
+    ) -> Verdict | None:
+        """One rank has two sequences: what the usual one and the odd one say together."""
+        odd = merge(self.flat, [*self.usual[:rank], played, *self.usual[rank + 1 :]])
+        shown = self.decide(odd.ordered.plan)
+        outcome = _together(fixed, shown)
+        if outcome is None or one.held is None:
+            return None
+        buffer = one.held.buffer
+        notes = (*describe(rank, *pair), arrives(self.ranks[rank], order))
+        schedules = fixed.evidence.schedules + shown.evidence.schedules
+        return self._shown(odd, shown, outcome, schedules, fixed, (buffer.id, rank, notes))
+
+    def _shown(
+        self,
+        merged: Merged,
+        shown: Verdict,
+        outcome: Outcome,
+        schedules: int,
+        fixed: Verdict,
+        what: tuple[str, int, tuple[str, ...]],
+    ) -> Verdict:
+        name, rank, notes = what
+        held = next(h for h in self.ranks[rank].held if h.buffer.id == name)
+        same = [h.ready for r in self.ranks for h in r.held if h.buffer.id == name]
+        policy, cap = largest_safe(held.buffer, same)
+        verdict = moved(self.plan, merged.ordered, shown)
+        verdict = with_flushes(verdict, merged.flushes)
+        verdict = never_flushed(verdict, merged.stuck, never_submitted(self.ranks, self.members))
+        verdict = out_of_round(verdict, held.buffer, rank, notes, policy)
+        condition = (SafeIff("fusion-order", bytes=cap, buffers=(name,)),) if fixed.safe else ()
+        evidence = replace(verdict.evidence, schedules=schedules)
+        return apply_ledger(
+            replace(
+                self._assuming(verdict),
+                outcome=outcome,
+                models={verdict.model: outcome},
+                safe_iff=condition,
+                evidence=evidence,
+            )
+        )
+
+    def _stuck_early(self, usual: Merged, fixed: Verdict) -> Verdict | None:
+        """Return DEADLOCK where ranks are stuck before a member plays a part."""
+        if fixed.outcome is not Outcome.DEADLOCK:
+            return None
+        ranks = stuck_early(usual, self.ranks, self.usual, find_model(self.model), self.options)
+        return in_some_order(self._settled(usual, fixed), ranks) if ranks else None
+
+    # --- one order on every communicator -----------------------------------------------------
+
+    def _over_events(
+        self, usual: Merged, fixed: Verdict, conflicts: Sequence[tuple[int, Conflict]]
+    ) -> Verdict | None:
+        """Decide a plan whose ranks differ only in the order of several communicators.
+
+        What meets is the same in every order then, so a usual order that goes wrong only in some
+        executions, or in what meets, speaks for all. None where the rules do not apply.
+        """
+        if any(one.queue is not None or not one.events for _, one in conflicts):
+            return None
+        if any(played.stuck for played in self.usual):
+            return None
+        if fixed.outcome in {Outcome.MISMATCH, Outcome.POTENTIAL_DEADLOCK}:
+            return self._settled(usual, fixed)
+        if fixed.safe:
+            for rank, one in conflicts:
+                for order in one.orders:  # the rank waits for what only it could launch
+                    return self._reordered([(rank, order)], fixed, fixed)
+        known: Relation = {}
+        rooms = {
+            rank: opened(self.ranks[rank], self.usual[rank], one.events, known)
+            for rank, one in conflicts
+        }
+        issued = [
+            room.played if (room := rooms.get(rank)) else played
+            for rank, played in enumerate(self.usual)
+        ]
+        merged = merge(self.flat, issued)
+        verdict = self.decide(merged.ordered.plan)
+        if verdict.unknown:
+            return None
+        if verdict.outcome is fixed.outcome:
+            return self._settled(merged, verdict)
+        if not fixed.safe:
+            return None
+        stands = stands_of(merged, verdict, rooms)
+        for chosen in ways(self.ranks, stands):
+            shown = self._reordered(chosen, fixed, verdict)
+            if shown is not None:
+                return shown
+        return None
+
+    def _reordered(
+        self, chosen: Sequence[tuple[int, Extension]], fixed: Verdict, all_orders: Verdict
+    ) -> Verdict | None:
+        """Execute orders of some ranks; return what they show if they get stuck, else None."""
+        played = list(self.usual)
+        for rank, order in chosen:
+            played[rank] = self._play(rank, order)
+        merged = merge(self.flat, played)
+        shown = self.decide(merged.ordered.plan)
+        outcome = join([case_of(fixed), case_of(shown)])
+        if shown.safe or shown.unknown or outcome is Outcome.UNKNOWN:
+            return None
+        notes = tuple(arrives(self.ranks[rank], order) for rank, order in chosen)
+        verdict = self._settled(merged, shown)
+        route = (*verdict.evidence.route, *all_orders.evidence.route)
+        route = tuple(dict.fromkeys(name for name in route if name != "deterministic"))
+        return replace(
+            in_one_order(verdict, [rank for rank, _ in chosen], notes),
+            outcome=outcome,
+            models={verdict.model: outcome},
+            safe_iff=(),
+            evidence=replace(verdict.evidence, route=route),
+        )
+
+    # --- all orders --------------------------------------------------------------------------
+
+    def _explore(self, fixed: Verdict) -> Verdict:
+        """Decide every combination of the programs that the ranks can issue."""
+        choices = [
+            programs(
+                rank,
+                lambda order, r=rank: self._play(r.order.rank, order),  # type: ignore[misc]
+                self.deadline,
+            )
+            for rank in self.ranks
+        ]
+        seen: list[tuple[Verdict, Sequence[Played], Merged]] = []
+        for combination in combinations(choices, self.deadline):
+            plan = merge(self.flat, combination)
+            seen.append((self.decide(plan.ordered.plan), combination, plan))
+        outcome = join(case_of(verdict) for verdict, _, _ in seen)
+        if outcome is Outcome.UNKNOWN:
+            raise UndecidedError("an order of flushes could not be decided")
+        worst = max(seen, key=lambda one: one[0].outcome.severity)
+        shows = [one for one in seen if one[0].outcome is outcome]
+        if outcome is Outcome.MISMATCH and not shows:
+            shows = [one for one in seen if mixes(one[0])]
+        verdict, chosen, merged = shows[0] if shows else worst
+        differs = next(
+            (r for r, p in enumerate(chosen) if p.actions != self.usual[r].actions), None
+        )
+        held = [] if differs is None else self.ranks[differs].held
+        if outcome is not Outcome.SAFE and held:
+            assert differs is not None  # noqa: S101  only then is something held
+            notes = (f"in one order of readiness of rank {differs}",)
+            what = (held[0].buffer.id, differs, notes)
+            found = self._shown(merged, verdict, outcome, len(seen), fixed, what)
+        else:
+            found = self._settled(merged, verdict)
+            found = replace(found, outcome=outcome, models={found.model: outcome})
+        route = tuple(dict.fromkeys((*found.evidence.route, "explorer")))
+        evidence = replace(
+            found.evidence, kind="exhaustive", route=route, engine="explorer", schedules=len(seen)
+        )
+        return replace(found, evidence=evidence)
+
+
+def _blocks_in(item: Any) -> Iterator[str]:
+    """Yield the op of an item and of everything inside it."""
+    if isinstance(item, list):
+        for one in item:
+            yield from _blocks_in(one)
+    else:
+        yield item["op"]
+        yield from _blocks_in(item.get("body", item.get("threads", [])))
+
+
+def _together(usual: Verdict, odd: Verdict) -> Outcome | None:
+    """Return the outcome of a plan with two executions among others, or None if it is not known.
+
+    Only a disagreement settles it: no further execution can make that anything else.
+    """
+    both = join([case_of(usual), case_of(odd)])
+    return both if both is Outcome.MISMATCH and mixes(odd) else None

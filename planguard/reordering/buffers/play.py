@@ -1,0 +1,292 @@
+"""Play one rank in one order: what it issues when its members become ready like that.
+
+This is the meaning of the policies. The rules of ``fusion_events`` only say when all orders give
+the same; a plan in which they do not is played.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planguard.execution.findings.reason import UndecidedError
+from planguard.reordering.blocks import Block
+from planguard.reordering.buffers.policies import Coordinated, make_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.reordering.blocks import Leaf
+    from planguard.reordering.buffers.policies import Agreed, Policy
+    from planguard.reordering.buffers.rank import FusedRank, Held
+
+
+class Cause(NamedTuple):
+    """Why an action is issued inside a block of members.
+
+    Attributes:
+        element: The element whose turn it is.
+        flush: The place of the buffer among those of the rank and the members that leave; None:
+            the element itself.
+    """
+
+    element: int
+    flush: tuple[int, tuple[int, ...]] | None = None
+
+
+@dataclass
+class Played:
+    """The program of one rank in which every flush is one collective.
+
+    Attributes:
+        actions: Its actions.
+        origins: The action of the plan that each issued one stands for.
+        unflushed: Members that are never launched.
+        stuck: Actions that wait for a member that is never launched.
+        groups: Groups that the program needs beside those of the plan.
+        flushes: Buffer and members of every flush, by the actions of the plan.
+        causes: For every action, what lets it be issued; None where its place is fixed.
+        widths: For every action, how many are issued with it: a block stands for what is in it.
+    """
+
+    actions: list[dict[str, Any]] = field(default_factory=list)
+    origins: list[int] = field(default_factory=list)
+    unflushed: list[Leaf] = field(default_factory=list)
+    stuck: list[int] = field(default_factory=list)
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    flushes: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    causes: list[Cause | None] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
+
+
+def play(
+    rank: FusedRank,
+    order: Sequence[int],
+    agreed: dict[str, Agreed],
+    members: dict[str, list[int]],
+) -> Played:
+    """Return what a rank issues.
+
+    Args:
+        rank: The rank.
+        order: An order of its elements that its program admits.
+        agreed: By coordinated buffer: what the ranks agreed on.
+        members: Ranks of every group.
+
+    Raises:
+        UndecidedError: A member is used in a way that is not decided.
+    """
+    player = _Player(rank, agreed, members)
+    player.run(order)
+    return player.played
+
+
+class _Player:
+    def __init__(
+        self, rank: FusedRank, agreed: dict[str, Agreed], members: dict[str, list[int]]
+    ) -> None:
+        self.rank, self.members, self.played = rank, members, Played()
+        self.agreed = agreed
+        self.left = self._sizes_of_clusters()
+        self.policies: list[Policy] = [make_policy(held, agreed) for held in rank.held]
+        self.flush_of: dict[tuple[int, int], str] = {}
+        self.member_of: dict[str, tuple[int, int]] = {}
+        self.ids: set[str] = set()
+        self.elements = {id(leaf) for leaf in rank.leaves}
+        self.waited: set[str] = set()
+        self.turn: int | None = None
+        self.count = 0
+        for number, held in enumerate(rank.held):
+            for at, leaf in enumerate(held.ready.leaves):
+                self.ids.add(leaf.fields["id"])
+                if "work" in leaf.fields:
+                    self.member_of[leaf.fields["work"]] = number, at
+
+    def run(self, order: Sequence[int]) -> None:
+        """Issue part after part; inside parts with members, element after element."""
+        turn = iter(order)
+        sizes: dict[int, int] = {}
+        for place in self.rank.parts:
+            sizes[place] = sizes.get(place, 0) + 1
+        for number, (part, item) in enumerate(zip(self.rank.order.parts, self.rank.items,
+                                                  strict=True)):  # fmt: skip
+            if number in sizes:
+                if not all(self._element(next(turn)) for _ in range(sizes[number])):
+                    return
+            elif isinstance(part, Block):
+                self._check(part.leaves)
+                self._add(item, part.leaves)
+            elif not self._leaf(part, item):
+                return
+        for number, held in enumerate(self.rank.held):
+            left = [at for at in range(len(held.elements)) if (number, at) not in self.flush_of]
+            self.played.unflushed += [held.ready.leaves[at] for at in left]
+
+    # --- elements ----------------------------------------------------------------------------
+
+    def _element(self, element: int) -> bool:
+        """Issue one element; False when the rank gets no further."""
+        self.turn = element
+        went_on = self._issue(element)
+        self.turn = None
+        return went_on
+
+    def _issue(self, element: int) -> bool:
+        leaf = self.rank.leaves[element]
+        if element not in self.rank.owner:
+            fields = {key: value for key, value in leaf.fields.items() if key != "x-after"}
+            return self._leaf(leaf, fields)
+        number, at = self.rank.owner[element]
+        for flush in self.policies[number].arrive(at):
+            self._launch(number, flush)
+        self._together(number)
+        if leaf.fields.get("async"):
+            return True
+        return self._settle([(number, at)], leaf, {"op": "wait"}, [])
+
+    def _cluster(self, number: int) -> str | None:
+        agreed = self.agreed.get(self.rank.held[number].buffer.id)
+        return None if agreed is None or agreed.by_name else agreed.cluster
+
+    def _sizes_of_clusters(self) -> dict[str, int]:
+        left: dict[str, int] = {}
+        for number, held in enumerate(self.rank.held):
+            cluster = self._cluster(number)
+            if cluster is not None:
+                left[cluster] = left.get(cluster, 0) + len(held.elements)
+        return left
+
+    def _together(self, number: int) -> None:
+        """Launch what is agreed for several buffers once the last of their members is ready."""
+        cluster = self._cluster(number)
+        if cluster is None:
+            return
+        self.left[cluster] -= 1
+        if self.left[cluster]:
+            return
+        for other, policy in enumerate(self.policies):
+            if self._cluster(other) == cluster and isinstance(policy, Coordinated):
+                for flush in policy.due():
+                    self._launch(other, flush)
+
+    def _leaf(self, leaf: Leaf, item: dict[str, Any]) -> bool:
+        names = self._named(item)
+        if item["op"] in {"test", "drop"} and names:
+            return True  # polling a flush, or forgetting it, blocks nothing
+        if item["op"] == "wait" and names:
+            if item.get("mode", "all") != "all":
+                raise UndecidedError("a wait for one of several members of a fused buffer")
+            others = [name for name in _works(item) if name not in self.member_of]
+            return self._settle([self.member_of[name] for name in names], leaf, item, others)
+        self._check((leaf,))
+        self._add(item, (leaf,))
+        return True
+
+    def _settle(
+        self,
+        wanted: list[tuple[int, int]],
+        leaf: Leaf,
+        item: dict[str, Any],
+        others: list[str],
+    ) -> bool:
+        """Wait for the flushes of members, which launches what is left in a filled buffer."""
+        names = list(others)
+        for number, at in wanted:
+            if (number, at) not in self.flush_of:
+                for flush in self.policies[number].force(at):
+                    self._launch(number, flush)
+            if (number, at) not in self.flush_of:
+                self._never(number, leaf)
+                return False
+            handle = self.flush_of[number, at]
+            if handle not in self.waited and handle not in names:
+                names.append(handle)
+        self.waited |= set(names)
+        if names:
+            work = names if len(names) > 1 else names[0]
+            kept = {key: value for key, value in item.items() if key not in {"work", "x-after"}}
+            self._add({**kept, "work": work}, (leaf,))
+        return True
+
+    def _never(self, number: int, leaf: Leaf) -> None:
+        """Write a wait that does not end: a receive in a group of its own that nobody sends to."""
+        rank, buffer = self.rank.order.rank, self.rank.held[number].buffer
+        others = [peer for peer in self.members[buffer.group] if peer != rank]
+        if not others:
+            raise UndecidedError(f"fused buffer {buffer.id} is waited for before it is complete")
+        name = f"~{buffer.id}~{rank}"
+        self.played.groups[name] = sorted((rank, others[0]))
+        action = {"op": "recv", "peer": others[0], "group": name, "bytes": 1}
+        self.played.stuck.append(leaf.action)
+        self._add(action, (leaf,))
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def _launch(self, number: int, flush: tuple[int, ...]) -> None:
+        held = self.rank.held[number]
+        handle = f"{held.buffer.id}#{self.count}"
+        self.count += 1
+        leaves = [held.ready.leaves[at] for at in flush]
+        group = self.policies[number].group(flush)
+        action = collective(held, flush, handle)
+        if group is not None:
+            self.played.groups[group] = self.members[held.buffer.group]
+            action["group"] = group
+        self.flush_of |= {(number, at): handle for at in flush}
+        self.played.actions.append(action)
+        self.played.origins.append(leaves[0].action)
+        members = tuple(leaf.action for leaf in leaves)
+        self.played.flushes.append((held.buffer.id, members))
+        self._because((number, flush), 1)
+
+    def _because(self, flush: tuple[int, tuple[int, ...]] | None, width: int) -> None:
+        self.played.widths.append(width)
+        self.played.causes.append(None if self.turn is None else Cause(self.turn, flush))
+
+    def _add(self, item: dict[str, Any], leaves: tuple[Leaf, ...]) -> None:
+        self.played.actions.append(item)
+        self.played.origins += [leaf.action for leaf in leaves]
+        self._because(None, len(leaves))
+
+    def _named(self, item: dict[str, Any]) -> list[str]:
+        return [name for name in _works(item) if name in self.member_of]
+
+    def _check(self, leaves: tuple[Leaf, ...]) -> None:
+        """Refuse everything but a plain wait, test or drop that names a member or its handle."""
+        for leaf in leaves:
+            references = [*leaf.fields.get("deps", ()), *leaf.fields.get("x-after", ())]
+            outside = references if id(leaf) not in self.elements else leaf.fields.get("deps", ())
+            if self._named(leaf.fields) or self.ids & set(outside):
+                op = leaf.fields["op"]
+                raise UndecidedError(f"`{op}` refers to a member of a fused buffer")
+
+
+def _works(item: dict[str, Any]) -> list[str]:
+    if item["op"] not in {"wait", "test", "drop"}:
+        return []
+    work = item.get("work", [])
+    return list(work) if isinstance(work, list) else [work]
+
+
+def collective(held: Held, flush: tuple[int, ...], handle: str) -> dict[str, Any]:
+    """Return the collective of one flush: sizes added, identities joined.
+
+    Raises:
+        UndecidedError: Its members cannot travel as one.
+    """
+    members = [held.ready.leaves[at].fields for at in flush]
+    for name in ("op", "dtype", "reduce_op"):
+        if len({fields.get(name) for fields in members}) > 1:
+            what = f"fused buffer {held.buffer.id} mixes members of several {name}s"
+            raise UndecidedError(what)
+    if len({"bytes" in fields for fields in members}) > 1:
+        raise UndecidedError(f"fused buffer {held.buffer.id} mixes sizes in bytes and in elements")
+    like = members[0]
+    kept: dict[str, Any] = {
+        name: like[name] for name in ("group", "dtype", "reduce_op") if name in like
+    }
+    size = "bytes" if "bytes" in like else "count"
+    names: list[str] = [held.ready.name(at) for at in flush]
+    label = repr(names) if any("+" in name for name in names) else "+".join(names)
+    total = sum(fields[size] for fields in members)
+    return {"op": like["op"], "async": True, "work": handle, "label": label, **kept, size: total}

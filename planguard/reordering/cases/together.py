@@ -1,0 +1,174 @@
+"""What several plans say together, each standing for some executions of one plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from planguard.catalog import lookup
+from planguard.execution.findings.cause import open_finding
+from planguard.execution.findings.help import HELP
+from planguard.execution.findings.ledger import apply_ledger
+from planguard.reordering.cases.settled import annotated
+from planguard.reordering.cases.translate import back
+from planguard.reordering.join import Case, join, mixes
+from planguard.verdict import Evidence, Finding, Met, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from planguard.execution.findings.reason import Reason
+    from planguard.plan.plan import Plan
+    from planguard.reordering.strategy import Ordered
+
+
+class Decide(Protocol):
+    """Decides what a plan leaves open once something was picked."""
+
+    def __call__(self, plan: Plan, *, brief: bool) -> Verdict:
+        """Return the verdict; ``brief`` leaves out witnesses and what decides nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """One plan among those that an open plan stands for.
+
+    Attributes:
+        ordered: The plan, and where its actions come from.
+        verdict: What is known of it.
+        notes: What was picked, in words.
+        differs: Whether ranks differ in what they picked.
+        matches: Who met whom, by rank and action of the plan that is decided.
+    """
+
+    ordered: Ordered
+    verdict: Verdict
+    notes: tuple[str, ...] = ()
+    differs: bool = False
+    matches: tuple[Met, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome; SAFE where nothing matches anything, since then nothing blocks."""
+        return Outcome.SAFE if is_empty(self.verdict) else self.verdict.outcome
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nothing goes wrong, be it that nothing matches anything."""
+        return self.outcome is Outcome.SAFE
+
+    @property
+    def mixes(self) -> bool:
+        """Whether some execution forms a match whose members disagree."""
+        return mixes(self.verdict)
+
+
+def is_empty(verdict: Verdict) -> bool:
+    """Tell whether a plan was not decided only because nothing in it matches anything."""
+    return verdict.unknown and {f.code for f in verdict.findings} - {"PG210"} == {"PG910"}
+
+
+def together(parts: Iterable[Part]) -> Outcome:
+    """Return one outcome for all parts: certain only if every part says so.
+
+    A part in which nothing matches anything goes well beside others; alone it shows nothing.
+    """
+    parts = list(parts)
+    if parts and all(is_empty(part.verdict) for part in parts):
+        return Outcome.UNKNOWN
+    return join(Case(part.outcome, part.mixes) for part in parts)
+
+
+def shown_of(parts: Iterable[Part], outcome: Outcome) -> Part:
+    """Return the first part that shows an outcome."""
+    parts = list(parts)
+    exact = [part for part in parts if part.outcome is outcome]
+    if outcome is Outcome.MISMATCH:
+        exact = exact or [part for part in parts if part.mixes]
+    found = exact or sorted(parts, key=lambda part: -part.outcome.severity)
+    return next((part for part in found if not is_empty(part.verdict)), found[0])
+
+
+def open_verdict(plan: Plan, model: str, reason: Reason) -> Verdict:
+    """Return UNKNOWN with its reason."""
+    finding = open_finding(reason)
+    return Verdict(
+        Outcome.UNKNOWN,
+        model,
+        (finding,),
+        complete=False,
+        models={model: Outcome.UNKNOWN},
+        evidence=Evidence(schedules=0),
+        approximations=plan.approximations,
+        reasons=(finding.message,),
+    )
+
+
+def combined(plan: Plan, parts: list[Part], full: Verdict, shown: Part, code: str) -> Verdict:
+    """Return the verdict on a plan that all parts together stand for.
+
+    Args:
+        plan: The plan.
+        parts: What was decided of it, in brief.
+        full: The verdict on the part that is shown, with its witnesses.
+        shown: The part that is shown.
+        code: Code of findings that hold only for some picks in which ranks differ.
+    """
+    outcome = together(parts)
+    certain = outcome in {Outcome.SAFE, Outcome.DEADLOCK} or len(parts) == 1
+    undecided = [part for part in parts if part.outcome is Outcome.UNKNOWN]
+    findings = tuple(
+        _finding(plan, shown, finding, code=None if certain else code) for finding in full.findings
+    )
+    reasons = tuple(dict.fromkeys(r for part in undecided for r in part.verdict.reasons))
+    inner = [name for name in full.evidence.route if name != "deterministic"]
+    verdict = replace(
+        full,
+        outcome=outcome,
+        findings=findings,
+        complete=not undecided and all(part.verdict.complete or part.is_safe for part in parts),
+        models={full.model: outcome},
+        safe_iff=full.safe_iff if certain else (),
+        evidence=Evidence(
+            kind="exhaustive",
+            route=tuple(dict.fromkeys(("explorer", *inner))),
+            engine="explorer",
+            schedules=sum(_schedules(part.verdict) for part in parts),
+            states=sum(part.verdict.evidence.states for part in parts),
+            z3_ms=sum(part.verdict.evidence.z3_ms for part in parts),
+        ),
+        approximations=plan.approximations,
+        proved=full.proved if outcome is Outcome.SAFE else (),
+        reasons=reasons,
+        certificate=None,
+        core=(),
+    )
+    return apply_ledger(verdict)
+
+
+def _finding(plan: Plan, shown: Part, finding: Finding, *, code: str | None) -> Finding:
+    moved = back(plan, shown.ordered, finding)
+    if moved.witness is not None and shown.matches:
+        found = annotated(moved.witness, replace(moved.witness, matches=shown.matches))
+        moved = replace(moved, witness=found)
+    if moved.severity != "error" or moved.code.startswith(("PG3", "PG4", "PG9")):
+        return moved
+    if code is None:
+        return moved
+    moved = replace(moved, certainty="some-execution", notes=(*shown.notes, *moved.notes))
+    if not shown.differs or moved.code == code:
+        return moved
+    entry = lookup(code)
+    return replace(
+        moved,
+        code=entry.number,
+        name=entry.name,
+        related=tuple(sorted({*moved.related, moved.code})),
+        help=HELP.get(code, moved.help),
+    )
+
+
+def _schedules(verdict: Verdict) -> int:
+    """Return how many executions were decided; runs of one fixed order count once."""
+    return verdict.evidence.schedules if verdict.evidence.engine == "explorer" else 1

@@ -1,0 +1,1 @@
+"""Messages that compete for a receive: the search over who meets whom."""

@@ -1,0 +1,390 @@
+"""Plans in which messages compete: every way to meet, each decided as the fixed plan it leads to.
+
+Searched are the states of the lanes (`states`). What an execution met is then a fixed plan, and the
+deterministic engine decides that plan: what a search found is never shown unless the engine agrees.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from planguard.catalog import report_order
+from planguard.errors import InternalError
+from planguard.execution.findings.mismatch import blocking_rounds, candidates
+from planguard.execution.findings.notes import hazard_findings
+from planguard.execution.findings.reason import (
+    Kind as Why,
+)
+from planguard.execution.findings.reason import (
+    Reason,
+    UndecidedError,
+    construct,
+    out_of_time,
+    too_many,
+)
+from planguard.execution.running.executor import execute
+from planguard.execution.running.expand import expand
+from planguard.options import running
+from planguard.plan.actions import ITEM_BYTES, MEMBER, Kind
+from planguard.reordering.branches.assignments import AT, flat_tree, leaves, plan_of
+from planguard.reordering.cases.together import (
+    Part,
+    combined,
+    open_verdict,
+    shown_of,
+    together,
+)
+from planguard.reordering.messages.states import ARRIVE, Machine, State, endings
+from planguard.reordering.messages.static import alive, has_choice, named, untagged, without_modes
+from planguard.reordering.messages.wildcards import (
+    ANY,
+    Meeting,
+    Message,
+    Messages,
+    accepts,
+    is_choice_wait,
+    is_wild,
+)
+from planguard.semantics.hazards import HAZARDS
+from planguard.semantics.model import UNLIMITED, Family, strict
+from planguard.verdict import Finding, Met, Outcome, Verdict
+from planguard.words import plural
+
+if TYPE_CHECKING:
+    from planguard.execution.running.executor import Execution
+    from planguard.options import CheckOptions
+    from planguard.plan.plan import Plan
+    from planguard.semantics.model import ExecutionModel
+
+CODE = "PG106"
+STATES = 20_000
+"""Most states that are searched when no budget is given."""
+ENDINGS = 300
+"""Most endings that are decided one by one."""
+
+
+class Fixed(Protocol):
+    """Decides a fixed plan under the rules of a model, which need not be those of its name."""
+
+    def __call__(
+        self, plan: Plan, model: ExecutionModel, *, brief: bool, implementation: Any = None
+    ) -> Verdict:
+        """Return the verdict; ``brief`` leaves out witnesses and what decides nothing."""
+        ...
+
+
+def over_matches(
+    plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions, fixed: Fixed
+) -> Verdict:
+    """Decide a plan with receives from anybody, probes, or waits for one of several.
+
+    Args:
+        plan: A plan of fixed orders.
+        columns: Its columns.
+        model: The execution model.
+        options: Options; ``budget`` bounds the search in seconds.
+        fixed: Decides a fixed plan.
+    """
+    flat = alive(flat_tree(plan, columns))
+    if model.family is not Family.DEVICE and not columns.has_new_group:
+        flat = named(flat)
+        if not has_choice(flat):
+            return settled(plan, flat, model, fixed)
+    reason = _unclear(flat, model, options)
+    if reason is not None:
+        return open_verdict(plan, model.name, reason)
+    if model.family is Family.DEVICE:
+        return settled(plan, untagged(flat), model, fixed)
+    search = _Search(plan, flat, model, options, fixed)
+    try:
+        return search.verdict()
+    except UndecidedError as reached:
+        reason = reached.reason.about("the ways to match its messages")
+        verdict = open_verdict(plan, model.name, reason)
+        return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
+
+
+def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions) -> Reason | None:
+    """Return why a plan cannot be searched under a model, if it cannot."""
+    ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
+    inner = [part for item in ops for part in (item["ops"] if item["op"] == "batch" else [item])]
+    kinds = {item["op"] for item in ops}
+    if model.family is Family.DEVICE:
+        if any(part.get("peer") == ANY for part in inner):
+            return Reason(Why.SENDER, "a receive from any source, which no NCCL model has")
+        if any(map(is_choice_wait, ops)):
+            return construct(
+                "a wait for any or some of several handles, where waits are stream edges"
+            )
+    if "new_group" in kinds:
+        return construct(
+            "messages that compete beside new_group, which renames the groups they use"
+        )
+    if "exit" in kinds and model.exit_withdraws:
+        return construct("messages that compete beside an exit, which may take some of them along")
+    if "drop" in kinds and model.drops_kill:
+        return construct("messages that compete beside a dropped handle, which may swallow some")
+    if "probe" in kinds and model.one_lock:
+        return construct("a probe, which ProcessGroupMPI does not have")
+    if model.eager and any(_leaves_early(item, options.eager_bytes) for item in ops):
+        return construct("messages that compete beside a broadcast or reduce that may finish early")
+    return None
+
+
+def _leaves_early(item: dict[str, Any], limit: int) -> bool:
+    if item["op"] not in {"broadcast", "reduce", "gather", "scatter"}:
+        return False
+    size = _size(item)
+    return size is None or size <= limit
+
+
+def _size(fields: dict[str, Any]) -> int | None:
+    if "bytes" in fields:
+        return int(fields["bytes"])
+    if "count" in fields and "dtype" in fields:
+        return int(fields["count"]) * ITEM_BYTES[fields["dtype"]]
+    return None
+
+
+class _Search:
+    """The search of one plan under one model."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        flat: dict[str, Any],
+        model: ExecutionModel,
+        options: CheckOptions,
+        fixed: Fixed,
+    ) -> None:
+        self.plan, self.model, self.options, self.fixed = plan, model, options, fixed
+        self.messages = Messages(flat if model.send_modes else without_modes(flat))
+        self.states = 0
+        self.sends: dict[int, tuple[int, int, int | None]] = {}
+        self.waits: dict[tuple[int, int], tuple[int, str]] = {}
+        self.deadline = running(options).deadline
+        # What finishes early is picked message by message, so nothing is left to the scenario.
+        self.settled = replace(
+            model, eager=False, early_degree=None, send_modes=model.send_modes or model.eager
+        )
+        self.separated = self.messages.separated()
+        self.columns = expand(self.separated.plan)
+        self.machine = self._machine()
+
+    def verdict(self) -> Verdict:
+        """Return the verdict over all ways to meet.
+
+        Raises:
+            UndecidedError: There are more than can be searched.
+        """
+        ends, self.states = endings(self.machine, STATES, self.deadline)
+        chosen = self._representatives(ends)
+        if len(chosen) > ENDINGS and not self.deadline.is_bounded:
+            raise UndecidedError(too_many(f"more than {ENDINGS:,} endings"))
+        parts: list[Part] = []
+        for state in chosen:
+            if self.deadline.expired():
+                raise UndecidedError(out_of_time(f" after {len(parts):,} endings"))
+            parts.append(self._part(state))
+        shown = shown_of(parts, together(parts))
+        full = self.fixed(shown.ordered.plan, self.settled, brief=False)
+        verdict = combined(self.plan, parts, full, shown, CODE)
+        evidence = replace(verdict.evidence, schedules=len(ends), states=self.states)
+        return replace(verdict, evidence=evidence, findings=self._findings(verdict))
+
+    def _findings(self, verdict: Verdict) -> tuple[Finding, ...]:
+        """Return the findings with the hazards of the plan, not those of the way that is shown.
+
+        There every wait for one of several is a wait for the one that was picked.
+        """
+        own = [f for f in verdict.findings if f.code not in HAZARDS or f.subkind is not None]
+        own += hazard_findings(self.plan, self.model.name)
+        return tuple(sorted(own, key=lambda f: report_order(f.severity, f.code)))
+
+    # --- the machine -------------------------------------------------------------------------
+
+    def _machine(self) -> Machine:
+        execution = self._lowered(array("I"))
+        # Ranks go on behind a round whose members disagree, as if they agreed: what hangs then
+        # hangs for a reason of its own.
+        rounds = blocking_rounds(execution, candidates(execution))
+        execution = self._lowered(rounds) if rounds else execution
+        arrivals = _arrivals(execution.lanes)
+        match = {m.number: self._match(arrivals, m) for m in self.messages.all}
+        posted = self.model.send_modes or self.model.eager
+
+        def goes_first(one: Message, other: Message) -> bool:
+            return posted or (one.peer, one.tag) == (other.peer, other.tag)
+
+        return Machine(
+            execution.lanes,
+            self.messages.all,
+            match,
+            goes_first,
+            self._eager(arrivals) if self.model.eager else {},
+            self._alternatives(),
+        )
+
+    def _lowered(self, forced: array[int]) -> Execution:
+        return execute(
+            self.separated.plan,
+            self.columns,
+            self.settled,
+            strict(self.settled),
+            origins=True,
+            forced=forced,
+        )
+
+    def _entries(self, rank: int) -> list[int]:
+        """Return the entry of every action of the separated plan."""
+        columns = self.columns
+        start, end = columns.rank_off[rank], columns.rank_off[rank + 1]
+        return [at - start for at in range(start, end) if not columns.op[at] & MEMBER]
+
+    def _positions(self, rank: int) -> list[int]:
+        """Return the position in the plan of every action of the separated plan."""
+        program = self.messages.programs[str(rank)]
+        widths = [len(action["work"]) if is_choice_wait(action) else 1 for action in program]
+        return [at for at, width in enumerate(widths) for _ in range(width)]
+
+    def _match(self, arrivals: dict[tuple[int, int], list[int]], message: Message) -> int:
+        place = self._positions(message.rank).index(message.at)
+        entry = self._entries(message.rank)[place]
+        return arrivals[message.rank, entry][message.member or 0]
+
+    def _eager(self, arrivals: dict[tuple[int, int], list[int]]) -> dict[int, int]:
+        """Return the matches whose send may finish early, with the rank that sends."""
+        found: dict[int, int] = {}
+        sizes, columns = self.separated.plan.code.sig_bytes, self.columns
+        for rank in range(self.plan.world_size):
+            for at, entry in zip(self._positions(rank), self._entries(rank), strict=True):
+                begin = columns.rank_off[rank] + entry
+                is_batch = columns.op[begin] & 63 == Kind.BATCH
+                places = range(begin + is_batch, begin + 1 + is_batch * columns.arg[begin])
+                pairs = zip(places, arrivals.get((rank, entry), []), strict=False)
+                for member, (place, match) in enumerate(pairs):
+                    if columns.op[place] & 63 != Kind.SEND:
+                        continue
+                    size = sizes[columns.sig[place]]
+                    if size <= self.options.eager_bytes or size == UNLIMITED:
+                        found[match] = rank
+                        self.sends[match] = rank, at, member if is_batch else None
+        return found
+
+    def _alternatives(self) -> dict[tuple[int, int], tuple[int, ...]]:
+        """Return, for every look at one handle, the entries of all looks of the same wait."""
+        found: dict[tuple[int, int], tuple[int, ...]] = {}
+        for rank, program in self.messages.programs.items():
+            by_action: dict[int, list[int]] = {}
+            pairs = zip(self._positions(int(rank)), self._entries(int(rank)), strict=True)
+            for at, entry in pairs:
+                by_action.setdefault(at, []).append(entry)
+            for at, entries in by_action.items():
+                if is_choice_wait(program[at]):
+                    found |= {(int(rank), entry): tuple(entries) for entry in entries}
+                    self.waits |= {
+                        (int(rank), entry): (at, name)
+                        for entry, name in zip(entries, program[at]["work"], strict=True)
+                    }
+        return found
+
+    # --- endings -----------------------------------------------------------------------------
+
+    def _representatives(self, ends: list[State]) -> list[State]:
+        """Return one ending of every kind: where ranks stand, and which pairs may disagree."""
+        found: dict[Any, State] = {}
+        for state in sorted(ends, key=lambda s: (len(s.buffered), sorted(s.pairs))):
+            odd = frozenset(pair for pair in state.pairs if self._differs(*pair))
+            stuck = self.machine.stuck(state)
+            stands = tuple((lane, state.at[lane]) for lane in stuck)
+            found.setdefault((stands, odd), state)
+        return list(found.values())
+
+    def _differs(self, receive: int, send: int) -> bool:
+        return self.messages.all[receive].said != self.messages.all[send].said
+
+    def _part(self, state: State) -> Part:
+        meeting = self._meeting(state)
+        ordered = self.messages.settled(meeting, self._guesses(state))
+        verdict = self.fixed(ordered.plan, self.settled, brief=True)
+        notes, matches = self._notes(meeting), self._matches(meeting)
+        part = Part(ordered, verdict, notes, differs=True, matches=matches)
+        is_stuck = bool(self.machine.stuck(state))
+        if not is_stuck and part.outcome not in {Outcome.SAFE, Outcome.MISMATCH}:
+            raise InternalError("an execution that completed does not complete when re-executed")
+        if is_stuck and part.is_safe:
+            raise InternalError("an execution that got stuck completes when re-executed")
+        return part
+
+    def _meeting(self, state: State) -> Meeting:
+        buffered = frozenset(self.sends[match] for match in state.buffered)
+        waited = {
+            (rank, self.waits[rank, entry][0]): self.waits[rank, entry][1]
+            for rank, entry in state.looked
+        }
+        return Meeting(dict(state.pairs | state.seen), buffered, waited)
+
+    def _guesses(self, state: State) -> dict[int, int]:
+        """Pair what did not happen, so that a stuck receive waits for somebody who may send."""
+        met = {number for pair in state.pairs | state.seen for number in pair}
+        need = self.machine.need(state)
+        there = {m.number for m in self.machine.free(state, need)}
+        left = [m for m in self.messages.all if m.number not in met]
+        taken: dict[int, int] = {}
+        used: set[int] = set()
+        receives = sorted(
+            (m for m in left if m.kind != "send"), key=lambda m: m.number not in there
+        )
+        for receive in receives:
+            for send in (m for m in left if m.kind == "send" and m.number not in used):
+                both = receive.number in there and send.number in there
+                if accepts(receive, send) and not both:
+                    taken[receive.number] = send.number
+                    if receive.kind == "recv":
+                        used.add(send.number)
+                    break
+        return taken
+
+    def _matches(self, meeting: Meeting) -> tuple[Met, ...]:
+        """Return who met whom, by rank and action of the plan."""
+        both = ((self.messages.all[n], self.messages.all[m]) for n, m in meeting.pairs.items())
+        return tuple(Met(self._place(mine), self._place(other)) for mine, other in both)
+
+    def _place(self, message: Message) -> tuple[int, int]:
+        return message.rank, self.messages.programs[str(message.rank)][message.at][AT]
+
+    def _notes(self, meeting: Meeting) -> tuple[str, ...]:
+        wild = [n for n in sorted(meeting.pairs) if is_wild(self.messages.all[n])]
+        notes = [self._note(n, meeting.pairs[n]) for n in wild[:3]]
+        if len(wild) > len(notes):
+            notes.append(f"{plural(len(wild) - len(notes), 'other pick')} not shown")
+        return tuple(notes)
+
+    def _note(self, receive: int, send: int) -> str:
+        mine, other = self.messages.all[receive], self.messages.all[send]
+        verb = "sees" if mine.kind == "probe" else "takes"
+        return f"{self._name(mine)} {verb} the message of {self._name(other)}"
+
+    def _name(self, message: Message) -> str:
+        action = self.messages.programs[str(message.rank)][message.at]
+        return f"r{message.rank}#{action[AT]} {action['op']}"
+
+
+def _arrivals(lanes: Any) -> dict[tuple[int, int], list[int]]:
+    """Return the matches at which every entry arrives, in order."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for lane, rank in enumerate(lanes.lane_rank):
+        for at in range(lanes.lane_off[lane], lanes.lane_off[lane + 1]):
+            if lanes.code[at] & ARRIVE:
+                found.setdefault((rank, lanes.origin[at]), []).append(lanes.code[at] >> 2)
+    return found
+
+
+def settled(plan: Plan, flat: dict[str, Any], model: ExecutionModel, fixed: Fixed) -> Verdict:
+    """Decide a plan in which every receive has one message that it may take."""
+    ordered = plan_of(flat, {rank: body["actions"] for rank, body in flat["ranks"].items()})
+    part = Part(ordered, fixed(ordered.plan, model, brief=False))
+    verdict = combined(plan, [part], part.verdict, part, CODE)
+    return replace(verdict, evidence=part.verdict.evidence)

@@ -1,0 +1,149 @@
+"""Receives from anybody that have no choice: named before any search.
+
+Join a receive and a send of one receiver and group if the receive may take that message. What is
+not joined, directly or over others, never competes. In a part of that graph
+
+* with one receive and one send, the two meet each other or nobody;
+* whose sends are all of one rank and tag, and whose receives all ask alike, the k-th receive takes
+  the k-th message: messages of one sender do not overtake each other, and receives that ask alike
+  are served as they were posted.
+
+In both cases naming sender and tag changes no execution. Probes keep their part as it is: they see
+a message that another takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planguard.reordering.messages.wildcards import (
+    ANY,
+    Message,
+    Messages,
+    accepts,
+    is_choice_wait,
+    is_wild,
+)
+
+
+def named(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return a flat plan in which receives without a choice name their sender and tag."""
+    found: dict[tuple[int, int, int | None], Message] = {}
+    for part in _parts(Messages(flat).all):
+        sends = [message for message in part if message.kind == "send"]
+        receives = [message for message in part if message.kind == "recv"]
+        if len(sends) + len(receives) < len(part) or not sends:
+            continue
+        one_channel = len({(send.rank, send.tag) for send in sends}) == 1
+        alike = len({(receive.peer, receive.tag) for receive in receives}) == 1
+        if one_channel and alike:
+            found |= {(r.rank, r.at, r.member): sends[0] for r in receives if is_wild(r)}
+    if not found:
+        return flat
+    ranks = {
+        rank: {
+            **body,
+            "actions": [_action(a, int(rank), at, found) for at, a in enumerate(body["actions"])],
+        }
+        for rank, body in flat["ranks"].items()
+    }
+    return {**flat, "ranks": ranks}
+
+
+def has_choice(flat: dict[str, Any]) -> bool:
+    """Tell whether messages still compete, or a wait is for one of several."""
+    if any(is_wild(message) for message in Messages(flat).all):
+        return True
+    return any(is_choice_wait(a) for body in flat["ranks"].values() for a in body["actions"])
+
+
+def _action(
+    action: dict[str, Any], rank: int, at: int, found: dict[tuple[int, int, int | None], Message]
+) -> dict[str, Any]:
+    if action["op"] == "batch":
+        parts = [
+            _named(part, found.get((rank, at, place))) for place, part in enumerate(action["ops"])
+        ]
+        return {**action, "ops": parts}
+    return _named(action, found.get((rank, at, None)))
+
+
+def _named(fields: dict[str, Any], send: Message | None) -> dict[str, Any]:
+    return fields if send is None else {**fields, "peer": send.rank, "tag": send.tag}
+
+
+def _parts(messages: list[Message]) -> list[list[Message]]:
+    """Return what competes with each other, directly or over others."""
+    by_home: dict[tuple[str, int], list[Message]] = {}
+    for message in messages:
+        by_home.setdefault(message.home, []).append(message)
+    parts = []
+    for mine in by_home.values():
+        sends = [message for message in mine if message.kind == "send"]
+        takers = [message for message in mine if message.kind != "send"]
+        left = {message.number: message for message in mine}
+        joined = _joined(takers, sends)
+        while left:
+            _, first = left.popitem()
+            part, todo = [first], [first.number]
+            while todo:
+                for number in joined.get(todo.pop(), ()):
+                    if number in left:
+                        part.append(left.pop(number))
+                        todo.append(number)
+            parts.append(part)
+    return parts
+
+
+def _joined(takers: list[Message], sends: list[Message]) -> dict[int, list[int]]:
+    joined: dict[int, list[int]] = {}
+    for taker in takers:
+        for send in sends:
+            if accepts(taker, send):
+                joined.setdefault(taker.number, []).append(send.number)
+                joined.setdefault(send.number, []).append(taker.number)
+    return joined
+
+
+def alive(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return the plan without what stands behind an exit: nobody ever issues it."""
+    ranks = {}
+    for rank, body in flat["ranks"].items():
+        ops = [action["op"] for action in body["actions"]]
+        end = ops.index("exit") + 1 if "exit" in ops else len(ops)
+        ranks[rank] = {**body, "actions": body["actions"][:end]}
+    return {**flat, "ranks": ranks}
+
+
+def untagged(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan whose tags mean nothing: "any tag" is no choice then."""
+    return {
+        **flat,
+        "ranks": {
+            rank: {**body, "actions": [_untagged(action) for action in body["actions"]]}
+            for rank, body in flat["ranks"].items()
+        },
+    }
+
+
+def _untagged(action: dict[str, Any]) -> dict[str, Any]:
+    if action["op"] == "batch":
+        return {**action, "ops": [_untagged(part) for part in action["ops"]]}
+    return {**action, "tag": 0} if action.get("tag") == ANY else action
+
+
+def without_modes(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return the plan without send modes, which only MPI itself knows."""
+    ranks = {
+        rank: {"actions": [_plain(action) for action in body["actions"]]}
+        for rank, body in flat["ranks"].items()
+    }
+    return {**flat, "ranks": ranks}
+
+
+def _plain(action: dict[str, Any]) -> dict[str, Any]:
+    """Return an action without send modes, which ProcessGroupMPI does not know."""
+    plain = {key: value for key, value in action.items() if key != "mode" or action["op"] == "wait"}
+    if action["op"] == "batch":
+        plain["ops"] = [_plain(part) for part in action["ops"]]
+    return plain

@@ -1,0 +1,1 @@
+"""Host threads of a rank whose calls interleave freely."""

@@ -1,0 +1,92 @@
+"""Which calls of a thread hold up its host under the NCCL models, and what two threads create."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planguard.plan.actions import COLLECTIVE_KIND
+from planguard.reordering.branches.assignments import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.semantics.model import ExecutionModel
+
+_BLOCKS = frozenset({"host_sync", "barrier", "init", "new_group", "destroy", "exit"})
+_POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv"})
+
+Communicator = tuple[Any, ...]
+"""A group, and the two ranks of a pair that has a communicator of its own in it."""
+
+
+def holds_up(flat: dict[str, Any], model: ExecutionModel) -> bool:
+    """Tell whether a call in some thread may block its host.
+
+    Args:
+        flat: The annotated flat plan.
+        model: A model of devices, where other calls go on at once.
+    """
+    for rank, body in flat["ranks"].items():
+        before = set[Communicator]()
+        for item in body["actions"]:
+            for threads in threads_of([item]):
+                calls = [fields for thread in threads for fields in leaves(thread)]
+                if any(fields["op"] in _BLOCKS for fields in calls):
+                    return True
+                used = {c for fields in calls for c in made_by(fields, int(rank), model)}
+                if model.lazy_init and used - before:
+                    return True
+            for fields in leaves([item]):
+                before |= made_by(fields, int(rank), model)
+    return False
+
+
+def made_twice(flat: dict[str, Any], model: ExecutionModel) -> Communicator | None:
+    """Return a communicator that two threads may be the first to use, if there is one.
+
+    Which of them creates it, and what the other one does meanwhile, is not stated by torch:
+    ``ProcessGroupNCCL::initNCCLComm`` (torch 2.13.0) looks it up and makes it without one lock
+    around both.
+    """
+    for rank, body in flat["ranks"].items():
+        before = set[Communicator]()
+        for item in body["actions"]:
+            for threads in threads_of([item]):
+                seen = set[Communicator]()
+                for thread in threads:
+                    own = {
+                        c
+                        for fields in leaves(thread)
+                        if model.lazy_init or fields["op"] == "init"
+                        for c in made_by(fields, int(rank), model)
+                    } - before
+                    if seen & own:
+                        return min(seen & own)
+                    seen |= own
+            for fields in leaves([item]):
+                before |= made_by(fields, int(rank), model)
+    return None
+
+
+def made_by(fields: dict[str, Any], rank: int, model: ExecutionModel) -> set[Communicator]:
+    """Return the communicators that an action needs, so that they exist after it."""
+    batched = fields["op"] == "batch"
+    found: set[Communicator] = set()
+    for part in fields["ops"] if batched else [fields]:
+        group = part.get("group", fields.get("group", "world"))
+        if part["op"] in _POINT_TO_POINT and model.pair_comm and not batched:
+            found.add((group, *sorted((rank, int(part["peer"])))))
+        elif part["op"] in COLLECTIVE_KIND or part["op"] in _POINT_TO_POINT | {"init", "coalesced"}:
+            found.add((group,))
+    return found
+
+
+def threads_of(items: Any) -> Iterator[list[Any]]:
+    """Yield the threads of every `threads` block, at any depth of `unordered`."""
+    for item in items:
+        if isinstance(item, list):
+            yield from threads_of(item)
+        elif item["op"] == "threads":
+            yield item["threads"]
+        elif item["op"] == "unordered":
+            yield from threads_of(item["body"])

@@ -1,0 +1,71 @@
+"""Host threads: an interleaving is an order of issue where what was issued goes on in that order.
+
+Under the NCCL models a thread issues and goes on; what it waits for waits on a stream. Threads are
+then an `unordered` block whose chains are the threads: every interleaving is a linear extension and
+every linear extension an interleaving. Where a call blocks its thread alone (`threads_host`, and
+`threads_device` under the NCCL models) there is more to follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from planguard.reordering.branches.assignments import flat_tree, plan_of
+from planguard.reordering.cases.together import Part, combined
+from planguard.reordering.threads.created import holds_up
+from planguard.reordering.threads.host import over_interleavings
+from planguard.semantics.model import Family
+
+if TYPE_CHECKING:
+    from planguard.options import CheckOptions
+    from planguard.plan.plan import Plan
+    from planguard.reordering.cases.together import Decide
+    from planguard.reordering.messages.decide import Fixed
+    from planguard.semantics.model import ExecutionModel
+    from planguard.verdict import Verdict
+
+CODE = "PG102"
+
+
+def over_threads(
+    plan: Plan,
+    columns: Any,
+    model: ExecutionModel,
+    options: CheckOptions,
+    decide: Decide,
+    fixed: Fixed,
+) -> Verdict:
+    """Decide a plan over all interleavings of its host threads.
+
+    Args:
+        plan: A plan with `threads`; ``decide`` takes care of everything else that is open.
+        columns: Its columns.
+        model: The execution model.
+        options: Options of the check.
+        decide: Decides a plan without `threads`.
+        fixed: Decides a fixed plan under rules that are not those of a model by name.
+    """
+    flat = flat_tree(plan, columns)
+    ranks = {
+        rank: [_as_chains(item) for item in body["actions"]] for rank, body in flat["ranks"].items()
+    }
+    ordered = plan_of(flat, ranks)
+    if model.family is Family.HOST or holds_up(flat, model):
+        return over_interleavings(plan, flat, ordered, model, options, fixed)
+    part = Part(ordered, decide(ordered.plan, brief=False), differs=True)
+    verdict = combined(plan, [part], part.verdict, part, CODE)
+    return replace(verdict, evidence=part.verdict.evidence)
+
+
+def _as_chains(item: Any) -> Any:
+    """Return an action with all `threads` in it, at any depth, as `unordered` blocks of chains."""
+    if isinstance(item, list):
+        return [_as_chains(one) for one in item]
+    if item["op"] == "unordered":
+        return {**item, "body": _as_chains(item["body"])}
+    if item["op"] != "threads":
+        return item
+    chains = [_as_chains(thread) for thread in item["threads"] if thread]
+    kept = {key: value for key, value in item.items() if key not in {"op", "threads"}}
+    return {**kept, "op": "unordered", "body": chains}

@@ -1,0 +1,197 @@
+"""Host threads under the NCCL models where a call blocks its host: a host lane for each thread.
+
+A rank's calls are launched in one order, whatever thread makes them; each queue of the device holds
+its launches in that order. What blocks is a host: the first use of a communicator, a barrier, a
+host synchronization. It holds up its own thread alone. So the orders of launches are listed
+(`threads_orders`), and one run with these lanes decides each:
+
+```
+host, thread 0    fork>  init?  [b0>] launch(a0)  sync  [..>] launch(a1)  >join
+host, thread 1    fork>  launch(b0)  ...                                  >join
+stream            launch(b0)> b0   launch(a0)> a0  ...     in the order of launches
+```
+
+* ``launch(a)`` is a token: the host arrives at it once it calls, the device waits for it.
+* ``[b0>]`` is a gate: ``b0`` was launched before. Where a run ends with a host at a gate, nothing
+  but the order that was asked for keeps that thread back, so no execution ends like it.
+* A communicator is made before the call that needs it takes its place among the launches, since
+  torch enqueues a kernel only then (``ProcessGroupNCCL::collective``, torch 2.13.0).
+
+All of it are AND-waits, so a run ends in one state (theorem 1; docs/explanation/choices.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planguard.kernels.twin_lower import Lowerer
+from planguard.kernels.twin_rules import LaneKind, LowerOptions, Rules, Signatures, Why
+from planguard.plan.actions import NONE
+from planguard.reordering.threads.lanes import (
+    ARRIVE,
+    AWAIT,
+    Call,
+    ThreadKernels,
+    ThreadLanes,
+    actions_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.execution.project import Projection
+
+
+class _DeviceLowerer(Lowerer):
+    """Lowers plans whose hosts are told apart later: nothing here waits for *the* host."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.host_may_block = True
+        self.tracks_streams = self.rules.single_queue and self.columns.has_stream
+
+    def close_gate(self) -> None:
+        """Do nothing: every launch waits for its own host."""
+
+    def _drain(self, entry: int) -> None:
+        """Let the host wait for all that is queued; launches of other threads do not."""
+        for pending in self.pending:
+            self.put_awaits(self.host_lane(), self.awaits[pending], entry, Why.QUEUE)
+
+
+@dataclass(frozen=True)
+class DeviceThreadKernels(ThreadKernels):
+    """Kernels that give every thread of a rank a host lane of its own, for models of devices."""
+
+    def lower(self, columns: Any, *rest: Any) -> Any:
+        """Lower a plan and write the host lanes; origins are always kept."""
+        *signatures, rules, _, forced = rest
+        options = LowerOptions(origins=True, forced=frozenset(forced))
+        lowerer = _DeviceLowerer(
+            columns, Signatures(*signatures), Rules.of(rules), options, may_chain=False
+        )
+        lanes = lowerer.run()
+        return lanes if lanes.overflow else _Hosts(lanes, columns, self.calls).lanes()
+
+    def projected(self, projection: Projection) -> DeviceThreadKernels:
+        """Return the kernels of a plan cut down to some of its actions."""
+        return DeviceThreadKernels(super().projected(projection).calls)
+
+
+class _Hosts:
+    """Writes the host lanes of one lowered plan, and lets its launches wait for them."""
+
+    def __init__(self, base: Any, columns: Any, calls: Sequence[Sequence[Call]]) -> None:
+        self.base, self.columns, self.calls = base, columns, calls
+        self.out = ThreadLanes(base)
+        self.out.need.extend(base.need)
+
+    def lanes(self) -> ThreadLanes:
+        """Return the lanes of all ranks: their hosts, then what their devices do."""
+        base = self.base
+        own: dict[int, list[int]] = {}
+        for lane, rank in enumerate(base.lane_rank):
+            own.setdefault(rank, []).append(lane)
+        for rank in range(self.columns.world_size):
+            self._rank(rank, own.get(rank, []))
+        self.out.lane_off.append(len(self.out.code))
+        return self.out
+
+    def _words(self, lane: int) -> range:
+        return range(self.base.lane_off[lane], self.base.lane_off[lane + 1])
+
+    def _rank(self, rank: int, lanes: list[int]) -> None:
+        base = self.base
+        actions = actions_of(self.columns, rank)
+        device = [lane for lane in lanes if base.lane_kind[lane] != LaneKind.HOST]
+        hosts = [lane for lane in lanes if base.lane_kind[lane] == LaneKind.HOST]
+        blocking: dict[int, list[int]] = {}
+        for lane in hosts:
+            for at in self._words(lane):
+                blocking.setdefault(actions[base.origin[at]], []).append(at)
+        launched = {
+            actions[base.origin[at]]
+            for lane in device
+            for at in self._words(lane)
+            if base.origin[at] != NONE
+        }
+        # How many lanes and instructions wait for a token does not matter: one arrival opens it.
+        launch = {action: self.out.token(rank, 1) for action in sorted(launched)}
+        # The first lane of a rank is its program, which findings start from.
+        for lane in device[:1]:
+            self._device(rank, lane, actions, launch)
+        self._host_lanes(rank, actions, blocking, launch)
+        for lane in device[1:]:
+            self._device(rank, lane, actions, launch)
+
+    def _device(self, rank: int, lane: int, actions: list[int], launch: dict[int, int]) -> None:
+        base, known = self.base, None
+        self.out.open(rank, base.lane_kind[lane])
+        for at in self._words(lane):
+            entry = base.origin[at]
+            action = None if entry == NONE else actions[entry]
+            if action is not None and action != known:
+                self.out.put(launch[action], AWAIT)
+            known = action
+            self.out.copy(at)
+
+    def _host_lanes(
+        self,
+        rank: int,
+        actions: list[int],
+        blocking: dict[int, list[int]],
+        launch: dict[int, int],
+    ) -> None:
+        calls = self.calls[rank]
+        programs: dict[Any, list[int]] = {None: []}
+        blocks: list[int] = []
+        for action in sorted(set(actions)):
+            home = calls[action].home
+            if home is not None and home[0] not in blocks:
+                blocks.append(home[0])
+                programs[None].append(-1 - home[0])
+            programs.setdefault(home, []).append(action)
+        forks = {block: self.out.token(rank, 1) for block in blocks}
+        joins = {
+            block: self.out.token(rank, sum(1 for home in programs if home and home[0] == block))
+            for block in blocks
+        }
+        awaited = sorted({other for action in set(actions) for other in calls[action].behind})
+        gates = {action: self.out.token(rank, 1) for action in awaited}
+        self.out.gates.update(gates.values())
+        for home, program in programs.items():
+            self.out.open(rank, LaneKind.HOST)
+            if home is not None:
+                self.out.put(forks[home[0]], AWAIT)
+            for action in program:
+                if action < 0:
+                    self.out.put(forks[-1 - action], ARRIVE)
+                    self.out.put(joins[-1 - action], AWAIT)
+                    continue
+                self._call(calls[action], action, blocking.get(action, []), gates, launch)
+            if home is not None:
+                self.out.put(joins[home[0]], ARRIVE)
+
+    def _call(
+        self,
+        call: Call,
+        action: int,
+        words: list[int],
+        gates: dict[int, int],
+        launch: dict[int, int],
+    ) -> None:
+        """Write one call: what is created for it, its turn, its launch, and what it waits for."""
+        base = self.base
+        for at in words:
+            if base.why[at] == Why.INIT:
+                self.out.copy(at)
+        for other in call.behind:
+            self.out.put(gates[other], AWAIT)
+        if action in gates:
+            self.out.put(gates[action], ARRIVE)
+        if action in launch:
+            self.out.put(launch[action], ARRIVE)
+        for at in words:
+            if base.why[at] != Why.INIT:
+                self.out.copy(at)

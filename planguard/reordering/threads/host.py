@@ -1,0 +1,296 @@
+"""Host threads where a call blocks its thread: every order of their calls, each run with lanes.
+
+Two executions in which every rank makes its calls in the same order on every communicator and
+channel match the same calls and end alike (theorem 1, with a lane per thread). So the orders of
+calls that share a queue are listed, one run decides each, and runs that no execution ends like
+are left out (`threads_lanes`). Where no queue is shared there is one run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from planguard.execution.findings.mismatch import blocking_rounds, candidates, find_mismatches
+from planguard.execution.findings.reason import UndecidedError, construct, out_of_time, too_many
+from planguard.execution.running.executor import execute
+from planguard.execution.running.expand import expand
+from planguard.options import running
+from planguard.plan.actions import ITEM_BYTES
+from planguard.reordering.branches.assignments import AT, leaves, plan_of
+from planguard.reordering.cases.together import (
+    Part,
+    combined,
+    open_verdict,
+    shown_of,
+    together,
+)
+from planguard.reordering.messages.wildcards import ANY, is_choice_wait
+from planguard.reordering.threads.created import made_twice
+from planguard.reordering.threads.device import DeviceThreadKernels
+from planguard.reordering.threads.lanes import ThreadKernels, at_gates
+from planguard.reordering.threads.orders import Orders, Way, orders_of_ranks
+from planguard.semantics.model import Family, strict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.options import CheckOptions, Deadline
+    from planguard.plan.plan import Plan
+    from planguard.reordering.messages.decide import Fixed
+    from planguard.reordering.strategy import Ordered
+    from planguard.semantics.model import ExecutionModel
+    from planguard.verdict import Verdict
+
+CODE = "PG102"
+LIMIT = 2_000
+"""Most combinations of orders that are run when no budget is given."""
+
+Place = tuple[int, int, int | None]
+"""Rank, action index in the plan, member of a batch."""
+
+
+def over_interleavings(
+    plan: Plan,
+    flat: dict[str, Any],
+    chained: Ordered,
+    model: ExecutionModel,
+    options: CheckOptions,
+    fixed: Fixed,
+) -> Verdict:
+    """Decide a plan over all interleavings of threads that block alone.
+
+    Args:
+        plan: A plan with `threads`, without branches and wildcards.
+        flat: Its annotated flat form.
+        chained: The plan with every `threads` as an `unordered` block of chains.
+        model: A model in which a call blocks its thread.
+        options: Options of the check; ``budget`` bounds the work in seconds.
+        fixed: Decides a fixed plan with kernels of its own.
+    """
+    reason = _unclear(flat, model)
+    if reason:
+        return open_verdict(plan, model.name, construct(reason))
+    device = model.family is Family.DEVICE
+    try:
+        orders = orders_of_ranks(
+            flat, chained, use_tags=model.use_tags, any_source=False, device=device
+        )
+        return _Search(plan, flat, orders, model, options, fixed).verdict()
+    except UndecidedError as reached:
+        return open_verdict(plan, model.name, reached.reason.about("the orders of its threads"))
+
+
+def _unclear(flat: dict[str, Any], model: ExecutionModel) -> str:
+    ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
+    kinds = {item["op"] for item in ops}
+    if "probe" in kinds or any(is_choice_wait(item) or _is_wild(item) for item in ops):
+        return "`threads` beside messages that compete, where a call blocks its thread"
+    if "exit" in kinds and model.exit_withdraws:
+        return "`threads` beside an exit, which may take what they sent along"
+    if "drop" in kinds and model.drops_kill:
+        return "`threads` beside a dropped handle, which may die before its match or after it"
+    if model.family is Family.DEVICE and (twice := made_twice(flat, model)) is not None:
+        return f"the communicator of {twice[0]}, which two threads may be the first to use"
+    return ""
+
+
+def _is_wild(item: dict[str, Any]) -> bool:
+    parts = item["ops"] if item["op"] == "batch" else [item]
+    return any(ANY in {part.get("peer"), part.get("tag")} for part in parts)
+
+
+@dataclass
+class _Search:
+    """The orders of one plan under one model."""
+
+    plan: Plan
+    flat: dict[str, Any]
+    orders: list[Orders]
+    model: ExecutionModel
+    options: CheckOptions
+    fixed: Fixed
+    runs: int = 0
+    deadline: Deadline = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = running(self.options).deadline
+
+    def verdict(self) -> Verdict:
+        """Return the verdict over all orders.
+
+        Raises:
+            UndecidedError: There are more than can be run.
+            UndecidedError: Sends and rooted collectives that may finish early compete.
+        """
+        ways = [list(self._few(rank)) for rank in self.orders]
+        only_one = all(len(found) == 1 for found in ways)
+        model = self.model if only_one or not self.model.eager else self._picked_early()
+        found: list[tuple[Part, ThreadKernels, ExecutionModel]] = []
+        for chosen in itertools.product(*ways):
+            for end in self._ends(model):
+                for early in self._lent(model):
+                    self._count()
+                    part = self._part(chosen, early, end, notes=self._notes(chosen, ways))
+                    if part is not None:
+                        found.append((*part, end))
+        parts = [part for part, _, _ in found]
+        shown = shown_of(parts, together(parts))
+        kernels, end = next((kernels, end) for part, kernels, end in found if part is shown)
+        full = self.fixed(shown.ordered.plan, end, brief=False, implementation=kernels)
+        verdict = combined(self.plan, parts, full, shown, CODE)
+        return replace(verdict, evidence=replace(verdict.evidence, schedules=self.runs))
+
+    @staticmethod
+    def _ends(model: ExecutionModel) -> Iterator[ExecutionModel]:
+        """Yield the model with each number of queues that decides: one, and one a communicator.
+
+        An order of calls is real under one of them and not under the other where a thread is held
+        up by a queue that only one of them has.
+        """
+        if model.family is Family.DEVICE and model.free_launch:
+            yield replace(model, free_launch=False, serialized=True)
+            yield replace(model, free_launch=False, serialized=False)
+        else:
+            yield model
+
+    def _few(self, orders: Orders) -> Iterator[Way]:
+        for number, way in enumerate(orders.ways()):
+            if number >= LIMIT and not self.deadline.is_bounded:
+                raise UndecidedError(too_many(f"more than {LIMIT:,} on one rank"))
+            self._hurry()
+            yield way
+
+    def _count(self) -> None:
+        self.runs += 1
+        if self.runs > LIMIT and not self.deadline.is_bounded:
+            raise UndecidedError(too_many(f"more than {LIMIT:,} combinations"))
+        self._hurry()
+
+    def _hurry(self) -> None:
+        if self.deadline.expired():
+            raise UndecidedError(out_of_time(f" after {self.runs:,} combinations"))
+
+    def _part(
+        self,
+        chosen: tuple[Way, ...],
+        early: frozenset[Place],
+        model: ExecutionModel,
+        notes: tuple[str, ...],
+    ) -> tuple[Part, ThreadKernels] | None:
+        """Return what one order says, or None where no execution ends like its run."""
+        ranks = {
+            str(rank): [_buffered(rank, fields, early) for fields in way.actions]
+            for rank, way in enumerate(chosen)
+        }
+        ordered = plan_of(self.flat, ranks)
+        of_model = DeviceThreadKernels if model.family is Family.DEVICE else ThreadKernels
+        kernels = of_model([way.calls for way in chosen])
+        if not _is_real(ordered, model, kernels):
+            return None
+        verdict = self.fixed(ordered.plan, model, brief=True, implementation=kernels)
+        return Part(ordered, verdict, notes, differs=True), kernels
+
+    # --- sends that finish early ---------------------------------------------------------------
+
+    def _picked_early(self) -> ExecutionModel:
+        """Return the model in which what finishes early is picked send by send.
+
+        Between threads more buffering can lead to a worse order, so the two ends of the model do
+        not decide.
+        """
+        for body in self.flat["ranks"].values():
+            for item in leaves(body["actions"]):
+                size = _size(item)
+                rooted = item["op"] in {"broadcast", "reduce", "gather", "scatter"}
+                if rooted and (size is None or size <= self.options.eager_bytes):
+                    raise UndecidedError(
+                        "threads that share a communicator or channel beside a broadcast or "
+                        "reduce that may finish early"
+                    )
+        return replace(self.model, eager=False, early_degree=None, send_modes=True)
+
+    def _lent(self, model: ExecutionModel) -> Iterator[frozenset[Place]]:
+        """Yield every set of sends that finish with nobody there."""
+        sends = list(self._eager()) if model is not self.model else []
+        for count in range(len(sends) + 1):
+            yield from map(frozenset, itertools.combinations(sends, count))
+
+    def _eager(self) -> Iterator[Place]:
+        for rank, body in self.flat["ranks"].items():
+            for item in leaves(body["actions"]):
+                is_batch = item["op"] == "batch"
+                for member, part in enumerate(item["ops"] if is_batch else [item]):
+                    size = _size(part)
+                    if part["op"] not in {"send", "isend"}:
+                        continue
+                    is_small = size is None or size <= self.options.eager_bytes
+                    if is_small and part.get("mode") in {None, "standard"}:
+                        yield int(rank), item[AT], member if is_batch else None
+
+    # --- words ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def _notes(chosen: tuple[Way, ...], ways: list[list[Way]]) -> tuple[str, ...]:
+        """Return, for ranks with several orders, two calls whose order is open."""
+        found = []
+        for rank, way in enumerate(chosen):
+            if len(ways[rank]) < 2:
+                continue
+            for at, call in enumerate(way.calls):
+                if call.behind:
+                    one, other = way.actions[call.behind[-1]], way.actions[at]
+                    found.append(
+                        f"rank {rank} calls #{one[AT]} {one['op']} before #{other[AT]} "
+                        f"{other['op']}, which are in different threads"
+                    )
+                    break
+        return tuple(found[:3])
+
+
+def _is_real(ordered: Ordered, model: ExecutionModel, kernels: ThreadKernels) -> bool:
+    """Tell whether some execution ends as the run of an order does.
+
+    Rounds whose members disagree complete as if they agreed: what is stuck behind them then is
+    stuck for a reason of its own, and that is what the order is asked for.
+    """
+    columns = expand(ordered.plan)
+    run = execute(ordered.plan, columns, model, strict(model), origins=True, implementation=kernels)
+    suspects = candidates(run)
+    if not suspects or not find_mismatches(run, suspects):
+        return not at_gates(run)
+    rounds = blocking_rounds(run, suspects)
+    if rounds:
+        run = execute(
+            ordered.plan,
+            columns,
+            model,
+            strict(model),
+            origins=True,
+            forced=rounds,
+            implementation=kernels,
+        )
+    return not at_gates(run)
+
+
+def _size(fields: dict[str, Any]) -> int | None:
+    """Return the bytes an action says it moves; a shape counts as what it holds."""
+    if "bytes" in fields:
+        return int(fields["bytes"])
+    if "count" in fields and "dtype" in fields:
+        return int(fields["count"]) * ITEM_BYTES[fields["dtype"]]
+    return None
+
+
+def _buffered(rank: int, fields: dict[str, Any], early: frozenset[Place]) -> dict[str, Any]:
+    """Return an action without order edges; sends that finish early are marked."""
+    kept = {key: value for key, value in fields.items() if key not in {"after", "x-after"}}
+    if (rank, fields[AT], None) in early:
+        kept["mode"] = "buffered"
+    if fields["op"] == "batch":
+        kept["ops"] = [
+            {**part, "mode": "buffered"} if (rank, fields[AT], member) in early else part
+            for member, part in enumerate(fields["ops"])
+        ]
+    return kept
