@@ -27,6 +27,7 @@ from planguard.execution.notes import (
 from planguard.execution.one_lock import with_turns
 from planguard.execution.reason import Kind as Why
 from planguard.execution.reason import Reason, construct, out_of_time
+from planguard.execution.sequence import with_numbers
 from planguard.execution.undecided import (
     has_own_messages,
     nothing_to_check,
@@ -145,6 +146,7 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
         verdict = with_turns(_routed(plan, columns, options, brief=brief), columns)
         if has_kind(plan, Kind.CHOICE_BEGIN):  # each branch was asked alone
             return verdict
+        verdict = with_numbers(verdict, plan, columns)
         return with_clashes(verdict, plan, columns)
     except OrderError as error:
         return _open(plan, str(options.model), [_invalid(error)])

@@ -15,7 +15,14 @@ from collections import defaultdict
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from planguard.certificate.agreement import Call, OutsideError, RejectedError, agree, extent
+from planguard.certificate.agreement import (
+    Call,
+    OutsideError,
+    RejectedError,
+    agree,
+    calls_of,
+    extent,
+)
 from planguard.certificate.turns import without_turns
 
 if TYPE_CHECKING:
@@ -42,6 +49,7 @@ class _Op:  # one send, receive or collective call of a rank
         self.rank, self.action, self.call = rank, rank.at, call
         self.is_done = self.is_hidden = False  # hidden: the others cannot count on it
         self.place, self.match, self.launch = 0, _Match(0), 1 << 62  # not issued yet
+        self.messages = 0  # of its rank, on its communicator, before it
         self.needs: list[int] | None = None  # places of its match; None: all
 
     @property
@@ -151,6 +159,12 @@ class Plan:
         for launch in parts.values():
             for member, call in launch:
                 op = self.ops[rank.rank, rank.at, member] = _Op(rank, call)
+                made = (
+                    "messages",
+                    rank.comms.get(call.get("group", "world"), call.get("group", "world")),
+                )
+                rank.counts[made] += call["op"] in PAIR
+                op.messages = rank.counts[made]
                 rank.ids[call.get("id")] = ops
                 ops.append(op)
                 yield self._identify(rank, op, in_batch=is_batch)
@@ -254,6 +268,26 @@ def _relatives(place: int, root: int, size: int) -> list[int]:
     above = [own % (1 << bit) for bit in range(own.bit_length())]
     below = [own | 1 << bit for bit in range(own.bit_length(), size.bit_length())]
     return [(other + root) % size for other in above + below if other < size]
+
+
+def fixed_numbers(body: Any, model: str) -> None:
+    """Refuse blocks whose order decides how many messages come before a collective.
+
+    The fingerprints of DETAIL hold that number.
+
+    Raises:
+        OutsideError: A block has messages and collectives of one group.
+    """
+    blocks = [
+        one for one in body if model == "gloo-detail" and one["op"] in {"unordered", "threads"}
+    ]
+    for block in blocks:
+        groups = defaultdict[str, set[bool]](set)
+        for call in calls_of(block):
+            if call["op"] in PAIR or call["op"] in ROUND:
+                groups[call.get("group", "world")].add(call["op"] in PAIR)
+        if any(len(both) > 1 for both in groups.values()):
+            raise OutsideError("messages and collectives of one group in one block")
 
 
 def opened(text: bytes, certificate: bytes, kind: str) -> tuple[Call, Call]:

@@ -11,6 +11,7 @@ from planguard.execution.classify import Cause, make_finding
 from planguard.execution.disagreements import mismatch_headline
 from planguard.execution.locate import locate
 from planguard.execution.members import NONE, Match, Member, describe_match, members_of
+from planguard.execution.sequence import messages_before
 from planguard.execution.stuck import WHY, Place, place_of
 from planguard.plan.actions import Kind
 from planguard.semantics.model import Family
@@ -134,6 +135,7 @@ def _side(execution: Execution, member: Member, place: int) -> Side:
         place=place,
         asynchronous=bool(columns.op[at] & 128),
         parts=tuple(parts),
+        messages=messages_before(execution, at),
     )
 
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 from planguard.execution.expand import expand
-from planguard.execution.reason import LIMITS, Kind, Reason, UndecidedError, out_of_time
+from planguard.execution.reason import (
+    LIMITS,
+    Kind,
+    Reason,
+    UndecidedError,
+    construct,
+    out_of_time,
+)
+from planguard.execution.sequence import mixes
 from planguard.options import running
 from planguard.reordering.branches import (
     Assignment,
@@ -111,6 +119,7 @@ class _Branches:
         self.plan, self.model, self.options = plan, model, options
         self.decide, self.decided = decide, 0
         self.flat = flat_tree(plan, columns)
+        self.is_numbered = model.counts_messages and mixes(columns, in_blocks=False) is not None
         self.deadline = running(options).deadline
 
     def verdict(self) -> Verdict:
@@ -125,8 +134,11 @@ class _Branches:
 
     def _over(self, variables: Variables) -> Verdict:
         count = variables.count(LIMIT + 1)
-        if count <= FEW:
+        if count <= FEW or (self.is_numbered and count <= LIMIT):
             return self._every(variables, variables.assignments())
+        if self.is_numbered:  # clauses and stretches know nothing of what was called before
+            why = "branches with messages and collectives on one group, whose calls are counted"
+            raise UndecidedError(construct(why))
         why = Reason(Kind.BRANCHES, "")
         try:
             verdict = self._by_clauses(variables)
