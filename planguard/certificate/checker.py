@@ -20,7 +20,6 @@ from planguard.certificate.agreement import (
     OutsideError,
     RejectedError,
     agree,
-    calls_of,
     extent,
 )
 from planguard.certificate.turns import without_turns
@@ -268,26 +267,6 @@ def _relatives(place: int, root: int, size: int) -> list[int]:
     above = [own % (1 << bit) for bit in range(own.bit_length())]
     below = [own | 1 << bit for bit in range(own.bit_length(), size.bit_length())]
     return [(other + root) % size for other in above + below if other < size]
-
-
-def fixed_numbers(body: Any, model: str) -> None:
-    """Refuse blocks whose order decides how many messages come before a collective.
-
-    The fingerprints of DETAIL hold that number.
-
-    Raises:
-        OutsideError: A block has messages and collectives of one group.
-    """
-    blocks = [
-        one for one in body if model == "gloo-detail" and one["op"] in {"unordered", "threads"}
-    ]
-    for block in blocks:
-        groups = defaultdict[str, set[bool]](set)
-        for call in calls_of(block):
-            if call["op"] in PAIR or call["op"] in ROUND:
-                groups[call.get("group", "world")].add(call["op"] in PAIR)
-        if any(len(both) > 1 for both in groups.values()):
-            raise OutsideError("messages and collectives of one group in one block")
 
 
 def opened(text: bytes, certificate: bytes, kind: str) -> tuple[Call, Call]:

@@ -23,9 +23,9 @@ from planguard.certificate.checker import (
     _Match,
     _Op,
     _Rank,
-    fixed_numbers,
     opened,
 )
+from planguard.certificate.numbers import fixed_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from planguard.certificate.agreement import Call, OutsideError, calls_of
-from planguard.certificate.checker import MPI, PAIR, ROUND, SENDS, Plan, _Op, _Rank, fixed_numbers
+from planguard.certificate.checker import MPI, PAIR, ROUND, SENDS, Plan, _Op, _Rank
+from planguard.certificate.numbers import fixed_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

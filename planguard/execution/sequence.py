@@ -51,12 +51,9 @@ def messages_before(execution: Execution, at: int) -> int:
         return 0
     slot, found = columns.arg[at], 0
     rank = columns.slot_rank[slot]
-    group = columns.ginst_group[columns.slot_ginst[slot]]
     for place in range(columns.rank_off[rank], at):
         kind, arg = columns.op[place] & 63, columns.arg[place]
-        if kind == Kind.NEW_GROUP and arg == group:
-            found = 0  # a new communicator counts from its creation
-        elif _is_message(kind) and _slot(columns, kind, arg) == slot:
+        if _is_message(kind) and _slot(columns, kind, arg) == slot:
             found += 1
     return found
 
@@ -138,10 +135,6 @@ def _differing(columns: Any) -> str | None:
             kind, arg = columns.op[at] & 63, columns.arg[at]
             if kind == Kind.NEW_GROUP:
                 created[arg], place = place, place + 1
-                own = [s for s in rounds.keys() | messages if s != NONE]
-                for slot in own:
-                    if columns.ginst_group[columns.slot_ginst[slot]] == arg:
-                        rounds[slot] = messages[slot] = 0
             elif is_collective(kind):
                 ginst = columns.slot_ginst[arg]
                 home = created.get(columns.ginst_group[ginst]), _members(columns, ginst)
