@@ -112,6 +112,9 @@ def _why_open(verdict: Verdict, plan: Plan, columns: Any) -> str | None:
     rank = None if by_order else mixes(columns, in_blocks=not plan.fusion)
     if rank is not None:
         return f"the order of messages and collectives of one group is open on rank {rank}"
+    launched = {spec.group for spec in plan.fusion}
+    if any(plan.groups[columns.ginst_group[one]].name in launched for one in columns.chan_ginst):
+        return "messages are made on the group of a fused buffer"
     if by_order or mixes(columns, in_blocks=False) is None:
         return None
     return _differing(columns)

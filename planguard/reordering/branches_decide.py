@@ -67,6 +67,7 @@ LIMIT = 2_000
 """Most combinations of branches that are all decided where nothing else can decide them."""
 FEW = 256
 """Most combinations of branches that are all decided before clauses are asked."""
+_NUMBERED = "branches with messages and collectives on one group, whose calls are counted"
 WIDTHS = (1, 2, 3, 4)
 """How many neighboring stretches are tried together, fewest first."""
 
@@ -137,8 +138,7 @@ class _Branches:
         if count <= FEW or (self.is_numbered and count <= LIMIT):
             return self._every(variables, variables.assignments())
         if self.is_numbered:  # clauses and stretches know nothing of what was called before
-            why = "branches with messages and collectives on one group, whose calls are counted"
-            raise UndecidedError(construct(why))
+            raise UndecidedError(construct(_NUMBERED))
         why = Reason(Kind.BRANCHES, "")
         try:
             verdict = self._by_clauses(variables)
