@@ -182,6 +182,8 @@ PG214 sync-async-mix warning A P unchanged
     one member synchronous, another asynchronous
 PG215 device-or-backend-mismatch error A P mismatch reserved
     members of one round use different device kinds or backends
+PG216 sequence-number-mismatch error A P mismatch
+    members of one round made different numbers of calls on the group before
 PG301 missing-wait warning A P unchanged
     no wait on a work handle
 PG302 wait-unknown-request error A P unchanged door

@@ -26,6 +26,7 @@ from planguard.execution.findings.notes import (
 from planguard.execution.findings.reason import Kind as Why
 from planguard.execution.findings.reason import Reason, construct, out_of_time
 from planguard.execution.findings.undecided import (
+from planguard.execution.sequence import with_numbers
     has_own_messages,
     nothing_to_check,
     refused_messages,
@@ -145,6 +146,7 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
         verdict = with_turns(_routed(plan, columns, options, brief=brief), columns)
         if has_kind(plan, Kind.CHOICE_BEGIN):  # each branch was asked alone
             return verdict
+        verdict = with_numbers(verdict, plan, columns)
         return with_clashes(verdict, plan, columns)
     except OrderError as error:
         return _open(plan, str(options.model), [_invalid(error)])

@@ -116,6 +116,7 @@ void Lowerer::quick(uint64_t at, uint32_t entry, size_t lane) {
   uint32_t match = pair ? layout_.next_pair(c_.arg[at], is_send(kind), false)
                         : layout_.next_round(c_.arg[at]);
   check_.add(match, at);
+  if (!pair) check_.count(match, layout_.messages(c_.arg[at]));
   bool eager = pair && is_eager(kind, c_.sig[at]);
   if (parallel()) {
     now_.clear();
@@ -214,6 +215,7 @@ void Lowerer::collect_round(uint64_t at) {
   uint8_t kind = kind_at(at);
   uint32_t slot = c_.arg[at], sig = c_.sig[at], round = layout_.next_round(slot);
   check_.add(round, at);
+  check_.count(round, layout_.messages(slot));
   if (!poison_.empty() && poisoned(at)) {
     now_.await.push_back(layout_.ext({ext_type(Ext::dead), rank_, 0, 0}, NONE));
     return;

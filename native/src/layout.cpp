@@ -9,6 +9,8 @@ Layout::Layout(const Columns& columns, const Rules& rules, Lanes& lanes)
   round_.assign(columns.slot_rank.size(), 0);
   number_comms();
   number_channels();
+  if (rules_.counts_messages && !columns_.chan_ginst.empty())
+    messages_.assign(columns_.slot_rank.size(), 0);
   // Until its own `new_group` a rank uses the group as the plan made it.
   if (columns_.has_new_group) slot_comm_ = columns_.slot_ginst;
   lanes_.ext_base = static_cast<uint32_t>(lanes_.need.size());
@@ -165,6 +167,7 @@ uint32_t Layout::create_group(uint32_t rank, uint32_t group, uint32_t counter) {
   if (slot == NONE) return NONE;
   slot_comm_[slot] = virtual_comm(columns_.slot_ginst[slot], counter);
   round_[slot] = 0;
+  if (!messages_.empty()) messages_[slot] = 0;
   return slot_comm_[slot];
 }
 

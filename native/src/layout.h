@@ -17,10 +17,14 @@ class Layout {
   uint32_t next_round(uint32_t slot) {
     return lanes_.comm_base[comm(slot)] + round_[slot]++;
   }
+  // Messages that the rank of `slot` made so far on its communicator, where the model counts them.
+  uint32_t messages(uint32_t slot) const { return messages_.empty() ? 0 : messages_[slot]; }
   // Whether a round of `slot` is the first of its communicator.
   bool is_first(uint32_t slot, uint32_t round) const { return lanes_.comm_base[comm(slot)] == round; }
   uint32_t next_pair(uint32_t channel, bool send, bool batched) {
     uint32_t cls = channel_class(channel, send, batched);
+    uint32_t slot = (send ? columns_.chan_src_slot : columns_.chan_dst_slot)[channel];
+    if (!messages_.empty() && slot != NONE) ++messages_[slot];
     return lanes_.class_base[cls] + (send ? sent_[cls]++ : received_[cls]++);
   }
   // The pair that the next receive of this channel would get.
@@ -63,7 +67,7 @@ class Layout {
   const Columns& columns_;
   const Rules& rules_;
   Lanes& lanes_;
-  std::vector<uint32_t> round_, sent_, received_, slot_comm_, class_of_, recv_class_of_;
+  std::vector<uint32_t> round_, messages_, sent_, received_, slot_comm_, class_of_, recv_class_of_;
   std::vector<uint8_t> probed_;
   std::vector<uint64_t> sends_, recvs_;
   uint32_t n_classes_ = 0;

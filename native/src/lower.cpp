@@ -60,7 +60,8 @@ void Lowerer::prepare() {
   chains_ = chains_ && !options_.origins && !options_.forced.size && !worker() && !has_exit_ &&
             !(rules_.poison_drops && c_.has_drop);
   repeats_ = !options_.forced.size && !rules_.pair_comm && !c_.has_new_group &&
-             !c_.has_probe && !(rules_.poison_drops && c_.has_drop) && !c_.templates.empty();
+             !c_.has_probe && !(rules_.poison_drops && c_.has_drop) && !c_.templates.empty() &&
+             !(rules_.counts_messages && !c_.chan_ginst.empty());
   if (repeats_) recipes_.start();
   if (worker() || tracks_streams()) solid_.assign(longest, NONE);
 }

@@ -14,6 +14,7 @@ class MeetCheck {
   void start() {
     seen_.assign(lanes_.ext_base, 0);
     if (!columns_.label.empty()) label_.assign(lanes_.ext_base, 0);
+    if (rules_.counts_messages && !columns_.chan_ginst.empty()) messages_.assign(lanes_.p2p_base, 0);
   }
 
   // One member of `match` was issued as `entry`.
@@ -27,6 +28,14 @@ class MeetCheck {
       compare(match, seen, sig, mark);
     }
     if (!label_.empty()) compare_label(match, columns_.label[entry]);
+  }
+
+  // A member of the round `match` made so many messages before it on its communicator.
+  void count(uint32_t match, uint32_t messages) {
+    if (messages_.empty()) return;
+    uint32_t& first = messages_[match];
+    if (first && first != messages + 1) report(match);
+    first = messages + 1;
   }
 
  private:
@@ -94,7 +103,7 @@ class MeetCheck {
   const Signatures& sigs_;
   const Rules& rules_;
   Lanes& lanes_;
-  Big<uint32_t> seen_, label_;
+  Big<uint32_t> seen_, label_, messages_;
 };
 
 }  // namespace planguard

@@ -46,6 +46,7 @@ Rules make_rules(nb::dict given) {
   rules.kind_slots = flag("kind_slots");
   rules.pre_barrier = flag("pre_barrier");
   rules.barrier_last = flag("barrier_last");
+  rules.counts_messages = flag("counts_messages");
   rules.sync_is_a_kind = flag("sync_is_a_kind");
   rules.send_modes = flag("send_modes");
   rules.eager = flag("eager");

@@ -272,6 +272,7 @@ inline Rules any_rules(Bytes& bytes) {
   rules.kind_slots = bytes.coin(2);
   rules.pre_barrier = bytes.coin(3);
   rules.barrier_last = bytes.coin(3);
+  rules.counts_messages = bytes.coin(3);
   rules.sync_is_a_kind = bytes.coin(3);
   rules.send_modes = bytes.coin(3);
   rules.eager = bytes.coin(2);

@@ -44,6 +44,10 @@ class Member(Protocol):
         """Place of the rank in the group; of a message, 0 sends and 1 receives."""
 
     @property
+    def messages(self) -> int:
+        """Messages that the rank made before on the communicator."""
+
+    @property
     def is_root(self) -> bool:
         """Whether the rank is the root, or there is none."""
 
@@ -86,6 +90,10 @@ def agree(ops: Sequence[Member], size: int, model: str) -> None:
             is_short = what == "bytes" and model in MPI and op.call["op"] in PAIR
             if value != other and not (is_short and other < value):
                 raise RejectedError(f"{what} disagree: {other} of {first}, {value} of {op}")
+    before = {op.messages: op for op in ops if op.call["op"] not in PAIR}
+    if model == "gloo-detail" and len(before) > 1:  # its fingerprints hold a sequence number
+        (one, first), (two, other) = sorted(before.items())[:2]
+        raise RejectedError(f"messages made before disagree: {one} of {first}, {two} of {other}")
     widths = [ITEM_BYTES[op.call["dtype"]] for op in ops if "dtype" in op.call]
     shares: dict[tuple[int, int], tuple[Fraction | int, Member]] = {}
     for op in ops if uneven else ():

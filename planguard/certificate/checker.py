@@ -15,7 +15,13 @@ from collections import defaultdict
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from planguard.certificate.agreement import Call, OutsideError, RejectedError, agree, extent
+from planguard.certificate.agreement import (
+    Call,
+    OutsideError,
+    RejectedError,
+    agree,
+    extent,
+)
 from planguard.certificate.turns import without_turns
 
 if TYPE_CHECKING:
@@ -42,6 +48,7 @@ class _Op:  # one send, receive or collective call of a rank
         self.rank, self.action, self.call = rank, rank.at, call
         self.is_done = self.is_hidden = False  # hidden: the others cannot count on it
         self.place, self.match, self.launch = 0, _Match(0), 1 << 62  # not issued yet
+        self.messages = 0  # of its rank, on its communicator, before it
         self.needs: list[int] | None = None  # places of its match; None: all
 
     @property
@@ -151,6 +158,12 @@ class Plan:
         for launch in parts.values():
             for member, call in launch:
                 op = self.ops[rank.rank, rank.at, member] = _Op(rank, call)
+                made = (
+                    "messages",
+                    rank.comms.get(call.get("group", "world"), call.get("group", "world")),
+                )
+                rank.counts[made] += call["op"] in PAIR
+                op.messages = rank.counts[made]
                 rank.ids[call.get("id")] = ops
                 ops.append(op)
                 yield self._identify(rank, op, in_batch=is_batch)

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 from planguard.certificate import refutation
 from planguard.certificate.agreement import Call, OutsideError, RejectedError
 from planguard.certificate.blocks import COMMUNICATION, Block, as_chains
-from planguard.certificate.checker import DEVICE, ROUND, Plan, _Match, _Op, _Rank, opened
+from planguard.certificate.checker import (
+    DEVICE,
+    ROUND,
+    Plan,
+    _Match,
+    _Op,
+    _Rank,
+    opened,
+)
+from planguard.certificate.numbers import fixed_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +57,8 @@ class Orders:
 
     def __init__(self, flat: Call, model: str) -> None:
         size, self.model = flat["world_size"], model
+        for use in flat["ranks"].values():
+            fixed_numbers(use["actions"], model)
         self.blocks = [self._take_apart(flat["ranks"][str(rank)]) for rank in range(size)]
         self.numbers = [[b.begin + at for b in mine for at in b.order] for mine in self.blocks]
         self.places = [{n: at for at, n in enumerate(numbers)} for numbers in self.numbers]

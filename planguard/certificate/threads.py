@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.certificate.agreement import Call, OutsideError, calls_of
 from planguard.certificate.checker import MPI, PAIR, ROUND, SENDS, Plan, _Op, _Rank
+from planguard.certificate.numbers import fixed_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +61,8 @@ class Threads(Plan):
     def __init__(self, flat: Call, model: str) -> None:
         self.threads, self.gates = defaultdict[int, list[int]](list), list[Gate]()
         self.history = defaultdict[Any, list[int]](list)
+        for use in flat["ranks"].values():
+            fixed_numbers(use["actions"], model)
         super().__init__(flat, model)
 
     def races(self) -> None:

@@ -33,6 +33,7 @@ _SAYS: dict[str, tuple[str, str]] = {
     "PG212": ("other data than on rank {other}", ""),
     "PG213": ("other data than on rank {other}", ""),
     "PG214": ("asynchronous only here", ""),
+    "PG216": ("another number of calls before than on rank {other}", ""),
     "PG301": ("never waited for", ""),
     "PG304": ("reads the buffer", "still in flight"),
     "PG305": ("writes the buffer", "still in flight"),

@@ -214,6 +214,7 @@ class Issuing(Hosting):
         slot, sig = self.columns.arg[at], self.columns.sig[at]
         match = self.layout.next_round(slot)
         self.check.add(match, at)
+        self.check.count(match, self.layout.messages(slot))
         if self._is_poisoned(at):
             now.awaits.append(self.dead(self.rank))
             return

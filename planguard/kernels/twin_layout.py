@@ -31,6 +31,7 @@ class Layout:
     def __init__(self, columns: Columns, rules: Rules, lanes: Lanes) -> None:
         self._columns, self._rules, self._lanes = columns, rules, lanes
         self._round = [0] * len(columns.slot_rank)
+        self._messages = [0] * len(columns.slot_rank)
         self._slot_comm: list[int] | array[int] = columns.slot_ginst
         self._names: dict[Key, int] = {}
         self._created: dict[tuple[tuple[int, ...], int], int] = {}
@@ -59,6 +60,10 @@ class Layout:
         """Return the match of the next collective of a slot."""
         self._round[slot] += 1
         return self._lanes.comm_base[self.comm(slot)] + self._round[slot] - 1
+
+    def messages(self, slot: int) -> int:
+        """Return how many messages the rank of a slot made so far on its communicator."""
+        return self._messages[slot]
 
     def is_first(self, slot: int, match: int) -> bool:
         """Tell whether a round of a slot is the first of its communicator."""
@@ -122,7 +127,7 @@ class Layout:
         if comm == len(lanes.comm_ginst):
             lanes.comm_ginst.append(ginst)
         self._slot_comm[slot] = comm
-        self._round[slot] = 0
+        self._round[slot] = self._messages[slot] = 0
         return comm
 
     # --- pairs -------------------------------------------------------------------------------
@@ -179,6 +184,9 @@ class Layout:
     def next_pair(self, channel: int, *, send: bool, batched: bool) -> int:
         """Return the match of the next send, or receive, of a channel."""
         place = self._class(channel, send=send, batched=batched)
+        slot = (self._columns.chan_src_slot if send else self._columns.chan_dst_slot)[channel]
+        if slot != NONE:
+            self._messages[slot] += 1
         counts = self._sent if send else self._received
         counts[place] += 1
         return self._lanes.class_base[place] + counts[place] - 1

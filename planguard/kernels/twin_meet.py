@@ -21,6 +21,7 @@ class MeetCheck:
         self._columns, self._sigs, self._rules, self._lanes = columns, sigs, rules, lanes
         self._seen: dict[int, tuple[int, int]] = {}
         self._labels: dict[int, int] = {}
+        self._messages: dict[int, int] = {}
 
     def add(self, match: int, at: int) -> None:
         """Compare one more member, the entry ``at``, with the others of its match."""
@@ -33,6 +34,13 @@ class MeetCheck:
             self._compare(match, sig, mark)
         if self._columns.label:
             self._compare_label(match, self._columns.label[at])
+
+    def count(self, match: int, messages: int) -> None:
+        """Compare how many messages a member of a round made before it on its communicator."""
+        if self._rules.counts_messages:
+            if self._messages.get(match, messages) != messages:
+                self._report(match)
+            self._messages[match] = messages
 
     def _is_split(self, sig: int) -> bool:
         return bool(self._sigs.splits[sig])

@@ -73,6 +73,7 @@ class Rules:
     kind_slots: bool
     pre_barrier: bool
     barrier_last: bool
+    counts_messages: bool
     sync_is_a_kind: bool
     send_modes: bool
     eager: bool

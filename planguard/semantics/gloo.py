@@ -1,6 +1,18 @@
 """gloo: pure rendezvous, wait blocks the host, collectives keyed by the slot of their kind.
 
 Measured on torch 2.13 over TCP; docs/explanation/semantics.md lists the programs.
+
+``gloo-detail`` counts calls. ``ProcessGroupWrapper::runCollectiveChecks`` (pytorch
+``torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp``, commit 017943b7) takes the sequence number
+of the group, puts it into the ``CollectiveFingerPrint`` beside kind, shapes and element types, and
+compares the fingerprints of all members; its ``send``, ``recv`` and ``recvAnysource`` compare
+nothing. Measured with ``_get_sequence_number_for_group`` (torch 2.13, two and three ranks): each
+``send``, ``recv``, ``isend``, ``irecv``, receive from any source and member of a batch adds 1, at
+the call, also of nothing; a wait adds nothing. A collective, ``async_op`` and coalesced ones and
+barriers too, adds 1, both forms of reduce-scatter that are a list or coalesced 2, which is the same
+on all members of a round. Groups count apart. ``monitored_barrier`` adds 2 for each other rank on
+rank 0 and 2 on the others: of three ranks or more it breaks the next collective. A plan has no such
+call.
 """
 
 from __future__ import annotations
@@ -48,13 +60,14 @@ GLOO_DETAIL = ExecutionModel(
     family=Family.HOST,
     spelling=dict(SPELLING),  # its fingerprints tell a coalesced call from a plain one (measured)
     pre_barrier=True,
+    counts_messages=True,
     barrier_last=True,
     drops_kill=True,
     exit_withdraws=True,
     new_group=NewGroup.MEMBERS,
     mismatch=(
-        "TORCH_DISTRIBUTED_DEBUG=DETAIL, measured: an error for kind, shape and dtype; root, "
-        "reduce op and point-to-point sizes are not seen"
+        "TORCH_DISTRIBUTED_DEBUG=DETAIL, measured: an error for kind, shape, dtype and the number "
+        "of calls before; root, reduce op and point-to-point sizes are not seen"
     ),
 )
 

@@ -95,6 +95,7 @@ class ExecutionModel:
         kind_slots: Collectives of different kinds never meet (gloo's slot prefixes).
         pre_barrier: Every collective first synchronizes its group on the host.
         barrier_last: A barrier starts after the rank's earlier rounds of its group.
+        counts_messages: A collective carries how many messages its member made before on the group.
         sync_is_a_kind: A blocking collective never matches a nonblocking one.
         empty_alone: Kinds that return at once and alone when they move nothing.
         spelling: Kinds that are another spelling of one operation.
@@ -122,6 +123,7 @@ class ExecutionModel:
     kind_slots: bool = False
     pre_barrier: bool = False
     barrier_last: bool = False
+    counts_messages: bool = False
     sync_is_a_kind: bool = False
     empty_alone: tuple[Kind, ...] = ()
     spelling: dict[Kind, Kind] = field(default_factory=lambda: {**SPELLING, **COALESCED})
@@ -203,6 +205,7 @@ def rules_for(model: ExecutionModel, scenario: Scenario) -> dict[str, Any]:
         "kind_slots": model.kind_slots,
         "pre_barrier": model.pre_barrier,
         "barrier_last": model.barrier_last,
+        "counts_messages": model.counts_messages,
         "sync_is_a_kind": model.sync_is_a_kind,
         "send_modes": model.send_modes,
         "eager": scenario.eager_bytes is not None,

@@ -1,9 +1,9 @@
 """What must agree inside a match, and which code a disagreement gets.
 
 The order of the checks is the order in which a person would look: kind, root, layout, dtype,
-splits, size, reduce operation, label, labels of the parts. The kernels compare the same facts by
-number and report every match that could disagree; this module is the judge of those that they
-report.
+splits, size, reduce operation, calls made before, label, labels of the parts. The kernels compare
+the same facts by number and report every match that could disagree; this module is the judge of
+those that they report.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Side:
         place: Its place in the group.
         asynchronous: Whether it is a nonblocking call.
         parts: Labels of the parts of a coalesced collective; empty where no part has one.
+        messages: Messages that it made before on the group, where the model counts them.
     """
 
     rank: int
@@ -55,6 +56,7 @@ class Side:
     place: int = 0
     asynchronous: bool = False
     parts: tuple[str | None, ...] = ()
+    messages: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,9 @@ class Disagreement:
     """What members of one match disagree on.
 
     Attributes:
-        code: PG201 .. PG206, PG212 or PG213.
-        what: The field: kind, root, bytes, layout, dtype, reduce_op, splits, label, part label.
+        code: PG201 .. PG206, PG212, PG213 or PG216.
+        what: The field: kind, root, bytes, layout, dtype, reduce_op, splits, messages, label, part
+            label.
         values: ``(value, ranks)`` per group of members that agree, largest group first.
     """
 
@@ -101,6 +104,7 @@ def disagreement(sides: list[Side], model: ExecutionModel, *, pair: bool) -> Dis
         ("PG203", "dtype", lambda s: s.signature.dtype),
         ("PG202", "bytes", _size),
         ("PG204", "reduce_op", lambda s: s.signature.reduce_op),
+        ("PG216", "messages", lambda s: s.messages),
         ("PG213" if pair else "PG212", "label", lambda s: s.label),
     ]
     optional = {"bytes", "dtype", "label", "reduce_op"}

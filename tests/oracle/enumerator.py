@@ -259,9 +259,15 @@ def _mismatches(system: System, state: State) -> dict[Key, str]:
     found: dict[Key, str] = {}
     for operation in _issued(system, state):
         members = system.members(state, operation)
-        what = disagreement(system.match(state, operation), members, system.model)
+        match = system.match(state, operation)
+        what = disagreement(match, members, system.model)
         if what is not None:
             found[system.key(state, operation)] = what[2]
+        elif system.model.numbers_calls and operation.is_collective:
+            # Every call advances the number of its group, which the fingerprints hold (measured).
+            numbers = {system.view(state, one.rank).before[one.id] for one in match}
+            if len(numbers) > 1:
+                found[system.key(state, operation)] = "sequence"
     return found
 
 

@@ -67,6 +67,8 @@ class HostView:
         frontier: per stream, operations that everything issued to it from now on comes after.
         events: per event, the frontier at its latest record.
         marks: per compute action, the frontier it leaves.
+        messages: point-to-point calls so far on a communicator.
+        before: of a collective, the point-to-point calls on its communicator before it.
         created: per group, the place of its `new_group` among those of this rank.
         dropped: operations whose handle the last step dropped.
         ended: the rank has left (`exit`).
@@ -90,6 +92,8 @@ class HostView:
     frontier: dict[str, int] = field(default_factory=dict)
     events: dict[str | None, int] = field(default_factory=dict)
     marks: dict[int, int] = field(default_factory=dict)
+    messages: dict[str, int] = field(default_factory=dict)
+    before: dict[int, int] = field(default_factory=dict)
     created: dict[str, int] = field(default_factory=dict)
     counts: dict[Key, int] = field(default_factory=dict)
     creations: int = 0
@@ -157,6 +161,7 @@ class HostRules:
         name, members = self._communicator(view, operation, batched=batched)
         if operation.is_collective:
             slot: Key = ("round", name)
+            view.before[operation.id] = view.messages.get(name, 0)
         else:
             ends = (
                 (operation.rank, action.peer)
@@ -166,6 +171,7 @@ class HostRules:
                     operation.rank,
                 )
             )
+            view.messages[name] = view.messages.get(name, 0) + 1
             slot = ("channel", name, *ends, action.tag if self.model.tags else None)
         counter = (*slot, role(operation))
         ahead = view.counts.get(counter, 0)

@@ -73,6 +73,7 @@ class Model:
         empty_alone: collectives of nothing need nobody.
         spellings: kinds that are one operation, by the name of that operation.
         checked: a collective first makes the host wait for the same call of all members.
+        numbers_calls: members of a collective must have made equally many calls on the group.
         barrier_blocks: a barrier blocks the host even where other calls block a stream.
         barrier_last: a barrier starts after the rank's earlier collectives of the group.
         fused_batch: a batch is one launch for each communicator, in the order of first use.
@@ -102,6 +103,7 @@ class Model:
     empty_alone: frozenset[str] = frozenset()
     spellings: Mapping[str, str] = field(default_factory=lambda: SPELLINGS)
     checked: bool = False
+    numbers_calls: bool = False
     barrier_blocks: bool = False
     barrier_last: bool = False
     fused_batch: bool = False
@@ -139,6 +141,7 @@ GLOO_DETAIL = Model(
     neighbors=FUSED | {"broadcast"},
     own_arguments=True,
     checked=True,
+    numbers_calls=True,
     lists_are_a_kind=True,
     barrier_last=True,
     fragile_handles=True,

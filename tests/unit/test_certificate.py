@@ -157,7 +157,7 @@ def test_every_accepted_order_is_one_of_few(model):
 def test_an_operation_that_nobody_waits_for_may_stay_open_where_no_queue_needs_it():
     """Left-over asynchronous calls: fine for hosts, not for a device."""
     flat = text([later(send(1), "h"), SUM], [SUM])
-    assert accepting(flat) == {*HOST, "mpi-pg"}
+    assert accepting(flat) == {*HOST, "mpi-pg"} - {"gloo-detail"}  # which counts calls
     flat = text([SUM, later(send(1), "h")], [SUM])
     assert accepting(flat) == {*HOST, "mpi-pg"}
 

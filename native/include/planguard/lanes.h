@@ -29,6 +29,7 @@ struct Rules {
   bool kind_slots = false;      // collectives of different kinds never meet
   bool pre_barrier = false;     // every collective first synchronizes its group on the host
   bool barrier_last = false;    // a barrier starts after the rank's earlier rounds of its group
+  bool counts_messages = false;  // a collective carries the messages its member made before it
   bool sync_is_a_kind = false;  // a blocking call never matches a nonblocking one
   bool send_modes = false;      // MPI's buffered and synchronous sends are honored
   bool eager = false;           // sends of up to eager_bytes, or of unknown size, may finish early

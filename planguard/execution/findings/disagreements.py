@@ -41,6 +41,8 @@ def mismatch_headline(execution: Execution, mismatch: Mismatch) -> str:
             f"{listed(told[:TOLD])} where {name_ranks(many)} {_verb('call', many)} {_kind(major)} "
             f"({_place(execution, mismatch)})"
         )
+    if what == "messages":
+        return _numbers(execution, mismatch)
     if mismatch.match.type == "pair":
         return _pair(execution, mismatch)
     has = "carry" if what.endswith("label") else "have"
@@ -52,6 +54,21 @@ def mismatch_headline(execution: Execution, mismatch: Mismatch) -> str:
     return (
         f"{WHAT.get(what, what)} disagree in {_call(execution, mismatch)} "
         f"({_place(execution, mismatch)}): {', '.join(told[:TOLD])}{more}"
+    )
+
+
+def _numbers(execution: Execution, mismatch: Mismatch) -> str:
+    """Say who made how many calls on the group before."""
+    before = mismatch.match.position
+    told = [
+        f"{name_ranks(ranks)} made {plural(int(value) + before, 'call')} on it before, "
+        f"{value} of them point-to-point"
+        for value, ranks in [*mismatch.found.values[1:], mismatch.found.values[0]]
+    ]
+    more = f" and {plural(len(told) - TOLD, 'other')}" if len(told) > TOLD else ""
+    return (
+        f"sequence numbers of the group disagree in {_call(execution, mismatch)} "
+        f"({_place(execution, mismatch)}): {'; '.join(told[:TOLD])}{more}"
     )
 
 

@@ -44,6 +44,8 @@ HELP = {
     "PG212": "issue the collectives of this group in the same order on all members",
     "PG213": "send and receive the tensors of this pair in the same order on both sides",
     "PG214": "let all members issue this round in the same way",
+    "PG216": "put the point-to-point action on the same side of the collective on all ranks, or "
+    "give messages a group of their own",
     "PG301": "wait for the work handle before its buffer is used again and before the program ends",
     "PG304": "wait for the action that fills the buffer before it is read",
     "PG305": "wait for the action that uses the buffer before it is written",

@@ -12,8 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
-from planguard.execution.findings.reason import LIMITS, Kind, Reason, UndecidedError, out_of_time
+from planguard.execution.findings.reason import (
+    LIMITS,
+    Kind,
+    Reason,
+    UndecidedError,
+    construct,
+    out_of_time,
+)
 from planguard.execution.running.expand import expand
+from planguard.execution.sequence import mixes
 from planguard.options import running
 from planguard.reordering.branches.assignments import (
     Assignment,
@@ -59,6 +67,7 @@ LIMIT = 2_000
 """Most combinations of branches that are all decided where nothing else can decide them."""
 FEW = 256
 """Most combinations of branches that are all decided before clauses are asked."""
+_NUMBERED = "branches with messages and collectives on one group, whose calls are counted"
 WIDTHS = (1, 2, 3, 4)
 """How many neighboring stretches are tried together, fewest first."""
 
@@ -111,6 +120,7 @@ class _Branches:
         self.plan, self.model, self.options = plan, model, options
         self.decide, self.decided = decide, 0
         self.flat = flat_tree(plan, columns)
+        self.is_numbered = model.counts_messages and mixes(columns, in_blocks=False) is not None
         self.deadline = running(options).deadline
 
     def verdict(self) -> Verdict:
@@ -125,8 +135,10 @@ class _Branches:
 
     def _over(self, variables: Variables) -> Verdict:
         count = variables.count(LIMIT + 1)
-        if count <= FEW:
+        if count <= FEW or (self.is_numbered and count <= LIMIT):
             return self._every(variables, variables.assignments())
+        if self.is_numbered:  # clauses and stretches know nothing of what was called before
+            raise UndecidedError(construct(_NUMBERED))
         why = Reason(Kind.BRANCHES, "")
         try:
             verdict = self._by_clauses(variables)

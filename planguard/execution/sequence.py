@@ -1,0 +1,193 @@
+"""Sequence numbers of a group: how many messages a rank made on it before a collective.
+
+``TORCH_DISTRIBUTED_DEBUG=DETAIL`` compares the number with the fingerprint of every collective
+(``planguard.semantics.gloo``). Each call advances it, messages too, where it is made. That a round
+is the k-th call of its kind says the same of the collectives on all members, so what can differ is
+the number of messages before.
+
+In a fixed order the kernels compare them. In a block of open order, or of threads, the number of a
+collective is the same in every order unless the block holds messages of its group as well. Then
+only a route that decides each order by itself sees it, and what another one calls safe is left
+open (``with_numbers``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from planguard.execution.cause import open_finding
+from planguard.execution.issued import issued
+from planguard.execution.reason import construct
+from planguard.plan.actions import MEMBER, NONE, Kind, is_collective, is_point_to_point
+from planguard.plan.content import has_kind
+from planguard.semantics.model import find_model
+from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from planguard.execution.executor import Execution
+    from planguard.plan.plan import Plan
+    from planguard.verdict import Verdict
+
+_SENDS = frozenset({Kind.SEND, Kind.SSEND, Kind.BSEND})
+_BEGINS = frozenset({Kind.UNORDERED_BEGIN, Kind.THREADS_BEGIN})
+_ENDS = frozenset({Kind.UNORDERED_END, Kind.THREADS_END})
+EACH_ORDER = "explorer"
+"""The route that decides every order as a fixed one."""
+
+
+def messages_before(execution: Execution, at: int) -> int:
+    """Return how many messages a rank made on the communicator of its collective before it.
+
+    Args:
+        execution: A run; 0 where its model counts no messages.
+        at: Position of the collective in the columns.
+    """
+    columns = execution.columns
+    kind = columns.op[at] & 63
+    if not execution.model.counts_messages or not is_collective(kind):
+        return 0
+    slot, found = columns.arg[at], 0
+    rank = columns.slot_rank[slot]
+    for place in range(columns.rank_off[rank], at):
+        kind, arg = columns.op[place] & 63, columns.arg[place]
+        if _is_message(kind) and _slot(columns, kind, arg) == slot:
+            found += 1
+    return found
+
+
+def mixes(columns: Any, *, in_blocks: bool) -> int | None:
+    """Return the first rank that makes messages and collectives on one group, or None.
+
+    Args:
+        columns: The columns of a plan.
+        in_blocks: Only what one block of open order, or of threads, holds of both.
+    """
+    for rank in range(columns.world_size):
+        for calls in _blocks(columns, rank) if in_blocks else (issued(columns, rank),):
+            if _both(columns, calls):
+                return rank
+    return None
+
+
+def with_numbers(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
+    """Leave a plan undecided whose orders give a collective more than one sequence number.
+
+    Args:
+        verdict: The verdict on the plan.
+        plan: The plan.
+        columns: Its columns.
+    """
+    if not (verdict.safe and find_model(verdict.model).counts_messages):
+        return verdict
+    if not (plan.fusion or columns.has_markers or _is_contested(columns)):
+        return verdict  # the kernels compared them
+    why = _why_open(verdict, plan, columns)
+    if why is None:
+        return verdict
+    finding = open_finding(
+        construct(
+            f"{why}; {verdict.model} compares how many calls each member "
+            "made on the group before a collective"
+        )
+    )
+    return replace(
+        verdict,
+        outcome=Outcome.UNKNOWN,
+        models={**verdict.models, verdict.model: Outcome.UNKNOWN},
+        findings=(finding, *verdict.findings),
+        complete=False,
+        proved=(),
+        safe_iff=(),
+        reasons=(*verdict.reasons, finding.message),
+        certificate=None,
+    )
+
+
+def _why_open(verdict: Verdict, plan: Plan, columns: Any) -> str | None:
+    by_order = verdict.evidence.route[-1:] == (EACH_ORDER,) and not plan.fusion
+    by_order &= not (has_kind(plan, Kind.THREADS_BEGIN) or _is_contested(columns))
+    rank = None if by_order else mixes(columns, in_blocks=not plan.fusion)
+    if rank is not None:
+        return f"the order of messages and collectives of one group is open on rank {rank}"
+    launched = {spec.group for spec in plan.fusion}
+    if any(plan.groups[columns.ginst_group[one]].name in launched for one in columns.chan_ginst):
+        return "messages are made on the group of a fused buffer"
+    if by_order or mixes(columns, in_blocks=False) is None:
+        return None
+    return _differing(columns)
+
+
+def _is_contested(columns: Any) -> bool:
+    any_message = columns.has_any_source or columns.has_any_tag
+    return bool(any_message or columns.has_wait_choice or columns.has_probe)
+
+
+def _differing(columns: Any) -> str | None:
+    """Return which round has members of other numbers, in the order in which the plan is written.
+
+    It is that of every order where no block holds both messages and collectives of a group.
+    """
+    first: dict[tuple[object, int], tuple[int, int]] = {}
+    for rank in range(columns.world_size):
+        created: dict[int, int] = {}
+        messages, rounds, place = dict[int, int](), dict[int, int](), 0
+        for at in issued(columns, rank):
+            kind, arg = columns.op[at] & 63, columns.arg[at]
+            if kind == Kind.NEW_GROUP:
+                created[arg], place = place, place + 1
+            elif is_collective(kind):
+                ginst = columns.slot_ginst[arg]
+                home = created.get(columns.ginst_group[ginst]), _members(columns, ginst)
+                number = rounds.get(arg, 0)
+                known, other = first.setdefault(
+                    ((ginst,) if home[0] is None else home, number), (messages.get(arg, 0), rank)
+                )
+                if known != messages.get(arg, 0):
+                    return f"ranks {other} and {rank} made other numbers of messages before a round"
+                rounds[arg] = number + 1
+            elif _is_message(kind):
+                slot = _slot(columns, kind, arg)
+                messages[slot] = messages.get(slot, 0) + 1
+    return None
+
+
+def _members(columns: Any, ginst: int) -> tuple[int, ...]:
+    return tuple(columns.slot_rank[columns.ginst_off[ginst] : columns.ginst_off[ginst + 1]])
+
+
+def _is_message(kind: int) -> bool:
+    return is_point_to_point(kind) and kind != Kind.PROBE
+
+
+def _slot(columns: Any, kind: int, channel: int) -> int:
+    return int((columns.chan_src_slot if kind in _SENDS else columns.chan_dst_slot)[channel])
+
+
+def _blocks(columns: Any, rank: int) -> list[list[int]]:
+    """Return the calls of every outermost block of a rank."""
+    found, depth = list[list[int]](), 0
+    for at in issued(columns, rank):
+        kind = columns.op[at] & 63
+        if not columns.op[at] & MEMBER and kind in _BEGINS:
+            if not depth:
+                found.append([])
+            depth += 1
+        elif not columns.op[at] & MEMBER and kind in _ENDS:
+            depth -= 1
+        elif depth:
+            found[-1].append(at)
+    return found
+
+
+def _both(columns: Any, calls: Iterable[int]) -> bool:
+    rounds, messages = set[int](), set[int]()
+    for at in calls:
+        kind, arg = columns.op[at] & 63, columns.arg[at]
+        if is_collective(kind):
+            rounds.add(arg)
+        elif _is_message(kind):
+            messages.add(_slot(columns, kind, arg))
+    return bool(rounds & messages - {NONE})

@@ -1,0 +1,247 @@
+"""Under `gloo-detail` every call of a group counts: random plans against the enumerator, forged
+certificates, and real processes with ``TORCH_DISTRIBUTED_DEBUG=DETAIL``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+from oracle.enumerator import Effort, OracleBudget, enumerate_plan
+
+import planguard
+from planguard.certificate.agreement import RejectedError
+from planguard.certificate.verify import verify
+from planguard.options import CheckOptions
+
+PLANS, CHUNK = 400, 50
+Item = dict[str, Any]
+
+
+def plan_of(*ranks: list[Any], **more: Any) -> Item:
+    """Return a plan of these programs."""
+    programs = {str(rank): {"actions": actions} for rank, actions in enumerate(ranks)}
+    return {"schema": "planguard.plan/1", "world_size": len(ranks), **more, "ranks": programs}
+
+
+def outcome(plan: Item, **options: Any) -> str:
+    """Return the outcome under gloo-detail."""
+    return planguard.check(plan, model="gloo-detail", **options).outcome.name
+
+
+def total(name: str, group: str = "world") -> Item:
+    """Return an all_reduce."""
+    return {"op": "all_reduce", "bytes": 4, "label": name, "group": group}
+
+
+def message(op: str, peer: int | str, tag: int = 0, **more: Any) -> Item:
+    """Return one end of a message in flight."""
+    return {"op": op, "peer": peer, "tag": tag, "bytes": 4, "label": f"m{tag}", **more}
+
+
+def end(work: str) -> Item:
+    """Return a wait."""
+    return {"op": "wait", "work": work}
+
+
+def _opened(rng: random.Random, actions: list[Item]) -> list[Any]:
+    """Return actions with a block, with threads or with a receive from anybody among them."""
+    shape, found = rng.random(), list[Any](actions)
+    if shape < 0.3 and len(actions) > 1:
+        first = rng.randrange(len(actions))
+        last = rng.randint(first + 1, len(actions))
+        found[first:last] = [{"op": "unordered", "body": found[first:last]}]
+    elif shape < 0.45 and len(actions) > 1:
+        at = rng.randrange(len(actions) - 1)
+        found[at : at + 2] = [{"op": "threads", "threads": [[one] for one in found[at : at + 2]]}]
+    elif shape < 0.6 and actions:
+        at = rng.randrange(len(actions))
+        if found[at]["op"] == "irecv":
+            found[at] = {**found[at], "peer": "any"}
+    return found
+
+
+def random_plan(seed: int) -> Item:
+    """Return messages and collectives of two groups, two of which may change places on a rank."""
+    rng = random.Random(seed)
+    world = rng.choice([2, 2, 3])
+    events = [
+        (number, *(rng.sample(range(world), 2) if rng.random() < 0.5 else ()))
+        for number in range(rng.randint(2, 5))
+    ]
+    ranks = []
+    for rank in range(world):
+        actions, waits = list[Item](), list[Item]()
+        for number, *ends in events:
+            if not ends:
+                actions.append(total(f"c{number}", "g" if number == 3 else "world"))
+            elif rank in ends:
+                op, peer = ("isend", ends[1]) if rank == ends[0] else ("irecv", ends[0])
+                actions.append(message(op, peer, number, work=f"w{number}"))
+                waits.append(end(f"w{number}"))
+        if rng.random() < 0.4 and len(actions) > 1:
+            at = rng.randrange(len(actions) - 1)
+            actions[at : at + 2] = reversed(actions[at : at + 2])
+        ranks.append([*_opened(rng, actions), *waits])
+    return plan_of(*ranks, groups={"g": {"ranks": list(range(world))}})
+
+
+@pytest.mark.parametrize("first", range(0, PLANS, CHUNK))
+def test_random_plans_agree_with_the_enumerator(first: int) -> None:
+    """What is not UNKNOWN is the enumerator's outcome, and few are UNKNOWN; both ends occur."""
+    seen = Counter[str]()
+    for seed in range(first, first + CHUNK):
+        plan = random_plan(seed)
+        try:
+            expected = enumerate_plan(plan, "gloo-detail", Effort(limit=10_000)).outcome
+        except OracleBudget:
+            continue
+        found = outcome(plan)
+        assert found in {expected, "UNKNOWN"}, seed
+        seen[found] += 1
+    assert min(seen["SAFE"], seen["MISMATCH"]) > 5
+    assert seen["UNKNOWN"] < CHUNK / 5
+
+
+CROSSED = plan_of(
+    [total("c"), message("irecv", 1, work="w"), end("w")],
+    [message("isend", 0, work="w"), total("c"), end("w")],
+)
+LEVEL = plan_of(
+    [total("c"), message("irecv", 1, work="w"), end("w")],
+    [total("c"), message("isend", 0, work="w"), end("w")],
+)
+
+
+def test_the_message_says_who_made_how_many_calls() -> None:
+    """PG216 names both ranks and their numbers; every other model calls the plan what it was."""
+    (finding,) = planguard.check(CROSSED, model="gloo-detail").errors
+    assert finding.code == "PG216"
+    assert "rank 1 made 1 call" in finding.message
+    assert "rank 0 made 0 calls" in finding.message
+    for model in ("gloo", "mpi-sync", "nccl-eager"):
+        found = planguard.check(CROSSED, model=model)
+        assert "PG216" not in {one.code for one in found.findings}
+    assert planguard.check(CROSSED, model="gloo").safe
+    assert outcome(LEVEL) == "SAFE"
+
+
+def test_a_created_group_counts_from_its_creation() -> None:
+    """Messages on another group do not count; those on a created one do."""
+    groups = {"g": {"ranks": [0, 1]}}
+    apart = json.loads(json.dumps(CROSSED).replace('"m0"', '"m0", "group": "g"'))
+    assert outcome({**apart, "groups": groups}) == "SAFE"
+    make = {"op": "new_group", "group": "g"}
+    ends = [message("irecv", 1, group="g", work="w"), message("isend", 0, group="g", work="w")]
+    fresh = [[make, one, end("w"), total("c", "g")] for one in ends]
+    assert outcome(plan_of(*fresh, groups=groups)) == "SAFE"
+    late = [make, total("c", "g"), ends[0], end("w")]
+    early = [make, ends[1], total("c", "g"), end("w")]
+    assert outcome(plan_of(late, early, groups=groups)) == "MISMATCH"
+
+
+def test_many_ranks_of_one_program_are_compared() -> None:
+    """A pipeline counts once at its ends and twice inside: the all_reduce behind it is refused."""
+    size = 6
+    ranks = []
+    for rank in range(size):
+        both = [{"op": "recv", "peer": rank - 1, "bytes": 4}] if rank else []
+        both += [{"op": "send", "peer": rank + 1, "bytes": 4}] if rank < size - 1 else []
+        ranks.append([*both, total("c")])
+    assert outcome(plan_of(*ranks)) == "MISMATCH"
+    ring = [
+        [
+            {
+                "op": "batch",
+                "ops": [
+                    {"op": "isend", "peer": (rank + 1) % size, "bytes": 4},
+                    {"op": "irecv", "peer": (rank - 1) % size, "bytes": 4},
+                ],
+                "work": "w",
+            },
+            total("c"),
+            end("w"),
+        ]
+        for rank in range(size)
+    ]
+    assert outcome(plan_of(*ring)) == "SAFE"
+
+
+def test_a_forged_certificate_is_rejected() -> None:
+    """The order in which gloo completes the crossed plan proves nothing under gloo-detail."""
+    found = planguard.check(CROSSED, options=CheckOptions(model="gloo", certificate=True))
+    proof = found.certificate
+    assert proof is not None
+    flat = json.dumps(CROSSED).encode()
+    forged = {**proof, "model": "gloo-detail", "plan_sha256": hashlib.sha256(flat).hexdigest()}
+    honest = {**forged, "model": "gloo"}
+    assert verify(flat, json.dumps(honest).encode())
+    with pytest.raises(RejectedError, match="messages made before disagree"):
+        verify(flat, json.dumps(forged).encode())
+
+
+def test_branches_and_blocks_are_never_safe_where_numbers_are_open() -> None:
+    """A message on either side of a collective is a mismatch, in a block and in a branch."""
+    recv, send = message("irecv", 1, work="w"), message("isend", 0, work="w")
+    block = plan_of(
+        [{"op": "unordered", "body": [total("c"), recv]}, end("w")],
+        [{"op": "unordered", "body": [total("c"), send]}, end("w")],
+    )
+    assert outcome(block) == "MISMATCH"
+    choice = {"op": "choice", "name": "c", "branches": [[total("c"), recv], [recv, total("c")]]}
+    assert outcome(plan_of([choice, end("w")], [total("c"), send, end("w")])) == "MISMATCH"
+
+
+JOB = """
+import datetime, sys, torch, torch.distributed as dist
+port, rank, case = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2,
+                        timeout=datetime.timedelta(seconds=20))
+def reduce(): dist.all_reduce(torch.ones(1))
+def start():
+    return dist.irecv(torch.ones(1), 1) if rank == 0 else dist.isend(torch.ones(1), 0)
+if case == "crossed" and rank == 1:
+    work = start(); reduce()
+else:
+    reduce(); work = start()
+work.wait()
+print("ended")
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("case", ["crossed", "level"])
+def test_real_processes_say_the_same(case: str, tmp_path: Any) -> None:
+    """Two gloo processes under DETAIL: the crossed program raises on its number, the other ends."""
+    (tmp_path / "job.py").write_text(JOB)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = {**os.environ, "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, str(tmp_path / "job.py"), port, str(rank), case],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        said = [job.communicate(timeout=80)[0] for job in jobs]
+    finally:
+        for job in jobs:
+            job.kill()
+    if case == "level":
+        assert all("ended" in one for one in said), said
+    else:
+        assert any("Sequence number" in one for one in said), said
+    assert outcome(CROSSED if case == "crossed" else LEVEL) == (
+        "MISMATCH" if case == "crossed" else "SAFE"
+    )
