@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.cause import open_finding
+from planguard.execution.findings.cause import open_finding
+from planguard.execution.findings.reason import construct
 from planguard.execution.issued import issued
-from planguard.execution.reason import construct
 from planguard.plan.actions import MEMBER, NONE, Kind, is_collective, is_point_to_point
 from planguard.plan.content import has_kind
 from planguard.semantics.model import find_model
@@ -27,7 +27,7 @@ from planguard.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from planguard.execution.executor import Execution
+    from planguard.execution.running.executor import Execution
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
 

@@ -3,7 +3,7 @@
 Needs transformers and torch; the architecture is the default ``SwinConfig`` (Swin-T, 1,000 classes)
 with random weights, so nothing is downloaded::
 
-    python benchmarks/swin_parameters.py
+    python tests/campaigns/swin_parameters.py
 
 transformers keeps query, key and value of an attention apart (221 tensors). The model of the paper
 has 173: one tensor ``qkv``, as in the original implementation; there are as many parameters.
