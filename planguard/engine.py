@@ -25,6 +25,7 @@ from planguard.execution.findings.notes import (
 )
 from planguard.execution.findings.reason import Kind as Why
 from planguard.execution.findings.reason import Reason, construct, out_of_time
+from planguard.execution.findings.sequence import with_numbers
 from planguard.execution.findings.undecided import (
     has_own_messages,
     nothing_to_check,
@@ -33,7 +34,6 @@ from planguard.execution.findings.undecided import (
 )
 from planguard.execution.one_lock import with_turns
 from planguard.execution.running.expand import expand
-from planguard.execution.sequence import with_numbers
 from planguard.execution.witness import make_witness, mismatch_witness
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions, Running, running
 from planguard.plan.actions import Kind

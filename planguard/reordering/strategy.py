@@ -28,7 +28,7 @@ from planguard.execution.findings.reason import (
     out_of_time,
     too_many,
 )
-from planguard.execution.sequence import mixes
+from planguard.execution.findings.sequence import mixes
 from planguard.options import running
 from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
 from planguard.reordering.explorer import (

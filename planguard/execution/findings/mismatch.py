@@ -11,8 +11,8 @@ from planguard.execution.findings.classify import Cause, make_finding
 from planguard.execution.findings.disagreements import mismatch_headline
 from planguard.execution.findings.locate import locate
 from planguard.execution.findings.members import NONE, Match, Member, describe_match, members_of
+from planguard.execution.findings.sequence import messages_before
 from planguard.execution.findings.stuck import WHY, Place, place_of
-from planguard.execution.sequence import messages_before
 from planguard.plan.actions import Kind
 from planguard.semantics.model import Family
 from planguard.semantics.signature import Disagreement, Side, disagreement, labels_of

@@ -20,8 +20,8 @@ from planguard.execution.findings.reason import (
     construct,
     out_of_time,
 )
+from planguard.execution.findings.sequence import mixes
 from planguard.execution.running.expand import expand
-from planguard.execution.sequence import mixes
 from planguard.options import running
 from planguard.reordering.branches.assignments import (
     Assignment,
