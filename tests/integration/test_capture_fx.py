@@ -140,8 +140,8 @@ def test_a_capture_is_written_and_read_back(tmp_path):
     """dump writes planguard.fx/1, load reads it, and the plan is the same."""
     bundle = planguard.capture.fx(all_reduced, (X,), 2)
     path = tmp_path / "model.fx.json.gz"
-    planguard.capture.passes.fx.dump(bundle, path)
-    again = planguard.capture.passes.fx.load(path)
+    planguard.capture.fx.dump(bundle, path)
+    again = planguard.capture.fx.load(path)
     assert planguard.load(again).document == planguard.load(bundle).document
 
 
