@@ -70,7 +70,8 @@ def test_the_checker_agrees_with_the_enumerator(first):
             try:
                 expected = enumerate_plan(document, model, effort).outcome
             except OracleBudget:
-                given_up.add(seed)
+                if model != "mpi-pg" or not takes_turns(document):
+                    given_up.add(seed)
                 continue
             if not agree(document, model, expected, outcome):
                 differences[seed, model] = (expected, outcome)
