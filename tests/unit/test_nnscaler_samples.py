@@ -116,7 +116,7 @@ def programs(plan):
 
 @pytest.mark.parametrize("name", sorted(SAFE))
 def test_a_generated_plan_has_its_actions_and_is_safe_under_every_model(name):
-    """Code that nnScaler generated for MLP and GPT with TP, PP, DP is SAFE; the rest is in OTHERWISE."""
+    """Code that nnScaler generated is SAFE under every model but for those in OTHERWISE."""
     plan = plan_of(name)
     kinds = [dict(Counter(action["op"] for action in program)) for program in programs(plan)]
     assert kinds == SAFE[name]
