@@ -94,8 +94,8 @@ BATCHES: Rule = (
         "blocks the host, in the order of the calls"
     ),
     (
-        ("A=01 B=01 :: b[ar@A ar@B] | b[ar@A ar@B]", "g:S n:S mp:S", "one order"),
-        ("A=01 B=01 :: b[ar@A ar@B] | b[ar@B ar@A]", "n:P ns:D nl:D g1:S gd:D mp:D", "two orders"),
+        ("A=01 B=01 :: b[ar@A ar@B] | b[ar@A ar@B]", "g:S n:S mp:P", "one order; workers in any"),
+        ("A=01 B=01 :: b[ar@A ar@B] | b[ar@B ar@A]", "n:P ns:D nl:D g1:S gd:D mp:P", "two orders"),
         ("A=01 B=01 :: b[ar@A ar@B]=h w(h) | b[ar@B ar@A]=h w(h)", "n:P ns:D nl:D", "asynchronous"),
         ("A=01 :: b[ar@A ar] | b[ar ar@A]", "n:P ns:D nl:D", "the world is a communicator, too"),
         (
@@ -117,7 +117,7 @@ BATCHES: Rule = (
         ("b[ar#a ar#b] | b[ar#a ar#b]", "n:S g:S mp:S", "one communicator"),
         ("b[ar#a ar#b] | b[ar#b ar#a]", "all:M", "its rounds are places"),
         ("b[ar#a] b[ar#b] | b[ar#a ar#b]", "n:S g:S", "one batch or two"),
-        ("b[is1 ir1] | b[is0 ir0]", "g:S n:S me:S ms:S mp:P", "messages both ways"),
+        ("b[is1 ir1] | b[is0 ir0]", "all:S", "messages both ways"),
         ("b[is1 ir1] | b[ir0 is0]", "all:S", "in any order"),
         ("b[is1] b[ir1] | b[is0] b[ir0]", "g:D n:D ms:D me:P mp:P", "a batch each: one by one"),
         ("b[is1 is2] | b[ir0] | b[ir0]", "all:S", "to two peers"),
@@ -158,7 +158,7 @@ DROPS: Rule = (
         ("ir1=h drop(h) ar | s0 ar", "g:P ms:S n:S", "collectives of that group, too"),
         ("A=01 :: ir1=h drop(h) ar@A | s0 ar@A", "g:S ms:S n1:S", "not of another group"),
         ("A=01 :: ir1@A=h drop(h) r1 | s0@A s0", "g:S ms:S n1:S", "nor its messages"),
-        ("ir1=h drop(h) ar | ar", "g:S ms:S", "no message meets it"),
+        ("ir1=h drop(h) ar | ar", "g1:S gd:M ms:S", "no message meets it; it counts"),
         ("ir1=h drop(h) r2 | s0 | s0", "g:S ms:S n1:S", "another peer is well"),
         ("ar=h drop(h) | ar", "g:S n:S mp:S", "a collective's handle"),
         ("ar=h drop(h) | ar=h drop(h)", "all:S", "on both sides"),
@@ -168,7 +168,7 @@ DROPS: Rule = (
         ("?c(is1=h drop(h) / s1) | r0", "g:P n:S ms:S", "in a branch"),
         ("is1#a=h drop(h) | r0#b", "all:M g:M", "other data is worse"),
         ("b[is1]=h drop(h) | r0", "g:P n1:S ms:S", "a batch's handle"),
-        ("is1=h drop(h) ar | ar r0", "g:P n:D ms:S", "when a handle dies is open (SEM 7.2)"),
+        ("is1=h drop(h) ar | ar r0", "g1:P gd:M n:D ms:S", "when a handle dies is open (SEM 7.2)"),
     ),
 )
 

@@ -118,7 +118,7 @@ SIZELESS: Rule = (
         ("co(ar _:? _:?) | co(ar _:1 _:2)", "all:S", "parts of unknown size"),
         ("co(ar _:? _:1) | co(ar _:1 _:2)", "all:M", "the second part differs"),
         ("co(ar _:?) | co(ar _:? _:?)", "all:M", "the lists differ in length"),
-        ("is1:?=h r1 w(h) | is0:?=h r0 w(h)", "g:S n:D ms:S me:S mp:P", "one queue holds both"),
+        ("is1:?=h r1 w(h) | is0:?=h r0 w(h)", "g:S n:D ms:S me:S mp:S", "posted by the host"),
     ),
 )
 

@@ -44,8 +44,8 @@ class TestRenaming:
             guard = Guard(model=MODEL_NAMES[seed % 9])
             guard.check(one)
             verdict = guard.check(other)
-            assert guard.stats.hits == 1, seed
             full = planguard.check(other, options=guard.options)
+            assert guard.stats.hits == int(full.complete), seed  # what is left open is not kept
             assert without_time(verdict) == without_time(full), seed
 
     def test_new_names_of_groups_and_labels_share_an_answer(self, first):
@@ -60,8 +60,8 @@ class TestRenaming:
             guard.check(planguard.load(document))
             other = planguard.load(renamed)
             verdict = guard.check(other)
-            assert guard.stats.hits == 1, seed
             full = planguard.check(other, options=guard.options)
+            assert guard.stats.hits == int(full.complete), seed  # what is left open is not kept
             assert without_time(verdict) == without_time(full), seed
 
 

@@ -47,7 +47,7 @@ def test_the_advice_follows_the_limit(reason, words):
 def test_a_search_says_which_limit_it_reached(budget, words):
     """A search that stops advises a budget if it had none, and a larger one if it had one."""
     calls = [{"op": "all_reduce", "group": f"g{k}", "bytes": 4} for k in range(12)]
-    chains = [calls[k : k + 2] for k in range(0, 12, 2)] + [[{"op": "init", "group": "g0"}]]
+    chains = [calls[k : k + 2] for k in range(0, 12, 2)] + [[{"op": "destroy", "group": "g0"}]]
     plan = {
         "schema": "planguard.plan/1",
         "world_size": 2,

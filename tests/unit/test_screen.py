@@ -129,7 +129,7 @@ def test_a_store_is_resumed_and_nothing_is_decided_twice(tmp_path):
 def test_budgets_are_no_part_of_the_question(tmp_path):
     """only='unknown' takes up undecided rows alone, with a larger budget, and replaces them."""
     items = [{"op": "all_reduce", "group": f"g{k}", "bytes": 4, "label": f"r{k}"} for k in range(4)]
-    chains = [items[k : k + 2] for k in range(0, 4, 2)] + [[{"op": "init", "group": "g0"}]]
+    chains = [items[k : k + 2] for k in range(0, 4, 2)] + [[{"op": "exit"}]]
     document = {
         "schema": "planguard.plan/1",
         "world_size": 2,

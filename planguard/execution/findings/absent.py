@@ -36,7 +36,7 @@ def absent_ranks(execution: Execution, orphan: Orphan) -> tuple[tuple[int, ...],
         return (), ()
     waiting = {place.rank for place in orphan.waiting}
     others = [rank for rank in match.ranks if rank not in waiting]
-    exited = tuple(rank for rank in others if _exits(execution, rank))
+    exited = tuple(rank for rank in others if _exit(execution, rank) is not None)
     if match.type in CREATION:
         never = [rank for rank in others if not _uses(execution, match, rank)]
     else:
@@ -49,10 +49,12 @@ def absent_ranks(execution: Execution, orphan: Orphan) -> tuple[tuple[int, ...],
     return missing or tuple(others), exited
 
 
-def _exits(execution: Execution, rank: int) -> bool:
+def _exit(execution: Execution, rank: int) -> int | None:
+    """Return the entry of the first `exit` of a rank, or None if it has none."""
     columns = execution.columns
     part = bytes(columns.op[columns.rank_off[rank] : columns.rank_off[rank + 1]])
-    return int(Kind.EXIT) in part
+    entry = part.find(int(Kind.EXIT))
+    return None if entry < 0 else entry
 
 
 def _uses(execution: Execution, match: Match, rank: int) -> bool:
@@ -93,7 +95,8 @@ def _last(execution: Execution, rank: int, is_call: Callable[[int], bool]) -> in
 def last_place(execution: Execution, match: Match, rank: int) -> Location | None:
     """Return where a missing rank was last seen: as it left, at such a call, or at its end."""
     own = issued(execution.columns, rank)
-    entry = len(own) if _exits(execution, rank) else None
+    # In a block of open order the `exit` is no end of what is issued, so it is looked for itself.
+    entry = _exit(execution, rank)
     if entry is None:
         entry = _last(execution, rank, _touches(execution, match, rank))
     if entry is None:
