@@ -81,7 +81,7 @@ def build(
         raise _error(
             node,
             f"names process group {name!r}, which is not in the group table",
-            "dump the table of the same process: planguard.capture.passes.fx.group_table()",
+            "dump the table of the same process: planguard.capture.fx.group_table()",
             code="PG914",
         )
     return _Builder(node, operation, nodes, groups[name], storage, name).run()
