@@ -21,7 +21,7 @@ PACKAGE = "planguard"
 _TORCH = ("torch", "torchgen", "functorch")
 _SINGLE = ("typing_extensions",)
 """Modules of one file that wrap torch's functions."""
-_SITES = frozenset({"site-packages", "dist-packages"})
+SITES = frozenset({"site-packages", "dist-packages"})
 _TYPED_BY_HAND = ("<stdin>", "<ipython-input")
 """What the user types has no file, and is the user's all the same."""
 _COMPILED = "torchinductor_"
@@ -83,9 +83,25 @@ def is_library(file: str) -> bool:
     if file in _single_files() or _is_generated(file):
         return True
     return any(
-        file.startswith(folder) and file[len(folder) :].partition(os.sep)[0] not in _SITES
+        file.startswith(folder) and file[len(folder) :].partition(os.sep)[0] not in SITES
         for folder in _standard_folders()
     )
+
+
+def is_installed(file: str) -> bool:
+    """Tell whether a file lies among installed packages, those of other environments included."""
+    return not SITES.isdisjoint(Path(file).parts)
+
+
+def is_program(file: str) -> bool:
+    """Tell whether a file is the user's own: no library, and no installed package."""
+    return bool(file) and not is_library(file) and not is_installed(file)
+
+
+def file_of(module: object) -> str:
+    """Return the file of a module; empty where it has none."""
+    file = getattr(module, "__file__", None)
+    return file if isinstance(file, str) else ""
 
 
 def package_of(file: str) -> str:

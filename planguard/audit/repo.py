@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanGuardError, UsageError, shorten
+from planguard.sources import SITES
 from planguard.words import clean, cut
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ MAX_BYTES = 4 << 20
 MAX_PLACES = 4
 MAX_PLANS = 8
 MAX_BRANCHES = 3
-_LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
+_LEFT_OUT = SITES | {"__pycache__", "node_modules", "build", "dist"}
 _PLANS = (".plan.json", ".csv")
 
 

@@ -460,12 +460,13 @@ def be_rank(job: str, rank: int, world: int, folder: Path) -> None:
     code = 1
     try:
         warnings.simplefilter("ignore")
+        add = dist.Store.add  # as it is before the recording: that ranks stay is not of the job
         start(folder, witness=job not in ("killed", "hangs"))
         store = dist.FileStore(str(folder.with_suffix(".store")), world)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
         globals()[job](rank, world)
-        store.add("done", 1)
-        while store.add("done", 0) < world:  # stay until all are through, as a rank of a job does
+        add(store, "done", 1)
+        while add(store, "done", 0) < world:  # stay until all are through, as a rank of a job does
             time.sleep(0.005)
         dist.destroy_process_group()
         stop()

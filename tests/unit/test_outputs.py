@@ -57,8 +57,12 @@ FOLDERS = {("dryrun", "--output")}
 """Options that write into a folder, which must be empty or new."""
 READS = {
     ("check", "--baseline"), ("check", "--config"), ("audit", "--plan"), ("audit", "--stacks"),
-    ("audit", "--watch"), ("dryrun", "--plan"),
+    ("audit", "--watch"), ("audit", "--repo"), ("dryrun", "--plan"),
+    ("precheck", "--baseline"), ("precheck", "--config"), ("precheck", "--lengths"),
+    ("precheck", "--steps-per-rank"),
 }  # fmt: skip
+AS_CHECK = {("precheck", "--output"), ("precheck", "--write-baseline")}
+"""Options that ``check`` adds to another command (``cli.check.add_output``, ``add_gate``)."""
 CASES = pytest.mark.parametrize("words", WRITES.values(), ids=["-".join(key) for key in WRITES])
 
 
@@ -108,7 +112,7 @@ def test_every_option_that_names_a_file_is_known_here() -> None:
         for name, action in parsers()
         if named.search(str(action.metavar)) or action.dest == "fix"
     }
-    assert found == {*WRITES, *FOLDERS, *READS}
+    assert found == {*WRITES, *FOLDERS, *READS, *AS_CHECK}
 
 
 def test_nothing_else_opens_a_file_for_writing() -> None:
@@ -121,6 +125,8 @@ def test_nothing_else_opens_a_file_for_writing() -> None:
         "planguard/testing.py": "writes into a folder that it made",
         "planguard/capture/run/log.py": "a log that grows while the job runs; O_EXCL",
         "planguard/capture/play/processes.py": "os.devnull",
+        "planguard/capture/batches/results.py": "scratch files of a play, in a folder of its own",
+        "planguard/cli/precheck.py": "os.devnull",
         "planguard/capture/batches/ways.py": "scratch files of a play, in a folder of its own",
         "planguard/audit/readers/helpers.py": "a pipe",
         "planguard/cli/__init__.py": "the standard streams",

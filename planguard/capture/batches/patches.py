@@ -21,7 +21,9 @@ from planguard.capture.batches.results import read_result, write_result
 from planguard.capture.batches.sampled import decide, play_one
 from planguard.capture.groups.recorder import DTYPES
 from planguard.errors import PlanGuardError, UsageError
+from planguard.files import target, write
 from planguard.repair.source import Decision, SourceText, proposals, unified
+from planguard.sources import is_installed
 from planguard.verdict import Repair
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
 _COMPARED = 8  # assignments whose results are compared
 _TORCH = {s: name.removeprefix("torch.") for name, s in DTYPES.items() if s not in ("f8", "bool")}
-_SITES = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclass(frozen=True)
@@ -119,18 +120,17 @@ def write_patch(patch: Patch, path: str | Path) -> Path:
     Raises:
         UsageError: The file exists.
     """
-    target = Path(path)
-    try:
-        with target.open("x", encoding="utf-8") as out:
-            out.write(patch.diff)
-    except FileExistsError as error:
+    file = Path(path)
+    if file.exists():
         raise UsageError(
-            f"{target} exists and is not written over",
+            f"{file} exists and is not written over",
             hint="name another file, or remove that one first",
-        ) from error
+        )
+    try:
+        write(target(file, force=False), patch.diff)
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror}") from error
-    return target
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+    return file
 
 
 def _shown(file: str) -> str:
@@ -145,7 +145,7 @@ def _edits(parting: Parting, world: int) -> Iterator[tuple[str, str, SourcePropo
     """Return the edits at a decision that can be run."""
     step = parting.decided
     text = "".join(linecache.getlines(step.file))
-    if not text or _SITES & set(Path(step.file).parts):
+    if not text or is_installed(step.file):
         return  # a library of others is not the user's to edit
     if not _is_on_disk(step.file, text):
         return  # changed since it was read, or lines end otherwise: the diff would not apply

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.walk_order import hashes_alike, walked
-from planguard.sources import is_library, is_own
+from planguard.sources import file_of, is_library, is_own, is_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +50,6 @@ _DRAWS = (
     "permutation", "normal", "binomial", "poisson", "random_sample", "standard_normal",
 )  # fmt: skip
 """Of ``random`` and ``numpy.random``."""
-_SITES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _CHOSEN_SEEDS = 1 << 32
 """Seeds below are somebody's choice; torch's own are random numbers of 53 bits and more."""
 
@@ -299,17 +298,11 @@ def _put_into_type(stack: ExitStack, kind: type, name: str, make: Callable[[Any]
 def _programs() -> Iterator[dict[str, Any]]:
     """Return the names of every module of the program: ``from time import time`` is one."""
     for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None) or ""
-        if isinstance(file, str) and is_program(file):
+        if is_program(file_of(module)):
             yield vars(module)
     main = sys.modules.get("__main__")
-    if main is not None and not getattr(main, "__file__", None):
+    if main is not None and not file_of(main):
         yield vars(main)
-
-
-def is_program(file: str) -> bool:
-    """Tell whether a file is the user's own: no library, and no installed package."""
-    return bool(file) and not is_library(file) and not any(site in file for site in _SITES)
 
 
 def _place(frame: FrameType) -> str | None:
