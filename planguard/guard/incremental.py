@@ -179,6 +179,8 @@ class Incremental:
 
     def _by_run(self, plan: Plan, started: float) -> Verdict | None:
         """Run the strictest execution; None if more than that is needed."""
+        if self._model.one_lock:
+            return None  # who of two threads comes first is asked by the full check
         columns = expand(plan)
         unclear = columns.has_any_source or columns.has_any_tag or columns.has_wait_choice
         if unclear or columns.has_markers or has_own_messages(columns):

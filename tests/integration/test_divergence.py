@@ -27,6 +27,8 @@ UNDECIDED = {
     "a_max_then_range_bug": "reduce leaves a rank that is not the root with no promised value",
     "c_early_return_bug": "where all ranks return at once there is nothing to check (PG910)",
     "c_exit_zero_bug": "the same",
+    "b21_abort_by_clock_bug": "nor what a clock answers",
+    "c33_exists_on_nfs_bug": "what a file system answers is nothing that a play can know",
 }
 """Programs some of whose rows are rightly undecided, and why."""
 

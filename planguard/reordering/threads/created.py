@@ -74,7 +74,8 @@ def made_by(fields: dict[str, Any], rank: int, model: ExecutionModel) -> set[Com
     found: set[Communicator] = set()
     for part in fields["ops"] if batched else [fields]:
         group = part.get("group", fields.get("group", "world"))
-        if part["op"] in _POINT_TO_POINT and model.pair_comm and not batched:
+        pair = model.pair_comm and not batched and isinstance(part.get("peer"), int)
+        if part["op"] in _POINT_TO_POINT and pair:
             found.add((group, *sorted((rank, int(part["peer"])))))
         elif part["op"] in COLLECTIVE_KIND or part["op"] in _POINT_TO_POINT | {"init", "coalesced"}:
             found.add((group,))
