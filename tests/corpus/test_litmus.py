@@ -95,8 +95,11 @@ def test_the_checker_agrees_with_the_oracle(model):
             expected = enumerate_plan(read(name), model).outcome
         except OracleUnsupported:
             continue
-        outcome = planguard.check(planguard.load(PLANS[name]), model=model).outcome.value
+        verdict = planguard.check(planguard.load(PLANS[name]), model=model)
+        outcome = verdict.outcome.value
         careful = "anysource" in name and outcome == "UNKNOWN"
+        # Which thread of a process gets MPI first is not searched (ADR 0031).
+        careful |= outcome == "UNKNOWN" and "lets one thread at a time" in str(verdict.reasons)
         if outcome != expected and not careful and name not in RACES:
             differences[name] = (expected, outcome)
     assert not differences
