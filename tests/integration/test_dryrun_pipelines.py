@@ -27,7 +27,6 @@ import torch.distributed as dist  # noqa: E402
 
 from planguard.capture.play.ranks import Play  # noqa: E402
 from planguard.capture.play.script import Script  # noqa: E402
-from planguard.cli.stub import Job  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "dryrun"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -96,7 +95,7 @@ def test_the_stubbed_plan_of_sharded_tensor_parallelism_is_that_of_the_recorded_
 def test_representatives_give_the_plan_that_all_ranks_give():
     """A pipeline of two stages, replicated six times: eight ranks stand for twelve, and say so."""
     script = str(EXAMPLES / "replicated_pipeline.py")
-    job = Job(1, 12, Script(script, is_module=False, arguments=("6", "2", "4", "16")))
+    job = Script(script, is_module=False, arguments=("6", "2", "4", "16"))
     mesh = (("dp", 6), ("pp", 2))
     every, verdict = played(job, 12, mesh=mesh)
     assert verdict.safe
