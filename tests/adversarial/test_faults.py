@@ -24,7 +24,6 @@ import os
 import pickle
 import random
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -36,7 +35,6 @@ from planguard.cli import main
 from planguard.reordering import smt
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "campaigns"))
 from hard_family import formula, hard_plan  # noqa: E402
 
 CALLS = 120

@@ -1,13 +1,7 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "campaigns"))
-
 import mutants
+import pytest
 
 # Small samples of nine adapters; `python tests/campaigns/mutants.py` takes those of all.
 FEW = (

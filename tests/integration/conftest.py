@@ -1,14 +1,12 @@
-"""Makes the oracle and the gloo runner importable, and declares the option of their tests."""
+"""Builds the interposer and declares an option of the tests with real processes."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parent)]
 SOURCES = Path(__file__).resolve().parents[2] / "native" / "preload"
 
 

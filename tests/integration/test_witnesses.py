@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import psutil
 import pytest
+import witnesses
 
 from planguard.errors import ReplayError
 from planguard.replay.pool import Job, Pool
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "campaigns"))
-import witnesses
 
 pytestmark = pytest.mark.processes
 PATIENCE = 1.5

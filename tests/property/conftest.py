@@ -1,15 +1,11 @@
-"""Makes the oracle importable for the property tests, and declares their option."""
+"""Declares the option of the property tests."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "campaigns"))
-
 import campaign
+import pytest
 
 CHUNK = 250
 CI, SLOW = 2_000, 100_000

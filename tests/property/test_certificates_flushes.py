@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle.flushes import every_execution
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "campaigns"))
-
 from campaign import test_fused_orders
+from oracle.flushes import every_execution
 
 import planguard
 from planguard.certificate.agreement import OutsideError, RejectedError

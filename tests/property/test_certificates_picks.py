@@ -7,17 +7,12 @@ from __future__ import annotations
 import copy
 import json
 import random
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
+import campaign
 import pytest
 from oracle.models import MODELS
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "campaigns"))
-
-import campaign
 
 import planguard
 from planguard.certificate.agreement import RejectedError

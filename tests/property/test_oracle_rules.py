@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
+from oracle import rules_blame, rules_blocks, rules_calls
+from oracle.enumerator import Effort, enumerate_plan
+from oracle.flushes import outcome_of
+from oracle.notation import outcomes, plan
+from oracle.program import REGISTERED, OracleUnsupported
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS))
-
-from oracle import rules_blame, rules_blocks, rules_calls  # noqa: E402
-from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
-from oracle.flushes import outcome_of  # noqa: E402
-from oracle.notation import outcomes, plan  # noqa: E402
-from oracle.program import REGISTERED, OracleUnsupported  # noqa: E402
-
-import planguard  # noqa: E402
-from planguard.operations import OperationSpec, register  # noqa: E402
+import planguard
+from planguard.operations import OperationSpec, register
 
 RULES = {
     f"{name.lower()}": rule

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,6 @@ from planguard.plan.format import read, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-"""Modules that tests of this folder share are imported by name."""
 
 
 def two(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from planguard.errors import PlanError, UsageError
 from planguard.testing import check_adapter
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS))
 
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from planguard.plan.building.builder import PlanBuilder
 from planguard.testing import check_adapter
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
 
 adapter = registry.find("ddp")  # mounts planguard.planners where it is not installed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from planguard.options import MODEL_NAMES
 from planguard.testing import check_adapter
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS))
 
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from dl2 import campaign, mutate, rq3
+from dl2.judge import judged, named
 
 import planguard
 from planguard.plan.flatten import flatten
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "campaigns"))
-from dl2 import campaign, mutate, rq3
-from dl2.judge import judged, named
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def step(rank: int) -> list[dict[str, Any]]:

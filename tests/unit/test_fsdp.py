@@ -19,7 +19,6 @@ from planguard.plan.building.builder import PlanBuilder
 from planguard.testing import check_adapter
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
 
 adapter = registry.find("fsdp")
 

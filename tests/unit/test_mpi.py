@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from oracle.enumerator import enumerate_plan
 
 import planguard
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from oracle.enumerator import enumerate_plan
 
 ROOTED = ["broadcast", "gather", "reduce", "scatter"]
 POSSIBLE, CERTAIN = "POTENTIAL_DEADLOCK", "DEADLOCK"

@@ -22,7 +22,6 @@ from planguard.errors import PlanError, UsageError
 from planguard.testing import check_adapter
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS))
 
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from planguard.errors import PlanError, UsageError
 from planguard.testing import check_adapter
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS))
 
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 

@@ -12,6 +12,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from oracle.enumerator import enumerate_plan
 
 import planguard as pg
 from planguard import operations
@@ -21,10 +22,6 @@ from planguard.operations import OperationSpec, register, unregister
 from planguard.options import MODEL_NAMES
 from planguard.plan.format import read, write
 from planguard.testing import check_operation
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from oracle.enumerator import enumerate_plan
 
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "add-an-operation.md"
 RING = OperationSpec(name="ring_shift", agree=("dtype",))

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS))
 
 from oracle.enumerator import (  # noqa: E402
     Effort,

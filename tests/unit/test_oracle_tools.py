@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS))
-
-from oracle.enumerator import Effort, OracleBudget, enumerate_plan  # noqa: E402
-from oracle.notation import outcomes, plan  # noqa: E402
-from oracle.program import OracleUnsupported  # noqa: E402
-from oracle.shapes import SHAPES, shaped  # noqa: E402
-from oracle.shrink import shrink  # noqa: E402
+from oracle.enumerator import Effort, OracleBudget, enumerate_plan
+from oracle.notation import outcomes, plan
+from oracle.program import OracleUnsupported
+from oracle.shapes import SHAPES, shaped
+from oracle.shrink import shrink
 
 SEEDS = range(60)
 SAYS = {

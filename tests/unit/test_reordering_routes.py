@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
+from hard_family import formula, hard_plan, satisfiable
 
 import planguard
 from planguard.execution.running.expand import expand
@@ -17,10 +16,6 @@ from planguard.reordering.orders.shrink import pass_by
 from planguard.reordering.orders.weak_graph import may_wait
 from planguard.reordering.smt import Answer, Limits
 from planguard.semantics.model import find_model, strict
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-from hard_family import formula, hard_plan, satisfiable
 
 
 def graph_of(document, model="gloo"):

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from oracle.enumerator import enumerate_plan
 
 import planguard
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from oracle.enumerator import enumerate_plan
 
 Item = dict[str, Any]
 NCCL = ("nccl", "nccl-eager", "nccl-lazy", "nccl-serialized")
