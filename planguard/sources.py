@@ -14,13 +14,13 @@ import os
 import re
 import sys
 import sysconfig
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 PACKAGE = "planguard"
 _TORCH = ("torch", "torchgen", "functorch")
-_SINGLE = ("typing_extensions",)
-"""Modules of one file that wrap torch's functions."""
+_SINGLE = frozenset({"typing_extensions.py"})
+"""Modules of one file that wrap torch's functions; among installed packages."""
 SITES = frozenset({"site-packages", "dist-packages"})
 _TYPED_BY_HAND = ("<stdin>", "<ipython-input")
 """What the user types has no file, and is the user's all the same."""
@@ -68,7 +68,6 @@ def is_own(file: str) -> bool:
     return _is_under(file, _own_folders())
 
 
-@cache
 def is_library(file: str) -> bool:
     """Tell whether a file of this process is no code of the user's.
 
@@ -76,16 +75,9 @@ def is_library(file: str) -> bool:
     without a file. Other packages are taken for the program: PlanGuard cannot know which of them
     the user wrote.
     """
-    if file.startswith("<"):
-        return not file.startswith(_TYPED_BY_HAND)
-    if is_own(file) or _is_under(file, _torch_folders()):
-        return True
-    if file in _single_files() or _is_generated(file):
-        return True
-    return any(
-        file.startswith(folder) and file[len(folder) :].partition(os.sep)[0] not in SITES
-        for folder in _standard_folders()
-    )
+    # What the answer depends on is in the key: asked before torch was imported, a file of torch's
+    # is nobody's library, and must not stay so for the rest of the process.
+    return _lies_in_library(file, _torch_folders()) or _is_generated(file)
 
 
 def is_installed(file: str) -> bool:
@@ -123,6 +115,20 @@ def is_torch_elsewhere(file: str) -> bool:
     return _TORCH_ELSEWHERE.search(file) is not None
 
 
+@lru_cache(maxsize=65536)
+def _lies_in_library(file: str, torch: tuple[str, ...]) -> bool:
+    if file.startswith("<"):
+        return not file.startswith(_TYPED_BY_HAND)
+    if is_own(file) or _is_under(file, torch):
+        return True
+    if is_installed(file) and Path(file).name in _SINGLE:
+        return True
+    return any(
+        file.startswith(folder) and file[len(folder) :].partition(os.sep)[0] not in SITES
+        for folder in _standard_folders()
+    )
+
+
 # --- where things lie ----------------------------------------------------------------------------
 
 
@@ -148,21 +154,20 @@ def _torch_folders() -> tuple[str, ...]:
     return _torch_beside(str(next(iter(places)))) if places else ()
 
 
-@cache
+@lru_cache(maxsize=8)
 def _torch_beside(torch: str) -> tuple[str, ...]:
     """Return the folders of torch and of what is installed with it, by that of torch."""
     return tuple(name for part in _TORCH for name in _both(Path(torch).with_name(part)))
 
 
-def _single_files() -> set[str | None]:
-    return {getattr(sys.modules.get(name), "__file__", None) for name in _SINGLE}
-
-
 def _is_generated(file: str) -> bool:
+    if file.startswith("<"):
+        return False
     told = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if told and _is_under(file, _both(Path(told))):
         return True
-    return any(part.startswith(_COMPILED) for part in Path(file).parts[:-1])
+    folder = os.path.dirname(file)  # noqa: PTH120 - asked for every frame
+    return os.sep + _COMPILED in folder
 
 
 @cache

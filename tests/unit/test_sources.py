@@ -119,6 +119,26 @@ def test_this_process_tells_libraries_by_where_they_lie():
         assert not is_library(file), file
 
 
+def test_an_answer_holds_only_for_what_it_depends_on():
+    """Asked before torch is imported or a folder is named, a file is told anew afterwards."""
+    pytest.importorskip("torch")
+    script = (
+        "import importlib.util, os\n"
+        "from pathlib import Path\n"
+        "from planguard.sources import is_library\n"
+        "folder = Path(importlib.util.find_spec('torch').origin).parent\n"
+        "file = str(folder / 'nn' / 'modules' / 'module.py')\n"
+        "before = is_library(file), is_library('/data/cache/ab/cab.py')\n"
+        "import torch\n"
+        "os.environ['TORCHINDUCTOR_CACHE_DIR'] = '/data/cache'\n"
+        "print(*before, is_library(file), is_library('/data/cache/ab/cab.py'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], text=True, capture_output=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["False", "False", "True", "True"]
+
+
 def test_recorded_paths_are_told_by_their_shape():
     """What another machine wrote down: torch, PlanGuard and the interpreter in any installation;
     the user's files are told from them by more than the name of one folder.
