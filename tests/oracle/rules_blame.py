@@ -40,6 +40,7 @@ BLAME: Rule = (
         ("is0:4k r0:2 is0=h w(h) r0 | ", "ms:M", "a message to oneself behind a mismatch"),
         ("b[ar ar ir1]=h w(h) | rd1", "mp:D g1:D", "one of several that a wait wants never comes"),
         ("ar=h ir1=g w(h,g) | rd1", "mp:D g1:D", "of several handles, too"),
+        ("s1#a rd0 s1 rd0 | r0#b r0 rd0", "n1:D nl:D ns:M", "never met in its queue"),
         ("A=01 B=01 :: new(A) new(B) ar@A | new(B) new(A) ar@B", "all:U", "named crosswise"),
         (
             "A=01 B=01 :: new(A) new(B) ar@A ar@B ar@A | new(B) new(A) ar@B ar@A",

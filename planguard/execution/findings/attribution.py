@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from planguard.execution.findings.members import describe_match
-from planguard.execution.findings.mismatch import home_of
-from planguard.execution.findings.stuck import Orphan, StuckState, place_of
+from planguard.execution.findings.mismatch import HOST_LANE, home_of
+from planguard.execution.findings.stuck import GATE, Orphan, StuckState, place_of
 from planguard.plan.actions import NONE, Kind
 from planguard.semantics.model import Family
 
@@ -146,12 +146,43 @@ class Attribution:
         """Actions in flight on queues that can never drain, for a reason of their own."""
         if self.execution.model.family is not Family.DEVICE:
             return []
-        return [
+        in_flight = [
             one
             for one in self._in_flight()
             if not self.is_late(one.match)
             and not self._depends(self._coming.get(one.match, []), one.match, self.excused)
         ]
+        return in_flight + self._never_met()
+
+    def _never_met(self) -> list[InFlight]:
+        """Return calls that wait in a queue behind others and lack a member for good.
+
+        Their host issued them: whatever becomes of those in front, they are never met. Where one
+        queue holds all communicators, what stands in front of it is all that can be said.
+        """
+        if self.execution.model.serialized:
+            return []
+        lanes, need = self.execution.lanes, self.execution.state.need
+        found: dict[int, InFlight] = {}
+        for lane in self._short_lanes():
+            if lanes.lane_kind[lane] == HOST_LANE:
+                continue
+            for at in range(self.execution.state.pc[lane], lanes.lane_off[lane + 1]):
+                match = lanes.code[at] >> 2
+                if lanes.why[at] == GATE and need[match]:
+                    break  # the host stands in front: nothing behind it is issued
+                # What the lane stands at itself has its own finding.
+                if (
+                    at > self.execution.state.pc[lane]
+                    and lanes.code[at] & AWAIT
+                    and lanes.origin[at] != NONE
+                    and match not in found
+                    and need[match] > len(self._coming.get(match, ()))
+                    and describe_match(self.execution, match).type in {"round", "edge"}
+                    and not self.is_late(match)
+                ):
+                    found[match] = InFlight(lane, at, match)
+        return list(found.values())
 
     def _in_flight(self) -> list[InFlight]:
         lanes, state = self.execution.lanes, self.execution.state
