@@ -11,8 +11,8 @@ nothing. Measured with ``_get_sequence_number_for_group`` (torch 2.13, two and t
 the call, also of nothing; a wait adds nothing. A collective, ``async_op`` and coalesced ones and
 barriers too, adds 1, both forms of reduce-scatter that are a list or coalesced 2, which is the same
 on all members of a round. Groups count apart. ``monitored_barrier`` adds 2 for each other rank on
-rank 0 and 2 on the others: of three ranks or more it breaks the next collective. A plan has no such
-call.
+rank 0 and 2 on the others: of three ranks or more it breaks the next collective. A plan has a
+``barrier`` for it, and an entry of the ledger that counts here alone.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ from planguard.semantics.model import (
     Family,
     NewGroup,
 )
+
+MONITORED = "monitored-barrier"
+"""Kind of a ledger entry: under models that count calls, and only there, SAFE rests on it."""
+MONITORED_RANKS = 3
+"""Members from which on a monitored barrier leaves their numbers of calls different."""
 
 GLOO = ExecutionModel(
     name="gloo",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.recorder import Issued, Recorder, size
 from planguard.capture.names.data_names import DATA
+from planguard.semantics.gloo import MONITORED, MONITORED_RANKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -247,6 +248,16 @@ class _Collectives:
         if any(len(set(parts)) > 1 for parts in splits.values()):
             self._dependent("an all_to_all with uneven splits")
         return self._issue("all_to_all", list(inputs), list(outputs), **splits)
+
+    def _note_monitored(self) -> None:
+        """Say that the next barrier is a monitored one, where its members count it differently."""
+        if len(self.members) >= MONITORED_RANKS:
+            self.recorder.note(
+                MONITORED,
+                "monitored_barrier counts more calls on its first rank than on the others: with "
+                "TORCH_DISTRIBUTED_DEBUG=DETAIL the next collective of the group fails",
+                "under",
+            )
 
     def barrier(self, opts: Any = None, **_: Any) -> Any:
         """Record a barrier."""

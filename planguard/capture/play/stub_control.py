@@ -84,6 +84,7 @@ class _Control(_Collectives):
 
     def monitored_barrier(self, *_: Any, **__: Any) -> None:
         """Record the barrier of gloo that says who is missing; it waits like any other."""
+        self._note_monitored()
         self.barrier().wait()
 
     def barrier(self, opts: Any = None, **options: Any) -> Any:

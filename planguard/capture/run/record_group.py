@@ -176,6 +176,7 @@ def record_group_class() -> Any:  # noqa: C901 - one small method per name that 
             self.inner.shutdown()
 
         def monitored_barrier(self, *args: Any, **options: Any) -> None:
+            self._note_monitored()
             handle = self.recorder.issue("barrier", self.key, {})
             self.recorder.wait(handle)
             self.inner.monitored_barrier(*args, **options)

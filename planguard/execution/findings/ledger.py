@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from planguard.catalog import report_order
 from planguard.execution.findings.cause import make_finding
+from planguard.semantics.gloo import MONITORED
+from planguard.semantics.model import find_model
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def apply_ledger(verdict: Verdict) -> Verdict:
     if not verdict.approximations or verdict.unknown:
         return verdict
     if verdict.safe:
-        ledger = tuple(replace(a, used=a.direction == "under") for a in verdict.approximations)
+        ledger = tuple(replace(a, used=_spoils(a, verdict)) for a in verdict.approximations)
         return _lower(verdict, ledger) if any(a.used for a in ledger) else verdict
     makers = [f for f in verdict.findings if f.severity == "error" and f.code[2] in "0124"]
     ledger = tuple(
@@ -35,6 +37,13 @@ def apply_ledger(verdict: Verdict) -> Verdict:
     if makers and all(any(_touches(a, f) for a in used) for f in makers):
         return _lower(verdict, ledger)
     return replace(verdict, approximations=ledger)
+
+
+def _spoils(approximation: Approximation, verdict: Verdict) -> bool:
+    """Tell whether SAFE rests on an entry: executions are missing that the model would have."""
+    if approximation.kind == MONITORED and not find_model(verdict.model).counts_messages:
+        return False
+    return approximation.direction == "under"
 
 
 CODES = {"data-dependent-value": "PG505", "data-dependent-branch": "PG110"}
