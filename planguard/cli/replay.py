@@ -99,7 +99,13 @@ class Replay:
         witness = _witness(args.schedule, verdict, plan)
         way = _way(plan, witness, verdict, record, args.delay_seed)
         if target is not None:
-            script = write_script(way.flat, way.witness, places=way.places, backend=args.backend)
+            script = write_script(
+                way.flat,
+                way.witness,
+                places=way.places,
+                backend=args.backend,
+                model=verdict.model,
+            )
             _write(target, script.text)
             return 0
         print(_announce(verdict, witness, args.backend), file=sys.stderr)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.members import NONE
+from planguard.execution.findings.mismatch import candidates, find_mismatches
 from planguard.execution.findings.stuck import StuckState, place_of, stuck_by_rank
 from planguard.execution.running.executor import Execution, execute
 from planguard.execution.running.expand import expand
@@ -23,11 +24,19 @@ ARRIVE, AWAIT = 1, 2
 
 @dataclass(frozen=True)
 class Run:
-    """One execution: its steps ``(rank, action, event)``, and where ranks stand at its end."""
+    """One execution: its steps ``(rank, action, event)``, and where ranks stand at its end.
+
+    Attributes:
+        steps: What happened, in order.
+        blocked: Where ranks stand at the end.
+        cyclic: Whether some of them wait in a circle.
+        mixed: Codes of what members that met disagree on.
+    """
 
     steps: tuple[tuple[int, int, str], ...]
     blocked: tuple[tuple[int, int], ...]
     cyclic: bool
+    mixed: frozenset[str]
 
 
 def rerun(
@@ -56,6 +65,7 @@ def rerun(
         tuple(steps),
         tuple((place.rank, place.action) for _, place in sorted(blocked.items())),
         cyclic,
+        frozenset(one.found.code for one in find_mismatches(execution, candidates(execution))),
     )
 
 

@@ -44,6 +44,7 @@ class Candidate:
     steps: tuple[tuple[int, int, str], ...]
     blocked: tuple[tuple[int, int], ...]
     cyclic: bool
+    mixed: frozenset[str]
 
 
 def make_witness(execution: Execution, cause: Cause) -> Witness | None:
@@ -64,12 +65,25 @@ def make_witness(execution: Execution, cause: Cause) -> Witness | None:
 
 
 def mismatch_witness(execution: Execution, cause: Cause) -> Witness | None:
-    """Return the witness of a mismatch: its members, executed until they meet."""
+    """Return the witness of a mismatch: its members, executed until they meet and disagree.
+
+    What they disagree on may be what came before: how many messages, for example.
+    """
     keep = frozenset((p.rank, p.action) for p in cause.blocked)
-    found = _try(execution, keep, frozenset())
-    if found is None:
-        return None
-    return _encode(found, minimal=True, end="mismatch")
+    code = cause.finding.code
+    accept: Callable[[Candidate], bool] = (  # noqa: E731
+        lambda c: keep <= c.keep and (code in c.mixed or bool(c.mixed and code[2] != "2"))
+    )
+    found, minimal = _try(execution, keep, frozenset()), True
+    if found is None or not accept(found):
+        found = _try_prefixes(execution, cause, frozenset())
+        if found is None or not accept(found):
+            return None
+        minimal = len(found.keep) <= SHRINK_LIMIT and not found.blocked
+        if minimal:
+            # What came before has to end on all ranks, or none would get to the mismatch.
+            found = _shrink(execution, found, lambda c: accept(c) and not c.blocked)
+    return _encode(found, minimal=minimal, end="mismatch")
 
 
 def _core(execution: Execution, cause: Cause) -> tuple[Keep, frozenset[int]]:
@@ -130,6 +144,7 @@ def _try(execution: Execution, keep: Keep, ranks: frozenset[int]) -> Candidate |
         tuple((*projection.original(rank, action), event) for rank, action, event in run.steps),
         tuple(projection.original(rank, action) for rank, action in run.blocked),
         run.cyclic,
+        run.mixed,
     )
 
 

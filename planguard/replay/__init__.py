@@ -128,7 +128,7 @@ def play(
     if reasons:
         reason = f"not reproducible on this backend: {'; '.join(reasons)}"
         return ReplayResult((), reproduced=False, reason=reason, backend=backend)
-    script = write_script(way.flat, way.witness, places=way.places, backend=backend)
+    script = write_script(way.flat, way.witness, places=way.places, backend=backend, model=model)
     if backend == "nccl":
         require_gpus(len(script.ranks))
     observed = run_script(script.text, timeout=timeout, delay_seed=delay_seed)

@@ -16,6 +16,7 @@ from planguard.errors import ReplayError, shorten
 from planguard.replay.flat import obstacles, rank_programs
 from planguard.replay.selection import MOST_PROCESSES, keep, select
 from planguard.replay.translation import Translation
+from planguard.semantics.gloo import GLOO_DETAIL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ def write_script(
     *,
     places: Sequence[Sequence[int]] | None = None,
     backend: str = "gloo",
+    model: str | None = None,
 ) -> Script:
     """Return the script that plays a flat plan, or only what a witness keeps of it.
 
@@ -60,6 +62,7 @@ def write_script(
         limit: Most processes to start.
         places: Per rank, how the plan as written numbers its actions; None when it is this one.
         backend: Backend of torch.distributed: ``gloo`` or ``nccl``.
+        model: Execution model of the verdict: under gloo-detail torch itself compares the calls.
 
     Raises:
         ReplayError: The plan is not flat, does not fit the witness, or cannot be played.
@@ -73,7 +76,8 @@ def write_script(
     selection = select(plan, witness, limit)
     translation = Translation(plan, selection, places)
     notes = translation.notes()
-    shown = _Shown(plan, witness, selection, translation.programs, notes, places, backend)
+    debug = "DETAIL" if model == GLOO_DETAIL.name and backend == "gloo" else "OFF"
+    shown = _Shown(plan, witness, selection, translation.programs, notes, places, backend, debug)
     return Script(shown.text(), selection.ranks, notes)
 
 
@@ -88,6 +92,7 @@ class _Shown:
     notes: tuple[str, ...]
     places: Sequence[Sequence[int]] | None
     backend: str
+    debug: str
 
     @property
     def title(self) -> str:
@@ -143,6 +148,8 @@ class _Shown:
             f"TITLE: str = {self.title!r}",
             "# Backend of torch.distributed.",
             f"BACKEND: str = {self.backend!r}",
+            "# TORCH_DISTRIBUTED_DEBUG: with DETAIL torch compares the calls of all ranks.",
+            f"DEBUG: str = {self.debug!r}",
             "# Process p plays rank RANKS[p] of the plan.",
             f"RANKS: list[int] = {list(self.selection.ranks)!r}",
             "# Members of every process group, as process numbers in group order.",

@@ -251,10 +251,6 @@ def _why_not(plan: Mapping[str, Any], witness: Witness, model: str | None) -> st
         return (
             "under mpi-pg the threads of a process take turns at MPI; gloo runs them side by side"
         )
-    if model == "gloo-detail":
-        return (
-            "gloo-detail makes every collective wait for the whole group first; plain gloo does not"
-        )
     if model.startswith("mpi"):
         return f"{model} blocks where gloo does not"
     return "the run depends on timing; one run that completes does not refute the witness"

@@ -16,7 +16,15 @@ import pytest
 import planguard
 from planguard.errors import ReplayError, UsageError
 from planguard.plan.flatten import flatten
-from planguard.replay import launch, matching, replay, transcript, write_script
+from planguard.replay import (
+    launch,
+    matching,
+    play,
+    playable_of,
+    replay,
+    transcript,
+    write_script,
+)
 from planguard.verdict import Witness
 
 pytestmark = pytest.mark.processes
@@ -582,6 +590,21 @@ def test_the_command_plays_an_open_order_as_the_witness_has_it(command):
     assert done.stdout.splitlines()[-1].startswith(
         "reproduced: both ranks in the predicted actions"
     )
+
+
+def test_torch_itself_counts_the_calls_of_a_witness_under_gloo_detail():
+    """The stages of a pipeline make other numbers of messages before a broadcast of all: torch says
+    so with DETAIL, with the numbers of the finding, and nothing happens without.
+    """
+    sample = Path(__file__).parents[1] / "samples" / "nnscaler" / "mlp-pp4-infer"
+    found = planguard.check(sample, model="gloo-detail").findings[0]
+    assert found.code == "PG216"
+    assert found.witness.minimal
+    way = playable_of(sample, found.witness, "gloo-detail")
+    seen = play(way, timeout=PATIENCE, model="gloo-detail")
+    assert seen.reproduced
+    assert all("Collectives differ" in state.error for state in seen.ranks)
+    assert not play(way, timeout=PATIENCE, model="gloo").reproduced
 
 
 def test_the_command_refuses_nccl_without_gpus(command, monkeypatch):

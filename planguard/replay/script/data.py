@@ -9,6 +9,8 @@ Op = dict[str, Any]
 TITLE: str = "head-to-head send"
 # Backend of torch.distributed.
 BACKEND: str = "gloo"
+# TORCH_DISTRIBUTED_DEBUG: with DETAIL torch compares the calls of all ranks.
+DEBUG: str = "OFF"
 # Process p plays rank RANKS[p] of the plan.
 RANKS: list[int] = [0, 1]
 # Members of every process group, as process numbers in group order.

@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.replay.script.actions import Rank
-from planguard.replay.script.data import BACKEND, DRAIN, PROGRAMS, RANKS, TITLE, Op
+from planguard.replay.script.data import BACKEND, DEBUG, DRAIN, PROGRAMS, RANKS, TITLE, Op
 from planguard.replay.script.states import State, is_busy, show
 
 if TYPE_CHECKING:
     import torch
+    import torch.distributed as dist
 
 SETUP_LIMIT = 120.0
 LONGEST_DELAY = 0.02
@@ -312,7 +313,8 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Run the plan once; return 1 if a rank is stuck, failed, or got wrong data."""
     args = arguments()
-    os.environ.update(TORCH_DISTRIBUTED_DEBUG="OFF", OMP_NUM_THREADS="1")
+    os.environ.update(TORCH_DISTRIBUTED_DEBUG=DEBUG, OMP_NUM_THREADS="1")
+    dist.set_debug_level_from_env()  # torch read it when it was imported
     if BACKEND == "nccl":
         os.environ.update(BLOCKING)
         if torch.cuda.device_count() < len(RANKS):
