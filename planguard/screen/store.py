@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from planguard.options import CheckOptions
 
-SIGNATURE = 2
+SIGNATURE = 3
 """Number of what a skeleton says of a plan: rows are not answers to a question asked with another.
 
 1: without the names of choices and the labels of coalesced parts, so unequal plans could share one.
