@@ -3,11 +3,13 @@
 Each pair is a program that hangs, or may hang, on real ranks, and one that agrees first.
 """
 
-# ruff: noqa: D103, DTZ005, PLC0208, PTH208 - programs as people write them
+# ruff: noqa: D103, DTZ005, PLC0208, PTH116, PTH204, PTH208 - programs as people write them
 from __future__ import annotations
 
 import os
+import platform
 import random
+import socket
 import time
 from datetime import datetime
 from pathlib import Path
@@ -189,12 +191,54 @@ def by_snapshot():
 
 def by_dice():
     dist.all_reduce(torch.ones(2))
-    for _ in range(8):
+    for _ in range(24):
         if random.random() < 0.5:
             dist.barrier()
 
 
-DOUBTED = [by_clock, by_imported_clock, by_date, by_folder, by_glob, by_file, by_snapshot, by_dice]
+def by_host():
+    dist.all_reduce(torch.ones(2))
+    dist.all_reduce(torch.ones(len(socket.gethostname())))
+
+
+def by_node():
+    dist.all_reduce(torch.ones(2))
+    dist.all_reduce(torch.ones(len(os.uname().nodename) + len(platform.node())))
+
+
+def by_size():
+    dist.all_reduce(torch.ones(HERE.stat().st_size))
+
+
+def by_time():
+    dist.all_reduce(torch.ones(2))
+    if time.time() - os.path.getmtime(HERE) > 3600:  # stale
+        dist.barrier()
+
+
+def by_fresh():
+    dist.all_reduce(torch.ones(2))
+    if os.path.getmtime("/") > time.time() - 10**7:  # of this quarter, or never
+        dist.barrier()
+
+
+def by_nanoseconds():
+    dist.all_reduce(torch.ones(2))
+    if os.stat(HERE).st_mtime_ns < time.time_ns() - 3600 * 10**9:
+        dist.barrier()
+
+
+def by_address():
+    tensors = [torch.ones(size) for size in (1, 2, 3)]
+    for tensor in sorted(tensors, key=id):
+        dist.all_reduce(tensor)
+
+
+DOUBTED = [
+    by_clock, by_imported_clock, by_date, by_folder, by_glob, by_file, by_snapshot, by_dice,
+    by_host, by_node, by_size, by_time, by_fresh,
+    by_nanoseconds,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("job", DOUBTED, ids=lambda job: job.__name__)
@@ -203,6 +247,11 @@ def test_what_may_differ_between_ranks_is_not_decided(job):
     verdict = decide(job)
     assert verdict.unknown
     assert f"{HERE.name}:" in " ".join(verdict.reasons)
+
+
+def test_the_address_of_an_object_is_every_ranks_own():
+    """Tensors sorted by `id`: played ranks may have them in one order, or not, as real ones."""
+    assert not decide(by_address).safe
 
 
 def by_agreed_clock():
@@ -246,13 +295,49 @@ def by_sorted_folder():
         print("cached")
 
 
-AGREED = [by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_sorted_folder]
+def by_gathered_host():
+    hosts = [None] * dist.get_world_size()
+    dist.all_gather_object(hosts, socket.gethostname())
+    groups = [
+        dist.new_group([r for r, one in enumerate(hosts) if one == h]) for h in sorted({*hosts})
+    ]
+    dist.all_reduce(torch.ones(2), group=groups[sorted({*hosts}).index(hosts[dist.get_rank()])])
+
+
+def by_known_address():
+    kept = [torch.ones(size) for size in (1, 2, 3)]
+    known = {id(one): one for one in kept}
+    for one in kept:
+        dist.all_reduce(known[id(one)])
+    print(platform.node(), HERE.stat().st_mtime)
+
+
+AGREED = [
+    by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_sorted_folder,
+    by_gathered_host, by_known_address,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("job", AGREED, ids=lambda job: job.__name__)
 def test_what_is_agreed_or_only_shown_is_right(job):
     """A reduced flag, a log line, a deadline that ends the job, a seed: SAFE."""
     assert decide(job).outcome is Outcome.SAFE
+
+
+def test_environment_variables_are_assumed_to_be_one(monkeypatch):
+    """The ledger names what the program reads, not what a launcher tells each rank."""
+    monkeypatch.setenv("JOB_KIND", "long")
+
+    def job():
+        if os.environ["JOB_KIND"] == "long" and os.getenv("JOB_ASKS") != "no":
+            dist.all_reduce(torch.ones(1 + 0 * int(os.environ["RANK"])))
+
+    verdict = decide(job)
+    assert verdict.safe
+    (said,) = [one.message for one in verdict.approximations if "environment var" in one.message]
+    assert f"JOB_KIND ({HERE}:" in said
+    assert "JOB_ASKS" in said
+    assert "RANK" not in said
 
 
 def test_dice_of_torch_are_every_ranks_own():

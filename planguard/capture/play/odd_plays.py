@@ -6,9 +6,9 @@ with the other ones. What issues the same calls, or agrees all the same, needs n
 kinds of questions are played one by one, and where that helps the lines, to name what decides.
 
 * The order of a set is another on every rank of every run: what goes wrong then is a finding.
-* A clock, a folder, a file, a random state may answer alike: there nothing is decided, and the line
-  is named; nor where a rank raises because a file is said to be there that is not, for instance. A
-  rank that raises when its time is over ends the job, which is no divergence.
+* A clock, a folder, a file, a host, a random state may answer alike: there nothing is decided, and
+  the line is named; nor where a rank raises because a file is said to be there that is not, for
+  instance. A rank that raises when its time is over ends the job, which is no divergence.
 """
 
 from __future__ import annotations
@@ -229,8 +229,8 @@ def _note(
         message = (
             "played again with every second rank answered otherwise by its own machine and process "
             f"({_words(sites)}): the communication agrees all the same. Sets and folders were "
-            "walked from both ends, clocks ran ahead by a day, files were there or not, random "
-            "states differed"
+            "walked from both ends, clocks ran ahead by a day, files were there or not, or of "
+            "another size and time, hosts, addresses and random states differed"
         )
         log.notes.append((KIND, message, "exact"))
 

@@ -14,7 +14,7 @@ from planguard.capture.play.launches import ranks_started_here
 from planguard.capture.play.rank_reads import rank_reads
 from planguard.capture.play.room_store import room_store_class
 from planguard.capture.play.stub_control import mail_group_class
-from planguard.capture.values.own_answers import Answers, own_answers
+from planguard.capture.values.own_answers import Answers, assumed, own_answers
 from planguard.capture.values.values import watch_values
 from planguard.errors import UsageError
 
@@ -101,6 +101,8 @@ def session(
             )
             current.recorder.note("own-answers", message, "exact")
         yield current
+        if said := assumed(current.answers):
+            current.recorder.note("own-answers", said, "exact")
         current.recorder.end_backward()
         current.recorder.end_library()
 

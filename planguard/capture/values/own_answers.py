@@ -3,9 +3,9 @@
 Played ranks share a machine and an interpreter, so they would agree on all of it by accident. Every
 question that the program's own files ask is noted with its line, and a rank can be given another
 answer there (``odd_plays`` says which, and what follows): clocks run ahead, sets and folders are
-walked from the other end, a file is there or not. Values do not change otherwise, so nothing has to
-be tracked through the program: what it does with the answer, and whether the ranks agree on it, is
-played.
+walked from the other end, a file is there or not, of another size and time, the host has another
+name. Values do not change otherwise, so nothing has to be tracked through the program: what it does
+with the answer, and whether the ranks agree on it, is played.
 
 torch's random state is a rank's own from the start, unless somebody set a seed.
 """
@@ -15,10 +15,12 @@ from __future__ import annotations
 import builtins
 import datetime as dt
 import gc
-import itertools
 import os
 import pathlib
+import platform
 import random
+import re
+import socket
 import sys
 import time
 from contextlib import ExitStack, contextmanager
@@ -37,6 +39,7 @@ Site = tuple[str, str]
 
 ORDER, HASH, CLOCK = "the order of a set", "the hash of a text", "the clock"
 FOLDER, FILE, DICE = "the order of a folder", "whether a file is there", "the random state"
+HOST, STATE, ADDRESS = "the host's name", "the size or time of a file", "the address of an object"
 CERTAIN = frozenset({ORDER, HASH})
 """What differs between any two ranks, so that a play in which it does is one that happens."""
 
@@ -44,12 +47,23 @@ _AHEAD = 86_400
 """Seconds by which a clock gets ahead at each question: any time that a program waits for."""
 _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _FILES = (("exists", "lexists", "isfile", "isdir"), ("exists", "is_file", "is_dir"))
+_STATES = (
+    (os.path, "getsize"), (os.path, "getmtime"), (os.path, "getctime"), (os.path, "getatime"),
+    (os, "stat"), (os, "lstat"), (pathlib.Path, "stat"),
+)  # fmt: skip
+_NAMES = ((socket, "gethostname"), (socket, "getfqdn"), (platform, "node"), (os, "uname"))
+_LAUNCHED = re.compile(
+    r"(LOCAL_|GROUP_|ROLE_|NODE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+"
+)
+"""What a launcher tells each rank, and a played rank is told, too."""
 _DRAWS = (
     "random", "uniform", "randint", "randrange", "choice", "choices", "sample", "shuffle", "gauss",
     "betavariate", "expovariate", "normalvariate", "triangular", "getrandbits", "rand", "randn",
     "permutation", "normal", "binomial", "poisson", "random_sample", "standard_normal",
 )  # fmt: skip
 """Of ``random`` and ``numpy.random``."""
+_NAMED = 6
+"""Variables that are named."""
 _CHOSEN_SEEDS = 1 << 32
 """Seeds below are somebody's choice; torch's own are random numbers of 53 bits and more."""
 
@@ -76,12 +90,14 @@ class Answers:
         odd: Who is answered otherwise, and where.
         sites: What was asked where, in the order of the first time.
         sees_sets: This interpreter lets sets be walked in another order.
+        variables: Environment variables that the program read, with the line of the first time.
     """
 
     rank: int
     odd: Odd | None = None
     sites: dict[Site, None] = field(default_factory=dict)
     sees_sets: bool = True
+    variables: dict[str, str] = field(default_factory=dict)
     _ahead: int = 0
     _flipped: set[Site] = field(default_factory=set)
     _is_seeded: bool = False
@@ -148,6 +164,67 @@ class Answers:
 
         return is_there
 
+    def _state(self, original: Any) -> Any:
+        is_size = original.__name__ == "getsize"
+
+        def state(*args: Any, **options: Any) -> Any:
+            found = original(*args, **options)
+            place = _place(sys._getframe(1))  # noqa: SLF001 - same
+            if place is None or not self.is_odd(STATE, place):
+                return found
+            if isinstance(found, os.stat_result):
+                return self._other_state(found)
+            return self._other_size(found) if is_size else found + self._moved()
+
+        return state
+
+    def _moved(self) -> int:
+        """Return by how many seconds a file's time is another: by more than clocks run ahead.
+
+        Of two ranks whose numbers differ in one bit, one has it later and one earlier: which of
+        them a program would notice depends on how old the file is.
+        """
+        return _AHEAD * (1000 if self.rank.bit_count() % 2 else -1000)
+
+    def _other_size(self, size: int) -> int:
+        return size + _AHEAD if self.rank.bit_count() % 2 or not size else 0
+
+    def _other_state(self, found: os.stat_result) -> os.stat_result:
+        """Return what a file was if it had another size, and was written at another time."""
+        moved = self._moved()
+        # Whole seconds come by place, the rest by name: st_size, st_atime, st_mtime, st_ctime.
+        times = (second + moved for second in found[7:10])
+        more: dict[str, float] = {}
+        for name in ("st_atime", "st_mtime", "st_ctime"):
+            more[name] = getattr(found, name) + moved
+            more[f"{name}_ns"] = getattr(found, f"{name}_ns") + moved * 10**9
+        return os.stat_result([*found[:6], self._other_size(found.st_size), *times], more)
+
+    def _host(self, original: Any) -> Any:
+        def name(*args: Any) -> Any:
+            found = original(*args)
+            place = _place(sys._getframe(1))  # noqa: SLF001 - same
+            if place is None or not self.is_odd(HOST, place):
+                return found
+            return f"{found}-other" if isinstance(found, str) else _renamed(found)
+
+        return name
+
+    def _address(self, value: Any) -> int:
+        found = _ID(value)
+        place = _place(sys._getframe(1))  # noqa: SLF001 - same
+        return ~found if place is not None and self.is_odd(ADDRESS, place) else found
+
+    def _variable(self, original: Any) -> Any:
+        def variable(environment: Any, name: Any) -> Any:
+            if isinstance(name, str) and name not in self.variables:
+                place = _asked_by_program(sys._getframe(1))  # noqa: SLF001 - same
+                if place is not None and not _LAUNCHED.fullmatch(name):
+                    self.variables[name] = place
+            return original(environment, name)
+
+        return variable
+
     def _hash(self, value: Any) -> int:
         found = _HASH(value)
         frame = sys._getframe(1)  # noqa: SLF001 - same
@@ -191,7 +268,11 @@ def _seed(number: int) -> None:
         numpy.random.set_state(numpy.random.RandomState(number).get_state())
 
 
-_HASH = hash
+def _renamed(found: os.uname_result) -> os.uname_result:
+    return os.uname_result((found[0], f"{found[1]}-other", *found[2:]))
+
+
+_HASH, _ID = hash, id
 
 
 class _Entries:
@@ -217,6 +298,14 @@ class _Entries:
         """Close the folder, which has been read."""
 
 
+def assumed(answers: Answers) -> str:
+    """Say which environment variables are taken to be the same on all ranks; empty for none."""
+    named = [f"{name} ({place})" for name, place in answers.variables.items()]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    said = f"taken to be the same on all ranks: environment variables {', '.join(named[:_NAMED])}"
+    return said + more if named else ""
+
+
 @contextmanager
 def own_answers(answers: Answers) -> Iterator[None]:
     """Note what the program asks of its own machine and process, and answer the odd ranks."""
@@ -234,20 +323,8 @@ def own_answers(answers: Answers) -> Iterator[None]:
             setattr(owner, name, made)
             stack.callback(setattr, owner, name, original)
 
-        for name in _CLOCKS:
-            put(time, name, lambda original: answers._clock(original, 1.0))  # noqa: SLF001 - of this module
-            put(time, f"{name}_ns", lambda original: answers._clock(original, 10**9))  # noqa: SLF001 - same
-        for name in ("listdir", "scandir"):
-            put(os, name, answers._folder)  # noqa: SLF001 - same
-        for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
-            for name in names:
-                put(owner, name, answers._file)  # noqa: SLF001 - same
-        put(builtins, "hash", lambda _: answers._hash)  # noqa: SLF001 - same
-        modules = (random, getattr(sys.modules.get("numpy"), "random", None))
-        for module, name in itertools.product(modules, _DRAWS):
-            put(module, name, answers._draw)  # noqa: SLF001 - same
-        for module in modules:
-            put(module, "seed", answers._seeding)  # noqa: SLF001 - same
+        for owner, name, make in _questions(answers):
+            put(owner, name, make)
         for kind, name in ((dt.datetime, "now"), (dt.datetime, "utcnow"),
                            (dt.datetime, "today"), (dt.date, "today")):  # fmt: skip
             _put_into_type(stack, kind, name, answers._day)  # noqa: SLF001 - same
@@ -259,6 +336,35 @@ def own_answers(answers: Answers) -> Iterator[None]:
         stack.enter_context(_kept_dice())
         answers.throw()
         yield
+
+
+def _questions(answers: Answers) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """Return every function that asks: its owner, its name, and what makes the one in its place."""
+    own = answers
+
+    def seconds(original: Any) -> Any:
+        return own._clock(original, 1.0)  # noqa: SLF001 - of this module
+
+    def nanoseconds(original: Any) -> Any:
+        return own._clock(original, 10**9)  # noqa: SLF001 - same
+
+    for name in _CLOCKS:
+        yield time, name, seconds
+        yield time, f"{name}_ns", nanoseconds
+    for name in ("listdir", "scandir"):
+        yield os, name, own._folder  # noqa: SLF001 - same
+    for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
+        yield from ((owner, name, own._file) for name in names)  # noqa: SLF001 - same
+    for owner, name in _STATES:
+        yield owner, name, own._state  # noqa: SLF001 - same
+    for owner, name in _NAMES:
+        yield owner, name, own._host  # noqa: SLF001 - same
+    yield type(os.environ), "__getitem__", own._variable  # noqa: SLF001 - same
+    yield builtins, "hash", lambda _: own._hash  # noqa: SLF001 - same
+    yield builtins, "id", lambda _: own._address  # noqa: SLF001 - same
+    for module in (random, getattr(sys.modules.get("numpy"), "random", None)):
+        yield from ((module, name, own._draw) for name in _DRAWS)  # noqa: SLF001 - same
+        yield module, "seed", own._seeding  # noqa: SLF001 - same
 
 
 @contextmanager
