@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.plan.actions import MEMBER, NONE, Kind, PeerMode, kind_name
+from planguard.plan.actions import (
+    MEMBER,
+    NONE,
+    SEND_KINDS,
+    Kind,
+    PeerMode,
+    kind_name,
+)
 from planguard.plan.code import REF_WORDS, WORDS
 from planguard.simulate.edges import ALGORITHMS, Call, outgoing
 
@@ -30,7 +37,6 @@ PRIMITIVES = {
     "reduce_scatter_tensor": "reduce_scatter",
     "all_to_all_single": "all_to_all",
 }
-_SENDS = {Kind.SEND, Kind.SSEND, Kind.BSEND}
 _COALESCED = {
     Kind.COALESCED_ALL_REDUCE: "all_reduce",
     Kind.COALESCED_ALL_GATHER: "all_gather",
@@ -130,7 +136,7 @@ def _items(program: Program) -> Counter[_Item]:
         kind = op & (MEMBER - 1)
         node: Any = program.nodes[place]
         phase = "" if node.phase is UNSET else str(node.phase)
-        if kind in _SENDS or kind in _COLLECTIVES:
+        if kind in SEND_KINDS or kind in _COLLECTIVES:
             found[_Item(kind, ref, sig, phase)] += times
         elif kind == Kind.COPY:
             peer = getattr(node, "peer", UNSET)
@@ -183,7 +189,7 @@ class _Count:
             self.registered += times * len(ranks)
         elif item.kind == Kind.COPY:
             self._copy(item, times, ranks)
-        elif item.kind in _SENDS:
+        elif item.kind in SEND_KINDS:
             self._send(item, times, ranks)
         else:
             self._collective(item, times, ranks)

@@ -9,17 +9,20 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from planguard.execution.issued import issued
-from planguard.plan.actions import Kind, is_collective
+from planguard.plan.actions import (
+    KIND_MASK,
+    SEND_KINDS,
+    Kind,
+    is_collective,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planguard.execution.running.executor import Execution
 
-KIND_MASK = 63
 MEMBER = 64
 NONE = 0xFFFFFFFF
-SENDS = (Kind.SEND, Kind.SSEND, Kind.BSEND)
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ def _messages(execution: Execution, match: Match, rank: int, *, send: bool) -> I
     op, arg = columns.op, columns.arg
     for at in issued(columns, rank):
         kind = op[at] & KIND_MASK
-        if (kind not in SENDS) if send else (kind != Kind.RECV):
+        if (kind not in SEND_KINDS) if send else (kind != Kind.RECV):
             continue
         if arg[at] not in channels:
             continue

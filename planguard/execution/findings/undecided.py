@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.cause import make_finding, open_finding
 from planguard.execution.findings.reason import construct
 from planguard.execution.issued import counts, issued
-from planguard.plan.actions import ASYNC, MEMBER, Kind, is_point_to_point
+from planguard.plan.actions import (
+    ASYNC,
+    KIND_MASK,
+    MEMBER,
+    Kind,
+    is_point_to_point,
+)
 from planguard.semantics.model import OwnMessages
 
 if TYPE_CHECKING:
@@ -30,7 +36,7 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
     """
     if str(options.model).startswith("mpi"):
         return []
-    present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
+    present = {op & KIND_MASK for program in plan.code.programs for op in set(program.code[::6])}
     return [
         open_finding(construct(f"`{name}`, which only the mpi models define"))
         for kind, name in _MPI_ONLY.items()
@@ -58,7 +64,7 @@ def refused_messages(columns: Any, model: ExecutionModel) -> Finding | None:
     own = [src == dst for src, dst in zip(columns.chan_src, columns.chan_dst, strict=True)]
     for rank, (start, end) in enumerate(itertools.pairwise(columns.rank_off)):
         for op, arg in zip(columns.op[start:end], columns.arg[start:end], strict=True):
-            if is_point_to_point(op & 63) and own[arg] and not op & allowed:
+            if is_point_to_point(op & KIND_MASK) and own[arg] and not op & allowed:
                 return _refused(rank, model)
     return None
 
