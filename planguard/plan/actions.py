@@ -158,6 +158,10 @@ class ReduceOp(enum.IntEnum):
     maxloc = 14
 
 
+REDUCE_NAMES: tuple[str, ...] = ("", *(op.name for op in ReduceOp if op))
+"""Name of every reduce operation by its code; empty where there is none."""
+
+
 OPERATION_KINDS = tuple(Kind(code) for code in range(Kind.OPERATION_1, Kind.OPERATION_7 + 1))
 """The kinds for operations that other packages register."""
 

@@ -64,7 +64,9 @@ class Operation:
         bytes_per_edge: What goes between two members, of an operation that is registered; what
             the built-in ones move is in ``simulate.edges``.
         coalesced: Kind of several of them in one launch.
+        inverse: What brings its data back to where it was.
         mpi_only: Only MPI has it.
+        why: Why a rank waits in it, whatever stands behind it; empty of what meets others.
         holds: Field with the actions that a block or launch holds.
         functions: Functions of torch.distributed that make this call, beside that of its name.
         given: Place and keyword of the tensor that a rank gives, in torch's function.
@@ -87,7 +89,9 @@ class Operation:
     agree: tuple[str, ...] = FIELDS
     bytes_per_edge: str | Callable[[int, int, int, int], int] | None = None
     coalesced: Kind | None = None
+    inverse: tuple[str, ...] = ()
     mpi_only: bool = False
+    why: str = ""
     holds: str = ""
     functions: tuple[str, ...] = ()
     given: tuple[int, str] | None = None
@@ -122,6 +126,7 @@ _COLLECTIVES = (
         given=(1, "tensor"),
         methods=(("allgather",), ("allgather_coalesced",)),
         c10d={"allgather_": "input_tensors", "allgather_coalesced_": "input_list"},
+        inverse=("reduce_scatter", "scatter"),
         records=("all_gather_v",), nccl=("AllGather",), chakra=2, log=3,
     ),
     _collective(
@@ -133,6 +138,7 @@ _COLLECTIVES = (
         c10d={"_allgather_base_": "input_tensor", "allgather_into_tensor_coalesced_": "inputs"},
         functional={"all_gather_into_tensor": "input", "all_gather_into_tensor_out": "input",
                     "all_gather_into_tensor_coalesced": "inputs"},
+        inverse=("reduce_scatter_tensor", "scatter"),
         records=("all_gather_base", "all_gather_single"), log=4,
     ),
     _collective(
@@ -140,6 +146,7 @@ _COLLECTIVES = (
         given=(1, "input_list"),
         methods=(("reduce_scatter",),),
         c10d={"reduce_scatter_": "output_tensors"},
+        inverse=("all_gather",),
         records=("reducescatter", "reduce_scatter_v"), nccl=("ReduceScatter",), chakra=7, log=5,
     ),
     _collective(
@@ -152,6 +159,7 @@ _COLLECTIVES = (
               "reduce_scatter_tensor_coalesced_": "outputs"},
         functional={"reduce_scatter_tensor": "input", "reduce_scatter_tensor_out": "input",
                     "reduce_scatter_tensor_coalesced": "inputs"},
+        inverse=("all_gather_into_tensor",),
         records=("reduce_scatter_single",), chakra=8, log=6,
     ),
     _collective(
@@ -174,12 +182,14 @@ _COLLECTIVES = (
         given=(0, "tensor"),
         methods=(("gather",), ("gather_single", "gather_into_tensor")),
         c10d={"gather_": "input_tensors", "gather_into_tensor_": "input_tensor"},
+        inverse=("scatter",),
         nccl=("Gather",), chakra=3, log=7,
     ),
     _collective(
         "scatter", Kind.SCATTER, degree="root", splits=("in_splits",),
         methods=(("scatter",),),
         c10d={"scatter_": "output_tensors"},
+        inverse=("gather", "all_gather"),
         nccl=("Scatter",), chakra=4, log=8,
     ),
     _collective(
@@ -187,6 +197,7 @@ _COLLECTIVES = (
         given=(1, "input_tensor_list"),
         methods=(("alltoall",),),
         c10d={"alltoall_": "input_tensors"},
+        inverse=("all_to_all",),
         nccl=("AlltoAll", "AllToAll"), chakra=6, log=9,
     ),
     _collective(
@@ -195,6 +206,7 @@ _COLLECTIVES = (
         methods=(("all_to_all_single", "alltoall_base"),),
         c10d={"alltoall_base_": "input"},
         functional={"all_to_all_single": "input"},
+        inverse=("all_to_all_single",),
         records=("all_to_allv", "all_to_all_v_single"), log=10,
     ),
     _collective(
@@ -230,7 +242,7 @@ _OTHERS = (
     Operation(name="batch", family=Family.LAUNCH, kind=Kind.BATCH, holds="ops",
               functions=("batch_isend_irecv",)),
     Operation(name="coalesced", family=Family.LAUNCH, holds="ops", log=14),
-    Operation(name="wait", family=Family.HANDLE, kind=Kind.WAIT),
+    Operation(name="wait", family=Family.HANDLE, kind=Kind.WAIT, why="wait-handle"),
     Operation(name="test", family=Family.HANDLE, kind=Kind.TEST),
     Operation(name="drop", family=Family.HANDLE, kind=Kind.DROP),
     Operation(name="init", family=Family.GROUP, kind=Kind.INIT,
@@ -238,10 +250,10 @@ _OTHERS = (
     Operation(name="new_group", family=Family.GROUP, kind=Kind.NEW_GROUP),
     Operation(name="destroy", family=Family.GROUP, kind=Kind.DESTROY,
               functions=("destroy_process_group",)),
-    Operation(name="compute", family=Family.DEVICE, kind=Kind.COMPUTE),
-    Operation(name="host_sync", family=Family.DEVICE, kind=Kind.HOST_SYNC),
+    Operation(name="compute", family=Family.DEVICE, kind=Kind.COMPUTE, why="dependency"),
+    Operation(name="host_sync", family=Family.DEVICE, kind=Kind.HOST_SYNC, why="stream-edge"),
     Operation(name="event_record", family=Family.DEVICE, kind=Kind.EVENT_RECORD),
-    Operation(name="event_wait", family=Family.DEVICE, kind=Kind.EVENT_WAIT),
+    Operation(name="event_wait", family=Family.DEVICE, kind=Kind.EVENT_WAIT, why="event"),
     Operation(name="h2d", family=Family.DEVICE, kind=Kind.COPY),
     Operation(name="d2h", family=Family.DEVICE, kind=Kind.COPY),
     Operation(name="d2d", family=Family.DEVICE, kind=Kind.COPY),
@@ -286,6 +298,8 @@ LIFETIME = _of(Family.GROUP)
 CREATIONS = LIFETIME - {"destroy"}
 DEVICE = _of(Family.DEVICE)
 """What a rank does by itself, on its device or for it."""
+WHY_OF_OP = {row.name: row.why for row in BUILT_IN if row.why}
+"""Why a rank waits in what meets nobody, whatever the run saw on the lanes behind it."""
 COPIES = frozenset(name for name in DEVICE if OPERATIONS[name].kind == Kind.COPY)
 EVENTS = frozenset({"event_record", "event_wait"})
 BLOCKS = {row.name: row.holds for row in BUILT_IN if row.family is Family.BLOCK}
@@ -300,9 +314,13 @@ LASTING = LIFETIME | {"drop", "exit"}
 """Operations after which other calls mean something else."""
 STRAYING = LASTING | {"probe", "test"}
 """Operations whose effect or answer depends on where among other calls they are issued."""
+ALONE = DEVICE | HANDLES | LIFETIME | {"exit"}
+"""Operations that communicate with nobody, or only to make and end groups."""
 HOST = LIFETIME | {"host_sync", "barrier", "exit"}
 """What holds up the host even where a device carries out the rest."""
-MPI_ONLY = tuple(row for row in BUILT_IN if row.mpi_only)
+MPI_ONLY = tuple(
+    sorted((row for row in BUILT_IN if row.mpi_only), key=lambda row: row.kind or Kind.NOP)
+)
 
 STARTED = {row.same: row.name for row in BUILT_IN if row.name in MESSAGES and row.same}
 """Blocking message to the same one with a handle."""
@@ -327,6 +345,9 @@ COLLECTIVE_KIND: dict[str, Kind] = {
 
 COALESCED_KIND = {row.name: row.coalesced for row in BUILT_IN if row.coalesced is not None}
 """``kind`` of a ``coalesced`` action to its instruction kind."""
+
+COALESCED_NAME: dict[int, str] = {kind: name for name, kind in COALESCED_KIND.items()}
+"""The other way round."""
 
 ROOTED_KINDS = frozenset(COLLECTIVE_KIND[name] for name in ROOTED)
 REDUCING_KINDS = frozenset(COLLECTIVE_KIND[name] for name in REDUCING) | {

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 from planguard.plan.format import read
-from planguard.recording.observed import POINT_TO_POINT
+from planguard.plan.vocabulary import (
+    BLOCKING,
+    MESSAGES,
+    STARTED,
+)
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.recording.observed import Observed
     from planguard.recording.recording import RankRecord, Recording
-
-NONBLOCKING = {"send": "isend", "recv": "irecv"}
-BLOCKING = {"isend": "send", "irecv": "recv"}
 
 
 def promote(recording: Recording, *, blocking: bool) -> Plan:
@@ -118,7 +119,7 @@ def _program(record: RankRecord, *, blocking: bool) -> list[dict[str, Any]]:
 
 def _fields(one: Observed, *, is_async: bool) -> dict[str, Any]:
     call = one.call
-    op = (NONBLOCKING if is_async else BLOCKING).get(call.op, call.op)
+    op = (STARTED if is_async else BLOCKING).get(call.op, call.op)
     fields: dict[str, Any] = {"op": op}
     optional = {
         "group": call.group if call.group != "world" else None,
@@ -129,7 +130,7 @@ def _fields(one: Observed, *, is_async: bool) -> dict[str, Any]:
         "out_splits": None if call.out_splits is None else list(call.out_splits),
     }
     fields |= {name: value for name, value in optional.items() if value is not None}
-    if call.op in POINT_TO_POINT:
+    if call.op in MESSAGES:
         fields["peer"] = "any" if call.peer is None else call.peer
         if call.tag:
             fields["tag"] = call.tag

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.batches.way_places import back_in, caller_of, catches, origin_of, rejoin
 from planguard.capture.names.thread_orders import JOINED, STARTED, THREAD
+from planguard.plan.vocabulary import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from planguard.verdict import Location
 
 Action = dict[str, Any]
-_MESSAGES = frozenset({"isend", "irecv", "send", "recv", "batch"})
+_MESSAGES = MESSAGES | {"batch"}
 _NO_CALL = frozenset({"wait", "drop", STARTED, JOINED})
 _UNEVEN = ("all_to_all", "gather", "scatter")
 _PARTINGS = 10_000  # partings without consequence that are walked over

@@ -15,6 +15,7 @@ from planguard.plan.actions import (
     Kind,
     is_collective,
 )
+from planguard.plan.vocabulary import CREATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ def _describe_ext(execution: Execution, match: int) -> Match:
         return Match("edge", around.ginst, around.position, (around.ranks[c], around.ranks[d]), b)
     if kind == "init" and detail:
         return Match("pair-init", b, 0, (c, d), match)
-    if kind in {"init", "new_group"} and not detail:
+    if kind in CREATIONS and not detail:
         ginst = execution.lanes.comm_ginst[b]
         return Match(kind, ginst, 0, group_ranks(execution, ginst), match)
     if kind == "new_group":

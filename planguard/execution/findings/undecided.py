@@ -16,6 +16,8 @@ from planguard.plan.actions import (
     Kind,
     is_point_to_point,
 )
+from planguard.plan.content import kinds_in
+from planguard.plan.vocabulary import MPI_ONLY
 from planguard.semantics.model import OwnMessages
 
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding
-
-_MPI_ONLY = {5: "probe", 20: "scan", 21: "exscan"}
 
 
 def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
@@ -36,11 +36,11 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
     """
     if str(options.model).startswith("mpi"):
         return []
-    present = {op & KIND_MASK for program in plan.code.programs for op in set(program.code[::6])}
+    present = kinds_in(plan)
     return [
-        open_finding(construct(f"`{name}`, which only the mpi models define"))
-        for kind, name in _MPI_ONLY.items()
-        if kind in present
+        open_finding(construct(f"`{row.name}`, which only the mpi models define"))
+        for row in MPI_ONLY
+        if row.kind in present
     ]
 
 

@@ -16,6 +16,7 @@ from planguard.plan.actions import (
     KIND_MASK,
     Kind,
 )
+from planguard.plan.content import kinds_in
 from planguard.reordering.explorer import Explored, Ordered
 from planguard.semantics.model import ExecutionModel, Family
 from planguard.verdict import Outcome
@@ -56,7 +57,7 @@ def decide_bags(
         least: Smallest number of actions for which it is tried.
         implementation: Kernels to use; the default ones if None.
     """
-    kinds = {op & KIND_MASK for program in plan.code.programs for op in set(program.code[::6])}
+    kinds = kinds_in(plan)
     if plan.actions < least or (model.exit_withdraws and Kind.EXIT in kinds):
         return None
     if model.drops_kill and Kind.DROP in kinds:
