@@ -70,7 +70,7 @@ class Item:
 
 def covers(plan: Plan, model: ExecutionModel) -> bool:
     """Tell whether the rules of this module hold for a plan under a model."""
-    if model.name in {"gloo-detail", "nccl-lazy"} or model.one_lock:
+    if model.pre_barrier or model.lazy_init or model.one_lock:
         return False
     code = plan.code
     if plan.fusion or len(code.streams) > 1:

@@ -8,6 +8,7 @@ from planguard.errors import PlanError
 from planguard.plan.format import read
 from planguard.plan.vocabulary import (
     BLOCKING,
+    HANDLES,
     MESSAGES,
     STARTED,
 )
@@ -136,7 +137,7 @@ def _fields(one: Observed, *, is_async: bool) -> dict[str, Any]:
             fields["tag"] = call.tag
     elif call.is_collective and is_async:
         fields["async"] = True
-    if call.op in ("wait", "drop", "test") and one.work is not None:
+    if call.op in HANDLES and one.work is not None:
         fields["work"] = one.work
     if call.count is not None and call.dtype is not None:
         fields |= {"count": call.count, "dtype": call.dtype}

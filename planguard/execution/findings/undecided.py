@@ -18,7 +18,10 @@ from planguard.plan.actions import (
 )
 from planguard.plan.content import kinds_in
 from planguard.plan.vocabulary import MPI_ONLY
-from planguard.semantics.model import OwnMessages
+from planguard.semantics.model import (
+    OwnMessages,
+    find_model,
+)
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -34,7 +37,7 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
         plan: The plan.
         options: Options of the check.
     """
-    if str(options.model).startswith("mpi"):
+    if find_model(str(options.model)).is_mpi:
         return []
     present = kinds_in(plan)
     return [

@@ -254,7 +254,7 @@ def _may_match_by_name(
     A negotiated member is launched in the background when all ranks have it, whatever else they do.
     On a host model whose groups do not hold each other up, that is one group per member.
     """
-    if model.family is not Family.HOST or model.pre_barrier or model.name == "mpi-pg":
+    if model.family is not Family.HOST or model.pre_barrier or model.one_lock:
         return False
     return not any(_uses(ranks[rank], group, own) for rank in members)
 
