@@ -7,6 +7,8 @@ Sets and tables below are made from the rows, so that none of them can miss an o
 
 ``actions`` has the numbers of the same things: instruction kinds, codes and widths of element
 types. How a model carries an operation out is the model's own (``semantics``).
+
+Above 400 lines: one table, and all that is read off it.
 """
 
 from __future__ import annotations
