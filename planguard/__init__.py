@@ -31,7 +31,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from planguard.views import VIEWS
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from planguard.api import check, load, require
     from planguard.audit import audit
     from planguard.errors import PlanError, PlanGuardError, UnsafePlanError, UsageError
@@ -75,6 +79,15 @@ _CALLABLE_MODULES = frozenset({"audit", "explain", "replay", "screen"})
 _MODULES = frozenset({"capture", "live"})
 """Packages whose functions are called through them: ``planguard.capture.start()``."""
 
+_READERS = {
+    "html": ("planguard.explain.html", "verdict_html"),
+    "json": ("planguard.result", "verdict_to_json"),
+    "matrix": ("planguard.report.page", "matrix_of"),
+    "page": ("planguard.report.page", "page_of"),
+    "text": ("planguard.explain", "explain"),
+}
+"""What the methods of a verdict call: module and function of each of ``views.VIEWS``."""
+
 __all__ = [
     "Approximation",
     "CheckOptions",
@@ -100,6 +113,18 @@ __all__ = [
     "require",
     "screen",
 ]
+
+
+def _reader(home: str, name: str) -> Callable[..., Any]:
+    """Return a function of a part that is imported when it is called."""
+
+    def read(*given: Any, **named: Any) -> Any:
+        return getattr(import_module(home), name)(*given, **named)
+
+    return read
+
+
+VIEWS.update({view: _reader(*home) for view, home in _READERS.items()})
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard import operations
 from planguard.plan.format import read
+from planguard.plan.vocabulary import ROOTED
 
 if TYPE_CHECKING:
     from planguard.operations import OperationSpec
@@ -105,8 +106,7 @@ def _check_edges(spec: OperationSpec) -> None:
 
 
 def _is_rooted(spec: OperationSpec) -> bool:
-    rooted = {"broadcast", "reduce", "gather", "scatter"}
-    return spec.degree == "root" or spec.spelling in rooted
+    return spec.degree == "root" or spec.spelling in ROOTED
 
 
 def _compare_with_built_in(spec: OperationSpec, plans: int, rng: random.Random) -> OperationCheck:

@@ -6,7 +6,6 @@ docs/how-to/add-an-operation.md shows it in one page.
 from __future__ import annotations
 
 from planguard.plan.compiling.operations import (
-    FIELDS,
     FORMULAS,
     OperationProblem,
     OperationSpec,
@@ -16,6 +15,7 @@ from planguard.plan.compiling.operations import (
     registered,
     unregister,
 )
+from planguard.plan.vocabulary import FIELDS
 
 __all__ = [
     "FIELDS",

@@ -25,6 +25,7 @@ from planguard.conformance import OperationCheck, check_operation, require
 from planguard.errors import PlanError
 from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.format import read
+from planguard.plan.vocabulary import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,11 +43,8 @@ _STRANGERS: tuple[object, ...] = (
     b'{"schema": "planguard.plan/1", "world_size": 1, "ranks": {"0": {"actions": []}}}',
     {}, [], object(),
 )  # fmt: skip
-_COMMUNICATES = frozenset({
-    "send", "recv", "isend", "irecv", "all_reduce", "all_gather", "all_gather_into_tensor",
-    "reduce_scatter", "reduce_scatter_tensor", "broadcast", "reduce", "gather", "scatter",
-    "all_to_all", "all_to_all_single", "barrier", "coalesced",
-})  # fmt: skip
+_COMMUNICATES = frozenset(row.name for row in BUILT_IN if row.methods or row.log is not None)
+"""What torch has: calls that an adapter can give labels."""
 _NEEDS_NO_LABEL = frozenset({"barrier", "coalesced"})
 _BLOCKS = ("ops", "body", "threads", "branches")
 _FORBIDDEN = (

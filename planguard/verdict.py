@@ -1,18 +1,21 @@
 """Verdict, Finding, Witness, Approximation: what PlanGuard answers. Frozen, with JSON in and out.
 
-The fields follow ``planguard.result/1``; ``docs/reference/result.md`` describes each.
+The fields follow ``planguard.result/1``; ``docs/reference/result.md`` describes each. A verdict is
+data: nothing of PlanGuard is imported here but the table of what its methods call.
+
+Above 400 lines: one answer, and every record that is in it.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from planguard.views import VIEWS
 
 if TYPE_CHECKING:
-    from planguard.plan.plan import Plan
-    from planguard.report.page import Page
-    from planguard.simulate.matrix import Matrix
+    from pathlib import Path
 
 
 class Outcome(enum.Enum):
@@ -277,6 +280,42 @@ class Stats:
     ms: float = 0.0
 
 
+class Page(Protocol):
+    """What ``Verdict.report`` returns: a report page.
+
+    Attributes:
+        data: The file, UTF-8.
+    """
+
+    data: bytes
+
+    def save(self, path: str | Path) -> None:
+        """Write the file."""
+
+
+class Matrix(Protocol):
+    """What ``Verdict.matrix`` returns: who sends how much to whom, senders as rows.
+
+    Attributes:
+        bytes: ``int64 [n, n]``, bytes from row to column.
+        counts: ``int64 [n, n]``, messages from row to column.
+        labels: Name of every row.
+        algorithm: How collectives were taken apart.
+    """
+
+    bytes: Any
+    counts: Any
+    labels: tuple[str, ...]
+    algorithm: str
+
+    @property
+    def total_bytes(self) -> int:
+        """The sum of all bytes."""
+
+    def to_dataframe(self, field: str = "bytes") -> Any:
+        """Return a pandas DataFrame."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What PlanGuard says of one plan under one execution model."""
@@ -333,11 +372,10 @@ class Verdict:
         Args:
             reproducible: Leave out the times, so that equal inputs give equal bytes.
         """
-        from planguard.result import verdict_to_json
+        found: dict[str, Any] = VIEWS["json"](self, reproducible=reproducible)
+        return found
 
-        return verdict_to_json(self, reproducible=reproducible)
-
-    def about(self, plan: Plan) -> Verdict:
+    def about(self, plan: object) -> Verdict:
         """Remember the plan that was checked, so that ``report`` can draw it.
 
         The plan is no field: it takes no part in equality, in JSON or in ``dataclasses.replace``.
@@ -345,7 +383,7 @@ class Verdict:
         self.__dict__["_checked"] = plan
         return self
 
-    def report(self, plan: Plan | None = None) -> Page:
+    def report(self, plan: object = None) -> Page:
         """Return the report page: findings, witness, timeline, matrices, graph, tables.
 
         A notebook shows it in an isolated frame; ``save`` writes the file.
@@ -356,13 +394,12 @@ class Verdict:
         Raises:
             UsageError: The plan is not at hand.
         """
-        from planguard.report.page import page_of
-
-        return page_of(self, plan or self.__dict__.get("_checked"))
+        found: Page = VIEWS["page"](self, plan or self.__dict__.get("_checked"))
+        return found
 
     def matrix(
         self,
-        plan: Plan | None = None,
+        plan: object = None,
         *,
         algorithm: str = "ring",
         by_node: bool = False,
@@ -382,19 +419,14 @@ class Verdict:
             UsageError: The plan is not at hand.
             ValueError: The algorithm is not known, or there are too many ranks for a cell each.
         """
-        from planguard.report.page import matrix_of
-
         chosen = plan or self.__dict__.get("_checked")
-        return matrix_of(self, chosen, algorithm, by_node=by_node, **wanted)
+        found: Matrix = VIEWS["matrix"](self, chosen, algorithm, by_node=by_node, **wanted)
+        return found
 
     def __str__(self) -> str:
         """Return the full diagnostic, the verdict line last."""
-        from planguard.explain import explain
-
-        return explain(self).rstrip("\n")
+        return str(VIEWS["text"](self)).rstrip("\n")
 
     def _repr_html_(self) -> str:
         """Return the verdict and a table of its findings, for a notebook."""
-        from planguard.explain.html import verdict_html
-
-        return verdict_html(self)
+        return str(VIEWS["html"](self))

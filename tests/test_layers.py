@@ -176,7 +176,10 @@ def test_adapters_have_one_name_only():
 
 
 def rooms_of(package: str) -> dict[str, set[str]]:
-    """The rooms of a package, its folders and the modules beside them, and whom each imports."""
+    """The rooms of a package, its folders and the modules beside them, and whom each imports.
+
+    Without a name: the parts of PlanGuard itself, but for the package, which names them all.
+    """
     base = ROOT / "planguard" / package
     found: dict[str, set[str]] = {}
     for path in sorted(base.rglob("*.py")):
@@ -186,9 +189,19 @@ def rooms_of(package: str) -> dict[str, set[str]]:
         room = found.setdefault(parts[0], set())
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = {name for node in ast.walk(tree) for name in imported(node)}
-        own = f"planguard.{package}."
+        own = f"planguard.{package}." if package else "planguard."
         room |= {name.removeprefix(own).split(".")[0] for name in names if name.startswith(own)}
     return {room: (targets & found.keys()) - {room} for room, targets in found.items()}
+
+
+def reached(start: str, arrows: dict[str, set[str]]) -> set[str]:
+    """The rooms that a room imports, itself or through others."""
+    todo, seen = [start], set()
+    while todo:
+        for target in arrows[todo.pop()] - seen:
+            seen.add(target)
+            todo.append(target)
+    return seen
 
 
 @pytest.mark.parametrize(
@@ -200,12 +213,17 @@ def test_no_circle_crosses_a_folder(package):
     arrows = rooms_of(package)
     folders = {path.parent.name for path in (ROOT / "planguard" / package).glob("*/__init__.py")}
 
-    def reached(start):
-        todo, seen = [start], set()
-        while todo:
-            for target in arrows[todo.pop()] - seen:
-                seen.add(target)
-                todo.append(target)
-        return seen
+    assert [room for room in sorted(folders & arrows.keys()) if room in reached(room, arrows)] == []
 
-    assert [room for room in sorted(folders & arrows.keys()) if room in reached(room)] == []
+
+def test_no_circle_crosses_a_part():
+    """No part of PlanGuard is in a circle of imports, be it for annotations alone."""
+    arrows = rooms_of("")
+    assert {"verdict", "errors", "plan", "engine"} <= arrows.keys()
+    assert [part for part in sorted(arrows) if part in reached(part, arrows)] == []
+
+
+def test_a_verdict_is_data():
+    """A verdict imports nothing of PlanGuard but the table of what its methods call."""
+    assert rooms_of("")["verdict"] == {"views"}
+    assert rooms_of("")["views"] == set()

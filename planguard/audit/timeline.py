@@ -17,6 +17,7 @@ from planguard.audit.readers.reading import read_input
 from planguard.audit.readers.safe import no_collection
 from planguard.audit.readers.times import Times, Work, times_of
 from planguard.plan.format import read as read_plan
+from planguard.plan.vocabulary import COLLECTIVES, HANDLES, LIFETIME, MESSAGES, ROOTED, SENDS
 from planguard.recording.observed import UNRECORDED, Progress
 from planguard.recording.promote import document_of, places_of
 from planguard.simulate.measured import Mark, measured
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
     from planguard.recording.observed import Observed
     from planguard.recording.recording import RankRecord, Recording
     from planguard.simulate.schedule import Schedule
-
-ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
-KNOWN = frozenset({
-    "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter",
-    "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "barrier", *ROOTED,
-})  # fmt: skip
-_PAIRS = frozenset({"send", "recv", "isend", "irecv"})
 
 Places = dict[tuple[int, int], tuple[int, int | None]]
 """Rank and number of an observed action -> action index in the drawn plan, and place in a batch."""
@@ -172,13 +166,12 @@ def _valid(action: dict[str, Any], rank: int, recording: Recording) -> dict[str,
     if action["op"] == "batch":
         return {**action, "ops": [_valid(member, rank, recording) for member in action["ops"]]}
     op = action["op"]
-    if op not in KNOWN | _PAIRS:
-        known = {"wait", "drop", "test", "new_group", "init", "destroy", "compute"}
-        if op not in known or op == UNRECORDED:
+    if op not in COLLECTIVES | MESSAGES:
+        if op not in HANDLES | LIFETIME | {"compute"} or op == UNRECORDED:
             return {"op": "compute", "op_name": f"({op})", "duration_us": 0}
         return action
     members = recording.members(action.get("group"))
-    if rank not in members or (op in {"send", "isend"} and action["peer"] == "any"):
+    if rank not in members or (op in SENDS and action["peer"] == "any"):
         return {"op": "compute", "op_name": f"({op}, partners not recorded)", "duration_us": 0}
     if op in ROOTED and "root" not in action:
         return {**action, "root": members[0]}

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import MEMBER, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    KIND_MASK,
+    MEMBER,
+    Kind,
+    is_collective,
+    is_point_to_point,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +39,7 @@ def issued(columns: Any, rank: int) -> range:
         return range(start, start + at)
     depth = 0
     for place, op in enumerate(ops):
-        kind = op & 63
+        kind = op & KIND_MASK
         if op & MEMBER:
             continue
         depth += (kind in _BEGINS) - (kind in _ENDS)
@@ -50,7 +56,7 @@ def counts(columns: Any) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
     calls = [0] * len(columns.slot_count)
     for rank in range(columns.world_size):
         for at in issued(columns, rank):
-            kind, arg = columns.op[at] & 63, columns.arg[at]
+            kind, arg = columns.op[at] & KIND_MASK, columns.arg[at]
             if is_point_to_point(kind):
                 (receives if kind in {Kind.RECV, Kind.PROBE} else sends)[arg] += 1
             elif is_collective(kind):

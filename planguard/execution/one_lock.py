@@ -26,7 +26,15 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.cause import open_finding
 from planguard.execution.findings.reason import construct
 from planguard.execution.issued import issued
-from planguard.plan.actions import ASYNC, MEMBER, NONE, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    ASYNC,
+    KIND_MASK,
+    MEMBER,
+    NONE,
+    Kind,
+    is_collective,
+    is_point_to_point,
+)
 from planguard.semantics.model import find_model
 from planguard.verdict import Outcome
 
@@ -84,7 +92,7 @@ def _may_take_turns(columns: Any, rank: int) -> bool:
     groups: set[int] = set()
     behind = has_other = False
     for at in issued(columns, rank):
-        op, kind = columns.op[at], columns.op[at] & 63
+        op, kind = columns.op[at], columns.op[at] & KIND_MASK
         behind |= kind == Kind.THREADS_BEGIN
         if is_collective(kind):
             behind |= bool(op & (ASYNC | MEMBER))
@@ -106,7 +114,7 @@ class _Walk:
         own = issued(self.columns, self.rank)
         at = own.start
         while at < own.stop:
-            kind = self.columns.op[at] & 63
+            kind = self.columns.op[at] & KIND_MASK
             members = self.columns.arg[at] if kind == Kind.BATCH else 0
             if self._meets(at, own.start, range(at + 1, at + 1 + members) or range(at, at + 1)):
                 return True
@@ -114,10 +122,10 @@ class _Walk:
         return False
 
     def _meets(self, at: int, start: int, calls: range) -> bool:
-        columns, kind = self.columns, self.columns.op[at] & 63
+        columns, kind = self.columns, self.columns.op[at] & KIND_MASK
         if kind in _ONE or kind in _MANY:
             return any(self._is_held_up(start, kind, one) for one in self._targets(at, kind))
-        kinds = [columns.op[call] & 63 for call in calls]
+        kinds = [columns.op[call] & KIND_MASK for call in calls]
         groups = {
             columns.slot_ginst[columns.arg[call]]
             for call, one in zip(calls, kinds, strict=True)
@@ -152,4 +160,4 @@ class _Walk:
             for entry in done:
                 del self.flying[entry]
             return False
-        return bool(self.flying) and not is_collective(columns.op[start + target] & 63)
+        return bool(self.flying) and not is_collective(columns.op[start + target] & KIND_MASK)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from planguard.plan.format import read
+from planguard.plan.vocabulary import LIFETIME, ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,7 +96,7 @@ class _Cutter:
             fields["peer"] = self.new[peer]
         if "root" in fields:
             fields["root"] = self.new[fields["root"]]
-        if "group" in fields or fields["op"] in _GROUPED:
+        if "group" in fields or fields["op"] in ROUNDS | LIFETIME:
             fields["group"] = self._group(fields.get("group", "world"), rank)
         return fields
 
@@ -108,10 +109,3 @@ class _Cutter:
         instance = self.plan.group_name(name, rank)
         self.groups.setdefault(instance, {"ranks": members})
         return instance
-
-
-_GROUPED = {
-    "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter",
-    "reduce_scatter_tensor", "broadcast", "reduce", "gather", "scatter", "all_to_all",
-    "all_to_all_single", "barrier", "scan", "exscan", "coalesced", "init", "new_group", "destroy",
-}  # fmt: skip

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.execution.findings.stuck import place_of
-from planguard.plan.actions import Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    Kind,
+)
 
 if TYPE_CHECKING:
     from planguard.execution.running.executor import Execution
 
-KIND_MASK = 63
 MEMBER = 64
 NONE = 0xFFFFFFFF
 

@@ -11,6 +11,7 @@ from planguard.explain.lines import Line, columns, flow, line
 from planguard.explain.reasons import around
 from planguard.explain.schedule import schedule_lines
 from planguard.options import DEFAULT_MODEL, EAGER_BYTES, MODEL_NAMES
+from planguard.semantics.model import known_model
 from planguard.words import clean, cut, listed, name_ranks, plural, rank_set, shown, size
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class FindingText:
             tells_conditions,
         )
         self.name, self.tells_schedule = clean(name), tells_schedule
-        blocks_host = not verdict.model.startswith("nccl")
+        model = known_model(verdict.model)
+        blocks_host = model is None or model.blocks_host
         self.context = Context(finding, plan, blocks_host=blocks_host)
         self.pad = " " * self.context.gutter
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from planguard.plan.actions import (
+    KIND_MASK,
     NONE,
     Kind,
     PeerMode,
@@ -38,7 +39,6 @@ LIMIT = 1_000
 WORD_LIMIT = 20_000
 """Instructions of all programs beyond which a check is cheaper."""
 ROUNDS = 4
-KIND_MASK = 63
 
 
 @dataclass(frozen=True)

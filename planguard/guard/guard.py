@@ -18,7 +18,10 @@ from planguard.guard.signature import communication_signature
 from planguard.options import CheckOptions, chosen_options
 from planguard.parametric.check import check_symbolic
 from planguard.parametric.lazy import LazyVerdict
-from planguard.plan.actions import Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    Kind,
+)
 from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.code import WORDS
 from planguard.plan.plan import Plan
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
     from planguard.guard.signature import CommunicationSignature
 
 
-KIND_MASK = 63
 DOCUMENT_BYTES = 1 << 16
 """Longest document that is kept as a key."""
 SYMBOLIC = 4096

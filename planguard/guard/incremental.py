@@ -17,7 +17,10 @@ from planguard.guard.order import Answer, Order, order_of
 from planguard.guard.patch import Patcher
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.parametric.lazy import LazyVerdict
-from planguard.plan.actions import Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    Kind,
+)
 from planguard.plan.code import WORDS
 from planguard.plan.format import read
 from planguard.semantics.hazards import find_hazards
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Incremental"]
 
-KIND_MASK = 63
 PLAIN = frozenset(
     kind
     for kind in range(64)

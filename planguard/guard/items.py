@@ -10,8 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.guard.steps import KIND_MASK, Step, Steps
-from planguard.plan.actions import ASYNC, MEMBER, NONE, Kind, is_collective
+from planguard.guard.steps import Step, Steps
+from planguard.plan.actions import (
+    ASYNC,
+    KIND_MASK,
+    MEMBER,
+    NONE,
+    Kind,
+    is_collective,
+)
 from planguard.plan.code import WORDS
 from planguard.semantics.model import ExecutionModel, Family
 
@@ -63,7 +70,7 @@ class Item:
 
 def covers(plan: Plan, model: ExecutionModel) -> bool:
     """Tell whether the rules of this module hold for a plan under a model."""
-    if model.name in {"gloo-detail", "nccl-lazy"} or model.one_lock:
+    if model.pre_barrier or model.lazy_init or model.one_lock:
         return False
     code = plan.code
     if plan.fusion or len(code.streams) > 1:

@@ -18,9 +18,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from planguard.guard.steps import KIND_MASK, Key, Step, Steps, side_of
+from planguard.guard.steps import Key, Step, Steps, side_of
 from planguard.options import DEFAULT_MODEL, CheckOptions
-from planguard.plan.actions import ASYNC, MEMBER, Kind, PeerMode, RefType
+from planguard.plan.actions import (
+    ASYNC,
+    KIND_MASK,
+    MEMBER,
+    Kind,
+    PeerMode,
+    RefType,
+)
 from planguard.plan.code import REF_WORDS, WORDS
 from planguard.semantics.model import Family, find_model
 from planguard.semantics.signature import disagreement

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.plan.actions import (
     ASYNC,
+    KIND_MASK,
     MEMBER,
     Kind,
     PeerMode,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from planguard.plan.code import Program, Signature
     from planguard.plan.plan import Plan
 
-KIND_MASK = 63
 
 Key = tuple[Any, ...]
 """A communicator, ``("round", group, members)``, or a pair, ``("pair", group, src, dst)``."""

@@ -8,14 +8,6 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 
-from planguard.plan.actions import Kind
-
-KIND_MASK = 63
-"""The bits of an op word that hold its kind."""
-
-SENDS = frozenset({Kind.SEND, Kind.SSEND, Kind.BSEND})
-"""Kinds that send; the other point-to-point kinds receive or look."""
-
 
 def words() -> array[int]:
     """Return an empty array of unsigned 32-bit words."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.kernels.twin_columns import KIND_MASK, Columns
+from planguard.kernels.twin_columns import Columns
 from planguard.kernels.twin_groups import GroupTable
 from planguard.kernels.twin_unroll import (
     NOT_A_MEMBER,
@@ -23,7 +23,11 @@ from planguard.kernels.twin_unroll import (
     Unroller,
     length,
 )
-from planguard.plan.actions import NONE, Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    NONE,
+    Kind,
+)
 from planguard.plan.code import REF_WORDS, WORDS
 
 if TYPE_CHECKING:

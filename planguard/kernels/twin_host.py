@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from planguard.kernels.twin_columns import SENDS
 from planguard.kernels.twin_launch import Launching
 from planguard.kernels.twin_layout import DEAD, INIT, NEW_GROUP
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, Creation, Family, Why
 from planguard.kernels.twin_state import EVERY_LANE
 from planguard.kernels.twin_withdraw import Leaving
-from planguard.plan.actions import ASYNC, NONE, Kind, is_collective
+from planguard.plan.actions import (
+    ASYNC,
+    NONE,
+    SEND_KINDS,
+    Kind,
+    is_collective,
+)
 
 
 class Hosting(Launching):
@@ -164,7 +169,7 @@ class Hosting(Launching):
             if is_collective(kind):
                 self.init_comm(arg, entry)
             elif batched:
-                slots = columns.chan_src_slot if kind in SENDS else columns.chan_dst_slot
+                slots = columns.chan_src_slot if kind in SEND_KINDS else columns.chan_dst_slot
                 self.init_comm(slots[arg], entry)
             else:
                 self._init_pair(member, entry)

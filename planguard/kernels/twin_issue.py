@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.kernels.twin_columns import SENDS
 from planguard.kernels.twin_host import Hosting
 from planguard.kernels.twin_layout import EDGE, PROBE
 from planguard.kernels.twin_rules import Degree, Why
@@ -12,6 +11,7 @@ from planguard.kernels.twin_state import Launch, Queue
 from planguard.plan.actions import (
     ASYNC,
     NONE,
+    SEND_KINDS,
     UNKNOWN_BYTES,
     Kind,
     is_collective,
@@ -26,7 +26,7 @@ INWARD = frozenset({Kind.GATHER, Kind.REDUCE})
 
 
 def _why(kind: int) -> Why:
-    if kind in SENDS:
+    if kind in SEND_KINDS:
         return Why.SEND
     return Why.RECV if is_point_to_point(kind) else Why.COLLECTIVE
 
@@ -119,7 +119,7 @@ class Issuing(Hosting):
         columns, kind, arg = self.columns, self.kind_at(at), self.columns.arg[at]
         if is_collective(kind):
             return int(arg)
-        return int((columns.chan_src_slot if kind in SENDS else columns.chan_dst_slot)[arg])
+        return int((columns.chan_src_slot if kind in SEND_KINDS else columns.chan_dst_slot)[arg])
 
     def _collect(self, now: Launch, at: int, *, batched: bool) -> None:
         """Add one operation to a launch."""
@@ -138,7 +138,7 @@ class Issuing(Hosting):
         if is_collective(kind):
             key = (arg,)
         elif batched or not self.rules.pair_comm:
-            key = ((columns.chan_src_slot if kind in SENDS else columns.chan_dst_slot)[arg],)
+            key = ((columns.chan_src_slot if kind in SEND_KINDS else columns.chan_dst_slot)[arg],)
         else:
             src, dst = columns.chan_src[arg], columns.chan_dst[arg]
             key = (columns.chan_ginst[arg], self.rank, dst if src == self.rank else src)
@@ -163,7 +163,7 @@ class Issuing(Hosting):
             first = self.layout.peek_pair(channel, batched=batched)
             now.awaits.append(self.layout.ext((PROBE, first, 0, 0), 1))
             return
-        send = kind in SENDS
+        send = kind in SEND_KINDS
         match = self.layout.next_pair(channel, send=send, batched=batched)
         self.check.add(match, at)
         died = at - self.begin in self.dropped and self.layout.meets(match)
@@ -183,7 +183,7 @@ class Issuing(Hosting):
         comes later.
         """
         columns, channel = self.columns, self.columns.arg[at]
-        send, first = self.kind_at(at) in SENDS, at - self.begin in self.dropped
+        send, first = self.kind_at(at) in SEND_KINDS, at - self.begin in self.dropped
         if first and not send:
             now.arrive.append(match)
         peer = (columns.chan_dst if send else columns.chan_src)[channel]
@@ -198,7 +198,7 @@ class Issuing(Hosting):
         if is_collective(kind):
             home = columns.slot_ginst[arg]
             return any(ginst == home and not send for ginst, _, _, send in self.poison)
-        send = kind in SENDS
+        send = kind in SEND_KINDS
         peer = (columns.chan_dst if send else columns.chan_src)[arg]
         ginst = columns.chan_ginst[arg]
         # A receive that swallowed its message stalls both directions of the pair.

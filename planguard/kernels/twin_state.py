@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.kernels.twin_columns import KIND_MASK, Lanes
+from planguard.kernels.twin_columns import Lanes
 from planguard.kernels.twin_layout import Layout
 from planguard.kernels.twin_meet import MeetCheck
 from planguard.kernels.twin_rules import (
@@ -19,7 +19,11 @@ from planguard.kernels.twin_rules import (
     Signatures,
     Why,
 )
-from planguard.plan.actions import NONE, Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    NONE,
+    Kind,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.kernels.twin_columns import KIND_MASK, SENDS
-from planguard.plan.actions import MEMBER, NONE, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    KIND_MASK,
+    MEMBER,
+    NONE,
+    SEND_KINDS,
+    Kind,
+    is_collective,
+    is_point_to_point,
+)
 from planguard.plan.code import POOLED, REF_WORDS, WORDS
 
 if TYPE_CHECKING:
@@ -172,7 +179,7 @@ class Unroller:
             root = self._tables.sig_root[sig] if sig < len(self._tables.sig_root) else NONE
             if root != NONE:
                 out.roots.setdefault((place, root), at)
-        elif kind in SENDS:
+        elif kind in SEND_KINDS:
             use.sends += 1
         elif kind == Kind.RECV:
             use.recvs += 1

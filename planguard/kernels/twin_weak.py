@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.kernels.twin_columns import KIND_MASK
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
-from planguard.plan.actions import MEMBER, NONE, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    KIND_MASK,
+    MEMBER,
+    NONE,
+    Kind,
+    is_collective,
+    is_point_to_point,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

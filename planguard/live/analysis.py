@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.live.state import P2P, channel
+from planguard.live.state import channel
+from planguard.plan.vocabulary import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,7 +145,7 @@ def _held_below(
 
 
 def _partners(call: Call) -> tuple[int, ...]:
-    if call.op in P2P:
+    if call.op in MESSAGES:
         return () if call.peer is None else (call.peer,)
     return call.ranks
 
@@ -153,7 +154,7 @@ def _absent(rank: int, call: Call, states: Mapping[int, RankState]) -> list[int]
     """Return the ranks whose part of a call has not been issued."""
     if call.op == NEW_GROUP:
         return []
-    if call.op not in P2P:
+    if call.op not in MESSAGES:
         return [
             other
             for other in call.ranks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.live.state import P2P
+from planguard.plan.vocabulary import MESSAGES
 
 if TYPE_CHECKING:
     from planguard.live.analysis import Stuck, Wait
@@ -23,13 +23,13 @@ def hints(stuck: Stuck) -> tuple[str, ...]:
             "all of these ranks send: make one side receive first, or post the operations together "
             "with batch_isend_irecv"
         )
-    kinds = {wait.call.op in P2P for wait in stuck.waits}
+    kinds = {wait.call.op in MESSAGES for wait in stuck.waits}
     if len(kinds) == 2:
         found.append(
             "some ranks are in a collective and others in a send or receive: put them in one order "
             "on all ranks, or make the send or receive non-blocking"
         )
-    groups = {wait.call.group for wait in stuck.waits if wait.call.op not in P2P}
+    groups = {wait.call.group for wait in stuck.waits if wait.call.op not in MESSAGES}
     if len(groups) > 1:
         found.append(
             "ranks enter collectives of several groups in different orders: choose one order, or "
@@ -57,7 +57,7 @@ def _of(wait: Wait, calls: dict[int, str]) -> list[str]:
         f"rank {gone} ended without its part of {wait.call.text()} of rank {wait.rank}"
         for gone in wait.ended
     ]
-    if wait.call.op in P2P and not wait.ended:
+    if wait.call.op in MESSAGES and not wait.ended:
         others = [r for r in wait.missing if r in calls]
         found += [
             f"rank {wait.rank} waits for rank {other}, which is in {calls[other]}: was the message "

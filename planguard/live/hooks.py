@@ -9,54 +9,25 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 from typing import TYPE_CHECKING, Any
+
+from planguard.plan.vocabulary import C10D, COLLECTIVES, FUNCTIONAL, MESSAGES, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planguard.live.tracker import Tracker
 
-C10D = {
-    "allreduce_": "all_reduce",
-    "allreduce_coalesced_": "all_reduce",
-    "broadcast_": "broadcast",
-    "reduce_": "reduce",
-    "allgather_": "all_gather",
-    "_allgather_base_": "all_gather_into_tensor",
-    "allgather_coalesced_": "all_gather",
-    "allgather_into_tensor_coalesced_": "all_gather_into_tensor",
-    "reduce_scatter_": "reduce_scatter",
-    "_reduce_scatter_base_": "reduce_scatter_tensor",
-    "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor",
-    "gather_": "gather",
-    "gather_into_tensor_": "gather",
-    "scatter_": "scatter",
-    "alltoall_": "all_to_all",
-    "alltoall_base_": "all_to_all_single",
-    "barrier": "barrier",
-    "send": "send",
-    "recv_": "recv",
-    "recv_any_source_": "recv",
+COLLECTIVE = {
+    operator: op
+    for operator, (op, _) in FUNCTIONAL.items()
+    if op in COLLECTIVES and not operator.endswith("_out")
 }
-FUNCTIONAL = {
-    "all_reduce": "all_reduce",
-    "all_reduce_": "all_reduce",
-    "all_reduce_coalesced": "all_reduce",
-    "all_gather_into_tensor": "all_gather_into_tensor",
-    "all_gather_into_tensor_coalesced": "all_gather_into_tensor",
-    "reduce_scatter_tensor": "reduce_scatter_tensor",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor",
-    "all_to_all_single": "all_to_all_single",
-    "broadcast": "broadcast",
-    "broadcast_": "broadcast",
-}
-RETURNING = (
-    "allreduce", "broadcast", "reduce", "allgather", "allgather_coalesced", "gather", "scatter",
-    "reduce_scatter", "alltoall", "alltoall_base", "barrier", "send", "recv", "recv_anysource",
-    "_allgather_base", "_reduce_scatter_base", "allreduce_coalesced", "all_gather_single",
-    "reduce_scatter_single", "all_to_all_single", "gather_single", "gather_into_tensor",
-    "_end_coalescing",
-)  # fmt: skip
+"""Functional operators that call no other one: those into a given tensor call the plain ones."""
+CALLS = {operator: op for operator, (op, _) in C10D.items() if operator != "monitored_barrier_"}
+"""Operators that return a handle; a monitored barrier does not, so nobody would see it end."""
+RETURNING = (*itertools.chain(*METHODS), "_end_coalescing")
 KEYS = ("AutogradCPU", "AutogradCUDA")
 
 
@@ -77,8 +48,8 @@ class Hooks:
         import torch
 
         for space, names, note in (
-            ("c10d", C10D, self._note),
-            ("_c10d_functional", FUNCTIONAL, self._note_functional),
+            ("c10d", CALLS, self._note),
+            ("_c10d_functional", COLLECTIVE, self._note_functional),
         ):
             library = torch.library.Library(space, "IMPL")
             for name, op in names.items():
@@ -108,7 +79,7 @@ class Hooks:
         peer, tag = None, 0
         numbers = [a for a in arguments if isinstance(a, int) and not isinstance(a, bool)]
         ranks = self._ranks(group)
-        if op in {"send", "recv"}:
+        if op in MESSAGES:
             tag = numbers[-1] if numbers else 0
             peer = ranks[numbers[0]] if len(numbers) > 1 else None
         self.tracker.issue(op, group.group_name, ranks, peer, tag)

@@ -6,9 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from planguard.plan.vocabulary import MESSAGES
 from planguard.sources import is_torch_elsewhere
-
-P2P = frozenset({"send", "recv"})
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Call:
 
     def text(self) -> str:
         """Return the call in one line."""
-        if self.op in P2P:
+        if self.op in MESSAGES:
             arrow = "->" if self.op == "send" else "<-"
             whom = "any rank" if self.peer is None else f"rank {self.peer}"
             return f"{self.op} {arrow} {whom}"

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.live.native_stack import native_stack
-from planguard.live.state import P2P, Call, RankState, channel
+from planguard.live.state import Call, RankState, channel
+from planguard.plan.vocabulary import MESSAGES
 from planguard.sources import is_library, is_own
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Tracker:
     ) -> None:
         """Count a call that was issued."""
         key = group
-        if op in P2P:
+        if op in MESSAGES:
             key = channel(group, ">" if op == "send" else "<", peer, tag)
         position = self.counts[key] = self.counts.get(key, 0) + 1
         where = call_site(sys._getframe(1))  # noqa: SLF001  the documented way to a caller's frame

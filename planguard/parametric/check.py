@@ -14,7 +14,10 @@ from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.parametric.dimensions import Replication, replications
 from planguard.parametric.instance import instance
 from planguard.parametric.lazy import LazyVerdict
-from planguard.plan.actions import Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    Kind,
+)
 from planguard.plan.code import WORDS
 from planguard.verdict import Approximation, Evidence, Outcome, PlanInfo, Stats, Verdict
 
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
     from planguard.plan.plan import Plan
 
-KIND_MASK = 63
 OPEN_ORDERS = "cut-off-for-open-orders"
 """Assumption: the cut-off also holds where orders are open. Tested, not proved."""
 

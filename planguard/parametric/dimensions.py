@@ -11,14 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.plan.actions import Kind, PeerMode, RefType, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    KIND_MASK,
+    Kind,
+    PeerMode,
+    RefType,
+    is_collective,
+    is_point_to_point,
+)
 from planguard.plan.code import REF_WORDS, WORDS
 
 if TYPE_CHECKING:
     from planguard.plan.code import CompiledPlan, Program
     from planguard.plan.plan import Plan
 
-KIND_MASK = 63
 ORDERED = frozenset({Kind.SCAN, Kind.EXSCAN, Kind.PROBE})
 """Operations of MPI whose members depend on their place in the group, or on arrival."""
 

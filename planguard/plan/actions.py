@@ -1,8 +1,14 @@
-"""The vocabulary of a plan: instruction kinds, element types, reduce operations."""
+"""The numbers of a plan's words: instruction kinds, element types, reduce operations.
+
+What an operation is stands in ``vocabulary``.
+"""
 
 from __future__ import annotations
 
 import enum
+
+KIND_MASK = 63
+"""Mask of the kind in an op word."""
 
 MEMBER = 64
 """Flag of an op word: the instruction is a member of the batch launched just before it."""
@@ -152,10 +158,9 @@ class ReduceOp(enum.IntEnum):
     maxloc = 14
 
 
-COLLECTIVE_KIND: dict[str, Kind] = {
-    kind.name.lower(): kind for kind in Kind if Kind.ALL_REDUCE <= kind <= Kind.EXSCAN
-}
-"""Operation name to kind for every collective that is not coalesced."""
+REDUCE_NAMES: tuple[str, ...] = ("", *(op.name for op in ReduceOp if op))
+"""Name of every reduce operation by its code; empty where there is none."""
+
 
 OPERATION_KINDS = tuple(Kind(code) for code in range(Kind.OPERATION_1, Kind.OPERATION_7 + 1))
 """The kinds for operations that other packages register."""
@@ -163,42 +168,8 @@ OPERATION_KINDS = tuple(Kind(code) for code in range(Kind.OPERATION_1, Kind.OPER
 REGISTERED_NAME: dict[int, str] = {}
 """Name of the operation that has one of the ``OPERATION_KINDS``; ``operations`` keeps it."""
 
-COALESCED_KIND: dict[str, Kind] = {
-    "all_reduce": Kind.COALESCED_ALL_REDUCE,
-    "all_gather_into_tensor": Kind.COALESCED_ALL_GATHER,
-    "reduce_scatter_tensor": Kind.COALESCED_REDUCE_SCATTER,
-}
-"""``kind`` of a ``coalesced`` action to its instruction kind."""
-
-ROOTED = frozenset({Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER})
-"""Collectives with a root."""
-
-REDUCING = frozenset(
-    {
-        Kind.ALL_REDUCE,
-        Kind.REDUCE_SCATTER,
-        Kind.REDUCE_SCATTER_TENSOR,
-        Kind.REDUCE,
-        Kind.SCAN,
-        Kind.EXSCAN,
-        Kind.COALESCED_ALL_REDUCE,
-        Kind.COALESCED_REDUCE_SCATTER,
-    }
-)
-"""Collectives that combine values, so that a reduce operation means something."""
-
-SPLIT_FIELDS: dict[int, tuple[str, ...]] = {
-    Kind.ALL_TO_ALL: ("in_splits", "out_splits"),
-    Kind.ALL_TO_ALL_SINGLE: ("in_splits", "out_splits"),
-    Kind.ALL_GATHER: ("out_splits",),
-    Kind.ALL_GATHER_INTO_TENSOR: ("out_splits",),
-    Kind.GATHER: ("out_splits",),
-    Kind.REDUCE_SCATTER: ("in_splits",),
-    Kind.REDUCE_SCATTER_TENSOR: ("in_splits",),
-    Kind.SCATTER: ("in_splits",),
-}
-"""Collectives whose parts can be uneven, and the fields that say how: MPI's v-forms. Where one side
-is one tensor of the caller, its size says the same and the field has no place."""
+SEND_KINDS = frozenset({Kind.SEND, Kind.SSEND, Kind.BSEND})
+"""Kinds that send; the other point-to-point kinds receive or look."""
 
 MARKERS = frozenset(Kind(code) for code in range(Kind.UNORDERED_BEGIN, Kind.AFTER + 1))
 """Instructions that delimit undecided order; they occupy an entry but do nothing."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from planguard.plan.actions import Kind
-    from planguard.plan.plan import Plan
+from planguard.plan.actions import KIND_MASK, Kind
+from planguard.plan.code import WORDS
 
-KIND_MASK = 63
-"""Mask of the kind in the first word of an instruction."""
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
 
 
 def has_kind(plan: Plan, kind: Kind) -> bool:
     """Tell whether an instruction of this kind occurs in a plan."""
-    return any(kind in (op & KIND_MASK for op in set(p.code[::6])) for p in plan.code.programs)
+    return any(kind in (op & KIND_MASK for op in set(p.code[::WORDS])) for p in plan.code.programs)
+
+
+def kinds_in(plan: Plan) -> set[int]:
+    """Return the kinds of the instructions of a plan, members of batches included."""
+    words = (set(program.code[::WORDS]) for program in plan.code.programs)
+    return {op & KIND_MASK for found in words for op in found}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from planguard.plan.actions import ITEM_BYTES
 from planguard.plan.defects import nearest, refusal
 
@@ -11,6 +13,14 @@ NAMES = {
     "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool",
 }  # fmt: skip
 """Names of torch, numpy and ml_dtypes, but those that mean two sizes (``float``, ``int``)."""
+
+TORCH_NAME = {plan: name for name, plan in reversed(NAMES.items())}
+"""The other way round: the first name that torch has for a type."""
+
+
+def of_tensor(tensor: Any) -> str | None:
+    """Return the plan's name of the element type of a torch tensor; None where it has none."""
+    return NAMES.get(str(tensor.dtype).removeprefix("torch."))
 
 
 def dtype_name(dtype: object) -> str:

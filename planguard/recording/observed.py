@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from planguard.plan.actions import ITEM_BYTES
+from planguard.plan.vocabulary import ALONE, MESSAGES, SPELLINGS, bytes_of
 from planguard.verdict import Source
 from planguard.words import size
 
@@ -16,21 +16,6 @@ UNRECORDED = "unrecorded"
 
 UNNAMED = "collective"
 """Operation of a collective of which its round is known and its kind is not."""
-
-POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv"})
-LOCAL = frozenset({"wait", "test", "drop", "compute", "host_sync", "exit"})
-"""Operations that communicate with nobody."""
-
-LIFETIME = frozenset({"new_group", "destroy", "init"})
-
-SAME_OPERATION = {
-    "isend": "send",
-    "irecv": "recv",
-    "all_gather_into_tensor": "all_gather",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "all_to_all_single": "all_to_all",
-}
-"""Spellings of one operation: recorders differ in which one they write."""
 
 
 class Progress(enum.IntEnum):
@@ -86,24 +71,22 @@ class Call(Struct, frozen=True, gc=False):
         """Size in bytes, if it is known."""
         if self.nbytes is not None:
             return self.nbytes
-        if self.count is None or self.dtype not in ITEM_BYTES:
-            return None
-        return self.count * ITEM_BYTES[self.dtype]
+        return bytes_of({"count": self.count, "dtype": self.dtype})
 
     @property
     def family(self) -> str:
         """The operation under its one name."""
-        return SAME_OPERATION.get(self.op, self.op)
+        return SPELLINGS.get(self.op, self.op)
 
     @property
     def is_point_to_point(self) -> bool:
         """True for sends and receives, blocking or not."""
-        return self.op in POINT_TO_POINT
+        return self.op in MESSAGES
 
     @property
     def is_communication(self) -> bool:
         """True for collectives, sends, receives and placeholders."""
-        return self.op not in LOCAL and self.op not in LIFETIME
+        return self.op not in ALONE
 
     @property
     def is_collective(self) -> bool:

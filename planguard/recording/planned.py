@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import OPEN_BLOCKS
 from planguard.recording.observed import Call, Observed, Progress
 from planguard.recording.recording import RankRecord, RecordedGroup, Recording
 from planguard.verdict import Source
@@ -95,7 +96,7 @@ class _Walk:
 
     def _one(self, action: dict[str, Any]) -> None:
         op = action["op"]
-        if op not in ("unordered", "threads", "choice"):
+        if op not in OPEN_BLOCKS:
             self._leaf(action, None, None)
             return
         # Action indices count the begin and end of a block, of a chain and of a thread, and the
@@ -104,7 +105,7 @@ class _Walk:
         if op == "choice":
             self._choice(_branches(action))
         else:
-            body = action["body"] if op == "unordered" else action["threads"]
+            body = action[OPEN_BLOCKS[op]]
             self._free([item if isinstance(item, list) else [item] for item in body], body)
         self._action += 1
 
@@ -166,7 +167,7 @@ def _calls(action: dict[str, Any]) -> Iterator[Call]:
         )
     else:
         call = call_of(action)
-        if call.is_communication and op not in {"h2d", "d2h", "d2d", "event_record", "event_wait"}:
+        if call.is_communication:
             yield call
 
 

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 from planguard.plan.format import read
-from planguard.recording.observed import POINT_TO_POINT
+from planguard.plan.vocabulary import (
+    BLOCKING,
+    HANDLES,
+    MESSAGES,
+    STARTED,
+)
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.recording.observed import Observed
     from planguard.recording.recording import RankRecord, Recording
-
-NONBLOCKING = {"send": "isend", "recv": "irecv"}
-BLOCKING = {"isend": "send", "irecv": "recv"}
 
 
 def promote(recording: Recording, *, blocking: bool) -> Plan:
@@ -118,7 +120,7 @@ def _program(record: RankRecord, *, blocking: bool) -> list[dict[str, Any]]:
 
 def _fields(one: Observed, *, is_async: bool) -> dict[str, Any]:
     call = one.call
-    op = (NONBLOCKING if is_async else BLOCKING).get(call.op, call.op)
+    op = (STARTED if is_async else BLOCKING).get(call.op, call.op)
     fields: dict[str, Any] = {"op": op}
     optional = {
         "group": call.group if call.group != "world" else None,
@@ -129,13 +131,13 @@ def _fields(one: Observed, *, is_async: bool) -> dict[str, Any]:
         "out_splits": None if call.out_splits is None else list(call.out_splits),
     }
     fields |= {name: value for name, value in optional.items() if value is not None}
-    if call.op in POINT_TO_POINT:
+    if call.op in MESSAGES:
         fields["peer"] = "any" if call.peer is None else call.peer
         if call.tag:
             fields["tag"] = call.tag
     elif call.is_collective and is_async:
         fields["async"] = True
-    if call.op in ("wait", "drop", "test") and one.work is not None:
+    if call.op in HANDLES and one.work is not None:
         fields["work"] = one.work
     if call.count is not None and call.dtype is not None:
         fields |= {"count": call.count, "dtype": call.dtype}

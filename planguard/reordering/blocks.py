@@ -12,7 +12,13 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.actions import (
+    KIND_MASK,
+    MEMBER,
+    Kind,
+)
 from planguard.plan.flatten import flatten
+from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,9 +62,8 @@ class RankOrder:
         return (part for part in self.parts if isinstance(part, Block))
 
 
-MARKERS = range(48, 60)
+MARKERS = range(Kind.REPEAT, Kind.BIND + 1)
 """Operations of columns that begin and end blocks."""
-_INNER = {"unordered": "body", "threads": "threads"}
 
 
 def take_apart(plan: Plan, columns: Any) -> tuple[dict[str, Any], list[RankOrder]]:
@@ -84,15 +89,15 @@ def _leaf_actions(columns: Any, rank: int) -> Iterator[int]:
     for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
         op = columns.op[at]
         index += not op & 64
-        if not op & 64 and (op & 63) not in MARKERS:
+        if not op & MEMBER and (op & KIND_MASK) not in MARKERS:
             yield index
 
 
 def _part(item: dict[str, Any], places: Iterator[int]) -> Leaf | Block:
-    if item["op"] not in _INNER:
+    if item["op"] not in ORDER_BLOCKS:
         return Leaf(item, next(places))
     growing = _Growing(places)
-    growing.body(item[_INNER[item["op"]]], set(), ())
+    growing.body(item[ORDER_BLOCKS[item["op"]]], set(), ())
     growing.order_by_name()
     return Block(tuple(growing.leaves), tuple(frozenset(names) for names in growing.before))
 
@@ -124,8 +129,8 @@ class _Growing:
     def _item(self, fields: dict[str, Any], first: set[int], path: tuple[int, ...]) -> set[int]:
         """Append one item; return the leaves that end it."""
         begin = len(self.leaves)
-        if fields["op"] in _INNER:
-            inside = self.body(fields[_INNER[fields["op"]]], first, path)
+        if fields["op"] in ORDER_BLOCKS:
+            inside = self.body(fields[ORDER_BLOCKS[fields["op"]]], first, path)
             after = fields.get("after", [])
             for leaf in self.leaves[begin:] if after else ():
                 leaf.fields["x-after"] = [*leaf.fields.get("x-after", []), *after]
@@ -159,7 +164,7 @@ class _Growing:
             self.before[at].update(*(ids[name] for name in deps if name in ids))
             work = fields.get("work", [])
             names = [work] if isinstance(work, str) else work
-            if fields["op"] in {"wait", "test", "drop"}:
+            if fields["op"] in HANDLES:
                 self.before[at] |= {started[name] for name in names if name in started}
                 for name in names:
                     ended.setdefault(name, set()).add(at)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.running.expand import expand
+from planguard.plan.vocabulary import HANDLES
 from planguard.reordering.branches.assignments import AT, flat_tree, leaves
 from planguard.reordering.orders.rounds import channel_of, queues_of
 from planguard.semantics.model import find_model
@@ -40,7 +41,6 @@ REASONS = {
 """Every value of ``why``."""
 
 _BLOCKS = {"unordered": ("body", "fence", "fence"), "threads": ("threads", "fork", "join")}
-_ENDS = {"wait", "test", "drop"}
 
 
 def execution_graph(plan: Plan, model: str = "nccl") -> nx.DiGraph[Any]:
@@ -138,7 +138,7 @@ class _Walk:
                 for first in self.names[name]:
                     self.edge(first, at, "data")
             for name in names:
-                if item["op"] not in _ENDS:
+                if item["op"] not in HANDLES:
                     started[name] = at
                 elif name in started:
                     self.edge(started[name], at, "handle")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.reason import UndecidedError, construct, out_of_time, too_many
 from planguard.execution.running.executor import execute
 from planguard.kernels.twin_layout import EDGE
+from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.options import running
 from planguard.reordering.cases.together import open_verdict
-from planguard.reordering.messages.states import ARRIVE, AWAIT
 from planguard.semantics.model import lenient
 from planguard.verdict import Evidence, Outcome, Verdict
 

@@ -30,6 +30,10 @@ from planguard.execution.findings.reason import (
 )
 from planguard.execution.findings.sequence import mixes
 from planguard.options import running
+from planguard.plan.vocabulary import (
+    BLOCKING,
+    MESSAGES,
+)
 from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
 from planguard.reordering.explorer import (
     LIMIT,
@@ -41,13 +45,7 @@ from planguard.reordering.explorer import (
     explore_all,
     put_in_order,
 )
-from planguard.reordering.orders.rounds import (
-    POINT_TO_POINT,
-    movable,
-    swaps,
-    tie_twins,
-    unlabeled_partner,
-)
+from planguard.reordering.orders.rounds import movable, swaps, tie_twins, unlabeled_partner
 from planguard.reordering.orders.stuck_early import in_every_order, stuck_ranks
 from planguard.reordering.orders.weak_fast import decide_bags
 from planguard.reordering.orders.weak_outcomes import any_outcome, out_of_round
@@ -237,7 +235,7 @@ def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False
                 if "label" in fields:
                     continue
                 op = fields["op"]
-                if op in POINT_TO_POINT or op == "batch":
+                if op in MESSAGES or op == "batch":
                     return Reason(
                         Kind.IDENTITY,
                         f"an unlabeled {op} that may change places with another of its channel",
@@ -280,7 +278,7 @@ def _is_free(order: RankOrder, model: ExecutionModel) -> bool:
 
 def _never_blocks(fields: dict[str, Any]) -> bool:
     op = fields["op"]
-    if op in {"isend", "irecv"}:
+    if op in BLOCKING:
         return True
     if op == "compute":
         return not fields.get("deps")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.repair.dependence import POINT_TO_POINT, conflict, forwards, works
+from planguard.plan.vocabulary import MESSAGES
+from planguard.repair.dependence import conflict, forwards, works
 from planguard.repair.proposal import Proposal, put, remove
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def _fits(item: Any, before: Any) -> bool:
 
 def _is_transfer(item: dict[str, Any]) -> bool:
     if item["op"] == "batch":
-        return all(part["op"] in POINT_TO_POINT for part in item["ops"])
-    return item["op"] in POINT_TO_POINT and not {"after", "id"} & item.keys()
+        return all(part["op"] in MESSAGES for part in item["ops"])
+    return item["op"] in MESSAGES and not {"after", "id"} & item.keys()
 
 
 def _batched(block: Block, first: int, last: int) -> Proposal | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import ITEM_BYTES
+from planguard.plan.vocabulary import bytes_of
 from planguard.repair.proposal import Proposal, add
 
 if TYPE_CHECKING:
@@ -72,17 +71,10 @@ def _sizes(text: PlanText) -> dict[str, int]:
     for part in text.parts:
         for item in part.items:
             if isinstance(item, dict) and "id" in item:
-                size = _size({**tensors.get(item.get("tensor"), {}), **item})
+                size = bytes_of(item, tensors)
                 if size is not None:
                     found[item["id"]] = max(size, found.get(item["id"], 0))
     return found
-
-
-def _size(item: dict[str, Any]) -> int | None:
-    if "bytes" in item:
-        return int(item["bytes"])
-    count = item.get("count", math.prod(item["shape"]) if "shape" in item else None)
-    return None if count is None or "dtype" not in item else count * ITEM_BYTES[item["dtype"]]
 
 
 def _changed(at: int, changes: dict[str, Any], kind: str, said: str, span: int = 1) -> Proposal:

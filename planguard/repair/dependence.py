@@ -10,20 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from planguard.plan.vocabulary import CREATIONS, LAUNCHES, MESSAGES, RECEIVES, ROUNDS, SENDS
+
 Action = dict[str, Any]
 
-SENDS = frozenset({"send", "isend"})
-RECEIVES = frozenset({"recv", "irecv"})
-POINT_TO_POINT = SENDS | RECEIVES
-COLLECTIVES = frozenset(
-    {
-        "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter",
-        "reduce_scatter_tensor", "broadcast", "reduce", "gather", "scatter", "all_to_all",
-        "all_to_all_single", "barrier", "scan", "exscan", "coalesced",
-    }
-)  # fmt: skip
-COMMUNICATION = POINT_TO_POINT | COLLECTIVES | {"batch"}
-SETUP = frozenset({"init", "new_group"})
+COMMUNICATION = MESSAGES | ROUNDS | LAUNCHES
 _MOVABLE = COMMUNICATION | {"wait"}
 STARTS = "x-starts"
 """Where a wait keeps what it waits for; the prefix is that of names without a meaning."""
@@ -33,7 +24,7 @@ def may_swap(first: Any, second: Any) -> bool:
     """Tell whether two actions, ``first`` before ``second``, may be issued the other way round."""
     if not isinstance(first, dict) or not isinstance(second, dict):
         return False
-    if first["op"] in SETUP or second["op"] in SETUP:
+    if first["op"] in CREATIONS or second["op"] in CREATIONS:
         return _setup_may_move(first, second)
     if not {first["op"], second["op"]} <= _MOVABLE:
         return _is_apart(first, second)
@@ -75,8 +66,8 @@ def conflict(first: Action, second: Action) -> bool:
 
 def forwards(first: Action, second: Action) -> bool:
     """Tell whether the second sends on what the first received: both bear one label."""
-    received = {part.get("label") for part in _parts(first) if part["op"] in RECEIVES | COLLECTIVES}
-    sent = {part.get("label") for part in _parts(second) if part["op"] in SENDS | COLLECTIVES}
+    received = {part.get("label") for part in _parts(first) if part["op"] in RECEIVES | ROUNDS}
+    sent = {part.get("label") for part in _parts(second) if part["op"] in SENDS | ROUNDS}
     return second["op"] != "wait" and bool((received & sent) - {None})
 
 
@@ -138,7 +129,7 @@ def _names(first: Action, second: Action) -> bool:
 
 def _setup_may_move(first: Action, second: Action) -> bool:
     """Creation moves data of nobody: it only has to come before the first use of its group."""
-    if not {first["op"], second["op"]} <= SETUP | COMMUNICATION:
+    if not {first["op"], second["op"]} <= CREATIONS | COMMUNICATION:
         return False
     groups = [
         {part.get("group", "world") for part in (action, *_parts(action))}

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import BLOCKS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planguard.plan.plan import Plan
     from planguard.plan.pointers import Steps
     from planguard.verdict import Finding, Location, Verdict
-
-_INNER = {"repeat": "body", "unordered": "body", "threads": "threads", "choice": "branches"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class PlanText:
         at = steps[-1]
         if len(steps) == len(program.steps) + 1 and isinstance(at, int):
             before: Any = items[:at]  # type: ignore[index]
-            if at < len(items) and not any(item["op"] in _INNER for item in before):
+            if at < len(items) and not any(item["op"] in BLOCKS for item in before):
                 return at
         return self._numbers(number).get(steps)
 
@@ -180,7 +180,7 @@ def _within(steps: Steps, item: Any, program: int) -> Iterator[Block | Bag]:
     if isinstance(item, list):
         yield from _inside(steps, item, program)
         return
-    name = _INNER.get(item["op"])
+    name = BLOCKS.get(item["op"])
     if name is None:
         return
     place, inner = (*steps, name), item[name]

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from planguard.repair.dependence import COLLECTIVES, POINT_TO_POINT, SENDS
+from planguard.plan.vocabulary import (
+    LIFETIME,
+    MESSAGES,
+    ROUNDS,
+    SENDS,
+)
 from planguard.repair.proposal import Proposal, add
 
 if TYPE_CHECKING:
@@ -26,7 +31,7 @@ def separated(text: PlanText, core: frozenset[Steps] | None = None) -> Iterator[
         core: Only for calls that one of these places makes.
     """
     actions = list(_actions(text))
-    if any(action["op"] in {"new_group", "destroy", "init"} for _, action in actions):
+    if any(action["op"] in LIFETIME for _, action in actions):
         return  # the group would have to be created somewhere as well
     groups = text.document.get("groups", {})
     if any("created" in spec for spec in groups.values()):
@@ -34,7 +39,7 @@ def separated(text: PlanText, core: frozenset[Steps] | None = None) -> Iterator[
     users: dict[Key, list[tuple[Steps, dict[str, Any]]]] = defaultdict(list)
     total: dict[str, int] = defaultdict(int)
     for place, action in actions:
-        if action["op"] not in COLLECTIVES | POINT_TO_POINT:
+        if action["op"] not in ROUNDS | MESSAGES:
             continue
         group = action.get("group", "world")
         total[group] += 1
@@ -57,7 +62,7 @@ def _actions(text: PlanText) -> Iterator[tuple[Steps, dict[str, Any]]]:
 def _shared(action: dict[str, Any]) -> Iterator[str]:
     if "label" in action:
         yield f"the calls labeled {action['label']}"
-    if action["op"] in COLLECTIVES:
+    if action["op"] in ROUNDS:
         yield f"{action['op']}"
         return
     if "tag" in action:

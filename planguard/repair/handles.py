@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.repair.batches import dropped, waits_of
-from planguard.repair.dependence import (
-    COLLECTIVES,
-    POINT_TO_POINT,
+from planguard.plan.vocabulary import (
+    BLOCKING,
+    MESSAGES,
+    MPI_ONLY,
     RECEIVES,
-    may_swap,
-    post_may_pass,
-    wait_may_pass,
-    with_starts,
-    works,
+    ROUNDS,
+    is_async,
 )
+from planguard.repair.batches import dropped, waits_of
+from planguard.repair.dependence import may_swap, post_may_pass, wait_may_pass, with_starts, works
 from planguard.repair.proposal import Proposal, add, put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planguard.repair.document import Block
+
+_MPI_ONLY = {row.name for row in MPI_ONLY}
 
 
 def handles(
@@ -51,18 +52,13 @@ def handles(
             found = _synchronous(block, at)
             if found is not None:
                 yield found
-        elif item["op"] in POINT_TO_POINT or item["op"] in COLLECTIVES - {"scan", "exscan"}:
+        elif item["op"] in MESSAGES or item["op"] in ROUNDS - _MPI_ONLY:
             yield from _later(block, items, at, name, min(len(items), at + longest + 1))
             yield from _earlier(block, items, at, name, max(-1, at - longest - 1))
 
 
-def is_async(item: dict[str, Any]) -> bool:
-    """Tell whether an action returns before it is complete."""
-    return item["op"] in {"isend", "irecv"} or bool(item.get("async"))
-
-
 def _started(item: dict[str, Any], work: str) -> dict[str, Any]:
-    if item["op"] in POINT_TO_POINT:
+    if item["op"] in MESSAGES:
         return {**item, "op": "i" + item["op"], "work": work}
     return {**item, "async": True, "work": work}
 
@@ -111,7 +107,7 @@ def _synchronous(block: Block, at: int) -> Proposal | None:
     if waits is None:
         return None
     plain = {key: value for key, value in item.items() if key not in {"async", "work"}}
-    if item["op"] in {"isend", "irecv"}:
+    if item["op"] in BLOCKING:
         plain["op"] = item["op"][1:]
     edits = [*dropped(block, waits, None), put(*block.at(at), value=plain)]
     touched = {block.at(at), *(block.at(place) for place, _ in waits)}

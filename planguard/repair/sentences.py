@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.format import read
-from planguard.repair.dependence import COLLECTIVES, RECEIVES, SENDS, SETUP, works
+from planguard.plan.vocabulary import HANDLES, LIFETIME, RECEIVES, ROUNDS, SENDS
+from planguard.repair.dependence import works
 from planguard.repair.document import PlanText
 from planguard.repair.patch import apply, resolve, steps_of
 from planguard.words import cut, listed, name_ranks, rank_set, shown
@@ -72,7 +73,7 @@ def describe(action: Any) -> str:
         parts.append(shown(str(action["label"])))
     if action.get("async"):
         parts.append("async")
-    if "work" in action and op not in {"wait", "test", "drop"}:
+    if "work" in action and op not in HANDLES:
         parts.append(f"as {shown(str(action['work']))}")
     return " ".join(parts)
 
@@ -83,9 +84,9 @@ def _target(action: dict[str, Any]) -> str:
         return f" -> {_peer(action['peer'])}"
     if op in RECEIVES:
         return f" <- {_peer(action['peer'])}"
-    if op in COLLECTIVES | SETUP | {"destroy"}:
+    if op in ROUNDS | LIFETIME:
         return f" on {shown(str(action.get('group', 'world')))}"
-    if op in {"wait", "test", "drop"}:
+    if op in HANDLES:
         return " " + ", ".join(map(shown, works(action)))
     if op == "batch":
         members = [describe(part) for part in action["ops"][:MAX_MEMBERS]]

@@ -5,41 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import ReplayError
+from planguard.plan.vocabulary import (
+    DEVICE,
+    HANDLES,
+    LIFETIME,
+    MESSAGES,
+    MPI_ONLY,
+    ORDER_BLOCKS,
+    ROUNDS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 Action = dict[str, Any]
-POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv"})
-COLLECTIVES = frozenset(
-    {
-        "all_reduce",
-        "all_gather",
-        "all_gather_into_tensor",
-        "reduce_scatter",
-        "reduce_scatter_tensor",
-        "broadcast",
-        "reduce",
-        "gather",
-        "scatter",
-        "all_to_all",
-        "all_to_all_single",
-        "barrier",
-        "coalesced",
-        "init",
-    }
-)
-PASSED_OVER = frozenset({"compute", "host_sync", "event_record", "event_wait", "h2d", "d2h", "d2d"})
-BLOCKS = {"unordered": "body", "threads": "threads"}
-HANDLES = frozenset({"wait", "test", "drop"})
-PLAYED = (
-    POINT_TO_POINT | COLLECTIVES | PASSED_OVER | HANDLES | {"batch", "new_group", "destroy", "exit"}
-)
-REASONS = {
-    "scan": "scan exists only under MPI",
-    "exscan": "exscan exists only under MPI",
-    "probe": "probe exists only under MPI",
-    "choice": "a branch is taken at run time",
+_MPI_ONLY = {row.name for row in MPI_ONLY}
+COLLECTIVES = (ROUNDS - _MPI_ONLY) | {"init"}
+PLAYED = MESSAGES | COLLECTIVES | DEVICE | HANDLES | LIFETIME | {"batch", "exit"}
+REASONS = {name: f"{name} exists only under MPI" for name in _MPI_ONLY} | {
+    "choice": "a branch is taken at run time"
 }
 
 
@@ -48,8 +32,8 @@ def flat_actions(body: list[Any]) -> Iterator[Action]:
     for item in body:
         if isinstance(item, list):
             yield from flat_actions(item)
-        elif item["op"] in BLOCKS:
-            yield from flat_actions(item[BLOCKS[item["op"]]])
+        elif item["op"] in ORDER_BLOCKS:
+            yield from flat_actions(item[ORDER_BLOCKS[item["op"]]])
         else:
             yield item
 
@@ -109,11 +93,11 @@ def obstacles(
 def obstacle(action: Action, backend: str = "gloo") -> str | None:
     """Say why one action cannot be played on a backend."""
     op = action["op"]
-    if backend == "nccl" and op in POINT_TO_POINT and action.get("peer") == "any":
+    if backend == "nccl" and op in MESSAGES and action.get("peer") == "any":
         return "NCCL cannot receive from any source"
     if op not in PLAYED:
         return REASONS.get(op, f"{op} has no counterpart in torch.distributed")
-    if op in POINT_TO_POINT and action.get("tag") == "any":
+    if op in MESSAGES and action.get("tag") == "any":
         return "gloo cannot receive with any tag"
     return None
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import shorten
 from planguard.replay.flat import rank_programs, started
+from planguard.replay.translation import WITHOUT_DATA
+from planguard.semantics.model import NewGroup, find_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -234,9 +236,11 @@ def _why_not(plan: Mapping[str, Any], witness: Witness, model: str | None) -> st
         return "what meets out of round carries no data, so that nobody can see which of them met"
     stuck = [programs[r][a] for r, a in witness.blocked if a < len(programs.get(r, []))]
     groups = {a.get("group", "world") for a in stuck if a["op"] not in ("wait", "compute")}
-    model = model or plan.get("model") or "nccl"
-    if model.startswith("nccl"):
-        if model in ("nccl-lazy", "nccl-eager") and any(a["op"] == "init" for a in stuck):
+    model = model or str(plan.get("model") or "nccl")
+    rules = find_model(model)
+    if not rules.blocks_host:
+        creates = rules.lazy_init or rules.new_group is NewGroup.WORLD
+        if creates and any(a["op"] == "init" for a in stuck):
             return f"under {model} creating a communicator blocks; gloo groups exist beforehand"
         if len(groups) > 1:
             return (
@@ -247,11 +251,11 @@ def _why_not(plan: Mapping[str, Any], witness: Witness, model: str | None) -> st
             f"under {model} the operations of one communicator pass through one queue in issue "
             "order; gloo runs asynchronous operations side by side"
         )
-    if model == "mpi-pg":
+    if rules.one_lock:
         return (
-            "under mpi-pg the threads of a process take turns at MPI; gloo runs them side by side"
+            f"under {model} the threads of a process take turns at MPI; gloo runs them side by side"
         )
-    if model.startswith("mpi"):
+    if rules.is_mpi:
         return f"{model} blocks where gloo does not"
     return "the run depends on timing; one run that completes does not refute the witness"
 
@@ -260,7 +264,7 @@ def is_unseen(plan: Mapping[str, Any], witness: Witness) -> bool:
     """Say whether only labels disagree, of barriers, which carry nothing to compare."""
     programs = rank_programs(plan)
     kept = [programs[r][a] for r, a in witness.actions if a < len(programs.get(r, []))]
-    return witness.end == "mismatch" and {a["op"] for a in kept} <= {"barrier", "init", "wait"}
+    return witness.end == "mismatch" and {a["op"] for a in kept} <= WITHOUT_DATA | {"wait"}
 
 
 def _last_words(text: str) -> str:

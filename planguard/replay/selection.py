@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import ReplayError
+from planguard.plan.vocabulary import LIFETIME, MESSAGES
 from planguard.replay.flat import (
     COLLECTIVES,
-    POINT_TO_POINT,
     collectives_on,
     creation_order,
     inner,
@@ -103,11 +103,11 @@ def used_groups(
     for program in kept.values():
         for _, action in program:
             for op in inner(action):
-                if op["op"] in POINT_TO_POINT:
+                if op["op"] in MESSAGES:
                     groups.setdefault(op.get("group", "world"), False)
                     if isinstance(op.get("peer"), int):
                         peers.add(op["peer"])
-                elif op["op"] in COLLECTIVES | {"new_group", "destroy"}:
+                elif op["op"] in COLLECTIVES | LIFETIME:
                     name = op.get("group", "world")
                     groups[name] = groups.get(name, False) or op["op"] in COLLECTIVES
                     if isinstance(op.get("root"), int):
@@ -232,7 +232,7 @@ def _refuse_outsiders(
         for at, action in program:
             for op in inner(action):
                 name = op.get("group", "world")
-                if op["op"] in POINT_TO_POINT | COLLECTIVES and rank not in members_of(plan, name):
+                if op["op"] in MESSAGES | COLLECTIVES and rank not in members_of(plan, name):
                     raise ReplayError(
                         f"ranks.{rank}.actions[{at}]: {op['op']} on group {name}, which does not "
                         f"contain rank {rank}",

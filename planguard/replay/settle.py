@@ -18,6 +18,7 @@ from planguard.options import CheckOptions
 from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
 from planguard.plan.flatten import flatten
+from planguard.plan.vocabulary import BLOCKS, MESSAGES
 from planguard.reordering.blocks import Block, take_apart
 from planguard.reordering.branches.assignments import AT, assigned, flat_tree, leaves, variables_of
 from planguard.reordering.buffers.agreement import agreements
@@ -64,9 +65,8 @@ def is_fixed(plan: Mapping[str, Any]) -> bool:
     bodies = [body.get("actions") for body in plan.get("ranks", {}).values()]
     if plan.get("fusion") or plan.get("mesh") or not all(map(str.isdecimal, plan["ranks"])):
         return False
-    blocks = {"unordered", "choice", "threads", "repeat"}
     return all(
-        body is not None and not any(isinstance(a, list) or a["op"] in blocks for a in body)
+        body is not None and not any(isinstance(a, list) or a["op"] in BLOCKS for a in body)
         for body in bodies
     )
 
@@ -157,7 +157,7 @@ def _marked(action: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
     if action["op"] == "batch":
         pairs = zip(action["ops"], written["ops"], strict=True)
         return {**action, "ops": [_marked(part, other) for part, other in pairs]}
-    if action["op"] not in {"send", "isend", "recv", "irecv"}:
+    if action["op"] not in MESSAGES:
         return action
     anyone = {"x-anyone": True} if written.get("peer") == "any" else {}
     return {**action, "x-tag": written.get("tag", 0), **anyone}

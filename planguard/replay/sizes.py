@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import ITEM_BYTES
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -21,22 +19,6 @@ def action_dtype(action: Mapping[str, Any], tensors: Mapping[str, Any]) -> str |
         return str(action["dtype"])
     tensor = tensors.get(action.get("tensor", ""), {})
     return tensor.get("dtype") if tensor else None
-
-
-def action_bytes(action: Mapping[str, Any], tensors: Mapping[str, Any]) -> int | None:
-    """Return the size of an action in bytes, or None when the plan does not say.
-
-    Args:
-        action: One action of a flat plan.
-        tensors: The plan's ``tensors``.
-    """
-    if "bytes" in action:
-        return int(action["bytes"])
-    width = ITEM_BYTES[action_dtype(action, tensors) or "f32"]
-    if "count" in action:
-        return int(action["count"]) * width
-    shape = action.get("shape") or tensors.get(action.get("tensor", ""), {}).get("shape")
-    return None if shape is None else math.prod(shape) * width
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import shorten
 from planguard.plan.actions import ITEM_BYTES
+from planguard.plan.vocabulary import (
+    BLOCKING,
+    BOTH_SPLITS,
+    BUILT_IN,
+    DEVICE,
+    HANDLES,
+    LASTING,
+    LIFETIME,
+    MESSAGES,
+    RECEIVES,
+    REDUCING,
+    bytes_of,
+)
 from planguard.replay import flat
 from planguard.replay.matching import (
     Op,
@@ -14,7 +27,7 @@ from planguard.replay.matching import (
     leave_after_creation,
     take_from_anyone,
 )
-from planguard.replay.sizes import Scale, action_bytes, action_dtype, scale_sizes
+from planguard.replay.sizes import Scale, action_dtype, scale_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,11 +37,12 @@ if TYPE_CHECKING:
 
 # Data types that gloo cannot reduce, and what is played in their place.
 STAND_IN = {"i16": "f16", "bool": "u8", "f8": "u8"}
-PER_MEMBER = frozenset({"scatter", "all_to_all", "all_to_all_single"})
-SCATTERED = frozenset({"reduce_scatter", "reduce_scatter_tensor"})
-REDUCING = SCATTERED | {"all_reduce", "reduce"}
+PER_MEMBER = frozenset(row.name for row in BUILT_IN if row.splits[:1] == ("in_splits",))
+"""Collectives of which every member gives a part to every member, or the root does."""
+_EXCHANGES = frozenset(row.name for row in BUILT_IN if row.splits == BOTH_SPLITS)
+_ENDS = LASTING - HANDLES - {"init"}
 WITHOUT_DATA = frozenset({"barrier", "init"})
-COMMUNICATIONS = flat.POINT_TO_POINT | flat.COLLECTIVES
+COMMUNICATIONS = MESSAGES | flat.COLLECTIVES
 
 
 class Translation:
@@ -81,22 +95,22 @@ class Translation:
                     need = len(self.groups[op.get("group", "world")]) + 1
                     sizes += self._sizes(op)
                     if _lasts(action):
-                        buffers += need if op["op"] not in flat.POINT_TO_POINT else 1
+                        buffers += need if op["op"] not in MESSAGES else 1
                     alive = max(alive, need)
             buffers += alive
         return scale_sizes(sizes, buffers)
 
     def _sizes(self, op: Action) -> list[int]:
         """Return every size of a communication in bytes, as the plan has it."""
-        if op["op"] in ("all_to_all", "all_to_all_single"):
+        if op["op"] in _EXCHANGES:
             return [*self._splits(op, "in_splits"), *self._splits(op, "out_splits")]
-        size = action_bytes(op, self.tensors)
+        size = bytes_of(op, self.tensors, dtype="f32")
         return [] if size is None else [size]
 
     def _splits(self, op: Action, field: str) -> list[int]:
         """Return the chunk sizes of an all-to-all in bytes; without splits, equal shares."""
         group = op.get("group", "world")
-        size = action_bytes(op, self.tensors) or 0
+        size = bytes_of(op, self.tensors, dtype="f32") or 0
         splits = op.get(field)
         seats = self.selection.seats[group]
         if splits is None:
@@ -118,7 +132,7 @@ class Translation:
                 for each in (op, *op.get("ops", ())):
                     each["place"] = places[at]
             found.append(op)
-            if action["op"] not in flat.HANDLES and "work" in action:
+            if action["op"] not in HANDLES and "work" in action:
                 self.bound.add(action["work"])
             is_communication = action["op"] in COMMUNICATIONS | {"batch"}
             if is_communication and action.get("id") in needed:
@@ -182,7 +196,7 @@ class Translation:
         needed = [dep for dep in action.get("deps", ()) if dep in self.ids]
         if name == "compute" and needed:
             return {"at": at, "text": text, "op": "look", "name": name, "ids": needed}
-        if name in flat.PASSED_OVER:
+        if name in DEVICE:
             return {"at": at, "text": text, "op": "nothing", "name": name}
         if name == "batch":
             inner = [self.operation(at, member) for member in action["ops"]]
@@ -190,12 +204,12 @@ class Translation:
                 member.update({"member": number, "async": True})
             op = {"at": at, "text": text, "op": name, "ops": inner}
             return _with_handle(op, action, asynchronous="work" in action)
-        if name in flat.HANDLES:
+        if name in HANDLES:
             op = {"at": at, "text": text, "op": name, "works": self._handles(action)}
             if name == "wait" and action.get("mode", "all") != "all":
                 op["first"] = True
             return op
-        if name in ("new_group", "destroy", "exit"):
+        if name in _ENDS:
             return {"at": at, "text": text, "op": name, **_group(action)}
         op = {"at": at, "text": text, **self.operation(at, action)}
         if op["op"] != name:
@@ -204,7 +218,7 @@ class Translation:
             op["ops"] = self._coalesced(at, action)
             op["serial"] = op["ops"][0]["serial"] if op["ops"] else 0
         buffered = name == "send" and action.get("mode") == "buffered"
-        waits = name not in ("isend", "irecv") and not action.get("async") and not buffered
+        waits = name not in BLOCKING and not action.get("async") and not buffered
         return _with_handle(op, action, asynchronous=not waits)
 
     def _coalesced(self, at: int, action: Action) -> list[Op]:
@@ -219,7 +233,7 @@ class Translation:
         """Translate one communication, without its handle."""
         name = action["op"]
         op: Op = {"at": at, "op": name, "group": action.get("group", "world")}
-        if name in flat.POINT_TO_POINT:
+        if name in MESSAGES:
             op["op"] = name.removeprefix("i")
             op["peer"] = None if action["peer"] == "any" else self.process[action["peer"]]
             if action.get("tag"):
@@ -243,8 +257,8 @@ class Translation:
     def _data(self, op: Op, action: Action) -> None:
         """Add size, data type and serial number."""
         name = action["op"]
-        size = action_bytes(action, self.tensors)
-        if name in ("all_to_all", "all_to_all_single"):
+        size = bytes_of(action, self.tensors, dtype="f32")
+        if name in _EXCHANGES:
             op["ins"] = [self.scale(n) for n in self._splits(action, "in_splits")]
             op["outs"] = [self.scale(n) for n in self._splits(action, "out_splits")]
             op["nbytes"] = sum(op["ins"])
@@ -258,11 +272,11 @@ class Translation:
             op["torch"] = STAND_IN.get(played, played)
             if played in STAND_IN:
                 self.stand_ins.add(played)
-        if name in ("recv", "irecv"):
+        if name in RECEIVES:
             return
         members = len(self.groups[op["group"]])
         op["serial"] = self.serial
-        if name in PER_MEMBER or name in SCATTERED:
+        if name in PER_MEMBER:
             op["width"] = members
         self.serial += op.get("width", 1)
 
@@ -329,7 +343,7 @@ def _with_handle(op: Op, action: Action, *, asynchronous: bool) -> Op:
 
 
 def _lasts(action: Action) -> bool:
-    return bool(action.get("async")) or action["op"] in ("isend", "irecv", "batch")
+    return bool(action.get("async")) or action["op"] in BLOCKING or action["op"] == "batch"
 
 
 def _leaves(action: Action) -> Iterator[Action]:
@@ -364,9 +378,9 @@ def describe(action: Action) -> str:
     if name == "batch":
         return f"batch({', '.join(describe(member) for member in action['ops'][:4])})"
     text = f"{name}({action['kind']})" if name == "coalesced" else name
-    if name in flat.POINT_TO_POINT:
+    if name in MESSAGES:
         text += f" {'->' if name.endswith('send') else '<-'} {action['peer']}"
-    elif name in flat.COLLECTIVES | {"new_group", "destroy"}:
+    elif name in flat.COLLECTIVES | LIFETIME:
         text += f" on {action.get('group', 'world')}"
     elif "work" in action:
         works = action["work"] if isinstance(action["work"], list) else [action["work"]]

@@ -27,7 +27,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.plan.actions import Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    ASYNC,
+    KIND_MASK,
+    MEMBER,
+    Kind,
+    is_collective,
+    is_point_to_point,
+)
 from planguard.plan.code import WORDS
 from planguard.plan.nodes import Batch, Coalesced
 
@@ -36,7 +43,6 @@ if TYPE_CHECKING:
 
     from planguard.plan.code import CompiledPlan, Program
 
-KIND_MASK, MEMBER, ASYNC = 63, 64, 128
 _LISTS: frozenset[type] = frozenset({Batch, Coalesced})
 HAZARDS = frozenset({"PG301", "PG304", "PG305", "PG306", "PG308", "PG309", "PG310"})
 """Codes of this module. PG308 is also the code of ranks that a dropped handle leaves stuck."""

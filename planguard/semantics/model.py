@@ -105,6 +105,7 @@ class ExecutionModel:
         exit_withdraws: ``exit`` may take the rank's unwaited actions with it.
         new_group: What ``new_group`` waits for.
         own_messages: Which messages of a rank to itself the backend has.
+        is_mpi: The library is MPI, which has operations that the others lack (``MPI_ONLY``).
         one_lock: Threads of a process that call the library take turns (``execution.one_lock``).
         degree: Synchronization degree by kind where it is not ALL.
         early_degree: The same in the executions in which rooted collectives finish early.
@@ -133,6 +134,7 @@ class ExecutionModel:
     exit_withdraws: bool = False
     new_group: NewGroup = NewGroup.FREE
     own_messages: OwnMessages = OwnMessages.NONE
+    is_mpi: bool = False
     one_lock: bool = False
     degree: dict[Kind, Degree] = field(default_factory=dict)
     early_degree: dict[Kind, Degree] | None = None
@@ -239,9 +241,15 @@ def find_model(name: str) -> ExecutionModel:
     Raises:
         PlanError: PG907, with the known names.
     """
+    model = known_model(name)
+    if model is None:
+        raise unknown_model(name, "$.model")
+    return model
+
+
+def known_model(name: str) -> ExecutionModel | None:
+    """Return the model called ``name``; None where a result that was read names another."""
     from planguard.semantics import gloo, mpi, nccl
 
-    for model in (*gloo.MODELS, *nccl.MODELS, *mpi.MODELS):
-        if model.name == name:
-            return model
-    raise unknown_model(name, "$.model")
+    models = (*gloo.MODELS, *nccl.MODELS, *mpi.MODELS)
+    return next((model for model in models if model.name == name), None)

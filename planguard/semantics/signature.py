@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from planguard.plan.actions import (
     DTYPE_CODE,
     ITEM_BYTES,
-    SPLIT_FIELDS,
     UNKNOWN_BYTES,
     Kind,
     kind_name,
 )
+from planguard.plan.vocabulary import SPLIT_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 ALGORITHMS = ("ring", "tree", "pairwise", "direct")
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
+ALL_REDUCE = "all_reduce"
+ALL_GATHER = "all_gather"
+REDUCE_SCATTER = "reduce_scatter"
 
 
 @dataclass(frozen=True)

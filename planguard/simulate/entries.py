@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.simulate.settle import Settled
 
-COMPUTE, COLLECTIVE, SEND, RECV, WAIT, COPY = (
-    "compute",
-    "collective",
-    "send",
-    "recv",
-    "wait",
-    "copy",
-)
+COMPUTE = "compute"
+COLLECTIVE = "collective"
+SEND = "send"
+RECV = "recv"
+WAIT = "wait"
+COPY = "copy"
+KINDS = (COMPUTE, COLLECTIVE, SEND, RECV, WAIT, COPY)
+"""What a span may be."""
 
 
 class Entries:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from planguard.plan.vocabulary import COPIES, POINT_TO_POINT, RECEIVES, SENDS, STRAYING, WHY_OF_OP
 from planguard.simulate.schedule import Schedule, Span, Step
 from planguard.words import name_ranks
 
@@ -28,11 +29,8 @@ AS_RECORDED = "clocks of the ranks are as recorded: no common moment is known to
 APART = 600e6
 """Microseconds between the first calls of two ranks beyond which their clocks are not one."""
 ALL_REDUCE = "all_reduce"
-_SENDS = frozenset({"send", "isend", "ssend", "bsend", "issend", "ibsend"})
-_RECVS = frozenset({"recv", "irecv"})
-_WAITS = frozenset({"wait", "wait_many", "host_sync", "event_wait"})
-_COPIES = frozenset({"h2d", "d2h", "d2d"})
-_LIFE = frozenset({"init", "new_group", "destroy", "drop", "test", "exit", "batch"})
+_WAITS = frozenset(WHY_OF_OP) - {"compute"}
+_UNDRAWN = STRAYING - POINT_TO_POINT | {"batch", "event_record"}
 
 
 @dataclass(frozen=True)
@@ -105,15 +103,15 @@ def _moved(span: Span, by: float) -> Span:
 
 def kind_of(op: str) -> str | None:
     """Return the kind of span of an operation, or None where it is not drawn."""
-    if op in _LIFE:
+    if op in _UNDRAWN:
         return None
-    if op in _SENDS:
+    if op in SENDS:
         return "send"
-    if op in _RECVS:
+    if op in RECEIVES:
         return "recv"
     if op in _WAITS:
         return "wait"
-    if op in _COPIES:
+    if op in COPIES:
         return "copy"
     return "compute" if op == "compute" else "collective"
 

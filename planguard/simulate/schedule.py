@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from planguard.execution.running.executor import Execution, execute
 from planguard.execution.running.expand import expand
+from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.options import EAGER_BYTES
 from planguard.plan.actions import MEMBER, NONE, is_collective, is_point_to_point
 from planguard.semantics.model import Family, find_model, lenient, strict
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from planguard.plan.plan import Plan
-
-ARRIVE, AWAIT = 1, 2
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.plan.actions import MEMBER, NONE, Kind, PeerMode, kind_name
+from planguard.plan.actions import (
+    MEMBER,
+    NONE,
+    SEND_KINDS,
+    Kind,
+    PeerMode,
+    kind_name,
+)
 from planguard.plan.code import REF_WORDS, WORDS
+from planguard.plan.vocabulary import COALESCED_NAME, SPELLINGS
 from planguard.simulate.edges import ALGORITHMS, Call, outgoing
 
 if TYPE_CHECKING:
@@ -25,17 +33,6 @@ if TYPE_CHECKING:
 HOST = -1
 """The host in an edge: the row and column H of a matrix (ComScribe)."""
 
-PRIMITIVES = {
-    "all_gather_into_tensor": "all_gather",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "all_to_all_single": "all_to_all",
-}
-_SENDS = {Kind.SEND, Kind.SSEND, Kind.BSEND}
-_COALESCED = {
-    Kind.COALESCED_ALL_REDUCE: "all_reduce",
-    Kind.COALESCED_ALL_GATHER: "all_gather",
-    Kind.COALESCED_REDUCE_SCATTER: "reduce_scatter",
-}
 _REGISTERED = range(Kind.OPERATION_1, Kind.OPERATION_7 + 1)
 _COLLECTIVES = range(Kind.ALL_REDUCE, Kind.COALESCED_REDUCE_SCATTER + 1)
 
@@ -130,7 +127,7 @@ def _items(program: Program) -> Counter[_Item]:
         kind = op & (MEMBER - 1)
         node: Any = program.nodes[place]
         phase = "" if node.phase is UNSET else str(node.phase)
-        if kind in _SENDS or kind in _COLLECTIVES:
+        if kind in SEND_KINDS or kind in _COLLECTIVES:
             found[_Item(kind, ref, sig, phase)] += times
         elif kind == Kind.COPY:
             peer = getattr(node, "peer", UNSET)
@@ -183,7 +180,7 @@ class _Count:
             self.registered += times * len(ranks)
         elif item.kind == Kind.COPY:
             self._copy(item, times, ranks)
-        elif item.kind in _SENDS:
+        elif item.kind in SEND_KINDS:
             self._send(item, times, ranks)
         else:
             self._collective(item, times, ranks)
@@ -204,11 +201,9 @@ class _Count:
         size = self._size(signature, times * len(ranks))
         key = Key("copy", name, "", signature.dtype or "", phase)
         for rank in ranks:
-            src, dst = {
-                "h2d": (HOST, rank),
-                "d2h": (rank, HOST),
-                "d2d": (rank, rank if item.peer is None else item.peer),
-            }[name]
+            src, dst = rank, rank if item.peer is None else item.peer
+            if name != "d2d":
+                src, dst = (HOST, rank) if name == "h2d" else (rank, HOST)
             self._put(key, src, dst, size * times, times)
 
     def _send(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
@@ -248,8 +243,8 @@ def primitive_of(kind: int) -> str | None:
     """Return the canonical name of a collective, or None for a registered operation."""
     if kind in _REGISTERED:
         return None
-    name = _COALESCED.get(Kind(kind)) or kind_name(kind)
-    return PRIMITIVES.get(name, name)
+    name = COALESCED_NAME.get(kind) or kind_name(kind)
+    return SPELLINGS.get(name, name)
 
 
 def _calls(

@@ -23,6 +23,7 @@ from planguard.audit.findings.wording import (
 )
 from planguard.audit.readers.part import PARTIAL
 from planguard.audit.rounds.disagree import skipped
+from planguard.plan.vocabulary import ROOTED
 from planguard.recording import Progress
 from planguard.verdict import CycleEdge, Location
 from planguard.words import clean, listed, name_ranks, plural, rank_set, shown
@@ -279,7 +280,7 @@ def arrived(scene: Scene) -> Iterator[Finding]:
             continue
         op = scene.recording.location(*places[0]).op
         cause = "a link, device or kernel fault, or the dump caught it in flight"
-        if op in ("broadcast", "reduce", "gather", "scatter"):
+        if op in ROOTED:
             cause = "their roots, which this recorder does not write down, may differ; or " + cause
         scene.open.append(f"{what} was reached by every member and did not complete: {cause}")
         yield finding(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.part import CONCLUDED, DOUBT, PARTIAL
+from planguard.plan.vocabulary import MESSAGES, SENDS
 from planguard.recording import Call, Gap, Observed, Progress, Track
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from planguard.recording import RankRecord, Recording
 
-PAIRS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
+PAIRS = {name: "dst" if name in SENDS else "src" for name in MESSAGES}
 """Functions whose peer a local variable names."""
 ONLY_TWO = "nothing is known of more than two ranks, so each is taken for the other's peer"
 

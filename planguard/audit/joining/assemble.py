@@ -19,6 +19,7 @@ from planguard.audit.readers.part import (
     PartGroup,
 )
 from planguard.errors import PlanError, UsageError
+from planguard.plan.vocabulary import EVERYONE
 from planguard.recording import Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
 from planguard.words import clean, plural
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 MAX_WORLD = 1_000_000
-EVERYONE = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
-"""Families that complete on nobody before every member has come."""
 
 
 @dataclass

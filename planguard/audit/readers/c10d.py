@@ -7,12 +7,19 @@ from typing import Any
 
 from planguard.audit.readers.names import element_type, operation
 from planguard.audit.readers.part import UNSAID, Part, PartGroup
+from planguard.plan.vocabulary import (
+    HANDLES,
+    LAUNCHES,
+    LIFETIME,
+    MESSAGES,
+    ROOTED,
+    SPELLINGS,
+)
 from planguard.recording import Call, Progress
 
 MAX_MEMBERS = 1_000_000
-ROOT = {"broadcast": 2, "reduce": 3, "gather": 3, "scatter": 3}
+ROOT = {name: 2 if name == "broadcast" else 3 for name in ROOTED}
 """Place of the root among the arguments of a rooted collective."""
-COALESCED = {"allreduce_coalesced_": "all_reduce", "allgather_into_tensor_coalesced_": "all_gather"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,9 @@ class Dispatches:
         group = self.group
         root = peer = None
         tag = 0
-        if op in ("send", "recv"):
+        if one.name.startswith("recv_any"):
+            tag = _number(one.values, 2) or 0  # it names no peer
+        elif op in MESSAGES:
             peer = self.member(group, _number(one.values, 2))
             tag = _number(one.values, 3) or 0
         elif op in ROOT:
@@ -72,7 +81,34 @@ class Dispatches:
             count = dtype = None
         call = Call(op, group, peer=peer, tag=max(tag, 0), root=root, count=count, dtype=dtype)
         # Sends and receives carry no such argument: the host waits for the handle, or does not.
-        self.append(call, one, is_async=None if op in ("send", "recv") else is_async)
+        self.append(call, one, is_async=None if op in MESSAGES else is_async)
+
+    def add_described(
+        self, one: Dispatch, group: str, counts: tuple[Any, Any], peers: tuple[Any, Any], dtype: str
+    ) -> None:
+        """Append a call that NCCL describes in full.
+
+        Args:
+            one: Its name, and when it began.
+            group: Name of its group as recorded.
+            counts: Elements that go in and that come out.
+            peers: Destination of a send and source of a receive.
+            dtype: Element type as recorded.
+        """
+        if not one.name or one.name in HANDLES | LIFETIME | LAUNCHES:
+            return
+        op = operation(one.name)
+        group = "world" if group in ("0", "default_pg") else group
+        count = counts[op == "recv" or "scatter" in op]
+        peer = peers[op == "recv"] if op in MESSAGES else None
+        call = Call(
+            op,
+            group,
+            peer=self.member(group, peer if type(peer) is int else None),
+            count=count if type(count) is int and count >= 0 and op != "barrier" else None,
+            dtype=element_type(dtype),
+        )
+        self.append(call, one)
 
     def append(self, call: Call, one: Dispatch, *, is_async: bool | None = None) -> None:
         """Append a call under the number and time of a record."""
@@ -133,7 +169,7 @@ def _number(values: list[Any], place: int) -> int | None:
 def _size(op: str, one: Dispatch) -> tuple[int | None, str | None]:
     """Return count and element type by the plan format's rule for the operation."""
     # Outputs come first in c10d's schemas; gather and all_gather count their second argument.
-    place = 1 if op in ("all_gather", "all_gather_into_tensor", "gather") else 0
+    place = 1 if SPELLINGS.get(op, op) == "all_gather" or op == "gather" else 0
     if op.startswith("all_to_all") or (op == "reduce_scatter" and len(one.shapes) > 1):
         place = 0
     shapes = one.shapes[place] if place < len(one.shapes) else None

@@ -12,25 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.audit.readers.part import Part
 from planguard.errors import PlanError
+from planguard.plan.vocabulary import CHAKRA
 from planguard.recording import Call, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SEND, RECV, COLLECTIVE = 5, 6, 7
-COLLECTIVES = (
-    "all_reduce",
-    "reduce",
-    "all_gather",
-    "gather",
-    "scatter",
-    "broadcast",
-    "all_to_all",
-    "reduce_scatter",
-    "reduce_scatter_tensor",
-    "barrier",
-)
-"""Operations in the order of ``CollectiveCommType``."""
 MAX_NODES = 10_000_000
 
 
@@ -71,8 +59,8 @@ def _call(node: dict[str, Any]) -> Call:
     nbytes = size if isinstance(size, int) and 0 <= size < 1 << 62 else None
     if node["type"] == COLLECTIVE:
         number = about.get("comm_type", 0)
-        is_known = isinstance(number, int) and 0 <= number < len(COLLECTIVES)
-        op = COLLECTIVES[number] if is_known else "unknown"
+        is_known = isinstance(number, int) and 0 <= number < len(CHAKRA)
+        op = CHAKRA[number] if is_known else "unknown"
         return Call(op, group, nbytes=None if op == "barrier" else nbytes)
     op, other = ("send", "comm_dst") if node["type"] == SEND else ("recv", "comm_src")
     peer, tag = about.get(other), about.get("comm_tag", 0)

@@ -17,6 +17,7 @@ from planguard.audit.readers.names import REDUCE_OPS, operation
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.errors import PlanError
 from planguard.plan.actions import ITEM_BYTES
+from planguard.plan.vocabulary import SPELLINGS
 from planguard.recording import Call, Observed, Progress, Track
 
 MAX_CALLS = 20_000_000
@@ -31,7 +32,6 @@ _SPLIT = re.compile(
 _GRAPH = re.compile(r"G\d{1,20}\|")
 _NUMBERS = re.compile(r"\d{1,15}")
 GRAPHS = "calls inside CUDA graphs are logged when the graph is made, and not when it runs"
-ALLTOALL = frozenset({"all_to_all", "all_to_all_single"})
 
 
 @dataclass
@@ -133,7 +133,7 @@ def _signature(log: _Log, corr: int, text: str) -> None:
     into = _total(said, "in_count", "in_counts", "in_splits")
     out = _total(said, "out_count", "out_counts", "out_splits")
     count, shape = element_count(op, into, out)
-    if op in ALLTOALL and "in_splits" in said:
+    if SPELLINGS.get(op, op) == "all_to_all" and "in_splits" in said:
         shape = None  # splits of one member are not those of another
     size = group_size(op, into, out)
     if size is not None and size <= MAX_SIZE:

@@ -8,11 +8,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from planguard.audit.readers.c10d import Dispatch, Dispatches, groups_of
-from planguard.audit.readers.names import element_type, operation
 from planguard.audit.readers.part import Part
 from planguard.audit.readers.safe import decode_json
 from planguard.errors import PlanError
-from planguard.recording import Call
 
 INIT = "## process_group:init ##"
 PARAMS = "record_param_comms"
@@ -94,19 +92,10 @@ def _groups(part: Part, node: _Node, file: str) -> None:
 def _params(dispatches: Dispatches, node: _Node) -> None:
     """Append a call that NCCL describes in full, from the attributes of its node."""
     about = {one.name: one.value for one in node.attrs}
-    name = str(about.get("collective_name") or "")
-    if not name or name in ("wait", "init", "coalesced"):
-        return
-    op = operation(name)
-    group = str(about.get("pg_name", "0"))[:200]
-    group = "world" if group in ("0", "default_pg") else group
-    size = about.get("out_msg_nelems" if op == "recv" or "scatter" in op else "in_msg_nelems")
-    peer = about.get("dst_rank" if op == "send" else "src_rank") if op in ("send", "recv") else None
-    call = Call(
-        op,
-        group,
-        peer=dispatches.member(group, peer if type(peer) is int else None),
-        count=size if type(size) is int and size >= 0 and op != "barrier" else None,
-        dtype=element_type(str(about.get("dtype", ""))),
+    dispatches.add_described(
+        Dispatch(str(about.get("collective_name") or ""), [], [], [], number=node.id),
+        str(about.get("pg_name", "0"))[:200],
+        (about.get("in_msg_nelems"), about.get("out_msg_nelems")),
+        (about.get("dst_rank"), about.get("src_rank")),
+        str(about.get("dtype", "")),
     )
-    dispatches.append(call, Dispatch(name, [], [], [], number=node.id))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.audit.readers.names import element_type, operation, program_frames
 from planguard.audit.readers.part import PartGroup
+from planguard.plan.vocabulary import MESSAGES, SPELLINGS
 from planguard.recording import Call
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Calls:
         if known.size is None:
             known.size = group_size(op, *sizes)
         count, shape = element_count(op, *sizes, is_gloo=backend == "gloo")
-        peer = _peer(title, group, known.ranks) if op in ("send", "recv") else None
+        peer = _peer(title, group, known.ranks) if op in MESSAGES else None
         dtype = element_type(text((types or out_types or [""])[0], 200))
         if op == "all_reduce" and types and out_types and types[0] != out_types[0]:
             # No all_reduce has two types: whoever says one disagrees with it.
@@ -236,7 +237,7 @@ def element_count(
 
 def group_size(op: str, into: int | None, out: int | None) -> int | None:
     """Return the size of the group where shapes show it: an all_gather gathers from all."""
-    if op not in ("all_gather", "all_gather_into_tensor"):
+    if SPELLINGS.get(op, op) != "all_gather":
         return None
     if not into or not out or out % into:
         return None

@@ -7,11 +7,9 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, field
 
 from planguard.audit.readers.c10d import Dispatch, Dispatches, groups_of
-from planguard.audit.readers.names import element_type, operation
 from planguard.audit.readers.part import Part
 from planguard.audit.readers.safe import decode_json
 from planguard.errors import PlanError
-from planguard.recording import Call
 
 PARAMS = "record_param_comms"
 
@@ -76,19 +74,10 @@ def _dispatch(event: _Event, args: dict[str, Any], file: str) -> Dispatch:
 def _params(dispatches: Dispatches, event: _Event, args: dict[str, Any]) -> None:
     """Append a call that NCCL describes in full: group, peers, sizes."""
     name = str(args.get("Collective name", ""))
-    if not name or name in ("wait", "init", "coalesced"):
-        return
-    op = operation(name)
-    group = str(args.get("Process Group Name", "0"))[:200]
-    group = "world" if group in ("0", "default_pg") else group
-    count = args.get("Out msg nelems" if op == "recv" or "scatter" in op else "In msg nelems")
-    peer = args.get("Dst Rank" if op == "send" else "Src Rank") if op in ("send", "recv") else None
-    call = Call(
-        op,
-        group,
-        peer=dispatches.member(group, peer if type(peer) is int else None),
-        count=count if type(count) is int and count >= 0 and op != "barrier" else None,
-        dtype=element_type(str(args.get("dtype", ""))),
+    dispatches.add_described(
+        Dispatch(name, [], [], [], int(event.ts * 1000) if 0 < event.ts < 1e15 else None),
+        str(args.get("Process Group Name", "0"))[:200],
+        (args.get("In msg nelems"), args.get("Out msg nelems")),
+        (args.get("Dst Rank"), args.get("Src Rank")),
+        str(args.get("dtype", "")),
     )
-    one = Dispatch(name, [], [], [], int(event.ts * 1000) if 0 < event.ts < 1e15 else None)
-    dispatches.append(call, one)

@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.errors import PlanError
+from planguard.plan.actions import ITEM_BYTES
+from planguard.plan.vocabulary import (
+    MESSAGES,
+    NCCL,
+    NCCL_DTYPES,
+    NCCL_REDUCE_OPS,
+    REDUCING,
+    ROOTED,
+)
 from planguard.recording import Call, Progress
 
 _PROCESS = rb"(?P<process>[^\s:]{1,200}:\d{1,10}):\d{1,10} \[(?P<device>\d{1,5})\] NCCL INFO "
@@ -21,28 +30,10 @@ _INIT = re.compile(
     rb"n[rR]anks (?P<size>\d{1,7}) [^\n]{0,200}?commId (?P<id>0x[0-9a-f]{1,16})"
     rb"[^\n]{0,80}?Init COMPLETE"
 )
-DTYPES = ("i8", "u8", "i32", None, "i64", None, "f16", "f32", "f64", "bf16", "f8", "f8")
-REDUCE_OPS = ("sum", "product", "max", "min", "avg")
-OPS = {
-    "AllReduce": "all_reduce",
-    "AllGather": "all_gather",
-    "ReduceScatter": "reduce_scatter",
-    "Broadcast": "broadcast",
-    "Bcast": "broadcast",
-    "Reduce": "reduce",
-    "AlltoAll": "all_to_all",
-    "AllToAll": "all_to_all",
-    "Gather": "gather",
-    "Scatter": "scatter",
-    "Send": "send",
-    "Recv": "recv",
-}
 UNJOINED = (
     "the NCCL log does not hold the creation of its communicators: the largest of every process is "
     "taken for the default group, a device for its rank"
 )
-ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
-REDUCING = frozenset({"all_reduce", "reduce", "reduce_scatter"})
 
 
 @dataclass
@@ -161,7 +152,7 @@ def _track(part: Part, process: _Process, world: str) -> None:
 
 
 def _call(match: re.Match[bytes], part: Part, group: str) -> Call:
-    op = OPS.get(match["op"].decode(), match["op"].decode())
+    op = NCCL.get(match["op"].decode(), match["op"].decode())
     other, dtype = int(match["root"]), int(match["dtype"])
     known = part.groups.get(group)
     ranks = known.ranks if known is not None else None
@@ -169,14 +160,15 @@ def _call(match: re.Match[bytes], part: Part, group: str) -> Call:
         other = ranks[other] if 0 <= other < len(ranks) else -1
     elif group != "world":
         other = -1
-    is_pair = op in ("send", "recv")
+    is_pair = op in MESSAGES
+    dtype_name = NCCL_DTYPES[dtype] if dtype < len(NCCL_DTYPES) else ""
     reduce_op = int(match["reduce"])
     return Call(
         op,
         group,
         peer=other if is_pair and other >= 0 else None,
         root=other if op in ROOTED and other >= 0 else None,
-        reduce_op=REDUCE_OPS[reduce_op] if op in REDUCING and reduce_op < 5 else None,
+        reduce_op=NCCL_REDUCE_OPS[reduce_op] if op in REDUCING and reduce_op < 5 else None,
         count=int(match["count"]),
-        dtype=DTYPES[dtype] if dtype < len(DTYPES) else None,
+        dtype=dtype_name if dtype_name in ITEM_BYTES else None,
     )

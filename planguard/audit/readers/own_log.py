@@ -11,6 +11,7 @@ from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.safe import decode_json
 from planguard.errors import PlanError
 from planguard.plan.format import read
+from planguard.plan.vocabulary import BLOCKING
 from planguard.recording import Call, Observed, Progress, RankRecord, Track, recording_of
 from planguard.recording.planned import call_of, check_types
 
@@ -58,7 +59,7 @@ def _observed(action: dict[str, Any], names: dict[str, str], depth: int = 0) -> 
     plain = {name: value for name, value in action.items() if name != "async_"}
     call: Call = call_of({**plain, "group": group})
     work = action.get("work")
-    is_async = bool(action.get("async_", action.get("async", False))) or op in ("isend", "irecv")
+    is_async = bool(action.get("async_", action.get("async", False))) or op in BLOCKING
     if op == "batch":
         members = [one for inner in action["ops"] for one in _observed(inner, names, depth + 1)]
         number = id(action)

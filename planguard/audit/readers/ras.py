@@ -11,10 +11,10 @@ from collections import defaultdict
 
 from msgspec import Struct, field
 
-from planguard.audit.readers.nccl_log import OPS
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.safe import decode_json
 from planguard.errors import PlanError
+from planguard.plan.vocabulary import NCCL
 from planguard.recording import UNNAMED, Call, Observed, Progress, Track
 
 MAX_RANKS = 1_000_000
@@ -76,7 +76,7 @@ def read_ras(data: bytes, file: str) -> list[Part]:
             remarks.append(f"communicator {comm['hash']}: its ranks are not those of the job")
             continue
         kind = _KIND.search(body)
-        op = OPS.get(kind[1], UNNAMED) if kind is not None else UNNAMED
+        op = NCCL.get(kind[1], UNNAMED) if kind is not None else UNNAMED
         for rank, count in counts.items():
             _add(parts, rank, comm["hash"], op, count, (size, file))
     if not parts:
@@ -149,6 +149,6 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
                 raise PlanError("no rank of its communicator", file=file, value=one.rank)
             for kind, count in one.collective_counts.items():
                 if 0 <= count < 1 << 62:
-                    op = OPS.get(kind, UNNAMED)
+                    op = NCCL.get(kind, UNNAMED)
                     _add(parts, one.rank, comm.hash[:40], op, count, (size, file))
     return list(parts.values()) or [Part("ras", file, rank=0, world_size=size or None)]

@@ -15,6 +15,7 @@ from msgspec import Struct
 from planguard.audit.readers.names import program_frames
 from planguard.audit.readers.part import Part
 from planguard.audit.readers.safe import decode_json
+from planguard.plan.vocabulary import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,34 +40,6 @@ _STARTS = frozenset("=PTCF")
 """First letters of headlines: most lines of a log have others."""
 _LOCALS = frozenset({"dst", "src", "group_dst", "group_src", "tag"})
 
-CALLS = frozenset(
-    {
-        "send",
-        "recv",
-        "isend",
-        "irecv",
-        "batch_isend_irecv",
-        "all_reduce",
-        "all_gather",
-        "all_gather_single",
-        "all_gather_into_tensor",
-        "reduce_scatter",
-        "reduce_scatter_single",
-        "reduce_scatter_tensor",
-        "broadcast",
-        "reduce",
-        "gather",
-        "scatter",
-        "all_to_all",
-        "all_to_all_single",
-        "barrier",
-        "monitored_barrier",
-        "new_group",
-        "init_process_group",
-        "destroy_process_group",
-    }
-)
-"""Functions of torch.distributed that a rank may stand in."""
 UNCLEAR = "a wait below Python"
 """What a rank stands in whose innermost frames may wait for a device or in C++ for others."""
 _MAY_WAIT = re.compile(r"(?:^|/)torch/(?:autograd|cuda|nn/parallel|futures)/")
@@ -155,7 +128,7 @@ def _part(process: Process, file: str, rank: int | None) -> Part:
     main = max(process.threads, key=_is_main)
     part.stack = program_frames(main.frames)
     for place, (source, _, function) in enumerate(main.frames):
-        if "torch/distributed" in source and function in CALLS:
+        if "torch/distributed" in source and function in FUNCTIONS:
             part.inside = function
             part.arguments = main.values.get(place, {})
     may_wait = main.is_inside or any(_MAY_WAIT.search(source) for source, *_ in main.frames[:4])

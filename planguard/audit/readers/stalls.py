@@ -14,8 +14,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.nccl_log import OPS
 from planguard.audit.readers.part import Part
+from planguard.plan.vocabulary import NCCL
 from planguard.recording import Absence
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _hccl(lines: Sequence[Line], rank: int | None) -> list[tuple[int | None, lis
         if "EI0002" not in text or (remote := _REMOTE.search(text)) is None:
             continue
         tag, group = _TAG.search(text), _GROUP.search(text)
-        op = OPS.get(tag["op"].partition("_")[0], tag["op"]) if tag is not None else "collective"
+        op = NCCL.get(tag["op"].partition("_")[0], tag["op"]) if tag is not None else "collective"
         named = (group["group"] if group is not None else "") + (tag["tag"] if tag else "")
         is_named = remote["rank"] != "unknown"
         one = Absence(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.readers.names import element_type, operation, program_frames
 from planguard.audit.readers.part import Part, PartGroup
-from planguard.audit.readers.stacks import CALLS
 from planguard.audit.readers.watchdog import ASSUMED, Words, rows
+from planguard.plan.vocabulary import FUNCTIONS
 from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
 from planguard.words import name_ranks
 
@@ -210,7 +210,7 @@ def _from_traces(part: Part, voice: Voice) -> None:
     inner = list(reversed(first.frames))
     part.stack = program_frames(inner)
     for source, _, function in inner:
-        if "torch/distributed" in source and function in CALLS:
+        if "torch/distributed" in source and function in FUNCTIONS:
             part.inside = function
     is_backward = any(_BACKWARD.search(source) for source, *_ in inner)
     if part.inside is None and is_backward and _ABANDONED.search(first.error):

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.part import PARTIAL, UNSAID
+from planguard.plan.vocabulary import EVERYONE
 from planguard.recording import UNNAMED, Call, Progress
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 HOLE = -1
 _OPEN = (Progress.ISSUED, Progress.STARTED, Progress.FAILED)
 _DONE = bytes([Progress.COMPLETED])
-EVERYONE = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
-"""Families that complete on nobody before every member has come."""
 
 Sign = tuple[str | None, int | None, str | None, tuple[object, ...] | None, int | None, str | None]
 """Family, size, element type, shape, root, reduce operation: what members of a round agree on."""

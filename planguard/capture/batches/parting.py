@@ -19,6 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.batches.way_places import back_in, caller_of, catches, origin_of, rejoin
 from planguard.capture.names.thread_orders import JOINED, STARTED, THREAD
+from planguard.plan.vocabulary import (
+    MESSAGES,
+    OPERATIONS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,9 +32,8 @@ if TYPE_CHECKING:
     from planguard.verdict import Location
 
 Action = dict[str, Any]
-_MESSAGES = frozenset({"isend", "irecv", "send", "recv", "batch"})
+_MESSAGES = MESSAGES | {"batch"}
 _NO_CALL = frozenset({"wait", "drop", STARTED, JOINED})
-_UNEVEN = ("all_to_all", "gather", "scatter")
 _PARTINGS = 10_000  # partings without consequence that are walked over
 _PAIRS = 200  # pairs of ranks that are compared
 
@@ -200,7 +203,7 @@ def _shape(action: Action, way: Way) -> tuple[Any, ...]:
     if op in _MESSAGES:
         return ("message",)
     size = (action.get("count"), action.get("dtype"), action.get("bytes"))
-    is_uneven = any(word in op for word in _UNEVEN)
+    is_uneven = op in OPERATIONS and bool(OPERATIONS[op].splits)
     members = tuple(way.log.groups.get(action.get("group", ""), ()))
     return op, members, None if is_uneven else size, action.get("root")
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.batches.edited import edit
 from planguard.capture.batches.results import read_result, write_result
 from planguard.capture.batches.sampled import decide, play_one
-from planguard.capture.groups.recorder import DTYPES
 from planguard.errors import PlanGuardError, UsageError
 from planguard.files import target, write
+from planguard.plan.dtypes import TORCH_NAME
 from planguard.repair.source import Decision, SourceText, proposals, unified
 from planguard.sources import is_installed
 from planguard.verdict import Repair
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from planguard.repair.source import SourceProposal
 
 _COMPARED = 8  # assignments whose results are compared
-_TORCH = {s: name.removeprefix("torch.") for name, s in DTYPES.items() if s not in ("f8", "bool")}
+_TORCH = {name: torch for name, torch in TORCH_NAME.items() if name not in ("f8", "bool")}
 
 
 @dataclass(frozen=True)

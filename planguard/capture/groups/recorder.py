@@ -9,27 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from planguard.capture.names.data_names import DATA, Buckets, data_name
 from planguard.capture.names.set_orders import TURN, turn_of
 from planguard.capture.names.thread_orders import JOINED, STARTED, THREAD, Threads
+from planguard.plan.dtypes import of_tensor
+from planguard.plan.vocabulary import BLOCKING
 from planguard.sources import is_library, is_own
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
-
-DTYPES = {
-    "torch.float64": "f64",
-    "torch.float32": "f32",
-    "torch.float16": "f16",
-    "torch.bfloat16": "bf16",
-    "torch.float8_e4m3fn": "f8",
-    "torch.float8_e5m2": "f8",
-    "torch.int64": "i64",
-    "torch.int32": "i32",
-    "torch.int16": "i16",
-    "torch.int8": "i8",
-    "torch.uint8": "u8",
-    "torch.bool": "bool",
-}
-
 
 _BEYOND = 200
 """Actions of a stuck rank that are recorded, to show what it would do next."""
@@ -131,11 +117,11 @@ class Recorder:
         work = f"w{self._works}"
         action = {"op": op, "group": group, **fields}
         issued = Issued(action, work)
-        if self.batch is not None and op in ("isend", "irecv"):
+        if self.batch is not None and op in BLOCKING:
             self.batch.append(issued)
             return issued
         action["work"] = work
-        if op not in ("isend", "irecv", "batch"):
+        if op not in BLOCKING and op != "batch":
             action["async_"] = True
             if self._is_issued_by_library():
                 self._library.append(issued)
@@ -199,7 +185,7 @@ class Recorder:
     def drop(self, issued: Issued) -> None:
         """Record that a point-to-point handle died before anybody waited for it."""
         target = issued.batch or issued
-        if not target.waited and target.action["op"] in ("isend", "irecv"):
+        if not target.waited and target.action["op"] in BLOCKING:
             target.waited = True
             self._append({"op": "drop", "work": target.work})
 
@@ -269,7 +255,7 @@ def is_door(file: str) -> bool:
 def _block(action: dict[str, Any]) -> None:
     del action["work"]
     action.pop("async_", None)
-    action["op"] = {"isend": "send", "irecv": "recv"}.get(action["op"], action["op"])
+    action["op"] = BLOCKING.get(action["op"], action["op"])
 
 
 def call_site() -> tuple[str, int, str] | None:
@@ -293,7 +279,7 @@ def user_frame() -> FrameType | None:
 
 def size(tensor: Any) -> dict[str, Any]:
     """Return the size fields of a tensor."""
-    dtype = DTYPES.get(str(tensor.dtype))
+    dtype = of_tensor(tensor)
     if dtype is None:
         return {"bytes": tensor.numel() * tensor.element_size()}
     return {"count": tensor.numel(), "dtype": dtype}

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.source import call_of, tree_of, value_of
+from planguard.plan.vocabulary import OPERATIONS
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
@@ -27,19 +28,6 @@ if TYPE_CHECKING:
 DATA = "x-data"
 """Of a recorded action: the name of what it moves."""
 
-# Where torch.distributed's functions have the tensor that a rank gives, and its keyword.
-_GIVEN = {
-    "all_reduce": (0, "tensor"),
-    "broadcast": (0, "tensor"),
-    "reduce": (0, "tensor"),
-    "gather": (0, "tensor"),
-    "all_gather": (1, "tensor"),
-    "all_gather_into_tensor": (1, "input_tensor"),
-    "reduce_scatter": (1, "input_list"),
-    "reduce_scatter_tensor": (1, "input"),
-    "all_to_all": (1, "input_tensor_list"),
-    "all_to_all_single": (1, "input"),
-}
 _PLAIN = (str, int, bytes)
 _MOST = 80  # characters of a name
 _WRAPPERS = 4  # functions of the program around a call of torch that are looked through
@@ -56,9 +44,11 @@ def data_name(frame: FrameType | None) -> str | None:
     if frame is None or call is None:
         return None
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    if name not in _GIVEN:  # something of a library that communicates: named by the whole call
+    known = OPERATIONS.get(name)
+    if known is None or known.given is None:
+        # Something of a library that communicates: named by the whole call.
         return ast.unparse(_Keys(frame).visit(_copy(call)))[:_MOST]
-    place, keyword = _GIVEN[name]
+    place, keyword = known.given
     given = next((one.value for one in call.keywords if one.arg == keyword), None)
     if given is None and place < len(call.args):
         given = call.args[place]

@@ -12,38 +12,27 @@ from typing import TYPE_CHECKING
 
 from planguard.capture.nccl.preload_log import SUFFIX, Entry, Log, read_log
 from planguard.errors import PlanError, UsageError
+from planguard.plan.vocabulary import MESSAGES, NCCL, NCCL_DTYPES, NCCL_REDUCE_OPS, REDUCING, ROOTED
 from planguard.recording import Call, Gap, Observed, Progress, RankRecord, RecordedGroup, Recording
 from planguard.words import name_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-DTYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16", "f8", "f8")
 _PLAN_DTYPE = {"u32": "i32", "u64": "i64"}
 MOST_RANKS = 1_000_000
-REDUCE_OPS = ("sum", "product", "max", "min", "avg")
-
-OPS = {
-    1: "all_reduce",
-    2: "broadcast",
-    3: "broadcast",
-    4: "reduce",
-    5: "all_gather",
-    6: "reduce_scatter",
-    7: "all_to_all",
-    8: "gather",
-    9: "scatter",
-    10: "send",
-    11: "recv",
-}
+_FUNCTIONS = (
+    "AllReduce", "Broadcast", "Bcast", "Reduce", "AllGather", "ReduceScatter", "AlltoAll", "Gather",
+    "Scatter", "Send", "Recv",
+)  # fmt: skip
+OPS = {number: NCCL[name] for number, name in enumerate(_FUNCTIONS, start=1)}
+"""Operation by the number of its call in the log."""
 SIGNALS = frozenset({12, 13, 14})
 GROUP_START, GROUP_END, GROUP_SIMULATE_END = 20, 21, 22
 CREATIONS = frozenset({30, 31, 32, 34, 35, 36})
 INIT_ALL = 33
 ENDINGS = frozenset({38, 39})
 COMM_INFO = 50
-_ROOTED = frozenset({2, 3, 4, 8, 9})
-_REDUCING = frozenset({1, 4, 6})
 
 
 def read_logs(paths: Iterable[str | Path]) -> Recording:
@@ -175,15 +164,15 @@ class _Reader:
         members = self.members.get(entry.comm, {})
         size = max((own[entry.comm][1] for own in self.places if entry.comm in own), default=0)
         other = members.get(entry.peer) if entry.peer >= 0 else None
-        dtype = DTYPES[entry.dtype] if entry.dtype < len(DTYPES) else None
+        dtype = NCCL_DTYPES[entry.dtype] if entry.dtype < len(NCCL_DTYPES) else None
         op = OPS[entry.op]
-        reduces = entry.op in _REDUCING and entry.redop < len(REDUCE_OPS)
+        reduces = op in REDUCING and entry.redop < len(NCCL_REDUCE_OPS)
         return Call(
             op,
             group,
-            peer=other if op in {"send", "recv"} else None,
-            root=other if entry.op in _ROOTED else None,
-            reduce_op=REDUCE_OPS[entry.redop] if reduces else None,
+            peer=other if op in MESSAGES else None,
+            root=other if op in ROOTED else None,
+            reduce_op=NCCL_REDUCE_OPS[entry.redop] if reduces else None,
             # ncclAlltoAll counts what goes to one peer; the plan format counts a rank's input.
             count=entry.count * size if op == "all_to_all" else entry.count,
             dtype=None if dtype is None else _PLAN_DTYPE.get(dtype, dtype),

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.capture.passes.pass_rules import Violation
 from planguard.errors import UsageError
+from planguard.plan.vocabulary import BOTH_SPLITS, EVERYONE, OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 SECONDS = 300.0
 """How long a rank waits for the others to compile the same graph."""
-SIZED = frozenset({"all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter_tensor"})
+SIZED = frozenset(
+    name for name in EVERYONE if OPERATIONS[name].agree and OPERATIONS[name].splits != BOTH_SPLITS
+)
 """Collectives whose result has one size on all ranks."""
 _GRAPHS = itertools.count()
 

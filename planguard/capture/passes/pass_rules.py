@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.planner import fx_planner
+from planguard.plan.vocabulary import (
+    MESSAGES,
+    SPELLINGS,
+    bytes_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_PAIRWISE = frozenset({"isend", "irecv", "send", "recv", "batch"})
-_SAME_AS = {"all_gather": "all_gather_into_tensor", "reduce_scatter": "reduce_scatter_tensor"}
-"""Operations that move the same data as another one, as lists instead of one tensor."""
+_PAIRWISE = MESSAGES | {"batch"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Talk:
     @property
     def family(self) -> tuple[Any, ...]:
         """What members of one fused collective have in common; their groups have equal members."""
-        return (_SAME_AS.get(self.op, self.op), self.group[0], *self.signature)
+        return (SPELLINGS.get(self.op, self.op), self.group[0], *self.signature)
 
     @property
     def is_collective(self) -> bool:
@@ -181,16 +184,11 @@ def _atom(name: str, nodes: Mapping[str, Any], planner: Any) -> str:
     return name if operation is None else f"<{operation.op}>"
 
 
-_WIDTH = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2}
-
-
 def _bytes(fields: Mapping[str, Any]) -> int | None:
     if "ops" in fields:
         parts = [_bytes(part) for part in fields["ops"]]
         return None if any(part is None for part in parts) else sum(p or 0 for p in parts)
-    if "bytes" in fields:
-        return int(fields["bytes"])
-    return int(fields["count"]) * _WIDTH.get(fields["dtype"], 1) if "count" in fields else None
+    return bytes_of(fields)
 
 
 def compare(before: Side, after: Side, rank: int | None) -> Comparison:

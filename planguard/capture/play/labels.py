@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.names.data_names import DATA, agreed
 from planguard.capture.names.set_orders import TURN, open_turns
 from planguard.capture.names.thread_orders import THREAD, open_threads
+from planguard.plan.vocabulary import HANDLES, LIFETIME, MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 Action = dict[str, Any]
 Note = tuple[str, str, str]
-_UNNAMED = frozenset(
-    {"isend", "irecv", "send", "recv", "batch", "wait", "drop", "new_group", "init"}
-)
+_UNNAMED = MESSAGES | HANDLES | LIFETIME | {"batch"}
 
 
 def labelled(logs: Mapping[int, RankLog]) -> tuple[dict[int, list[Action]], list[Note]]:

@@ -11,56 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.modes import infra_mode
-from planguard.capture.groups.recorder import DTYPES
 from planguard.capture.run.log import Kind
-from planguard.recording.observed import SAME_OPERATION
+from planguard.plan.dtypes import of_tensor
+from planguard.plan.vocabulary import C10D, FUNCTIONAL, SPELLINGS, STARTED, bytes_of
 
 if TYPE_CHECKING:
     from planguard.capture.run.log import RunLog
     from planguard.capture.run.recorder import RunRecorder
 
-OPERATORS = {
-    "allreduce_": ("all_reduce", "tensors"),
-    "allreduce_coalesced_": ("all_reduce", "tensors"),
-    "broadcast_": ("broadcast", "tensors"),
-    "reduce_": ("reduce", "tensors"),
-    "allgather_": ("all_gather", "input_tensors"),
-    "_allgather_base_": ("all_gather_into_tensor", "input_tensor"),
-    "allgather_into_tensor_coalesced_": ("all_gather_into_tensor", "inputs"),
-    "reduce_scatter_": ("reduce_scatter", "output_tensors"),
-    "_reduce_scatter_base_": ("reduce_scatter_tensor", "output_tensor"),
-    "reduce_scatter_tensor_coalesced_": ("reduce_scatter_tensor", "outputs"),
-    "gather_": ("gather", "input_tensors"),
-    "gather_into_tensor_": ("gather", "input_tensor"),
-    "scatter_": ("scatter", "output_tensors"),
-    "alltoall_": ("all_to_all", "input_tensors"),
-    "alltoall_base_": ("all_to_all_single", "input"),
-    "barrier": ("barrier", ""),
-    "monitored_barrier_": ("barrier", ""),
-    "send": ("isend", "tensors"),
-    "recv_": ("irecv", "tensors"),
-    "recv_any_source_": ("irecv", "tensors"),
-}
-"""Operators of ``c10d``: operation, and the argument whose size counts."""
-FUNCTIONAL = {
-    "all_reduce": ("all_reduce", "input"),
-    "all_reduce_": ("all_reduce", "input"),
-    "all_reduce_coalesced": ("all_reduce", "inputs"),
-    "all_reduce_coalesced_": ("all_reduce", "inputs"),
-    "all_gather_into_tensor": ("all_gather_into_tensor", "input"),
-    "all_gather_into_tensor_out": ("all_gather_into_tensor", "input"),
-    "all_gather_into_tensor_coalesced": ("all_gather_into_tensor", "inputs"),
-    "reduce_scatter_tensor": ("reduce_scatter_tensor", "input"),
-    "reduce_scatter_tensor_out": ("reduce_scatter_tensor", "input"),
-    "reduce_scatter_tensor_coalesced": ("reduce_scatter_tensor", "inputs"),
-    "all_to_all_single": ("all_to_all_single", "input"),
-    "broadcast": ("broadcast", "input"),
-    "broadcast_": ("broadcast", "input"),
-    "isend": ("isend", "tensor"),
-    "irecv": ("irecv", "tensor"),
-}
-"""Operators of ``_c10d_functional``."""
-_SPACES = {"c10d": OPERATORS, "_c10d_functional": FUNCTIONAL}
+_SPACES = {"c10d": C10D, "_c10d_functional": FUNCTIONAL}
 
 
 def witness_mode(recorder: RunRecorder) -> Any:
@@ -95,6 +54,7 @@ def _note(
     if name not in table:
         return
     op, sized = table[name]
+    op = STARTED.get(op, op)
     tensors = given.get(sized, [])
     tensors = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
     # The functional reduce_scatter has no output yet: its share of the input is as large.
@@ -115,7 +75,7 @@ def _group(recorder: RunRecorder, given: dict[str, Any]) -> str:
 
 
 def _size(tensors: list[Any], parts: int) -> dict[str, Any]:
-    dtypes = {DTYPES.get(str(tensor.dtype)) for tensor in tensors}
+    dtypes = {of_tensor(tensor) for tensor in tensors}
     if len(dtypes) == 1 and None not in dtypes:
         count = sum(tensor.numel() for tensor in tensors) // parts
         return {"count": count, "dtype": dtypes.pop()}
@@ -160,12 +120,6 @@ def agreement(log: RunLog) -> Agreement:
 
 
 def _key(fields: dict[str, Any]) -> tuple[Any, ...]:
-    from planguard.plan.actions import ITEM_BYTES
-
-    parts = fields.get("ops", [fields])
-    size = sum(
-        part["count"] * ITEM_BYTES[part["dtype"]] if "dtype" in part else part.get("bytes", 0)
-        for part in parts
-    )
+    size = sum(bytes_of(part) or 0 for part in fields.get("ops", [fields]))
     op = fields.get("kind", fields["op"])
-    return SAME_OPERATION.get(op, op), fields["group"], size
+    return SPELLINGS.get(op, op), fields["group"], size

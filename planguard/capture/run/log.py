@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from planguard.errors import UsageError
+from planguard.plan.actions import DTYPE_NAME, REDUCE_NAMES
+from planguard.plan.vocabulary import LOGGED
 
 MAGIC = b"PGRUN\0\0\0"
 VERSION = 4
@@ -41,13 +43,6 @@ STRING = struct.Struct("<IBxxxII")
 STUB, FAILED, ENDED = 1, 2, 4
 _DROPPED_AT, _FLAGS_AT = 24, 64
 
-OPS = (
-    "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor",
-    "reduce_scatter", "reduce_scatter_tensor", "gather", "scatter", "all_to_all",
-    "all_to_all_single", "barrier", "isend", "irecv", "coalesced",
-)  # fmt: skip
-DTYPES = ("", "f64", "f32", "f16", "bf16", "f8", "i64", "i32", "i16", "i8", "u8", "bool")
-REDUCE_OPS = ("", "sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
 BACKEND_NOTE = "backend"
 """Kind of the note that names the backend of the default group."""
 MOST_THREADS = 255
@@ -259,8 +254,8 @@ class RunLogWriter:
                 return
             at = self._at
             CALL.pack_into(
-                self._map, at, 0, kind, OPS.index(op), DTYPES.index(dtype),
-                REDUCE_OPS.index(fields.get("reduce_op", "")), work, group,
+                self._map, at, 0, kind, LOGGED.index(op), DTYPE_NAME.index(dtype),
+                REDUCE_NAMES.index(fields.get("reduce_op", "")), work, group,
                 ANYBODY if peer == "any" else peer, fields.get("tag", 0), stack,
                 native & 0xFFFFFFFF, batch, extra,
                 fields.get("count", fields.get("bytes", 0)), time.monotonic_ns(),

@@ -11,7 +11,6 @@ from planguard.capture.run.log import (
     ANYBODY,
     CALL,
     COMMITTED,
-    DTYPES,
     ENDED,
     FAILED,
     HEADER,
@@ -20,9 +19,7 @@ from planguard.capture.run.log import (
     MOST_BYTES,
     MOST_RANKS,
     NOBODY,
-    OPS,
     RARE,
-    REDUCE_OPS,
     SMALL,
     STRING,
     STUB,
@@ -32,6 +29,8 @@ from planguard.capture.run.log import (
     RunLog,
 )
 from planguard.errors import PlanError
+from planguard.plan.actions import DTYPE_NAME, REDUCE_NAMES
+from planguard.plan.vocabulary import BLOCKING, LOGGED
 
 
 def read_run_log(path: str | Path) -> RunLog:
@@ -114,17 +113,17 @@ def _call(
     kind: Kind, row: tuple[int, ...], strings: dict[int, Any], threads: dict[int, int]
 ) -> Entry:
     _, _, op, dtype, reduce_op, work, group, peer, tag, stack, thread, batch, extra, size, at = row
-    fields: dict[str, Any] = {"op": OPS[op], "group": strings[group]}
-    name = OPS[op]
-    if name in ("isend", "irecv"):
+    fields: dict[str, Any] = {"op": LOGGED[op], "group": strings[group]}
+    name = LOGGED[op]
+    if name in BLOCKING:
         fields |= {"peer": "any" if peer == ANYBODY else peer, "tag": tag}
     elif peer != NOBODY:
         fields["root"] = peer
-    if REDUCE_OPS[reduce_op]:
-        fields["reduce_op"] = REDUCE_OPS[reduce_op]
+    if REDUCE_NAMES[reduce_op]:
+        fields["reduce_op"] = REDUCE_NAMES[reduce_op]
     rest = strings[extra] if extra else {}
-    if DTYPES[dtype]:
-        fields |= {"count": size, "dtype": DTYPES[dtype]}
+    if DTYPE_NAME[dtype]:
+        fields |= {"count": size, "dtype": DTYPE_NAME[dtype]}
     elif name != "barrier" and "ops" not in rest:
         fields["bytes"] = size
     fields |= {name: rest[name] for name in RARE if name in rest}

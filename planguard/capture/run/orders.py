@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.thread_orders import BY, JOINED, STARTED, THREAD, lists, open_threads
 from planguard.capture.run.log import Entry, Kind
+from planguard.plan.vocabulary import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ Note = tuple[str, str, str]
 ORDER, THREADS = "gradient-order", "host-threads"
 STARTED_HERE = 1_000
 """Numbers of threads above this one are of those whose start was recorded."""
-_MESSAGES = ("isend", "irecv", "send", "recv", "batch")
+_MESSAGES = MESSAGES | {"batch"}
 
 
 @dataclass(frozen=True)

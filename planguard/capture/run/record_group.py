@@ -11,30 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.process_group import BACKEND, _Collectives
 from planguard.capture.values.agreed import agree, results_of
+from planguard.plan.vocabulary import METHODS
 
 if TYPE_CHECKING:
     from planguard.capture.run.recorder import Handle, RunRecorder
 
-CALLS = (
-    "allreduce", "allreduce_coalesced", "broadcast", "reduce", "allgather", "allgather_coalesced",
-    "all_gather_single", "all_gather_single_coalesced", "reduce_scatter",
-    "reduce_scatter_single", "reduce_scatter_single_coalesced", "gather", "scatter",
-    "all_to_all_single", "alltoall", "barrier", "send", "recv", "recv_anysource", "_allgather_base",
-    "allgather_into_tensor_coalesced", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
-    "alltoall_base", "gather_single", "gather_into_tensor",
-)  # fmt: skip
-"""Methods that communicate, under their names of torch 2.11 to 2.14."""
-
-SAME = {
-    "all_gather_single": "_allgather_base",
-    "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
-    "reduce_scatter_single": "_reduce_scatter_base",
-    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
-    "all_to_all_single": "alltoall_base",
-    "gather_single": "gather_into_tensor",
+_OTHER_NAME = {
+    name: other for names in METHODS if len(names) == 2 for name, other in (names, names[::-1])
 }
-"""Newer names and the older ones."""
-_OTHER_NAME = SAME | {old: new for new, old in SAME.items()}
+"""The other spelling of a method that has two."""
 
 
 @cache
@@ -193,8 +178,9 @@ def record_group_class() -> Any:  # noqa: C901 - one small method per name that 
         def __repr__(self) -> str:
             return f"RecordGroup({self.members})"
 
-    for name in CALLS:
-        setattr(RecordGroup, name, _handing_on(name))
+    for names in METHODS:
+        for name in names:
+            setattr(RecordGroup, name, _handing_on(name))
     return RecordGroup
 
 

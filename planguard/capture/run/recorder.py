@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.operators import Operators, current_node
 from planguard.capture.run.log import Kind, RunLogWriter
+from planguard.plan.vocabulary import BLOCKING
 from planguard.recording.compare import PROLOGUE
 from planguard.sources import is_library
 
@@ -94,7 +95,7 @@ class RunRecorder:
             work=number,
             group=self.log.string(json.dumps(group)),
             stack=self.stack(),
-            batch=self.batch if op in ("isend", "irecv") else 0,
+            batch=self.batch if op in BLOCKING else 0,
             fields=fields,
             thread=self._thread(),
         )
@@ -165,7 +166,7 @@ class RunRecorder:
 
     def drop(self, handle: Handle) -> None:
         """Record that a point-to-point handle died before anybody waited for it."""
-        if not handle.is_waited and handle.op in ("isend", "irecv"):
+        if not handle.is_waited and handle.op in BLOCKING:
             handle.is_waited = True
             self.log.small(Kind.DROP, handle.number)
 

@@ -9,7 +9,12 @@ from planguard.execution.findings.locate import group_name, locate
 from planguard.execution.findings.members import MEMBER, members_of
 from planguard.execution.findings.stuck import place_of
 from planguard.execution.issued import issued
-from planguard.plan.actions import Kind, is_collective
+from planguard.plan.actions import (
+    KIND_MASK,
+    SEND_KINDS,
+    Kind,
+    is_collective,
+)
 from planguard.words import plural, rank_set, shown
 
 if TYPE_CHECKING:
@@ -20,8 +25,6 @@ if TYPE_CHECKING:
     from planguard.execution.running.executor import Execution
     from planguard.verdict import Location
 
-KIND_MASK = 63
-SENDS = (Kind.SEND, Kind.SSEND, Kind.BSEND)
 CREATION = ("init", "pair-init")
 
 
@@ -73,7 +76,7 @@ def _touches(execution: Execution, match: Match, rank: int) -> Callable[[int], b
             return (
                 match.type not in {"pair", "pair-init"} and columns.slot_ginst[arg] == match.ginst
             )
-        if kind not in SENDS and kind != Kind.RECV:
+        if kind not in SEND_KINDS and kind != Kind.RECV:
             return False
         is_member = bool(columns.op[at] & MEMBER)
         if match.type == "init":
@@ -82,7 +85,7 @@ def _touches(execution: Execution, match: Match, rank: int) -> Callable[[int], b
         here = columns.chan_ginst[arg] == match.ginst and ends == {rank, peer}
         if match.type == "pair-init":
             return here and not is_member
-        return match.type == "pair" and here and (kind in SENDS) is (rank == match.ranks[0])
+        return match.type == "pair" and here and (kind in SEND_KINDS) is (rank == match.ranks[0])
 
     return is_call
 
@@ -207,7 +210,7 @@ def is_split(execution: Execution, orphan: Orphan, rank: int, missing: tuple[int
     for other in missing[:1]:
         for at in issued(columns, other):
             kind, arg = columns.op[at] & KIND_MASK, columns.arg[at]
-            if kind not in SENDS and kind != Kind.RECV:
+            if kind not in SEND_KINDS and kind != Kind.RECV:
                 continue
             ends = {columns.chan_src[arg], columns.chan_dst[arg]}
             if ends == {rank, other} and bool(columns.op[at] & MEMBER) is not batched:

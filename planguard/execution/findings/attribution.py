@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from planguard.execution.findings.members import describe_match
 from planguard.execution.findings.mismatch import HOST_LANE, home_of
 from planguard.execution.findings.stuck import GATE, Orphan, StuckState, place_of
-from planguard.plan.actions import NONE, Kind
+from planguard.plan.actions import KIND_MASK, NONE, Kind
 from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Attribution:
         columns, kinds = self.execution.columns, {Kind.BATCH}
         if self.execution.model.family is Family.HOST:
             kinds |= {Kind.WAIT, Kind.WAIT_MANY}
-        return entry != NONE and columns.op[columns.rank_off[rank] + entry] & 63 in kinds
+        return entry != NONE and columns.op[columns.rank_off[rank] + entry] & KIND_MASK in kinds
 
     def _owed(self, match: int) -> list[tuple[int, int]]:
         return self.state.owed.get(match) or self._coming.get(match, [])

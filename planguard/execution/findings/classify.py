@@ -9,6 +9,7 @@ from planguard.execution.findings.cause import Cause, make_finding, shape_of
 from planguard.execution.findings.edges import links_of
 from planguard.execution.findings.orphans import explain_orphan
 from planguard.execution.findings.sentences import headline, is_serialized, notes, slot_fields
+from planguard.plan.vocabulary import CREATIONS
 from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cause", "explain_cycle", "explain_orphan", "make_finding"]
 
-CREATION = {"init", "pair-init", "new_group"}
+CREATION = CREATIONS | {"pair-init"}
 
 
 def explain_cycle(execution: Execution, cycle: Cycle) -> Cause:

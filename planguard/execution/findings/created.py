@@ -13,7 +13,11 @@ from planguard.execution.findings.cause import make_finding
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.notes import creation_findings
 from planguard.execution.issued import issued
-from planguard.plan.actions import Kind, is_collective
+from planguard.plan.actions import (
+    KIND_MASK,
+    Kind,
+    is_collective,
+)
 from planguard.semantics import mpi
 from planguard.semantics.model import NewGroup, find_model
 from planguard.verdict import Outcome
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.verdict import Finding, Verdict
 
-KIND_MASK = 63
 MEMBERS_DIFFER = "members of different groups meet in one creation"
 """Note of a PG406 that is a match whose members disagree, not only an order of names."""
 UNNAMED = frozenset(model.name for model in mpi.MODELS)

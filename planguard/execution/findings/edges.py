@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 from planguard.execution.findings.locate import locate
 from planguard.execution.findings.members import MEMBER, describe_match, members_of, round_entry
 from planguard.execution.findings.stuck import place_of
+from planguard.plan.vocabulary import (
+    BLOCKING,
+    WHY_OF_OP,
+)
 from planguard.verdict import CycleEdge
 
 if TYPE_CHECKING:
@@ -23,14 +27,6 @@ if TYPE_CHECKING:
     from planguard.verdict import Location
 
 SIDES = ("send-unmatched", "recv-unmatched")
-ASYNC = {"isend", "irecv"}
-WHY_OF_OP = {
-    "wait": "wait-handle",
-    "event_wait": "event",
-    "compute": "dependency",
-    "host_sync": "stream-edge",
-}
-"""Why these stand still, whatever the run saw on the lanes behind them."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ def _in_front(execution: Execution, step: Step, own: Place | None) -> Step:
     op = locate(execution, step.at).op
     if op in WHY_OF_OP:
         return replace(step, why=WHY_OF_OP[op])
-    if op in ASYNC and own is not None:
+    if op in BLOCKING and own is not None:
         # On its own an asynchronous message holds up nobody: it stands in a queue.
         return replace(step, why="queue", at=_launch(execution, own))
     if step.why != "queue" or own is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planguard.plan.vocabulary import CREATIONS
+
 if TYPE_CHECKING:
     from planguard.execution.findings.members import Match
     from planguard.execution.findings.stuck import Place
@@ -37,6 +39,6 @@ def describe(execution: Execution, match: Match) -> str:
         return f"message {match.position} from rank {src} to rank {dst}"
     if match.type == "pair-init":
         return f"creation of the communicator of ranks {match.ranks[0]} and {match.ranks[1]}"
-    if match.type in {"init", "new_group"}:
+    if match.type in CREATIONS:
         return f"creation of the communicator of {group_name(execution, match.ginst)}"
     return "an earlier action of the same rank"

@@ -9,17 +9,21 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from planguard.execution.issued import issued
-from planguard.plan.actions import Kind, is_collective
+from planguard.plan.actions import (
+    KIND_MASK,
+    SEND_KINDS,
+    Kind,
+    is_collective,
+)
+from planguard.plan.vocabulary import CREATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planguard.execution.running.executor import Execution
 
-KIND_MASK = 63
 MEMBER = 64
 NONE = 0xFFFFFFFF
-SENDS = (Kind.SEND, Kind.SSEND, Kind.BSEND)
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def _describe_ext(execution: Execution, match: int) -> Match:
         return Match("edge", around.ginst, around.position, (around.ranks[c], around.ranks[d]), b)
     if kind == "init" and detail:
         return Match("pair-init", b, 0, (c, d), match)
-    if kind in {"init", "new_group"} and not detail:
+    if kind in CREATIONS and not detail:
         ginst = execution.lanes.comm_ginst[b]
         return Match(kind, ginst, 0, group_ranks(execution, ginst), match)
     if kind == "new_group":
@@ -170,7 +174,7 @@ def _messages(execution: Execution, match: Match, rank: int, *, send: bool) -> I
     op, arg = columns.op, columns.arg
     for at in issued(columns, rank):
         kind = op[at] & KIND_MASK
-        if (kind not in SENDS) if send else (kind != Kind.RECV):
+        if (kind not in SEND_KINDS) if send else (kind != Kind.RECV):
             continue
         if arg[at] not in channels:
             continue

@@ -13,7 +13,10 @@ from planguard.execution.findings.locate import locate
 from planguard.execution.findings.members import NONE, Match, Member, describe_match, members_of
 from planguard.execution.findings.sequence import messages_before
 from planguard.execution.findings.stuck import WHY, Place, place_of
-from planguard.plan.actions import Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    Kind,
+)
 from planguard.semantics.model import Family
 from planguard.semantics.signature import Disagreement, Side, disagreement, labels_of
 
@@ -169,12 +172,12 @@ def _host_stops(execution: Execution, rank: int, stands: int, entry: int) -> boo
     columns, begin = execution.columns, execution.columns.rank_off[rank]
 
     def blocks(at: int) -> bool:
-        kind, arg = columns.op[at] & 63, columns.arg[at]
+        kind, arg = columns.op[at] & KIND_MASK, columns.arg[at]
         if kind == Kind.WAIT:
-            return bool(columns.op[begin + arg] & 63 == Kind.BARRIER)
+            return bool(columns.op[begin + arg] & KIND_MASK == Kind.BARRIER)
         if kind == Kind.WAIT_MANY:
             targets = columns.aux[arg + 1 : arg + 1 + columns.aux[arg]]
-            return any(columns.op[begin + target] & 63 == Kind.BARRIER for target in targets)
+            return any(columns.op[begin + target] & KIND_MASK == Kind.BARRIER for target in targets)
         return bool(kind == Kind.HOST_SYNC or columns.op[at] & 191 == Kind.BARRIER)
 
     return any(blocks(at) for at in range(begin + stands, begin + entry))

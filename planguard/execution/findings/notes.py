@@ -10,7 +10,11 @@ from planguard.execution.findings.members import describe_match, members_of
 from planguard.execution.findings.stuck import place_of
 from planguard.execution.issued import counts as counts_of
 from planguard.execution.issued import issued
-from planguard.plan.actions import Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    SEND_KINDS,
+    Kind,
+)
 from planguard.semantics.hazards import find_hazards
 from planguard.semantics.model import Family, find_model
 from planguard.words import name_ranks, plural
@@ -97,9 +101,9 @@ def _traffic(execution: Execution) -> dict[int, tuple[int, int]]:
 def _last_call(execution: Execution, channel: int, rank: int, *, send: bool) -> Any:
     columns = execution.columns
     start = columns.rank_off[rank]
-    kinds = {Kind.SEND, Kind.SSEND, Kind.BSEND} if send else {Kind.RECV}
+    kinds = SEND_KINDS if send else {Kind.RECV}
     for at in reversed(issued(columns, rank)):
-        if columns.op[at] & 63 in kinds and columns.arg[at] == channel:
+        if columns.op[at] & KIND_MASK in kinds and columns.arg[at] == channel:
             place = place_of(execution, rank, at - start)
             return execution.plan.location(place.rank, place.action)
     return None
@@ -165,7 +169,7 @@ def creation_findings(plan: Plan, columns: Any) -> list[Finding]:
     for rank in range(columns.world_size):
         counter = action = 0
         for at in issued(columns, rank):
-            if columns.op[at] & 63 == Kind.NEW_GROUP:
+            if columns.op[at] & KIND_MASK == Kind.NEW_GROUP:
                 group = columns.arg[at]
                 members = plan.groups[group].members(rank, plan.mesh)
                 if rank in members:

@@ -14,6 +14,7 @@ from planguard.execution.findings.absent import (
 from planguard.execution.findings.cause import Cause, make_finding, shape_of
 from planguard.execution.findings.edges import own_place, view_of
 from planguard.execution.findings.locate import describe, group_name, locate
+from planguard.plan.vocabulary import BLOCKING, MESSAGES, POINT_TO_POINT, RECEIVES
 from planguard.semantics.model import NewGroup
 from planguard.verdict import CycleEdge
 from planguard.words import name_ranks, shown
@@ -28,9 +29,8 @@ SHOWN = 8
 """Most waiting places in one finding."""
 ABSENT = 3
 """Most missing ranks of which the finding shows the last action."""
-RECEIVES = {"recv", "irecv", "probe"}
-MESSAGES = {"send", "recv", "isend", "irecv"}
-POINT_TO_POINT = MESSAGES | {"probe", "batch", "wait"}
+_RECEIVES = RECEIVES | {"probe"}
+_PAIRS = POINT_TO_POINT | {"batch", "wait"}
 
 
 def explain_orphan(execution: Execution, orphan: Orphan) -> Cause:
@@ -91,8 +91,8 @@ class _Story:
         self.missing, self.exited = missing, exited
         self.is_pair = self.match.type in {"pair", "pair-init"}
         self.op = self._own_op()
-        self.is_receive = self.op in RECEIVES
-        self.is_split = at.op in POINT_TO_POINT and is_split(execution, orphan, at.rank, missing)
+        self.is_receive = self.op in _RECEIVES
+        self.is_split = at.op in _PAIRS and is_split(execution, orphan, at.rank, missing)
         self.code = self._code()
 
     def _own_op(self) -> str:
@@ -114,7 +114,7 @@ class _Story:
             return "PG009" if self.op == "barrier" else "PG007"
         if kind == "pair" and other_tag(self.execution, self.match) is not None:
             return "PG207"
-        if self.at.op in {"wait", "isend", "irecv"}:
+        if self.at.op in BLOCKING or self.at.op == "wait":
             return "PG210"
         return "PG209" if self.is_receive else "PG208"
 

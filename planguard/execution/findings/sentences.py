@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.locate import group_name
 from planguard.execution.findings.members import describe_match, round_entry
+from planguard.plan.vocabulary import (
+    BLOCKING,
+    CREATIONS,
+    MESSAGES,
+    RECEIVES,
+    SENDS,
+    WHY_OF_OP,
+)
 from planguard.semantics.model import Family
 from planguard.words import listed, name_ranks, shown
 
@@ -30,8 +38,7 @@ CHAIN = 3
 """Longest cycle whose every edge is told in the headline."""
 SHARED = 64
 """Most ranks of which the headline says in which order they use two groups."""
-ASYNC = {"isend", "irecv"}
-ONE_WAY = {"send": "send to", "isend": "isend to", "recv": "recv from", "irecv": "irecv from"}
+ONE_WAY = {name: f"{name} {'to' if name in SENDS else 'from'}" for name in MESSAGES}
 
 
 def headline(execution: Execution, code: str, links: tuple[Link, ...]) -> str:
@@ -44,7 +51,7 @@ def _what(execution: Execution, code: str, links: tuple[Link, ...]) -> str:
     ops = {link.at.op for link in links}
     if code == "PG010":
         own = links[0].own
-        way = "from" if own is not None and own.op in {"recv", "irecv"} else "to"
+        way = "from" if own is not None and own.op in RECEIVES else "to"
         end = f"a message {way} itself, whose other end is behind it"
         return f"rank {ranks[0]} waits in {links[0].at.op} for {end}"
     if len(ranks) == 1:
@@ -58,7 +65,7 @@ def _what(execution: Execution, code: str, links: tuple[Link, ...]) -> str:
         where = _slots(links) if code == "PG012" else ""
         ring = "" if len(ranks) == 2 else f" in a ring{_around(links)}"
         (op,) = ops
-        if op in ASYNC:
+        if op in BLOCKING:
             owed = links[0].edge.waits_for
             needed = "the other needs" if len(ranks) == 2 else "the next one needs"
             return (
@@ -102,9 +109,9 @@ def _phrase(execution: Execution, link: Link) -> str:
     own = at.op if link.own is None else _own(execution, link, peer)
     if at.op == "wait":
         return f"for its {own}"
-    if at.op in {"event_wait", "compute", "host_sync", "batch"}:
+    if at.op in WHY_OF_OP or at.op == "batch":
         return f"in {at.op} for its {own}"
-    if link.is_queued or at.op in ASYNC:
+    if link.is_queued or at.op in BLOCKING:
         return f"in its queue at {own}"
     return f"in {own}"
 
@@ -122,7 +129,7 @@ def _creations(execution: Execution, links: tuple[Link, ...]) -> str:
     told = []
     for link in links:
         waits = f"rank {link.at.rank} waits in {link.at.op}"
-        if link.step.match.type in {"init", "pair-init", "new_group"}:
+        if link.step.match.type in CREATIONS | {"pair-init"}:
             peer = link.step.owed.rank
             told.append(f"{waits} for rank {peer} to join the {_creation(execution, link)}")
         else:

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.cause import open_finding
 from planguard.execution.findings.reason import construct
 from planguard.execution.issued import issued
-from planguard.plan.actions import MEMBER, NONE, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    KIND_MASK,
+    MEMBER,
+    NONE,
+    SEND_KINDS,
+    Kind,
+    is_collective,
+    is_point_to_point,
+)
 from planguard.plan.content import has_kind
 from planguard.semantics.model import find_model
 from planguard.verdict import Outcome
@@ -31,7 +39,6 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
 
-_SENDS = frozenset({Kind.SEND, Kind.SSEND, Kind.BSEND})
 _BEGINS = frozenset({Kind.UNORDERED_BEGIN, Kind.THREADS_BEGIN})
 _ENDS = frozenset({Kind.UNORDERED_END, Kind.THREADS_END})
 EACH_ORDER = "explorer"
@@ -46,13 +53,13 @@ def messages_before(execution: Execution, at: int) -> int:
         at: Position of the collective in the columns.
     """
     columns = execution.columns
-    kind = columns.op[at] & 63
+    kind = columns.op[at] & KIND_MASK
     if not execution.model.counts_messages or not is_collective(kind):
         return 0
     slot, found = columns.arg[at], 0
     rank = columns.slot_rank[slot]
     for place in range(columns.rank_off[rank], at):
-        kind, arg = columns.op[place] & 63, columns.arg[place]
+        kind, arg = columns.op[place] & KIND_MASK, columns.arg[place]
         if _is_message(kind) and _slot(columns, kind, arg) == slot:
             found += 1
     return found
@@ -135,7 +142,7 @@ def _differing(columns: Any) -> str | None:
         created: dict[int, int] = {}
         messages, rounds, place = dict[int, int](), dict[int, int](), 0
         for at in issued(columns, rank):
-            kind, arg = columns.op[at] & 63, columns.arg[at]
+            kind, arg = columns.op[at] & KIND_MASK, columns.arg[at]
             if kind == Kind.NEW_GROUP:
                 created[arg], place = place, place + 1
             elif is_collective(kind):
@@ -163,14 +170,14 @@ def _is_message(kind: int) -> bool:
 
 
 def _slot(columns: Any, kind: int, channel: int) -> int:
-    return int((columns.chan_src_slot if kind in _SENDS else columns.chan_dst_slot)[channel])
+    return int((columns.chan_src_slot if kind in SEND_KINDS else columns.chan_dst_slot)[channel])
 
 
 def _blocks(columns: Any, rank: int) -> list[list[int]]:
     """Return the calls of every outermost block of a rank."""
     found, depth = list[list[int]](), 0
     for at in issued(columns, rank):
-        kind = columns.op[at] & 63
+        kind = columns.op[at] & KIND_MASK
         if not columns.op[at] & MEMBER and kind in _BEGINS:
             if not depth:
                 found.append([])
@@ -185,7 +192,7 @@ def _blocks(columns: Any, rank: int) -> list[list[int]]:
 def _both(columns: Any, calls: Iterable[int]) -> bool:
     rounds, messages = set[int](), set[int]()
     for at in calls:
-        kind, arg = columns.op[at] & 63, columns.arg[at]
+        kind, arg = columns.op[at] & KIND_MASK, columns.arg[at]
         if is_collective(kind):
             rounds.add(arg)
         elif _is_message(kind):

@@ -9,16 +9,25 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.cause import make_finding, open_finding
 from planguard.execution.findings.reason import construct
 from planguard.execution.issued import counts, issued
-from planguard.plan.actions import ASYNC, MEMBER, Kind, is_point_to_point
-from planguard.semantics.model import OwnMessages
+from planguard.plan.actions import (
+    ASYNC,
+    KIND_MASK,
+    MEMBER,
+    Kind,
+    is_point_to_point,
+)
+from planguard.plan.content import kinds_in
+from planguard.plan.vocabulary import MPI_ONLY
+from planguard.semantics.model import (
+    OwnMessages,
+    find_model,
+)
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding
-
-_MPI_ONLY = {5: "probe", 20: "scan", 21: "exscan"}
 
 
 def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
@@ -28,13 +37,13 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
         plan: The plan.
         options: Options of the check.
     """
-    if str(options.model).startswith("mpi"):
+    if find_model(str(options.model)).is_mpi:
         return []
-    present = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
+    present = kinds_in(plan)
     return [
-        open_finding(construct(f"`{name}`, which only the mpi models define"))
-        for kind, name in _MPI_ONLY.items()
-        if kind in present
+        open_finding(construct(f"`{row.name}`, which only the mpi models define"))
+        for row in MPI_ONLY
+        if row.kind in present
     ]
 
 
@@ -58,7 +67,7 @@ def refused_messages(columns: Any, model: ExecutionModel) -> Finding | None:
     own = [src == dst for src, dst in zip(columns.chan_src, columns.chan_dst, strict=True)]
     for rank, (start, end) in enumerate(itertools.pairwise(columns.rank_off)):
         for op, arg in zip(columns.op[start:end], columns.arg[start:end], strict=True):
-            if is_point_to_point(op & 63) and own[arg] and not op & allowed:
+            if is_point_to_point(op & KIND_MASK) and own[arg] and not op & allowed:
                 return _refused(rank, model)
     return None
 

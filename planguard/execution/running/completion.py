@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
 from planguard.execution.running.expand import expand
-from planguard.kernels.twin_columns import KIND_MASK, SENDS, Lanes
+from planguard.kernels.twin_columns import Lanes
 from planguard.kernels.twin_layout import EDGE, Layout
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, Degree, Rules
-from planguard.plan.actions import MEMBER, NONE, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    KIND_MASK,
+    MEMBER,
+    NONE,
+    SEND_KINDS,
+    Kind,
+    is_collective,
+    is_point_to_point,
+)
 from planguard.semantics.model import rules_for
 
 if TYPE_CHECKING:
@@ -83,7 +91,7 @@ class _Completion:
     def _number(self, kind: int, arg: int, *, in_batch: bool) -> int:
         if is_collective(kind):
             return self._layout.next_round(arg)
-        return self._layout.next_pair(arg, send=kind in SENDS, batched=in_batch)
+        return self._layout.next_pair(arg, send=kind in SEND_KINDS, batched=in_batch)
 
     def _needs_nobody(self, at: int) -> bool:
         """Whether an operation completes with nobody there: buffered, alone, or empty on gloo."""

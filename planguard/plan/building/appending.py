@@ -14,6 +14,7 @@ from planguard.plan.building.blocks import Block, Handle, author, caller, placed
 from planguard.plan.compiling.operations import find, trouble_with
 from planguard.plan.defects import nearest, refusal
 from planguard.plan.dtypes import dtype_name
+from planguard.plan.vocabulary import BLOCKING, HOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 _CLASSES = n.OP_CLASSES
 _RENAMED = {"async": "async_", "async_op": "async_"}
 _DTYPES = frozenset(get_args(n.Dtype))
-_BODIES = {"batch": "ops", "coalesced": "ops", "repeat": "body", "unordered": "body",
-           "threads": "threads", "choice": "branches"}  # fmt: skip
-"""Blocks and the field that holds what is inside."""
-_ASYNC = frozenset({"isend", "irecv"})
 MAX_LINES = 1 << 16
 """Actions of a program whose line is kept, for what only the whole plan shows to be wrong."""
 
@@ -85,7 +82,7 @@ class Appender:
                     node = self._make(op, fields)
             except (KeyError, TypeError):
                 node = self._make(op, fields)
-            if op not in _BODIES:
+            if op not in HOLDS:
                 node = self._checked(op, node)
         except PlanError as error:
             raise placed(error, caller()) from None
@@ -94,7 +91,7 @@ class Appender:
             line = author(2)
             if line is not None:
                 self._lines[id(node)] = line
-        is_async = op in _ASYNC or fields.get("async_") or fields.get("async_op")
+        is_async = op in BLOCKING or fields.get("async_") or fields.get("async_op")
         if not is_async:
             return None
         inside = self._open[-1].op if self._open else None
@@ -215,7 +212,7 @@ class Appender:
             self._block.append(block.items)
             return
         try:
-            node = self._make(block.op, fields | {_BODIES[block.op]: block.items})
+            node = self._make(block.op, fields | {HOLDS[block.op]: block.items})
         except PlanError as error:
             raise placed(error, block.line) from None
         self._block.append(node)
@@ -265,7 +262,7 @@ class Appender:
             try:
                 # What is inside comes later: an empty body stands for it until then.
                 empty: list[Any] = [[]] if op == "choice" else []
-                self._checked(op, self._make(op, fields | {_BODIES[op]: empty}))
+                self._checked(op, self._make(op, fields | {HOLDS[op]: empty}))
             except PlanError as error:
                 raise placed(error, caller()) from None
         block = Block(self, op, fields, line)

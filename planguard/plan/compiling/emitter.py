@@ -9,8 +9,6 @@ from msgspec import UNSET, Struct
 from planguard.plan import nodes as n
 from planguard.plan.actions import (
     ASYNC,
-    COALESCED_KIND,
-    COLLECTIVE_KIND,
     MEMBER,
     NONE,
     Kind,
@@ -24,6 +22,7 @@ from planguard.plan.compiling.signing import Signing
 from planguard.plan.compiling.tables import Labels, Names, Pool
 from planguard.plan.defects import Defect
 from planguard.plan.limits import Limits
+from planguard.plan.vocabulary import COALESCED_KIND, COLLECTIVE_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,15 @@ from msgspec import defstruct
 
 from planguard.errors import UsageError, shorten
 from planguard.plan import nodes as n
-from planguard.plan.actions import COLLECTIVE_KIND, OPERATION_KINDS, REGISTERED_NAME, Kind
+from planguard.plan.actions import OPERATION_KINDS, REGISTERED_NAME, Kind
+from planguard.plan.vocabulary import (
+    COLLECTIVE_KIND,
+    COLLECTIVES,
+    FIELDS,
+    OPERATIONS,
+    Family,
+    Operation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,9 +34,6 @@ if TYPE_CHECKING:
     from planguard.plan.code import Program
 
 GROUP = "planguard.operations"
-FIELDS = ("bytes", "dtype", "root", "reduce_op", "splits")
-"""What the members of a match can have to agree on."""
-
 FORMULAS: dict[str, Callable[[int, int, int, int], int]] = {
     "whole": lambda _src, _dst, _members, size: size,
     "share": lambda _src, _dst, members, size: size // members,
@@ -114,6 +119,7 @@ def register(spec: OperationSpec) -> None:
     title = spec.name.title().replace("_", "")
     cls: Any = defstruct(title, [], bases=(n.Collective,), tag=spec.name, frozen=True)
     _specs[spec.name] = spec
+    OPERATIONS[spec.name] = _row(spec, kind)
     n.OP_CLASSES[spec.name] = cls
     COLLECTIVE_KIND[spec.name] = kind
     Emitter.HANDLERS[cls] = (emit, kind)
@@ -130,6 +136,7 @@ def unregister(name: str) -> None:
     if name not in _specs:
         raise UsageError(f"no operation {shorten(name)!r} is registered", hint=_known())
     del _specs[name], Emitter.HANDLERS[n.OP_CLASSES.pop(name)]
+    del OPERATIONS[name]
     kind = COLLECTIVE_KIND.pop(name)
     if kind in REGISTERED_NAME:
         del REGISTERED_NAME[kind]
@@ -140,15 +147,30 @@ def registered() -> tuple[OperationSpec, ...]:
     return tuple(_specs.values())
 
 
-def spec_of(kind: int) -> OperationSpec:
-    """Return the operation that has one of the ``OPERATION_KINDS``."""
-    return _specs[REGISTERED_NAME[kind]]
+def _row(spec: OperationSpec, kind: Kind) -> Operation:
+    """Return the row of a registered operation; another spelling is what the built-in one is."""
+    if spec.spelling is not None:
+        built_in = OPERATIONS[spec.spelling]
+        same = built_in.same or built_in.name
+        return replace(built_in, name=spec.name, same=same, bytes_per_edge=spec.bytes_per_edge)
+    return Operation(
+        name=spec.name,
+        family=Family.COLLECTIVE,
+        kind=kind,
+        degree=spec.degree,
+        agree=spec.agree,
+        bytes_per_edge=spec.bytes_per_edge,
+    )
+
+
+def row_of(kind: int) -> Operation:
+    """Return the row of the operation that has one of the ``OPERATION_KINDS``."""
+    return OPERATIONS[REGISTERED_NAME[kind]]
 
 
 def rooted_kinds() -> tuple[Kind, ...]:
     """Return the kinds of the operations whose degree is ``root``."""
-    kinds = {Kind(kind): name for kind, name in REGISTERED_NAME.items()}
-    return tuple(kind for kind, name in kinds.items() if _specs[name].degree == "root")
+    return tuple(Kind(kind) for kind in REGISTERED_NAME if row_of(kind).degree == "root")
 
 
 def used(programs: Iterable[Program]) -> tuple[str, ...]:
@@ -223,7 +245,7 @@ def _validate(spec: OperationSpec) -> None:
     rooted = spec.degree == "root" and spec.spelling is None
     need(not rooted or "root" in spec.agree, "members must agree on the root", "add it to agree")
     if spec.spelling is not None:
-        built_in = spec.spelling in COLLECTIVE_KIND and spec.spelling in BUILT_IN - {"barrier"}
+        built_in = spec.spelling in COLLECTIVES - {"barrier"}
         message = f"{spec.spelling!r} is no built-in collective that moves data"
         need(built_in, message, "for example all_gather")
         given = spec.degree != "all" or set(spec.agree) != set(FIELDS)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from planguard.plan.actions import REDUCING, ROOTED, SPLIT_FIELDS, Kind, kind_name
+from planguard.plan.actions import Kind, kind_name
 from planguard.plan.code import Signature
-from planguard.plan.compiling.operations import spec_of
+from planguard.plan.compiling.operations import row_of
 from planguard.plan.compiling.tables import coalesced_signature
 from planguard.plan.defects import Defect
+from planguard.plan.vocabulary import REDUCING_KINDS, ROOTED_KINDS, SPLIT_FIELDS
 
 if TYPE_CHECKING:
     from planguard.plan.compiling.tables import Signatures, Sizes
@@ -59,24 +60,24 @@ class Signing:
         Raises:
             Defect: Missing or misplaced root; a bad size.
         """
-        spec = spec_of(kind)
+        row = row_of(kind)
         size, count, dtype = self.sizes.of(node)
         root = None
         if node.root is not UNSET:
             root = self._bounded_root(node, node.root)
-        elif spec.degree == "root":
+        elif row.degree == "root":
             hint = 'add "root": a global rank'
-            raise Defect(node, "", f"{spec.name} needs a root", hint=hint)
+            raise Defect(node, "", f"{row.name} needs a root", hint=hint)
         reduce_op = "sum" if node.reduce_op is UNSET else node.reduce_op
         signature = Signature(
             kind=kind,
             bytes=size,
             count=count,
-            dtype=dtype if "dtype" in spec.agree else None,
-            reduce_op=reduce_op if "reduce_op" in spec.agree else None,
-            root=root if "root" in spec.agree else None,
-            splits=_splits(node) if "splits" in spec.agree else None,
-            any_size="bytes" not in spec.agree,
+            dtype=dtype if "dtype" in row.agree else None,
+            reduce_op=reduce_op if "reduce_op" in row.agree else None,
+            root=root if "root" in row.agree else None,
+            splits=_splits(node) if "splits" in row.agree else None,
+            any_size="bytes" not in row.agree,
         )
         return self.signatures.intern(signature)
 
@@ -87,7 +88,7 @@ class Signing:
 
     def _root(self, node: Collective, kind: int) -> int | None:
         name = kind_name(kind)
-        if kind not in ROOTED:
+        if kind not in ROOTED_KINDS:
             if node.root is not UNSET:
                 hint = "leave root out"
                 raise Defect(node, "root", f"{name} has no root", value=node.root, hint=hint)
@@ -105,7 +106,7 @@ class Signing:
 
 
 def _reduce_op(node: Collective | Coalesced, kind: int) -> str | None:
-    if kind in REDUCING:
+    if kind in REDUCING_KINDS:
         return "sum" if node.reduce_op is UNSET else node.reduce_op
     if node.reduce_op is not UNSET:
         message = f"{kind_name(kind)} does not reduce"

@@ -18,6 +18,7 @@ from planguard.plan.nodes import MAX_INT
 from planguard.plan.pointers import find_node, render, step
 from planguard.plan.reading.lifecycle import check_groups, check_handles
 from planguard.plan.reading.membership import Membership
+from planguard.plan.vocabulary import FUSIBLE
 
 if TYPE_CHECKING:
     from planguard.errors import PlanError
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from planguard.plan.compiling.compile import Compiled
     from planguard.plan.document import Document, FusionSpec
     from planguard.plan.limits import Limits
-
-FUSIBLE = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_tensor"})
-"""Operations that a fused buffer may merge."""
 
 
 def check(document: Document, compiled: Compiled, limits: Limits, file: str | None) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from planguard.plan import nodes as n
+from planguard.plan.vocabulary import BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,7 +97,7 @@ def _action(action: Any, indent: int) -> bytes:
             for name in action.__struct_fields__
             if getattr(action, name) is not UNSET
         }
-    field = _INNER.get(plain["op"])
+    field = BLOCKS.get(plain["op"])
     if field is None:
         return bytes(_encode(plain))
     head = _encode({name: value for name, value in plain.items() if name != field})
@@ -105,5 +106,3 @@ def _action(action: Any, indent: int) -> bytes:
 
 
 _BLOCKS = (n.Repeat, n.Unordered, n.Threads, n.Choice)
-_INNER = {"repeat": "body", "unordered": "body", "threads": "threads", "choice": "branches"}
-"""The field of every block that holds its actions."""

@@ -14,8 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.running.expand import expand
-from planguard.plan.actions import MEMBER, Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    MEMBER,
+    Kind,
+)
 from planguard.plan.flatten import flatten
+from planguard.plan.vocabulary import OPEN_BLOCKS
 from planguard.reordering.derived import derived
 from planguard.reordering.strategy import Ordered
 from planguard.words import name_ranks, plural, shown
@@ -29,7 +34,6 @@ AT = "x-at"
 """Field that carries the action index of the plan through rewriting; readers ignore it."""
 VARIABLE = "x-variable"
 
-_BLOCKS = {"unordered": "body", "threads": "threads", "choice": "branches"}
 _SHOWN_MARKERS = {Kind.CHOICE_BEGIN, Kind.THREADS_BEGIN, Kind.UNORDERED_BEGIN}
 
 Key = tuple[str, int]
@@ -96,7 +100,7 @@ def _places(columns: Any, rank: int) -> Iterator[int]:
     """Yield the action index of every action and of the begin of every block, as written."""
     index = -1
     for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
-        kind = columns.op[at] & 63
+        kind = columns.op[at] & KIND_MASK
         index += not columns.op[at] & MEMBER
         is_marker = Kind.REPEAT <= kind < 60
         if not columns.op[at] & MEMBER and (not is_marker or kind in _SHOWN_MARKERS):
@@ -110,7 +114,7 @@ def _annotated(actions: Iterable[Any], places: Iterator[int]) -> list[Any]:
             out.append(_annotated(item, places))
             continue
         marked = {**item, AT: next(places)}
-        inner = _BLOCKS.get(item["op"])
+        inner = OPEN_BLOCKS.get(item["op"])
         if inner:
             marked[inner] = _annotated(item[inner], places)
         out.append(marked)
@@ -122,8 +126,8 @@ def leaves(actions: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for item in actions:
         if isinstance(item, list):
             yield from leaves(item)
-        elif item["op"] in _BLOCKS:
-            yield from leaves(item[_BLOCKS[item["op"]]])
+        elif item["op"] in OPEN_BLOCKS:
+            yield from leaves(item[OPEN_BLOCKS[item["op"]]])
         else:
             yield item
 
@@ -133,10 +137,10 @@ def choices(actions: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for item in actions:
         if isinstance(item, list):
             yield from choices(item)
-        elif item["op"] in _BLOCKS:
+        elif item["op"] in OPEN_BLOCKS:
             if item["op"] == "choice":
                 yield item
-            yield from choices(item[_BLOCKS[item["op"]]])
+            yield from choices(item[OPEN_BLOCKS[item["op"]]])
 
 
 def variables_of(plan: Plan, flat: dict[str, Any]) -> Variables:
@@ -236,7 +240,7 @@ def _origins(columns: Any, rank: int, actions: list[Any]) -> tuple[int, ...]:
     for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
         if columns.op[at] & MEMBER:
             continue
-        is_marker = Kind.REPEAT <= columns.op[at] & 63 < 60
+        is_marker = Kind.REPEAT <= columns.op[at] & KIND_MASK < 60
         if is_marker:
             out.append(out[-1] if out else 0)
         else:

@@ -12,7 +12,8 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import ITEM_BYTES, Kind
+from planguard.plan.actions import Kind
+from planguard.plan.vocabulary import BLOCKING, DEVICE, MESSAGES, ROUNDS, SENDS, bytes_of
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.orders.weak_words import creates
 from planguard.semantics.model import Degree, Family
@@ -22,16 +23,7 @@ if TYPE_CHECKING:
 
     from planguard.semantics.model import ExecutionModel
 
-SENDS = frozenset({"send", "isend"})
-PAIRS = SENDS | {"recv", "irecv"}
-ROUNDS = frozenset(
-    {
-        "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter",
-        "reduce_scatter_tensor", "broadcast", "reduce", "gather", "scatter", "all_to_all",
-        "all_to_all_single", "barrier", "scan", "exscan", "coalesced",
-    }
-)  # fmt: skip
-IDLE = frozenset({"h2d", "d2h", "d2d", "host_sync", "event_record", "event_wait"})
+IDLE = DEVICE - {"compute"}
 """What holds nobody up where the host waits for all that it launches, or there is no device."""
 HANDLES = frozenset({"wait", "test"})
 _AGREE = (
@@ -110,7 +102,7 @@ class Reader:
             return self._creation(rank, action.get("group", "world"))
         if name in IDLE or (name == "compute" and (device or not action.get("deps"))):
             return Step()
-        if name not in PAIRS | ROUNDS | {"batch"}:
+        if name not in MESSAGES | ROUNDS | {"batch"}:
             raise UnfitError(f"`{name}`")
         inner = action["ops"] if name == "batch" else [action]
         calls = tuple(self._call(rank, part, in_batch=name == "batch") for part in inner)
@@ -145,12 +137,12 @@ class Reader:
     def _is_async(action: dict[str, Any]) -> bool:
         if action["op"] == "batch":
             return "work" in action
-        return bool(action.get("async", action["op"] in {"isend", "irecv"}))
+        return bool(action.get("async", action["op"] in BLOCKING))
 
     def _call(self, rank: int, fields: dict[str, Any], *, in_batch: bool) -> Call:
         name, group = fields["op"], fields.get("group", "world")
         lazy = self.model.lazy_init
-        if name in PAIRS:
+        if name in MESSAGES:
             if lazy and in_batch:
                 raise UnfitError("a batch that may create the communicator of its group")
             return self._pair(rank, fields, group)
@@ -255,9 +247,7 @@ def meetings(programs: Mapping[int, Iterable[Any]], reader: Reader) -> set[froze
 
 
 def _moves_nothing(fields: dict[str, Any]) -> bool:
-    if "count" in fields and "dtype" in fields:
-        return int(fields["count"]) * ITEM_BYTES[fields["dtype"]] == 0
-    return fields.get("bytes") == 0
+    return bytes_of(fields) == 0
 
 
 def _relatives(rank: int, root: int, members: list[int]) -> Iterable[int]:

@@ -24,6 +24,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import ORDER_BLOCKS
 from planguard.reordering.branches.assignments import VARIABLE, Assignment, Key, Variables
 from planguard.reordering.branches.calls import Call, Reader, Step, UnfitError
 from planguard.reordering.smt import Solver
@@ -187,7 +188,7 @@ class Formula:
 
     def _program(self, rank: int, actions: Any, within: int, walk: _Walk) -> None:
         for action in actions:
-            if isinstance(action, list) or action["op"] in {"unordered", "threads"}:
+            if isinstance(action, list) or action["op"] in ORDER_BLOCKS:
                 raise UnfitError("a block of open order")
             self._depth += 1
             if action["op"] == "choice":

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import LASTING
 from planguard.reordering.branches.assignments import VARIABLE, Variables, choices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OPEN = frozenset({"exit", "drop", "new_group", "destroy", "init", "probe"})
+_OPEN = LASTING | {"probe"}
 """Actions whose effect reaches beyond the stretch in which they stand."""
 
 Programs = dict[str, list[Any]]

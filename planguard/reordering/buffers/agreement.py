@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
+from planguard.plan.vocabulary import HANDLES
 from planguard.reordering.blocks import Block
 from planguard.reordering.buffers.flushes import dealt, launch_order
 from planguard.reordering.buffers.policies import Agreed
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from planguard.semantics.model import ExecutionModel
 
 
-_NO_USE = frozenset({"compute", "wait", "test", "drop", "init"})
+_NO_USE = HANDLES | {"compute", "init"}
 """Operations that take no place among the calls of a group; making its communicator is its own."""
 
 
@@ -253,7 +254,7 @@ def _may_match_by_name(
     A negotiated member is launched in the background when all ranks have it, whatever else they do.
     On a host model whose groups do not hold each other up, that is one group per member.
     """
-    if model.family is not Family.HOST or model.pre_barrier or model.name == "mpi-pg":
+    if model.family is not Family.HOST or model.pre_barrier or model.one_lock:
         return False
     return not any(_uses(ranks[rank], group, own) for rank in members)
 

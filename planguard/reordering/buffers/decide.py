@@ -98,7 +98,7 @@ class _Decision:
         self.members["world"] = list(range(plan.world_size))
         self._check_identities()
         rules = find_model(model)
-        self.shared = rules.family is not Family.HOST or rules.pre_barrier or model == "mpi-pg"
+        self.shared = rules.family is not Family.HOST or rules.pre_barrier or rules.one_lock
         coordinated = [buffer for buffer in self.buffers if buffer.is_coordinated]
         self.agreed = agreements(coordinated, self.ranks, self.members, rules)
         self.usual = [self._play(rank.order.rank, rank.usual) for rank in self.ranks]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from planguard.execution.decide import Decider
 from planguard.execution.findings.members import NONE
 from planguard.execution.running.expand import expand
+from planguard.plan.vocabulary import STRAYING
 from planguard.reordering.orders.stuck_early import entry_of, stuck_before
-from planguard.reordering.orders.weak_search import FRESH
 from planguard.semantics.model import lenient
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def stuck_early(
         return set()
     if columns.has_wait_choice:
         return set()
-    if any(leaf.fields["op"] in FRESH for rank in ranks for leaf in rank.leaves):
+    if any(leaf.fields["op"] in STRAYING for rank in ranks for leaf in rank.leaves):
         return set()
     run = Decider(plan, columns, model, options).run(
         lenient(model, options.eager_bytes), origins=True

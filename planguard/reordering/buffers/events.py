@@ -12,6 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import (
+    BLOCKING,
+    LASTING,
+)
 from planguard.reordering.blocks import bits
 from planguard.reordering.buffers.flushes import dealt, is_filled, launch_order, split
 from planguard.reordering.orders.rounds import queues_of
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers.policies import Agreed
     from planguard.reordering.buffers.rank import Extension, FusedRank, Held
 
-_BEYOND = frozenset({"new_group", "destroy", "exit", "drop"})
+_BEYOND = LASTING - {"init"}
 """Operations beside members whose place changes what other calls mean."""
 
 
@@ -171,7 +175,7 @@ def _waits(rank: FusedRank, events: Sequence[Event]) -> tuple[Extension, ...] | 
 
 
 def _may_block(fields: dict[str, Any]) -> bool:
-    if fields["op"] in {"isend", "irecv", "test", "event_record"}:
+    if fields["op"] in BLOCKING or fields["op"] in {"test", "event_record"}:
         return False
     return not fields.get("async") or fields["op"] in {"barrier", "broadcast"}
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
-from planguard.plan.actions import ITEM_BYTES
+from planguard.plan.vocabulary import FUSIBLE, bytes_of
 
 if TYPE_CHECKING:
     from planguard.reordering.blocks import Leaf
@@ -17,10 +17,6 @@ _KNOWN = frozenset(
     | {"src", "ns", "mb", "stage", "phase"}
 )
 """Fields of a member that its flush takes over or may lose."""
-
-
-MERGED = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_tensor"})
-"""Collectives of which several can travel as one: sizes add up."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +107,12 @@ def size_of(buffer: Buffer, fields: dict[str, Any]) -> int:
         UndecidedError: It cannot; the message says why.
     """
     name = f"member {fields['id']} of fused buffer {buffer.id}"
-    if fields["op"] not in MERGED:
+    if fields["op"] not in FUSIBLE:
         raise UndecidedError(f"{name} is a {fields['op']}; only reductions are merged")
     unknown = [key for key in fields if key not in _KNOWN and not key.startswith("x-")]
     if unknown:
         raise UndecidedError(f"{name} has {', '.join(sorted(unknown))}")
-    if "bytes" in fields:
-        return int(fields["bytes"])
-    if "count" in fields and fields.get("dtype") in ITEM_BYTES:
-        return int(fields["count"]) * ITEM_BYTES[fields["dtype"]]
-    raise UndecidedError(f"{name} has no size")
+    size = bytes_of(fields)
+    if size is None:
+        raise UndecidedError(f"{name} has no size")
+    return size

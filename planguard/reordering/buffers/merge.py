@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.running.expand import expand
+from planguard.plan.actions import KIND_MASK
 from planguard.reordering.derived import derived
 from planguard.reordering.explorer import Ordered
 from planguard.verdict import Flushed
@@ -66,7 +67,7 @@ def places_of(columns: Any, rank: int, origins: list[int]) -> tuple[int, ...]:
         op = columns.op[at]
         if op & 64:
             continue
-        if op & 63 not in range(48, 60):
+        if op & KIND_MASK not in range(48, 60):
             last = next(issued)
         found.append(last)
     return tuple(found)

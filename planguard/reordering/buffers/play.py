@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.execution.findings.reason import UndecidedError
+from planguard.plan.vocabulary import HANDLES
 from planguard.reordering.blocks import Block
 from planguard.reordering.buffers.policies import Coordinated, make_policy
 
@@ -262,7 +263,7 @@ class _Player:
 
 
 def _works(item: dict[str, Any]) -> list[str]:
-    if item["op"] not in {"wait", "test", "drop"}:
+    if item["op"] not in HANDLES:
         return []
     work = item.get("work", [])
     return list(work) if isinstance(work, list) else [work]

@@ -26,8 +26,14 @@ from planguard.execution.findings.reason import (
 )
 from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
+from planguard.kernels.twin_rules import ARRIVE
 from planguard.options import running
-from planguard.plan.actions import ITEM_BYTES, MEMBER, Kind
+from planguard.plan.actions import (
+    KIND_MASK,
+    MEMBER,
+    Kind,
+)
+from planguard.plan.vocabulary import ROOTED, bytes_of
 from planguard.reordering.branches.assignments import AT, flat_tree, leaves, plan_of
 from planguard.reordering.cases.together import (
     Part,
@@ -36,7 +42,7 @@ from planguard.reordering.cases.together import (
     shown_of,
     together,
 )
-from planguard.reordering.messages.states import ARRIVE, Machine, State, endings
+from planguard.reordering.messages.states import Machine, State, endings
 from planguard.reordering.messages.static import alive, has_choice, named, untagged, without_modes
 from planguard.reordering.messages.wildcards import (
     ANY,
@@ -134,18 +140,10 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions)
 
 
 def _leaves_early(item: dict[str, Any], limit: int) -> bool:
-    if item["op"] not in {"broadcast", "reduce", "gather", "scatter"}:
+    if item["op"] not in ROOTED:
         return False
-    size = _size(item)
+    size = bytes_of(item)
     return size is None or size <= limit
-
-
-def _size(fields: dict[str, Any]) -> int | None:
-    if "bytes" in fields:
-        return int(fields["bytes"])
-    if "count" in fields and "dtype" in fields:
-        return int(fields["count"]) * ITEM_BYTES[fields["dtype"]]
-    return None
 
 
 class _Search:
@@ -261,11 +259,11 @@ class _Search:
         for rank in range(self.plan.world_size):
             for at, entry in zip(self._positions(rank), self._entries(rank), strict=True):
                 begin = columns.rank_off[rank] + entry
-                is_batch = columns.op[begin] & 63 == Kind.BATCH
+                is_batch = columns.op[begin] & KIND_MASK == Kind.BATCH
                 places = range(begin + is_batch, begin + 1 + is_batch * columns.arg[begin])
                 pairs = zip(places, arrivals.get((rank, entry), []), strict=False)
                 for member, (place, match) in enumerate(pairs):
-                    if columns.op[place] & 63 != Kind.SEND:
+                    if columns.op[place] & KIND_MASK != Kind.SEND:
                         continue
                     size = sizes[columns.sig[place]]
                     if size <= self.options.eager_bytes or size == UNLIMITED:

@@ -16,13 +16,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError, out_of_time, too_many
+from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.reordering.messages.states_order import few
 from planguard.reordering.messages.wildcards import Message, accepts
 
 if TYPE_CHECKING:
     from planguard.options import Deadline
 
-ARRIVE, AWAIT = 1, 2
 
 Goes = Callable[[Message, Message], bool]
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planguard.kernels.twin_rules import ARRIVE
 from planguard.reordering.messages.wildcards import accepts
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
     Home = tuple[str, int]
     Pick = tuple[Message, Message]
-
-ARRIVE = 1
 
 
 def few(machine: Machine, state: State, need: list[int], picks: list[Pick]) -> list[Pick]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import HANDLES, RECEIVES, SENDS
 from planguard.reordering.branches.assignments import AT, plan_of
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ ANY = "any"
 TAG = 1 << 20
 """Tags of competing operations count from here."""
 
-_SENDS = {"send", "isend"}
-_RECEIVES = {"recv", "irecv"}
 _SAID = ("bytes", "count", "dtype", "tensor", "label")
 
 
@@ -120,7 +119,7 @@ class Messages:
             for at, action in enumerate(self.programs[rank]):
                 inner = action["ops"] if action["op"] == "batch" else [action]
                 for member, fields in enumerate(inner):
-                    if fields["op"] in _SENDS | _RECEIVES | {"probe"}:
+                    if fields["op"] in SENDS | RECEIVES | {"probe"}:
                         place = member if action["op"] == "batch" else None
                         yield _message(int(rank), at, place, fields)
 
@@ -270,7 +269,7 @@ def started_by(actions: list[Any]) -> dict[tuple[int, str], int]:
     for at, action in enumerate(actions):
         if is_choice_wait(action):
             found |= {(at, name): latest[name] for name in action["work"] if name in latest}
-        elif isinstance(action.get("work"), str) and action["op"] not in {"wait", "test", "drop"}:
+        elif isinstance(action.get("work"), str) and action["op"] not in HANDLES:
             latest[action["work"]] = at
     return found
 
@@ -299,13 +298,13 @@ def _used_again(actions: list[Any], at: int, name: str) -> bool:
     for action in actions[at + 1 :]:
         work = action.get("work")
         if name == work or (isinstance(work, list) and name in work):
-            return action["op"] in {"wait", "test", "drop"}
+            return action["op"] in HANDLES
     return False
 
 
 def _message(rank: int, at: int, member: int | None, fields: dict[str, Any]) -> Message:
     kind = fields["op"]
-    kind = "send" if kind in _SENDS else "recv" if kind in _RECEIVES else kind
+    kind = "send" if kind in SENDS else "recv" if kind in RECEIVES else kind
     peer, tag = fields.get("peer"), fields.get("tag", 0)
     return Message(
         number=-1,

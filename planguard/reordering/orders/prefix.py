@@ -18,10 +18,16 @@ from typing import TYPE_CHECKING, Any
 from planguard.errors import PlanError
 from planguard.execution.decide import Decider
 from planguard.execution.running.expand import expand
-from planguard.plan.actions import COLLECTIVE_KIND
+from planguard.plan.vocabulary import (
+    COLLECTIVE_KIND,
+    CREATIONS,
+    DEVICE,
+    LAUNCHES,
+    MESSAGES,
+    STRAYING,
+)
 from planguard.reordering.blocks import Block, RankOrder
 from planguard.reordering.explorer import put_in_order
-from planguard.reordering.orders.rounds import POINT_TO_POINT
 from planguard.reordering.orders.weak_words import InapplicableError
 from planguard.semantics.model import strict
 from planguard.verdict import Outcome
@@ -33,12 +39,7 @@ if TYPE_CHECKING:
     from planguard.reordering.blocks import Leaf
     from planguard.reordering.explorer import Choice, Task
 
-CREATES = frozenset({"init", "new_group"})
-_REACHES = frozenset({"exit", "drop", "probe", "test", "destroy"})
-"""Operations whose effect may reach beyond the prefix."""
-_SILENT = POINT_TO_POINT | {
-    "compute", "h2d", "d2h", "d2d", "wait", "host_sync", "event_record", "event_wait",
-}  # fmt: skip
+_SILENT = MESSAGES | DEVICE | {"wait"}
 """Operations that use no communicator of a group."""
 
 
@@ -69,7 +70,7 @@ def _cuts(orders: Sequence[RankOrder]) -> Iterator[list[int]]:
         for o in orders
     ]
     made = [
-        max((at + 1 for at, part in enumerate(o.parts[:end]) if _op(part) in CREATES), default=0)
+        max((at + 1 for at, part in enumerate(o.parts[:end]) if _op(part) in CREATIONS), default=0)
         for o, end in zip(orders, blocks, strict=True)
     ]
     yield made
@@ -92,9 +93,9 @@ def _cut(
     tails = [RankOrder(order.rank, order.parts[cut:]) for order, cut in pairs]
     if any(isinstance(part, Block) for head in heads for part in head.parts):
         return None  # blocks of one action: the blocks of the rest would not be those of the plan
-    if any(_op(part) in _REACHES for head in heads for part in head.parts):
+    if any(_op(part) in STRAYING - CREATIONS for head in heads for part in head.parts):
         return None
-    if any(fields["op"] in CREATES for fields in _calls(tails)):
+    if any(fields["op"] in CREATIONS for fields in _calls(tails)):
         return None
     model = task.model
     if model.lazy_init:
@@ -128,14 +129,14 @@ def _creates_nothing(heads: Sequence[RankOrder], tails: Sequence[RankOrder]) -> 
     for head, tail in zip(heads, tails, strict=True):
         made = {g for fields in _calls([head]) if _creates(fields) for g in _groups(fields)}
         for fields in _calls([tail]):
-            if fields["op"] in POINT_TO_POINT or not _groups(fields) <= made:
+            if fields["op"] in MESSAGES or not _groups(fields) <= made:
                 return False
     return True
 
 
 def _creates(fields: dict[str, Any]) -> bool:
     """Tell whether a call makes the communicator it uses, where it is the first to use it."""
-    return fields["op"] in COLLECTIVE_KIND or fields["op"] in {"init", "batch", "coalesced"}
+    return fields["op"] in COLLECTIVE_KIND or fields["op"] in LAUNCHES | {"init"}
 
 
 def _groups(fields: dict[str, Any]) -> set[str]:

@@ -11,7 +11,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import COLLECTIVE_KIND
+from planguard.plan.vocabulary import (
+    MESSAGES,
+    takes_round,
+)
 from planguard.reordering.blocks import Block, above_masks, below_masks
 
 if TYPE_CHECKING:
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 
     from planguard.reordering.blocks import Leaf, RankOrder
 
-POINT_TO_POINT = {"send", "recv", "isend", "irecv"}
 Queue = tuple[Any, ...]
 
 
@@ -29,10 +31,10 @@ def queues_of(leaf: Leaf, *, use_tags: bool) -> set[Queue]:
     for part in leaf.fields["ops"] if leaf.fields["op"] == "batch" else [leaf.fields]:
         op = part["op"]
         group = part.get("group", leaf.fields.get("group", "world"))
-        if op in POINT_TO_POINT:
+        if op in MESSAGES:
             tag = part.get("tag", 0) if use_tags else 0
             found.add((group, op.lstrip("i"), part["peer"], tag))
-        elif op in COLLECTIVE_KIND or op == "coalesced":
+        elif takes_round(op):
             found.add((group,))
     return found
 

@@ -33,7 +33,12 @@ from planguard.execution.findings.members import NONE, describe_match
 from planguard.execution.findings.mismatch import candidates, find_mismatches, home_of
 from planguard.execution.findings.stuck import StuckState
 from planguard.execution.issued import issued
-from planguard.plan.actions import MEMBER, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    KIND_MASK,
+    MEMBER,
+    is_collective,
+    is_point_to_point,
+)
 from planguard.reordering.blocks import Block
 
 if TYPE_CHECKING:
@@ -123,7 +128,7 @@ def _different(run: Execution) -> set[tuple[int | None, ...]]:
     labels: dict[tuple[int | None, ...], set[tuple[int, int]]] = {}
     for rank in range(columns.world_size):
         for at in issued(columns, rank):
-            kind, arg = columns.op[at] & 63, columns.arg[at]
+            kind, arg = columns.op[at] & KIND_MASK, columns.arg[at]
             where: tuple[int | None, ...]
             if is_collective(kind):
                 where = (columns.slot_ginst[arg],)

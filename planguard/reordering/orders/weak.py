@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from planguard.kernels.twin_rules import ARRIVE, AWAIT
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-ARRIVE, AWAIT = 1, 2
 
 
 def is_weak(above: Sequence[int], flags: Mapping[int, Sequence[int]]) -> bool:

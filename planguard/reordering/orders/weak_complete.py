@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.reordering.blocks import Block
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from planguard.reordering.blocks import RankOrder
     from planguard.reordering.explorer import Choice
     from planguard.reordering.orders.weak_words import Word
-
-ARRIVE, AWAIT = 1, 2
 
 
 @dataclass

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
 from planguard.execution.decide import Decider
-from planguard.plan.actions import ASYNC, Kind
+from planguard.plan.actions import (
+    ASYNC,
+    KIND_MASK,
+    Kind,
+)
+from planguard.plan.content import kinds_in
 from planguard.reordering.explorer import Explored, Ordered
 from planguard.semantics.model import ExecutionModel, Family
 from planguard.verdict import Outcome
@@ -52,7 +57,7 @@ def decide_bags(
         least: Smallest number of actions for which it is tried.
         implementation: Kernels to use; the default ones if None.
     """
-    kinds = {op & 63 for program in plan.code.programs for op in set(program.code[::6])}
+    kinds = kinds_in(plan)
     if plan.actions < least or (model.exit_withdraws and Kind.EXIT in kinds):
         return None
     if model.drops_kill and Kind.DROP in kinds:
@@ -93,7 +98,7 @@ def _in_block(model: ExecutionModel) -> bytes:
     queued = model.family is not Family.HOST or model.pre_barrier
 
     def what(op: int) -> int:
-        kind = op & 63
+        kind = op & KIND_MASK
         if kind in _FRESH or (kind == Kind.BARRIER and model.barrier_last):
             return REFUSED
         free = bool(op & ASYNC) and kind not in {Kind.BARRIER, Kind.BROADCAST} and not queued

@@ -21,9 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.reordering.blocks import Block, above_masks
 from planguard.reordering.orders.weak import is_weak
-from planguard.reordering.orders.weak_words import ARRIVE, AWAIT, InapplicableError, lanes_of
+from planguard.reordering.orders.weak_words import InapplicableError, lanes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from planguard.errors import InternalError
 from planguard.execution.findings.reason import construct, out_of_time
+from planguard.plan.vocabulary import STRAYING
 from planguard.reordering.blocks import Block, above_masks, below_masks
 from planguard.reordering.explorer import Explored, explore_all
 from planguard.reordering.orders.cycles import Component, Stuck, components, exhaust, shortest
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
     Found = tuple[Decision, Decider, Ordered]
 
-FRESH = {"init", "new_group", "destroy", "exit", "drop", "test", "probe"}
-"""Operations whose effect on others depends on where in a block they are issued."""
 SILENT = {"compute", "copy"}
 """Operations that nobody else notices."""
 LARGE = 1_000
@@ -149,8 +148,8 @@ def _check_fit(task: Task) -> None:
                 continue
             # Where a communicator is created is known in every order (`weak_words`).
             ops = {leaf.fields["op"] for leaf in block.leaves} - {"init"}
-            if ops & FRESH:
-                raise InapplicableError(f"`{min(ops & FRESH)}` inside a block of open order")
+            if ops & STRAYING:
+                raise InapplicableError(f"`{min(ops & STRAYING)}` inside a block of open order")
             if "barrier" in ops and model.barrier_last:
                 raise InapplicableError("a barrier of gloo inside a block of open order")
     if model.exit_withdraws and _has(task, "exit"):
@@ -167,7 +166,7 @@ def fresh_in_blocks(task: Task) -> set[str]:
         for block in order.blocks
         if len(block.leaves) > 1
         for leaf in block.leaves
-    } & FRESH
+    } & STRAYING
 
 
 def departures(task: Task) -> str:

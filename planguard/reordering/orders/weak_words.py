@@ -13,7 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import ASYNC, COLLECTIVE_KIND, MEMBER, Kind
+from planguard.plan.actions import (
+    ASYNC,
+    KIND_MASK,
+    MEMBER,
+    Kind,
+)
+from planguard.plan.vocabulary import (
+    MESSAGES,
+    takes_round,
+)
 from planguard.reordering.blocks import MARKERS, Block, below_masks
 from planguard.semantics.model import Family
 
@@ -23,12 +32,10 @@ if TYPE_CHECKING:
     from planguard.execution.running.executor import Execution
     from planguard.reordering.blocks import RankOrder
 
-ARRIVE, AWAIT = 1, 2
 INIT, GATE = 8, 9
 """Reasons of instructions (``enum Why`` of the kernels)."""
 HOST = 2
 """Kind of the lane of a host (``enum LaneKind`` of the kernels)."""
-_PAIRWISE = frozenset({"send", "recv", "isend", "irecv"})
 
 
 class InapplicableError(Exception):
@@ -189,7 +196,7 @@ def _stops(
         if why == GATE:
             continue
         op = columns.op[begin + origin]
-        kind, code, place = op & 63, lanes.code[at], places[origin]
+        kind, code, place = op & KIND_MASK, lanes.code[at], places[origin]
         word = Word(code >> 2, code & 3, place)
         if why == INIT:
             makers = () if place.leaf < 0 else next(made[place.part, place.leaf], None)
@@ -257,9 +264,9 @@ def creates(fields: dict[str, Any], *, lazy: bool) -> Iterator[tuple[Any, ...]]:
     elif op == "batch":
         for part in fields["ops"]:
             yield (str(part.get("group", group)),)
-    elif op in _PAIRWISE:
+    elif op in MESSAGES:
         yield (group, fields["peer"])
-    elif op in COLLECTIVE_KIND or op == "coalesced":
+    elif takes_round(op):
         yield (group,)
 
 

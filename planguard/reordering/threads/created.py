@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import COLLECTIVE_KIND
+from planguard.plan.vocabulary import (
+    HOST,
+    MESSAGES,
+    takes_round,
+)
 from planguard.reordering.branches.assignments import leaves
 
 if TYPE_CHECKING:
@@ -12,8 +16,6 @@ if TYPE_CHECKING:
 
     from planguard.semantics.model import ExecutionModel
 
-_BLOCKS = frozenset({"host_sync", "barrier", "init", "new_group", "destroy", "exit"})
-_POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv"})
 
 Communicator = tuple[Any, ...]
 """A group, and the two ranks of a pair that has a communicator of its own in it."""
@@ -31,7 +33,7 @@ def holds_up(flat: dict[str, Any], model: ExecutionModel) -> bool:
         for item in body["actions"]:
             for threads in threads_of([item]):
                 calls = [fields for thread in threads for fields in leaves(thread)]
-                if any(fields["op"] in _BLOCKS for fields in calls):
+                if any(fields["op"] in HOST for fields in calls):
                     return True
                 used = {c for fields in calls for c in made_by(fields, int(rank), model)}
                 if model.lazy_init and used - before:
@@ -75,9 +77,9 @@ def made_by(fields: dict[str, Any], rank: int, model: ExecutionModel) -> set[Com
     for part in fields["ops"] if batched else [fields]:
         group = part.get("group", fields.get("group", "world"))
         pair = model.pair_comm and not batched and isinstance(part.get("peer"), int)
-        if part["op"] in _POINT_TO_POINT and pair:
+        if part["op"] in MESSAGES and pair:
             found.add((group, *sorted((rank, int(part["peer"])))))
-        elif part["op"] in COLLECTIVE_KIND or part["op"] in _POINT_TO_POINT | {"init", "coalesced"}:
+        elif takes_round(part["op"]) or part["op"] in MESSAGES | {"init"}:
             found.add((group,))
     return found
 

@@ -26,16 +26,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.kernels.twin_lower import Lowerer
-from planguard.kernels.twin_rules import LaneKind, LowerOptions, Rules, Signatures, Why
-from planguard.plan.actions import NONE
-from planguard.reordering.threads.lanes import (
+from planguard.kernels.twin_rules import (
     ARRIVE,
     AWAIT,
-    Call,
-    ThreadKernels,
-    ThreadLanes,
-    actions_of,
+    LaneKind,
+    LowerOptions,
+    Rules,
+    Signatures,
+    Why,
 )
+from planguard.plan.actions import NONE
+from planguard.reordering.threads.lanes import Call, ThreadKernels, ThreadLanes, actions_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from planguard.execution.findings.reason import UndecidedError, construct, out_o
 from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
 from planguard.options import running
-from planguard.plan.actions import ITEM_BYTES
+from planguard.plan.vocabulary import ROOTED, SENDS, bytes_of
 from planguard.reordering.branches.assignments import AT, leaves, plan_of
 from planguard.reordering.cases.together import (
     Part,
@@ -202,8 +202,8 @@ class _Search:
         """
         for body in self.flat["ranks"].values():
             for item in leaves(body["actions"]):
-                size = _size(item)
-                rooted = item["op"] in {"broadcast", "reduce", "gather", "scatter"}
+                size = bytes_of(item)
+                rooted = item["op"] in ROOTED
                 if rooted and (size is None or size <= self.options.eager_bytes):
                     raise UndecidedError(
                         "threads that share a communicator or channel beside a broadcast or "
@@ -222,8 +222,8 @@ class _Search:
             for item in leaves(body["actions"]):
                 is_batch = item["op"] == "batch"
                 for member, part in enumerate(item["ops"] if is_batch else [item]):
-                    size = _size(part)
-                    if part["op"] not in {"send", "isend"}:
+                    size = bytes_of(part)
+                    if part["op"] not in SENDS:
                         continue
                     is_small = size is None or size <= self.options.eager_bytes
                     if is_small and part.get("mode") in {None, "standard"}:
@@ -272,15 +272,6 @@ def _is_real(ordered: Ordered, model: ExecutionModel, kernels: ThreadKernels) ->
             implementation=kernels,
         )
     return not at_gates(run)
-
-
-def _size(fields: dict[str, Any]) -> int | None:
-    """Return the bytes an action says it moves; a shape counts as what it holds."""
-    if "bytes" in fields:
-        return int(fields["bytes"])
-    if "count" in fields and "dtype" in fields:
-        return int(fields["count"]) * ITEM_BYTES[fields["dtype"]]
-    return None
 
 
 def _buffered(rank: int, fields: dict[str, Any], early: frozenset[Place]) -> dict[str, Any]:

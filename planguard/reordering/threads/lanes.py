@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.kernels import current
 from planguard.kernels.python import blockers, run
+from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.plan.actions import MEMBER, NONE
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from planguard.execution.project import Projection
     from planguard.execution.running.executor import Execution
 
-ARRIVE, AWAIT = 1, 2
 TOKEN = 4 << 24
 GATE = 9
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.execution.running.expand import expand
-from planguard.plan.actions import COLLECTIVE_KIND
+from planguard.plan.vocabulary import (
+    LASTING,
+    ORDER_BLOCKS,
+    POINT_TO_POINT,
+    SENDS,
+    takes_round,
+)
 from planguard.reordering.blocks import Block, extensions, take_apart, taken
 from planguard.reordering.branches.assignments import AT, leaves
 from planguard.reordering.strategy import label_movable
@@ -20,9 +26,7 @@ if TYPE_CHECKING:
     from planguard.reordering.blocks import Leaf
     from planguard.reordering.strategy import Ordered
 
-_ALONE = frozenset({"init", "new_group", "destroy", "exit", "drop"})
 _HOST_ONLY = frozenset({"init", "test"})
-_POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "probe"})
 
 
 @dataclass(frozen=True)
@@ -99,13 +103,13 @@ class Orders:
             return found if fields["op"] in _HOST_ONLY else {"device"}
         for part in fields["ops"] if fields["op"] == "batch" else [fields]:
             op, group = part["op"], part.get("group", fields.get("group", "world"))
-            if op in COLLECTIVE_KIND or op == "coalesced":
+            if takes_round(op):
                 found.add(("round", group))
-            elif op in {"send", "isend"}:
+            elif op in SENDS:
                 found.add(("send", group, part["peer"], self._tag(part)))
-            elif op in _POINT_TO_POINT and self.any_source:
+            elif op in POINT_TO_POINT and self.any_source:
                 found.add(("recv", group))
-            elif op in _POINT_TO_POINT:
+            elif op in POINT_TO_POINT:
                 found.add(("recv", group, part["peer"], part.get("tag", 0)))
         return found
 
@@ -151,7 +155,7 @@ def orders_of_ranks(
     ranks = {int(rank): body["actions"] for rank, body in flat["ranks"].items()}
     for actions in ranks.values():
         for item in actions:
-            _check(item, _ALONE - {"init"} if device else _ALONE)
+            _check(item, LASTING - {"init"} if device else LASTING)
     named = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
     return [
         Orders(tuple(_parts(named[rank], inside=False)), any_source, device)
@@ -195,7 +199,7 @@ def _labeled(items: Any, rank: int, labels: dict[tuple[int, int], str]) -> Any:
     for item in items:
         if isinstance(item, list):
             out.append(_labeled(item, rank, labels))
-        elif item["op"] in {"threads", "unordered"}:
+        elif item["op"] in ORDER_BLOCKS:
             name = "threads" if item["op"] == "threads" else "body"
             out.append({**item, name: _labeled(item[name], rank, labels)})
         else:
@@ -229,7 +233,7 @@ def _blocks(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for item in items:
         if isinstance(item, list):
             yield from _blocks(item)
-        elif item["op"] in {"threads", "unordered"}:
+        elif item["op"] in ORDER_BLOCKS:
             yield item
             yield from _blocks(item["threads" if item["op"] == "threads" else "body"])
 

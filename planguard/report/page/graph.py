@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import ALONE, COPIES, OPEN_BLOCKS
 from planguard.report.page.spans import BACKWARD, FORWARD
 from planguard.report.page.stacks import stacks
 from planguard.simulate.rules.facts import Facts
@@ -27,9 +28,7 @@ MOST = 1500
 CLASSES = 16
 """Most classes drawn."""
 EDGES = ("data", "activation", "parameter", "gradient", "optimizer", "control", "communication")
-_SKIPPED = frozenset({"wait", "test", "drop", "event_record", "event_wait", "host_sync", "init",
-                      "new_group", "destroy", "exit", "batch", "unordered", "threads",
-                      "choice"})  # fmt: skip
+_SKIPPED = ALONE - COPIES - {"compute"} | OPEN_BLOCKS.keys() | {"batch"}
 
 
 @dataclass

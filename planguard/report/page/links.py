@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.plan.actions import Kind
+from planguard.plan.actions import (
+    SEND_KINDS,
+    Kind,
+)
 from planguard.simulate.costs import Links, Rates
 from planguard.simulate.edges import Call, outgoing
 from planguard.simulate.rules.facts import Facts
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
 DRAWN = 256
 """Most ranks of the node-link graph."""
-_SENDS = {Kind.SEND, Kind.SSEND, Kind.BSEND}
 
 Sizes = dict[int, int]
 """How many operators put how many bytes on a link."""
@@ -57,7 +59,7 @@ def topology(plan: Plan, algorithm: str = "ring") -> dict[str, Any]:
 
 def _edges(plan: Plan, use: Use, rank: int, algorithm: str) -> Iterator[tuple[int, int]]:
     """Yield receiver and bytes of everything an action of a rank sends."""
-    if use.kind in _SENDS:
+    if use.kind in SEND_KINDS:
         peer = plan.peer(rank, use.node)
         if peer is not None:
             yield peer, use.bytes or 0

@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from planguard.plan.code import WORDS
 from planguard.report.page.columns import ABSENT, Names
+from planguard.simulate.entries import KINDS
 from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from planguard.report.page.columns import Columns
     from planguard.simulate.schedule import Schedule, Span
 
-KINDS = ("compute", "collective", "send", "recv", "wait", "copy")
 FORWARD, BACKWARD = ("forward", "fwd", "f"), ("backward", "bwd", "b")
 
 

@@ -12,6 +12,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from planguard.simulate.entries import COLLECTIVE, COMPUTE, COPY, RECV, SEND, WAIT
 from planguard.words import clean
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from planguard.simulate.schedule import Schedule, Span
 
-_LANES = {"compute": 1, "collective": 2, "send": 3, "recv": 3, "wait": 4, "copy": 5}
+_LANES = {COMPUTE: 1, COLLECTIVE: 2, SEND: 3, RECV: 3, WAIT: 4, COPY: 5}
 _NAMES = {1: "compute", 2: "collectives", 3: "point-to-point", 4: "waits", 5: "copies"}
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from planguard.report.pictures.matrix_text import matrix_text
+from planguard.simulate.entries import COLLECTIVE, COMPUTE, COPY, RECV, SEND, WAIT
 from planguard.simulate.matrix import LARGEST, by_node, matrix, nodes
 from planguard.simulate.schedule import schedule
 from planguard.simulate.traffic import traffic
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 WIDTH = 64
 FIRST = 100
 """Collectives that the timeline lists, as ComScribe's second panel does."""
-_MARKS = {"compute": "#", "collective": "C", "send": ">", "recv": "<", "wait": ".", "copy": "="}
-_ABOVE = {"compute": 5, "collective": 4, "recv": 3, "send": 2, "copy": 1, "wait": 0}
+_MARKS = {COMPUTE: "#", COLLECTIVE: "C", SEND: ">", RECV: "<", WAIT: ".", COPY: "="}
+_ABOVE = {COMPUTE: 5, COLLECTIVE: 4, RECV: 3, SEND: 2, COPY: 1, WAIT: 0}
 
 
 def summary(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.execution.findings.cause import make_finding
+from planguard.plan.vocabulary import BUILT_IN
 from planguard.simulate.costs import Rates
 from planguard.words import shown, size
 
@@ -16,16 +17,8 @@ if TYPE_CHECKING:
 
 Limits = dict[str, float]
 
-_INVERSE = {
-    "all_gather": {"reduce_scatter", "scatter"},
-    "all_gather_into_tensor": {"reduce_scatter_tensor", "scatter"},
-    "reduce_scatter": {"all_gather"},
-    "reduce_scatter_tensor": {"all_gather_into_tensor"},
-    "gather": {"scatter"},
-    "scatter": {"gather", "all_gather"},
-    "all_to_all": {"all_to_all"},
-    "all_to_all_single": {"all_to_all_single"},
-}
+_INVERSE = {row.name: row.inverse for row in BUILT_IN if row.inverse}
+"""Redistribution to those that undo it."""
 
 
 def shard_too_small(facts: Facts, limits: Limits) -> Iterator[Finding]:
