@@ -25,9 +25,17 @@ import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.walk_order import hashes_alike, walked
+from planguard.capture.values.otherwise import (
+    OtherEntries,
+    other_host,
+    other_size,
+    other_state,
+    other_time,
+)
 from planguard.sources import file_of, is_library, is_own, is_program
 
 if TYPE_CHECKING:
@@ -149,7 +157,7 @@ class Answers:
             place = _asked_by_program(sys._getframe(1))  # noqa: SLF001 - same
             if place is None or not self.is_odd(FOLDER, place):
                 return found
-            return found[::-1] if isinstance(found, list) else _Entries(found)
+            return found[::-1] if isinstance(found, list) else OtherEntries(found)
 
         return entries
 
@@ -172,33 +180,12 @@ class Answers:
             place = _place(sys._getframe(1))  # noqa: SLF001 - same
             if place is None or not self.is_odd(STATE, place):
                 return found
+            is_later = bool(self.rank.bit_count() % 2)
             if isinstance(found, os.stat_result):
-                return self._other_state(found)
-            return self._other_size(found) if is_size else found + self._moved()
+                return other_state(found, is_later=is_later)
+            return (other_size if is_size else other_time)(found, is_later=is_later)
 
         return state
-
-    def _moved(self) -> int:
-        """Return by how many seconds a file's time is another: by more than clocks run ahead.
-
-        Of two ranks whose numbers differ in one bit, one has it later and one earlier: which of
-        them a program would notice depends on how old the file is.
-        """
-        return _AHEAD * (1000 if self.rank.bit_count() % 2 else -1000)
-
-    def _other_size(self, size: int) -> int:
-        return size + _AHEAD if self.rank.bit_count() % 2 or not size else 0
-
-    def _other_state(self, found: os.stat_result) -> os.stat_result:
-        """Return what a file was if it had another size, and was written at another time."""
-        moved = self._moved()
-        # Whole seconds come by place, the rest by name: st_size, st_atime, st_mtime, st_ctime.
-        times = (second + moved for second in found[7:10])
-        more: dict[str, float] = {}
-        for name in ("st_atime", "st_mtime", "st_ctime"):
-            more[name] = getattr(found, name) + moved
-            more[f"{name}_ns"] = getattr(found, f"{name}_ns") + moved * 10**9
-        return os.stat_result([*found[:6], self._other_size(found.st_size), *times], more)
 
     def _host(self, original: Any) -> Any:
         def name(*args: Any) -> Any:
@@ -206,7 +193,7 @@ class Answers:
             place = _place(sys._getframe(1))  # noqa: SLF001 - same
             if place is None or not self.is_odd(HOST, place):
                 return found
-            return f"{found}-other" if isinstance(found, str) else _renamed(found)
+            return f"{found}-other" if isinstance(found, str) else other_host(found)
 
         return name
 
@@ -260,6 +247,26 @@ class Answers:
 
         return seed
 
+    def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+        """Return every function that asks: its owner, its name, and what makes the one in its place."""
+        for name in _CLOCKS:
+            yield time, name, partial(self._clock, unit=1.0)
+            yield time, f"{name}_ns", partial(self._clock, unit=10**9)
+        for name in ("listdir", "scandir"):
+            yield os, name, self._folder
+        for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
+            yield from ((owner, name, self._file) for name in names)
+        for owner, name in _STATES:
+            yield owner, name, self._state
+        for owner, name in _NAMES:
+            yield owner, name, self._host
+        yield type(os.environ), "__getitem__", self._variable
+        yield builtins, "hash", lambda _: self._hash
+        yield builtins, "id", lambda _: self._address
+        for module in (random, getattr(sys.modules.get("numpy"), "random", None)):
+            yield from ((module, name, self._draw) for name in _DRAWS)
+            yield module, "seed", self._seeding
+
 
 def _seed(number: int) -> None:
     random.setstate(random.Random(number).getstate())  # noqa: S311 - no secret
@@ -268,34 +275,7 @@ def _seed(number: int) -> None:
         numpy.random.set_state(numpy.random.RandomState(number).get_state())
 
 
-def _renamed(found: os.uname_result) -> os.uname_result:
-    return os.uname_result((found[0], f"{found[1]}-other", *found[2:]))
-
-
 _HASH, _ID = hash, id
-
-
-class _Entries:
-    """The entries of a folder from the other end; a context as ``os.scandir`` gives it."""
-
-    def __init__(self, found: Any) -> None:
-        with found:
-            self._rest = iter([*found][::-1])
-
-    def __iter__(self) -> Any:
-        return self._rest
-
-    def __next__(self) -> Any:
-        return next(self._rest)
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the folder, which has been read."""
 
 
 def assumed(answers: Answers) -> str:
@@ -323,7 +303,7 @@ def own_answers(answers: Answers) -> Iterator[None]:
             setattr(owner, name, made)
             stack.callback(setattr, owner, name, original)
 
-        for owner, name, make in _questions(answers):
+        for owner, name, make in answers.questions():
             put(owner, name, make)
         for kind, name in ((dt.datetime, "now"), (dt.datetime, "utcnow"),
                            (dt.datetime, "today"), (dt.date, "today")):  # fmt: skip
@@ -336,35 +316,6 @@ def own_answers(answers: Answers) -> Iterator[None]:
         stack.enter_context(_kept_dice())
         answers.throw()
         yield
-
-
-def _questions(answers: Answers) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-    """Return every function that asks: its owner, its name, and what makes the one in its place."""
-    own = answers
-
-    def seconds(original: Any) -> Any:
-        return own._clock(original, 1.0)  # noqa: SLF001 - of this module
-
-    def nanoseconds(original: Any) -> Any:
-        return own._clock(original, 10**9)  # noqa: SLF001 - same
-
-    for name in _CLOCKS:
-        yield time, name, seconds
-        yield time, f"{name}_ns", nanoseconds
-    for name in ("listdir", "scandir"):
-        yield os, name, own._folder  # noqa: SLF001 - same
-    for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
-        yield from ((owner, name, own._file) for name in names)  # noqa: SLF001 - same
-    for owner, name in _STATES:
-        yield owner, name, own._state  # noqa: SLF001 - same
-    for owner, name in _NAMES:
-        yield owner, name, own._host  # noqa: SLF001 - same
-    yield type(os.environ), "__getitem__", own._variable  # noqa: SLF001 - same
-    yield builtins, "hash", lambda _: own._hash  # noqa: SLF001 - same
-    yield builtins, "id", lambda _: own._address  # noqa: SLF001 - same
-    for module in (random, getattr(sys.modules.get("numpy"), "random", None)):
-        yield from ((module, name, own._draw) for name in _DRAWS)  # noqa: SLF001 - same
-        yield module, "seed", own._seeding  # noqa: SLF001 - same
 
 
 @contextmanager

@@ -1,0 +1,65 @@
+"""What a file, a folder or a host could be instead: of another size, time, order, name.
+
+Of two ranks whose numbers differ in one bit, one has a file later and larger, the other earlier and
+empty: which of them a program would notice depends on what the file is.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+YEARS = 1000 * 86_400
+"""Seconds by which a file is written at another time: by more than clocks run ahead."""
+_MORE = 86_400
+
+
+def other_time(seconds: float, *, is_later: bool) -> float:
+    """Return another time of a file, seconds since the epoch."""
+    return seconds + (YEARS if is_later else -YEARS)
+
+
+def other_size(size: int, *, is_later: bool) -> int:
+    """Return another size of a file, bytes."""
+    return size + _MORE if is_later or not size else 0
+
+
+def other_state(found: os.stat_result, *, is_later: bool) -> os.stat_result:
+    """Return what a file was if it had another size, and was written at another time."""
+    moved = YEARS if is_later else -YEARS
+    # Whole seconds come by place, the rest by name: st_size, st_atime, st_mtime, st_ctime.
+    times = (second + moved for second in found[7:10])
+    more: dict[str, float] = {}
+    for name in ("st_atime", "st_mtime", "st_ctime"):
+        more[name] = getattr(found, name) + moved
+        more[f"{name}_ns"] = getattr(found, f"{name}_ns") + moved * 10**9
+    size = other_size(found.st_size, is_later=is_later)
+    return os.stat_result([*found[:6], size, *times], more)
+
+
+def other_host(found: os.uname_result) -> os.uname_result:
+    """Return what ``os.uname`` says on another host."""
+    return os.uname_result((found[0], f"{found[1]}-other", *found[2:]))
+
+
+class OtherEntries:
+    """The entries of a folder from the other end; a context as ``os.scandir`` gives it."""
+
+    def __init__(self, found: Any) -> None:
+        with found:
+            self._rest = iter([*found][::-1])
+
+    def __iter__(self) -> Any:
+        return self._rest
+
+    def __next__(self) -> Any:
+        return next(self._rest)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the folder, which has been read."""
