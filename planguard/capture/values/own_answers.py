@@ -248,7 +248,7 @@ class Answers:
         return seed
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-        """Return every function that asks: its owner, its name, and what makes the one in its place."""
+        """Return every function that asks: owner, name, and what makes the one in its place."""
         for name in _CLOCKS:
             yield time, name, partial(self._clock, unit=1.0)
             yield time, f"{name}_ns", partial(self._clock, unit=10**9)
