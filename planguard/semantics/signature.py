@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 Groups = tuple[tuple[str, tuple[int, ...]], ...]
 """``(value, ranks)`` per group of members that agree, largest group first."""
 
-TO_ALL = {Kind.ALL_TO_ALL, Kind.ALL_TO_ALL_SINGLE}
 GATHERS = {kind for kind, fields in SPLIT_FIELDS.items() if fields == ("out_splits",)}
 SCATTERS = {kind for kind, fields in SPLIT_FIELDS.items() if fields == ("in_splits",)}
 

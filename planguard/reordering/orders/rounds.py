@@ -152,11 +152,3 @@ def tie_twins(block: Block, *, use_tags: bool) -> Block:
             tied = True
         first[key] = at
     return replace(block, before=tuple(map(frozenset, before))) if tied else block
-
-
-def swappable(order: RankOrder, *, use_tags: bool) -> tuple[Block, int, int] | None:
-    """Return two leaves of one queue that a rank may issue in either order, or None."""
-    for block in order.blocks:
-        for first, second in swaps(block, use_tags=use_tags):
-            return block, first, second
-    return None
