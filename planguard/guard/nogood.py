@@ -27,6 +27,7 @@ from planguard.plan.actions import (
     Kind,
     PeerMode,
     RefType,
+    is_collective,
 )
 from planguard.plan.code import REF_WORDS, WORDS
 from planguard.semantics.model import Family, find_model
@@ -46,7 +47,7 @@ BLOCKING = frozenset(
 )
 """Reasons of a wait-for edge that follow from positions."""
 DECIDED = frozenset(
-    kind for kind in range(64) if Kind.SEND <= kind <= Kind.BSEND or 8 <= kind <= 31
+    kind for kind in range(64) if Kind.SEND <= kind <= Kind.BSEND or is_collective(kind)
 ) | {
     Kind.NOP,
     Kind.WAIT,

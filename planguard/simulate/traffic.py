@@ -15,9 +15,11 @@ from msgspec import UNSET
 from planguard.plan.actions import (
     MEMBER,
     NONE,
+    OPERATION_KINDS,
     SEND_KINDS,
     Kind,
     PeerMode,
+    is_collective,
     kind_name,
 )
 from planguard.plan.code import REF_WORDS, WORDS
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
 
 HOST = -1
 """The host in an edge: the row and column H of a matrix (ComScribe)."""
-
-_REGISTERED = range(Kind.OPERATION_1, Kind.OPERATION_7 + 1)
-_COLLECTIVES = range(Kind.ALL_REDUCE, Kind.COALESCED_REDUCE_SCATTER + 1)
 
 
 @dataclass(frozen=True, order=True)
@@ -129,7 +128,7 @@ def _items(program: Program) -> Counter[_Item]:
         kind = op & (MEMBER - 1)
         node: Any = program.nodes[place]
         phase = "" if node.phase is UNSET else str(node.phase)
-        if kind in SEND_KINDS or kind in _COLLECTIVES or kind in _REGISTERED:
+        if kind in SEND_KINDS or is_collective(kind):
             found[_Item(kind, ref, sig, phase)] += times
         elif kind == Kind.COPY:
             peer = getattr(node, "peer", UNSET)
@@ -178,7 +177,7 @@ class _Count:
     def add(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
         if item.kind == Kind.CHOICE_BEGIN:
             self.branches += times * len(ranks)
-        elif item.kind in _REGISTERED:
+        elif item.kind in OPERATION_KINDS:
             self._registered(item, times, ranks)
         elif item.kind == Kind.COPY:
             self._copy(item, times, ranks)
@@ -265,7 +264,7 @@ class _Count:
 
 def primitive_of(kind: int) -> str | None:
     """Return the canonical name of a collective, or None for a registered operation."""
-    if kind in _REGISTERED:
+    if kind in OPERATION_KINDS:
         return None
     name = COALESCED_NAME.get(kind) or kind_name(kind)
     return SPELLINGS.get(name, name)
