@@ -13,13 +13,7 @@ import pytest
 from planguard.operations import OperationSpec, register, unregister
 from planguard.plan import nodes
 from planguard.plan import vocabulary as v
-from planguard.plan.actions import (
-    DTYPE_NAME,
-    ITEM_BYTES,
-    OPERATION_KINDS,
-    Kind,
-    is_collective,
-)
+from planguard.plan.actions import DTYPE_NAME, ITEM_BYTES, OPERATION_KINDS, Kind, is_collective
 from planguard.plan.format import read
 from planguard.semantics.model import find_model
 

@@ -17,11 +17,7 @@ from planguard.guard.order import Answer, Order, order_of
 from planguard.guard.patch import Patcher
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.parametric.lazy import LazyVerdict
-from planguard.plan.actions import (
-    KIND_MASK,
-    Kind,
-    is_collective,
-)
+from planguard.plan.actions import KIND_MASK, Kind, is_collective
 from planguard.plan.code import WORDS
 from planguard.plan.format import read
 from planguard.plan.vocabulary import MPI_ONLY

@@ -20,15 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.guard.steps import Key, Step, Steps, side_of
 from planguard.options import DEFAULT_MODEL, CheckOptions
-from planguard.plan.actions import (
-    ASYNC,
-    KIND_MASK,
-    MEMBER,
-    Kind,
-    PeerMode,
-    RefType,
-    is_collective,
-)
+from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, Kind, PeerMode, RefType, is_collective
 from planguard.plan.code import REF_WORDS, WORDS
 from planguard.semantics.model import Family, find_model
 from planguard.semantics.signature import disagreement

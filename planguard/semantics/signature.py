@@ -13,13 +13,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
-from planguard.plan.actions import (
-    DTYPE_CODE,
-    ITEM_BYTES,
-    UNKNOWN_BYTES,
-    Kind,
-    kind_name,
-)
+from planguard.plan.actions import DTYPE_CODE, ITEM_BYTES, UNKNOWN_BYTES, Kind, kind_name
 from planguard.plan.vocabulary import SPLIT_FIELDS
 
 if TYPE_CHECKING:

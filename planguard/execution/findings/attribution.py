@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING
 from planguard.execution.findings.members import describe_match
 from planguard.execution.findings.mismatch import home_of
 from planguard.execution.findings.stuck import Orphan, StuckState, place_of
-from planguard.plan.actions import (
-    KIND_MASK,
-    NONE,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, NONE, Kind
 from planguard.semantics.model import Family
 
 if TYPE_CHECKING:

@@ -11,10 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.vocabulary import (
-    MESSAGES,
-    takes_round,
-)
+from planguard.plan.vocabulary import MESSAGES, takes_round
 from planguard.reordering.blocks import Block, above_masks, below_masks
 
 if TYPE_CHECKING:

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.plan.actions import (
-    SEND_KINDS,
-    is_collective,
-)
+from planguard.plan.actions import SEND_KINDS, is_collective
 from planguard.simulate.costs import Links, Rates
 from planguard.simulate.edges import Call, outgoing
 from planguard.simulate.rules.facts import Facts
