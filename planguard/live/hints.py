@@ -61,8 +61,8 @@ def _of(wait: Wait, calls: dict[int, Call]) -> list[str]:
     if wait.call.op in MESSAGES and not wait.ended:
         others = [r for r in wait.missing if r in calls]
         found += [
-            f"rank {wait.rank} waits for rank {other}, which is in {calls[other].text()}: was the message "
-            "meant for another rank?"
+            f"rank {wait.rank} waits for rank {other}, which is in {calls[other].text()}: was the "
+            "message meant for another rank?"
             for other in others
             if calls[other].op == wait.call.op
         ]
