@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +13,7 @@ import pytest
 from planguard.operations import OperationSpec, register, unregister
 from planguard.plan import nodes
 from planguard.plan import vocabulary as v
-from planguard.plan.actions import DTYPE_NAME, ITEM_BYTES, Kind
+from planguard.plan.actions import DTYPE_NAME, ITEM_BYTES, OPERATION_KINDS, Kind, is_collective
 from planguard.plan.format import read
 from planguard.semantics.model import find_model
 
@@ -139,7 +140,20 @@ def test_the_records_of_plan_files_are_the_rows():
 def test_every_kind_of_collective_belongs_to_a_row():
     """No kind of collective of the kernels is without a row, and no two rows have one kind."""
     kinds = [*v.COLLECTIVE_KIND.values(), *v.COALESCED_KIND.values()]
-    assert sorted(kinds) == list(range(Kind.ALL_REDUCE, Kind.COALESCED_REDUCE_SCATTER + 1))
+    known = {kind for kind in Kind if is_collective(kind)} - set(OPERATION_KINDS)
+    assert sorted(kinds) == sorted(known)
+
+
+def test_the_native_kernels_count_alike():
+    """Every kind that the native kernels name has the number that it has here, and no other."""
+    header = (ROOT / "native/include/planguard/kinds.h").read_text(encoding="utf-8")
+    pairs = re.findall(r"^  ([A-Z_]+) = (\d+),", header, re.MULTILINE)
+    numbers = {name: int(number) for name, number in pairs}
+    assert numbers.pop("FIRST_OPERATION") == OPERATION_KINDS[0]
+    assert numbers.pop("LAST_OPERATION") == OPERATION_KINDS[-1]
+    kinds = {name: number for name, number in numbers.items() if name in Kind.__members__}
+    assert {name: Kind[name].value for name in kinds} == kinds
+    assert {row.kind.name for row in v.BUILT_IN if row.kind} <= kinds.keys() | {"CHOICE_BEGIN"}
 
 
 def test_a_name_of_another_library_means_one_operation():

@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import (
-    KIND_MASK,
-    MEMBER,
-    Kind,
-    is_collective,
-    is_point_to_point,
-)
+from planguard.plan.actions import KIND_MASK, MEMBER, Kind, is_collective, is_point_to_point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

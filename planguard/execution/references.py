@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.execution.findings.stuck import place_of
-from planguard.plan.actions import (
-    KIND_MASK,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, Kind
 
 if TYPE_CHECKING:
     from planguard.execution.running.executor import Execution

@@ -18,10 +18,7 @@ from planguard.guard.signature import communication_signature
 from planguard.options import CheckOptions, chosen_options
 from planguard.parametric.check import check_symbolic
 from planguard.parametric.lazy import LazyVerdict
-from planguard.plan.actions import (
-    KIND_MASK,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, Kind
 from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.code import WORDS
 from planguard.plan.plan import Plan

@@ -17,12 +17,10 @@ from planguard.guard.order import Answer, Order, order_of
 from planguard.guard.patch import Patcher
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.parametric.lazy import LazyVerdict
-from planguard.plan.actions import (
-    KIND_MASK,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, Kind, is_collective
 from planguard.plan.code import WORDS
 from planguard.plan.format import read
+from planguard.plan.vocabulary import MPI_ONLY
 from planguard.semantics.hazards import find_hazards
 from planguard.semantics.model import find_model, strict
 from planguard.verdict import PlanInfo, Stats, Verdict
@@ -38,8 +36,8 @@ __all__ = ["Change", "Incremental"]
 PLAIN = frozenset(
     kind
     for kind in range(64)
-    if kind <= Kind.BSEND or Kind.ALL_REDUCE <= kind <= Kind.OPERATION_7
-) - {Kind.SCAN, Kind.EXSCAN} | {
+    if kind <= Kind.BSEND or is_collective(kind)
+) - {row.kind for row in MPI_ONLY} | {
     Kind.WAIT, Kind.WAIT_MANY, Kind.TEST, Kind.BATCH, Kind.COMPUTE, Kind.HOST_SYNC, Kind.COPY,
     Kind.EVENT_RECORD, Kind.EVENT_WAIT, Kind.REPEAT, Kind.BIND,
 }  # fmt: skip

@@ -11,14 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.guard.steps import Step, Steps
-from planguard.plan.actions import (
-    ASYNC,
-    KIND_MASK,
-    MEMBER,
-    NONE,
-    Kind,
-    is_collective,
-)
+from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, NONE, Kind, is_collective
 from planguard.plan.code import WORDS
 from planguard.semantics.model import ExecutionModel, Family
 

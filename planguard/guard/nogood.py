@@ -20,14 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.guard.steps import Key, Step, Steps, side_of
 from planguard.options import DEFAULT_MODEL, CheckOptions
-from planguard.plan.actions import (
-    ASYNC,
-    KIND_MASK,
-    MEMBER,
-    Kind,
-    PeerMode,
-    RefType,
-)
+from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, Kind, PeerMode, RefType, is_collective
 from planguard.plan.code import REF_WORDS, WORDS
 from planguard.semantics.model import Family, find_model
 from planguard.semantics.signature import disagreement
@@ -46,7 +39,7 @@ BLOCKING = frozenset(
 )
 """Reasons of a wait-for edge that follow from positions."""
 DECIDED = frozenset(
-    kind for kind in range(64) if Kind.SEND <= kind <= Kind.BSEND or 8 <= kind <= 31
+    kind for kind in range(64) if Kind.SEND <= kind <= Kind.BSEND or is_collective(kind)
 ) | {
     Kind.NOP,
     Kind.WAIT,

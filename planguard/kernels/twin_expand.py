@@ -23,11 +23,7 @@ from planguard.kernels.twin_unroll import (
     Unroller,
     length,
 )
-from planguard.plan.actions import (
-    KIND_MASK,
-    NONE,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, NONE, Kind
 from planguard.plan.code import REF_WORDS, WORDS
 
 if TYPE_CHECKING:

@@ -7,13 +7,7 @@ from planguard.kernels.twin_layout import DEAD, INIT, NEW_GROUP
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, Creation, Family, Why
 from planguard.kernels.twin_state import EVERY_LANE
 from planguard.kernels.twin_withdraw import Leaving
-from planguard.plan.actions import (
-    ASYNC,
-    NONE,
-    SEND_KINDS,
-    Kind,
-    is_collective,
-)
+from planguard.plan.actions import ASYNC, NONE, SEND_KINDS, Kind, is_collective
 
 
 class Hosting(Launching):

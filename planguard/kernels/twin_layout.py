@@ -9,12 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from planguard.plan.actions import (
-    KIND_MASK,
-    NONE,
-    Kind,
-    is_collective,
-)
+from planguard.plan.actions import KIND_MASK, NONE, Kind, is_collective
 
 if TYPE_CHECKING:
     from array import array

@@ -19,11 +19,7 @@ from planguard.kernels.twin_rules import (
     Signatures,
     Why,
 )
-from planguard.plan.actions import (
-    KIND_MASK,
-    NONE,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, NONE, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

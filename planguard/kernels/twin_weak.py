@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
-from planguard.plan.actions import (
-    KIND_MASK,
-    MEMBER,
-    NONE,
-    Kind,
-    is_collective,
-    is_point_to_point,
-)
+from planguard.plan.actions import KIND_MASK, MEMBER, NONE, Kind, is_collective, is_point_to_point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,7 @@ from planguard.plan.vocabulary import MESSAGES
 
 if TYPE_CHECKING:
     from planguard.live.analysis import Stuck, Wait
+    from planguard.live.state import Call
 
 MAX_PARTNERS = 4
 """Partners of one call that a hint names."""
@@ -36,11 +37,11 @@ def hints(stuck: Stuck) -> tuple[str, ...]:
             "make one of them non-blocking with async_op=True"
         )
     for wait in stuck.waits:
-        found += _of(wait, {rank: call.text() for rank, call in calls.items()})
+        found += _of(wait, calls)
     return tuple(dict.fromkeys(found))
 
 
-def _of(wait: Wait, calls: dict[int, str]) -> list[str]:
+def _of(wait: Wait, calls: dict[int, Call]) -> list[str]:
     if wait.disagree:
         told = "; ".join(
             f"rank {rank} in {call.text()}{f' at {call.where}' if call.where else ''}"
@@ -60,9 +61,9 @@ def _of(wait: Wait, calls: dict[int, str]) -> list[str]:
     if wait.call.op in MESSAGES and not wait.ended:
         others = [r for r in wait.missing if r in calls]
         found += [
-            f"rank {wait.rank} waits for rank {other}, which is in {calls[other]}: was the message "
-            "meant for another rank?"
+            f"rank {wait.rank} waits for rank {other}, which is in {calls[other].text()}: was the "
+            "message meant for another rank?"
             for other in others
-            if calls[other].startswith(wait.call.op)
+            if calls[other].op == wait.call.op
         ]
     return found

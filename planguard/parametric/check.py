@@ -14,10 +14,7 @@ from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.parametric.dimensions import Replication, replications
 from planguard.parametric.instance import instance
 from planguard.parametric.lazy import LazyVerdict
-from planguard.plan.actions import (
-    KIND_MASK,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, Kind
 from planguard.plan.code import WORDS
 from planguard.verdict import Approximation, Evidence, Outcome, PlanInfo, Stats, Verdict
 

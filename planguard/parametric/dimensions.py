@@ -20,12 +20,13 @@ from planguard.plan.actions import (
     is_point_to_point,
 )
 from planguard.plan.code import REF_WORDS, WORDS
+from planguard.plan.vocabulary import MPI_ONLY
 
 if TYPE_CHECKING:
     from planguard.plan.code import CompiledPlan, Program
     from planguard.plan.plan import Plan
 
-ORDERED = frozenset({Kind.SCAN, Kind.EXSCAN, Kind.PROBE})
+ORDERED = frozenset(row.kind for row in MPI_ONLY)
 """Operations of MPI whose members depend on their place in the group, or on arrival."""
 
 

@@ -162,11 +162,14 @@ REDUCE_NAMES: tuple[str, ...] = ("", *(op.name for op in ReduceOp if op))
 """Name of every reduce operation by its code; empty where there is none."""
 
 
-OPERATION_KINDS = tuple(Kind(code) for code in range(Kind.OPERATION_1, Kind.OPERATION_7 + 1))
+OPERATION_KINDS = tuple(kind for kind in Kind if kind.name.startswith("OPERATION_"))
 """The kinds for operations that other packages register."""
 
 REGISTERED_NAME: dict[int, str] = {}
 """Name of the operation that has one of the ``OPERATION_KINDS``; ``operations`` keeps it."""
+
+# A block of numbers, so that the kernels tell a collective by two comparisons.
+_FIRST_COLLECTIVE, _LAST_COLLECTIVE = 8, 31
 
 SEND_KINDS = frozenset({Kind.SEND, Kind.SSEND, Kind.BSEND})
 """Kinds that send; the other point-to-point kinds receive or look."""
@@ -177,7 +180,7 @@ MARKERS = frozenset(Kind(code) for code in range(Kind.UNORDERED_BEGIN, Kind.AFTE
 
 def is_collective(kind: int) -> bool:
     """Return whether an instruction kind (flags removed) is a collective, coalesced or not."""
-    return Kind.ALL_REDUCE <= kind <= Kind.OPERATION_7
+    return _FIRST_COLLECTIVE <= kind <= _LAST_COLLECTIVE
 
 
 def kind_name(kind: int) -> str:

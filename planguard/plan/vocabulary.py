@@ -303,7 +303,6 @@ DEVICE = _of(Family.DEVICE)
 WHY_OF_OP = {row.name: row.why for row in BUILT_IN if row.why}
 """Why a rank waits in what meets nobody, whatever the run saw on the lanes behind it."""
 COPIES = frozenset(name for name in DEVICE if OPERATIONS[name].kind == Kind.COPY)
-EVENTS = frozenset({"event_record", "event_wait"})
 BLOCKS = {row.name: row.holds for row in BUILT_IN if row.family is Family.BLOCK}
 """Operation to the field with the actions that it holds."""
 HOLDS = {row.name: row.holds for row in BUILT_IN if row.holds}

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 from planguard.plan.format import read
-from planguard.plan.vocabulary import (
-    BLOCKING,
-    HANDLES,
-    MESSAGES,
-    STARTED,
-)
+from planguard.plan.vocabulary import BLOCKING, HANDLES, MESSAGES, STARTED
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan

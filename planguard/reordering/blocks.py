@@ -12,11 +12,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import (
-    KIND_MASK,
-    MEMBER,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, MEMBER, Kind
 from planguard.plan.flatten import flatten
 from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
 

@@ -30,10 +30,7 @@ from planguard.execution.findings.reason import (
 )
 from planguard.execution.findings.sequence import mixes
 from planguard.options import running
-from planguard.plan.vocabulary import (
-    BLOCKING,
-    MESSAGES,
-)
+from planguard.plan.vocabulary import BLOCKING, MESSAGES
 from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
 from planguard.reordering.explorer import (
     LIMIT,

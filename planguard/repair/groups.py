@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.vocabulary import (
-    LIFETIME,
-    MESSAGES,
-    ROUNDS,
-    SENDS,
-)
+from planguard.plan.vocabulary import LIFETIME, MESSAGES, ROUNDS, SENDS
 from planguard.repair.proposal import Proposal, add
 
 if TYPE_CHECKING:

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.vocabulary import (
-    BLOCKING,
-    MESSAGES,
-    MPI_ONLY,
-    RECEIVES,
-    ROUNDS,
-    is_async,
-)
+from planguard.plan.vocabulary import BLOCKING, MESSAGES, MPI_ONLY, RECEIVES, ROUNDS, is_async
 from planguard.repair.batches import dropped, waits_of
 from planguard.repair.dependence import may_swap, post_may_pass, wait_may_pass, with_starts, works
 from planguard.repair.proposal import Proposal, add, put

@@ -27,14 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.plan.actions import (
-    ASYNC,
-    KIND_MASK,
-    MEMBER,
-    Kind,
-    is_collective,
-    is_point_to_point,
-)
+from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, Kind, is_collective, is_point_to_point
 from planguard.plan.code import WORDS
 from planguard.plan.nodes import Batch, Coalesced
 

@@ -13,13 +13,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
-from planguard.plan.actions import (
-    DTYPE_CODE,
-    ITEM_BYTES,
-    UNKNOWN_BYTES,
-    Kind,
-    kind_name,
-)
+from planguard.plan.actions import DTYPE_CODE, ITEM_BYTES, UNKNOWN_BYTES, Kind, kind_name
 from planguard.plan.vocabulary import SPLIT_FIELDS
 
 if TYPE_CHECKING:
@@ -31,7 +25,6 @@ if TYPE_CHECKING:
 Groups = tuple[tuple[str, tuple[int, ...]], ...]
 """``(value, ranks)`` per group of members that agree, largest group first."""
 
-TO_ALL = {Kind.ALL_TO_ALL, Kind.ALL_TO_ALL_SINGLE}
 GATHERS = {kind for kind, fields in SPLIT_FIELDS.items() if fields == ("out_splits",)}
 SCATTERS = {kind for kind, fields in SPLIT_FIELDS.items() if fields == ("in_splits",)}
 

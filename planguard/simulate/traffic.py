@@ -15,12 +15,15 @@ from msgspec import UNSET
 from planguard.plan.actions import (
     MEMBER,
     NONE,
+    OPERATION_KINDS,
     SEND_KINDS,
     Kind,
     PeerMode,
+    is_collective,
     kind_name,
 )
 from planguard.plan.code import REF_WORDS, WORDS
+from planguard.plan.compiling.operations import FORMULAS, row_of
 from planguard.plan.vocabulary import COALESCED_NAME, SPELLINGS
 from planguard.simulate.edges import ALGORITHMS, Call, outgoing
 
@@ -28,13 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from planguard.plan.code import CompiledPlan, Program, Signature
+    from planguard.plan.groups import ProcessGroup
     from planguard.plan.plan import Plan
 
 HOST = -1
 """The host in an edge: the row and column H of a matrix (ComScribe)."""
-
-_REGISTERED = range(Kind.OPERATION_1, Kind.OPERATION_7 + 1)
-_COLLECTIVES = range(Kind.ALL_REDUCE, Kind.COALESCED_REDUCE_SCATTER + 1)
 
 
 @dataclass(frozen=True, order=True)
@@ -127,14 +128,14 @@ def _items(program: Program) -> Counter[_Item]:
         kind = op & (MEMBER - 1)
         node: Any = program.nodes[place]
         phase = "" if node.phase is UNSET else str(node.phase)
-        if kind in SEND_KINDS or kind in _COLLECTIVES:
+        if kind in SEND_KINDS or is_collective(kind):
             found[_Item(kind, ref, sig, phase)] += times
         elif kind == Kind.COPY:
             peer = getattr(node, "peer", UNSET)
             other = None if peer is UNSET else int(peer)
             name = node.__struct_config__.tag
             found[_Item(kind, NONE, sig, f"{name}\0{phase}", other)] += times
-        elif kind == Kind.CHOICE_BEGIN or kind in _REGISTERED:
+        elif kind == Kind.CHOICE_BEGIN:
             found[_Item(kind, NONE, 0, "")] += times
     return found
 
@@ -176,8 +177,8 @@ class _Count:
     def add(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
         if item.kind == Kind.CHOICE_BEGIN:
             self.branches += times * len(ranks)
-        elif item.kind in _REGISTERED:
-            self.registered += times * len(ranks)
+        elif item.kind in OPERATION_KINDS:
+            self._registered(item, times, ranks)
         elif item.kind == Kind.COPY:
             self._copy(item, times, ranks)
         elif item.kind in SEND_KINDS:
@@ -229,19 +230,41 @@ class _Count:
             self._size(signature, times * len(ranks))
         key = Key("collective", primitive, group.name, signature.dtype or "", item.phase)
         for rank in ranks:
-            members = group.members(rank, self.plan.mesh)
-            if not members and group.name == "world":
-                members = range(self.plan.world_size)
+            members = self._members(group, rank)
             for call in _calls(primitive, signature, members, rank):
                 for edge in outgoing(call, self.algorithm):
                     self._put(
                         key, rank, members[edge.to], edge.bytes * times, edge.transfers * times
                     )
 
+    def _registered(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
+        """Count what an operation of another package says that it moves."""
+        row = row_of(item.kind)
+        formula = row.bytes_per_edge
+        carries = FORMULAS[formula] if isinstance(formula, str) else formula
+        if carries is None:
+            self.registered += times * len(ranks)
+            return
+        group = self.plan.groups[self.code.refs[item.ref * REF_WORDS + 1]]
+        signature = self.code.signatures[item.sig]
+        size = self._size(signature, times * len(ranks))
+        key = Key("collective", row.name, group.name, signature.dtype or "", item.phase)
+        for rank in ranks:
+            members = self._members(group, rank)
+            src = members.index(rank)
+            for dst, other in enumerate(members):
+                moved = 0 if dst == src else carries(src, dst, len(members), size)
+                if moved:
+                    self._put(key, rank, other, moved * times, times)
+
+    def _members(self, group: ProcessGroup, rank: int) -> Sequence[int]:
+        members = group.members(rank, self.plan.mesh)
+        return range(self.plan.world_size) if not members and group.name == "world" else members
+
 
 def primitive_of(kind: int) -> str | None:
     """Return the canonical name of a collective, or None for a registered operation."""
-    if kind in _REGISTERED:
+    if kind in OPERATION_KINDS:
         return None
     name = COALESCED_NAME.get(kind) or kind_name(kind)
     return SPELLINGS.get(name, name)

@@ -5,11 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SEND, RECV, COLLECTIVE = 5, 6, 7
-COLLECTIVES = (
-    "all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast", "all_to_all",
-    "reduce_scatter", "reduce_scatter_tensor", "barrier",
-)  # fmt: skip
-"""Operations in the order of ``CollectiveCommType``."""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.errors import PlanError
+from planguard.plan.vocabulary import CHAKRA
 
 from ..common.reading import load_json
-from .model import COLLECTIVE, COLLECTIVES, SEND, Node, Workload
+from .model import COLLECTIVE, SEND, Node, Workload
 from .wire import messages, node_of
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _node(raw: dict[str, Any], rank: int, ranks: int, file: str) -> Node:
         _refuse("attribute pg_name is no string", number, file)
     fields: dict[str, Any] = {"size": size, "group": group[:200]}
     if kind == COLLECTIVE:
-        fields["op"] = COLLECTIVES[value("comm_type", len(COLLECTIVES))]
+        fields["op"] = CHAKRA[value("comm_type", len(CHAKRA))]
         fields["root"] = value("root_rank", ranks) if "root_rank" in about else None
     else:
         fields["peer"] = value("comm_dst" if kind == SEND else "comm_src", ranks)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
+from planguard.plan.actions import ITEM_BYTES as WIDTH
+from planguard.plan.dtypes import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,18 +24,12 @@ if TYPE_CHECKING:
 Source = tuple[str, int, str]
 """File, line, and what stands there."""
 
-ITEM_BYTES = {
-    "float64": 8, "int64": 8, "complex64": 8, "complex128": 16, "float32": 4, "int32": 4,
-    "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
-    "float8_e4m3fn": 1, "float8_e5m2": 1,
-}  # fmt: skip
+ITEM_BYTES = {name: WIDTH[dtype] for name, dtype in NAMES.items()} | {
+    "complex64": 8,
+    "complex128": 16,
+}
 """Bytes of one element, by torch's name of the dtype."""
 
-_PLAN_DTYPES = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
-    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool",
-    "float8_e4m3fn": "f8", "float8_e5m2": "f8",
-}  # fmt: skip
 _SHOWN = 6
 
 
@@ -157,8 +153,8 @@ def _source(name: str, owners: dict[str, Any]) -> Source:
 
 def plan_size(dtype: str, count: int) -> dict[str, Any]:
     """Return the size fields of an action."""
-    if dtype in _PLAN_DTYPES:
-        return {"count": count, "dtype": _PLAN_DTYPES[dtype]}
+    if dtype in NAMES:
+        return {"count": count, "dtype": NAMES[dtype]}
     return {"bytes": count * ITEM_BYTES[dtype]}
 
 

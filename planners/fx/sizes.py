@@ -6,27 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.dtypes import NAMES
+
 from .model import Arg, FxNode, Ref, Sym, TensorMeta, Val
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_DTYPES = {
-    "float64": "f64",
-    "float32": "f32",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float8_e4m3fn": "f8",
-    "float8_e5m2": "f8",
-    "float8_e4m3fnuz": "f8",
-    "float8_e5m2fnuz": "f8",
-    "int64": "i64",
-    "int32": "i32",
-    "int16": "i16",
-    "int8": "i8",
-    "uint8": "u8",
-    "bool": "bool",
-}
 _WIDTHS = {"complex128": 16, "complex64": 8, "complex32": 4, "uint64": 8, "uint32": 4, "uint16": 2}
 
 
@@ -50,8 +36,8 @@ class Size:
         """Return the size fields of an action; none when the size is unknown."""
         if self.count is None:
             return {}
-        if self.dtype in _DTYPES:
-            return {"count": self.count, "dtype": _DTYPES[self.dtype]}
+        if self.dtype in NAMES:
+            return {"count": self.count, "dtype": NAMES[self.dtype]}
         width = _WIDTHS.get(self.dtype)
         return {} if width is None else {"bytes": self.count * width}
 

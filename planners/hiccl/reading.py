@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
+from planguard.plan.vocabulary import ROOTED
 
 from ..common.reading import At, load_json
 from .model import Composition, Primitive
@@ -23,7 +24,6 @@ COLLECTIVES = (
     "broadcast", "reduce", "scatter", "gather", "all_gather", "reduce_scatter", "all_reduce",
     "all_to_all",
 )  # fmt: skip
-_ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather"})
 
 
 def read_composition(obj: object) -> tuple[str, str, list[Composition]]:
@@ -128,13 +128,13 @@ def _collective(at: At, found: dict[str, At], ranks: int) -> tuple[tuple[Primiti
         found["collective"].fail("unknown collective", hint=f"known: {', '.join(COLLECTIVES)}")
     if "bytes" not in found:
         at.fail("'bytes' is missing", hint="the whole buffer of a rank")
-    if "root" in found and name not in _ROOTED:
-        found["root"].fail(f"{name} has no root", hint=f"only {', '.join(sorted(_ROOTED))} do")
+    if "root" in found and name not in ROOTED:
+        found["root"].fail(f"{name} has no root", hint=f"only {', '.join(sorted(ROOTED))} do")
     root = found["root"].integer(0, ranks - 1) if "root" in found else 0
     size = found["bytes"].integer(1)
     if name not in {"broadcast", "reduce"} and size < ranks:
         found["bytes"].fail(f"fewer bytes than ranks ({ranks})")
-    if name not in _ROOTED and ranks * ranks > MAX_TRANSFERS:  # before they are made
+    if name not in ROOTED and ranks * ranks > MAX_TRANSFERS:  # before they are made
         at.fail(_TOO_MANY, hint="describe a smaller one")
     return compose(name, root, size, ranks, found["collective"].path)
 

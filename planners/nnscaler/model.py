@@ -11,12 +11,6 @@ Where: TypeAlias = tuple[str, int, str]
 
 Ranks: TypeAlias = tuple[int, ...]
 
-SIZES = {
-    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8": 1,
-    "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1,
-}  # fmt: skip
-"""Bytes of an element of every dtype of the plan format."""
-
 DTYPES = {
     "float64": "f64", "double": "f64", "float32": "f32", "float": "f32", "float16": "f16",
     "half": "f16", "bfloat16": "bf16", "int64": "i64", "long": "i64", "int32": "i32", "int": "i32",

@@ -11,7 +11,9 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .model import SIZES, Comm, Label, Ranks, Where, elements
+from planguard.plan.actions import ITEM_BYTES
+
+from .model import Comm, Label, Ranks, Where, elements
 from .prims import Raises
 
 if TYPE_CHECKING:
@@ -174,7 +176,7 @@ def _pack(params: list[Parameter], cap: int) -> list[list[Parameter]]:
 
 
 def _width(param: Parameter) -> int:
-    return SIZES.get(param.dtype or "f32", 4)
+    return ITEM_BYTES.get(param.dtype or "f32", 4)
 
 
 def _aligned(param: Parameter) -> int:

@@ -138,11 +138,6 @@ def order_steps(
     )
 
 
-def without_transfers(order: Order) -> tuple[str, ...]:
-    """Name the sends and receives of an order that has no computations to depend on."""
-    return tuple(str(c.action) for c in order.cells() if c.action.kind in TRANSFER)
-
-
 class _Row:
     """One rank of an order on its way to steps."""
 

@@ -352,3 +352,33 @@ def test_a_working_plug_in_is_listed(install) -> None:
     install("ring_shift", SOURCE)
     (line,) = [line for line in examine() if line.subject == "operations: ring_shift"]
     assert line.level == "ok"
+
+
+def moved(spec: OperationSpec, *, size: int = 12) -> tuple[dict[tuple[int, int], int], str]:
+    """What three ranks move that call an operation twice, and the notes of the picture."""
+    from planguard.simulate.traffic import traffic
+
+    register(spec)
+    call = {"op": spec.name, "bytes": size, **({"root": 0} if spec.degree == "root" else {})}
+    loop = {"op": "repeat", "times": 2, "body": [call]}
+    ranks = {str(rank): {"actions": [loop]} for rank in range(3)}
+    found = traffic(read({"schema": "planguard.plan/1", "world_size": 3, "ranks": ranks}))
+    cells = [item for edges in found.edges.values() for item in edges.items()]
+    return {ends: cell[0] for ends, cell in cells}, " ".join(found.notes)
+
+
+def test_pictures_count_what_a_registered_operation_says_that_it_moves():
+    """``bytes_per_edge`` is what goes between two members in a call: by name or as a function."""
+    shift, notes = moved(OperationSpec(name="ring_shift", bytes_per_edge="next"))
+    assert shift == {(0, 1): 24, (1, 2): 24, (2, 0): 24}
+    assert "not counted" not in notes
+    shares, _ = moved(OperationSpec(name="swap_parts", bytes_per_edge="share"))
+    assert shares == {(a, b): 8 for a in range(3) for b in range(3) if a != b}
+    to_last = OperationSpec(
+        name="to_last", bytes_per_edge=lambda src, dst, n, size: size * (src < dst == n - 1)
+    )
+    last, _ = moved(to_last)
+    assert last == {(0, 2): 24, (1, 2): 24}
+    nothing, notes = moved(VOTE)
+    assert nothing == {}
+    assert "calls of registered operations are not counted" in notes

@@ -7,14 +7,7 @@ from typing import Any
 
 from planguard.audit.readers.names import element_type, operation
 from planguard.audit.readers.part import UNSAID, Part, PartGroup
-from planguard.plan.vocabulary import (
-    HANDLES,
-    LAUNCHES,
-    LIFETIME,
-    MESSAGES,
-    ROOTED,
-    SPELLINGS,
-)
+from planguard.plan.vocabulary import HANDLES, LAUNCHES, LIFETIME, MESSAGES, ROOTED, SPELLINGS
 from planguard.recording import Call, Progress
 
 MAX_MEMBERS = 1_000_000

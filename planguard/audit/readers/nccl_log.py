@@ -9,14 +9,7 @@ from dataclasses import dataclass, field
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.errors import PlanError
 from planguard.plan.actions import ITEM_BYTES
-from planguard.plan.vocabulary import (
-    MESSAGES,
-    NCCL,
-    NCCL_DTYPES,
-    NCCL_REDUCE_OPS,
-    REDUCING,
-    ROOTED,
-)
+from planguard.plan.vocabulary import MESSAGES, NCCL, NCCL_DTYPES, NCCL_REDUCE_OPS, REDUCING, ROOTED
 from planguard.recording import Call, Progress
 
 _PROCESS = rb"(?P<process>[^\s:]{1,200}:\d{1,10}):\d{1,10} \[(?P<device>\d{1,5})\] NCCL INFO "

@@ -282,13 +282,6 @@ class Rounds:
         """Return the members of a group that left a record."""
         return tuple(rank for rank in self.recording.members(group) if rank in self.recording.ranks)
 
-    def site_name(self, number: int) -> tuple[object, ...]:
-        """Return the call stack of a site number."""
-        for stack, known in self._site_numbers.items():
-            if known == number:
-                return stack  # type: ignore[return-value]
-        return ()
-
 
 def _pick(column: Sequence[int], places: Sequence[int]) -> list[int]:
     """Return the elements of a column at some places."""

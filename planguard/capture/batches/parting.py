@@ -19,10 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.batches.way_places import back_in, caller_of, catches, origin_of, rejoin
 from planguard.capture.names.thread_orders import JOINED, STARTED, THREAD
-from planguard.plan.vocabulary import (
-    MESSAGES,
-    OPERATIONS,
-)
+from planguard.plan.vocabulary import MESSAGES, OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

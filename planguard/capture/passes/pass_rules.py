@@ -12,11 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.planner import fx_planner
-from planguard.plan.vocabulary import (
-    MESSAGES,
-    SPELLINGS,
-    bytes_of,
-)
+from planguard.plan.vocabulary import MESSAGES, SPELLINGS, bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -19,11 +19,7 @@ from planguard.execution.certifying.refute import refutation
 from planguard.execution.running.completion import completion_order
 from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
-from planguard.plan.actions import (
-    ASYNC,
-    KIND_MASK,
-    Kind,
-)
+from planguard.plan.actions import ASYNC, KIND_MASK, Kind
 from planguard.plan.content import has_kind
 from planguard.plan.flatten import flat_lines
 from planguard.plan.format import read

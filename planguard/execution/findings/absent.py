@@ -9,12 +9,7 @@ from planguard.execution.findings.locate import group_name, locate
 from planguard.execution.findings.members import MEMBER, members_of
 from planguard.execution.findings.stuck import place_of
 from planguard.execution.issued import issued
-from planguard.plan.actions import (
-    KIND_MASK,
-    SEND_KINDS,
-    Kind,
-    is_collective,
-)
+from planguard.plan.actions import KIND_MASK, SEND_KINDS, Kind, is_collective
 from planguard.words import plural, rank_set, shown
 
 if TYPE_CHECKING:

@@ -9,12 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import (
-    KIND_MASK,
-    UNKNOWN_BYTES,
-    Kind,
-    is_collective,
-)
+from planguard.plan.actions import KIND_MASK, UNKNOWN_BYTES, Kind, is_collective
 from planguard.plan.code import WORDS
 from planguard.plan.vocabulary import SPLIT_FIELDS
 from planguard.semantics.model import find_model

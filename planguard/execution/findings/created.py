@@ -13,11 +13,7 @@ from planguard.execution.findings.cause import make_finding
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.notes import creation_findings
 from planguard.execution.issued import issued
-from planguard.plan.actions import (
-    KIND_MASK,
-    Kind,
-    is_collective,
-)
+from planguard.plan.actions import KIND_MASK, Kind, is_collective
 from planguard.semantics import mpi
 from planguard.semantics.model import NewGroup, find_model
 from planguard.verdict import Outcome

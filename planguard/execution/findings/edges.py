@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING
 from planguard.execution.findings.locate import locate
 from planguard.execution.findings.members import MEMBER, describe_match, members_of, round_entry
 from planguard.execution.findings.stuck import place_of
-from planguard.plan.vocabulary import (
-    BLOCKING,
-    WHY_OF_OP,
-)
+from planguard.plan.vocabulary import BLOCKING, WHY_OF_OP
 from planguard.verdict import CycleEdge
 
 if TYPE_CHECKING:

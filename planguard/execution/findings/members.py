@@ -9,12 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from planguard.execution.issued import issued
-from planguard.plan.actions import (
-    KIND_MASK,
-    SEND_KINDS,
-    Kind,
-    is_collective,
-)
+from planguard.plan.actions import KIND_MASK, SEND_KINDS, Kind, is_collective
 from planguard.plan.vocabulary import CREATIONS
 
 if TYPE_CHECKING:

@@ -13,10 +13,7 @@ from planguard.execution.findings.locate import locate
 from planguard.execution.findings.members import NONE, Match, Member, describe_match, members_of
 from planguard.execution.findings.sequence import messages_before
 from planguard.execution.findings.stuck import WHY, Place, place_of
-from planguard.plan.actions import (
-    KIND_MASK,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, Kind
 from planguard.semantics.model import Family
 from planguard.semantics.signature import Disagreement, Side, disagreement, labels_of
 

@@ -10,11 +10,7 @@ from planguard.execution.findings.members import describe_match, members_of
 from planguard.execution.findings.stuck import place_of
 from planguard.execution.issued import counts as counts_of
 from planguard.execution.issued import issued
-from planguard.plan.actions import (
-    KIND_MASK,
-    SEND_KINDS,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, SEND_KINDS, Kind
 from planguard.semantics.hazards import find_hazards
 from planguard.semantics.model import Family, find_model
 from planguard.words import name_ranks, plural

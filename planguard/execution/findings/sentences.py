@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.locate import group_name
 from planguard.execution.findings.members import describe_match, round_entry
-from planguard.plan.vocabulary import (
-    BLOCKING,
-    CREATIONS,
-    MESSAGES,
-    RECEIVES,
-    SENDS,
-    WHY_OF_OP,
-)
+from planguard.plan.vocabulary import BLOCKING, CREATIONS, MESSAGES, RECEIVES, SENDS, WHY_OF_OP
 from planguard.semantics.model import Family
 from planguard.words import listed, name_ranks, shown
 

@@ -9,19 +9,10 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.cause import make_finding, open_finding
 from planguard.execution.findings.reason import construct
 from planguard.execution.issued import counts, issued
-from planguard.plan.actions import (
-    ASYNC,
-    KIND_MASK,
-    MEMBER,
-    Kind,
-    is_point_to_point,
-)
+from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, Kind, is_point_to_point
 from planguard.plan.content import kinds_in
 from planguard.plan.vocabulary import MPI_ONLY
-from planguard.semantics.model import (
-    OwnMessages,
-    find_model,
-)
+from planguard.semantics.model import OwnMessages, find_model
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions

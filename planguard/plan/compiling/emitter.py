@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import UNSET, Struct
 
 from planguard.plan import nodes as n
-from planguard.plan.actions import (
-    ASYNC,
-    MEMBER,
-    NONE,
-    Kind,
-    RefType,
-    WaitMode,
-)
+from planguard.plan.actions import ASYNC, MEMBER, NONE, Kind, RefType, WaitMode
 from planguard.plan.code import WORDS
 from planguard.plan.compiling.names import ProgramNames
 from planguard.plan.compiling.refs import Refs

@@ -14,11 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.running.expand import expand
-from planguard.plan.actions import (
-    KIND_MASK,
-    MEMBER,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, MEMBER, Kind
 from planguard.plan.flatten import flatten
 from planguard.plan.vocabulary import OPEN_BLOCKS
 from planguard.reordering.derived import derived

@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.vocabulary import (
-    BLOCKING,
-    LASTING,
-)
+from planguard.plan.vocabulary import BLOCKING, LASTING
 from planguard.reordering.blocks import bits
 from planguard.reordering.buffers.flushes import dealt, is_filled, launch_order, split
 from planguard.reordering.orders.rounds import queues_of

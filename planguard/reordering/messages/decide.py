@@ -14,9 +14,7 @@ from planguard.catalog import report_order
 from planguard.errors import InternalError
 from planguard.execution.findings.mismatch import blocking_rounds, candidates
 from planguard.execution.findings.notes import hazard_findings
-from planguard.execution.findings.reason import (
-    Kind as Why,
-)
+from planguard.execution.findings.reason import Kind as Why
 from planguard.execution.findings.reason import (
     Reason,
     UndecidedError,
@@ -28,20 +26,10 @@ from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
 from planguard.kernels.twin_rules import ARRIVE
 from planguard.options import running
-from planguard.plan.actions import (
-    KIND_MASK,
-    MEMBER,
-    Kind,
-)
+from planguard.plan.actions import KIND_MASK, MEMBER, Kind
 from planguard.plan.vocabulary import ROOTED, bytes_of
 from planguard.reordering.branches.assignments import AT, flat_tree, leaves, plan_of
-from planguard.reordering.cases.together import (
-    Part,
-    combined,
-    open_verdict,
-    shown_of,
-    together,
-)
+from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.messages.states import Machine, State, endings
 from planguard.reordering.messages.static import alive, has_choice, named, untagged, without_modes
 from planguard.reordering.messages.wildcards import (

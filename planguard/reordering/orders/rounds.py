@@ -11,10 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.vocabulary import (
-    MESSAGES,
-    takes_round,
-)
+from planguard.plan.vocabulary import MESSAGES, takes_round
 from planguard.reordering.blocks import Block, above_masks, below_masks
 
 if TYPE_CHECKING:
@@ -152,11 +149,3 @@ def tie_twins(block: Block, *, use_tags: bool) -> Block:
             tied = True
         first[key] = at
     return replace(block, before=tuple(map(frozenset, before))) if tied else block
-
-
-def swappable(order: RankOrder, *, use_tags: bool) -> tuple[Block, int, int] | None:
-    """Return two leaves of one queue that a rank may issue in either order, or None."""
-    for block in order.blocks:
-        for first, second in swaps(block, use_tags=use_tags):
-            return block, first, second
-    return None

@@ -33,12 +33,7 @@ from planguard.execution.findings.members import NONE, describe_match
 from planguard.execution.findings.mismatch import candidates, find_mismatches, home_of
 from planguard.execution.findings.stuck import StuckState
 from planguard.execution.issued import issued
-from planguard.plan.actions import (
-    KIND_MASK,
-    MEMBER,
-    is_collective,
-    is_point_to_point,
-)
+from planguard.plan.actions import KIND_MASK, MEMBER, is_collective, is_point_to_point
 from planguard.reordering.blocks import Block
 
 if TYPE_CHECKING:

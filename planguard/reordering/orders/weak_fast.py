@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
 from planguard.execution.decide import Decider
-from planguard.plan.actions import (
-    ASYNC,
-    KIND_MASK,
-    Kind,
-)
+from planguard.plan.actions import ASYNC, KIND_MASK, Kind
 from planguard.plan.content import kinds_in
 from planguard.reordering.explorer import Explored, Ordered
 from planguard.semantics.model import ExecutionModel, Family

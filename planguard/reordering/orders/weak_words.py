@@ -13,16 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.actions import (
-    ASYNC,
-    KIND_MASK,
-    MEMBER,
-    Kind,
-)
-from planguard.plan.vocabulary import (
-    MESSAGES,
-    takes_round,
-)
+from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, Kind
+from planguard.plan.vocabulary import MESSAGES, takes_round
 from planguard.reordering.blocks import MARKERS, Block, below_masks
 from planguard.semantics.model import Family
 

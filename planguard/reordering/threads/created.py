@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.vocabulary import (
-    HOST,
-    MESSAGES,
-    takes_round,
-)
+from planguard.plan.vocabulary import HOST, MESSAGES, takes_round
 from planguard.reordering.branches.assignments import leaves
 
 if TYPE_CHECKING:

@@ -19,13 +19,7 @@ from planguard.execution.running.expand import expand
 from planguard.options import running
 from planguard.plan.vocabulary import ROOTED, SENDS, bytes_of
 from planguard.reordering.branches.assignments import AT, leaves, plan_of
-from planguard.reordering.cases.together import (
-    Part,
-    combined,
-    open_verdict,
-    shown_of,
-    together,
-)
+from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.messages.wildcards import ANY, is_choice_wait
 from planguard.reordering.threads.created import made_twice
 from planguard.reordering.threads.device import DeviceThreadKernels

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.execution.running.expand import expand
-from planguard.plan.vocabulary import (
-    LASTING,
-    ORDER_BLOCKS,
-    POINT_TO_POINT,
-    SENDS,
-    takes_round,
-)
+from planguard.plan.vocabulary import LASTING, ORDER_BLOCKS, POINT_TO_POINT, SENDS, takes_round
 from planguard.reordering.blocks import Block, extensions, take_apart, taken
 from planguard.reordering.branches.assignments import AT, leaves
 from planguard.reordering.strategy import label_movable

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.plan.actions import (
-    SEND_KINDS,
-    Kind,
-)
+from planguard.plan.actions import SEND_KINDS, is_collective
 from planguard.simulate.costs import Links, Rates
 from planguard.simulate.edges import Call, outgoing
 from planguard.simulate.rules.facts import Facts
@@ -63,10 +60,10 @@ def _edges(plan: Plan, use: Use, rank: int, algorithm: str) -> Iterator[tuple[in
         peer = plan.peer(rank, use.node)
         if peer is not None:
             yield peer, use.bytes or 0
-    elif use.group is not None and use.kind <= Kind.COALESCED_REDUCE_SCATTER:
+    elif use.group is not None and is_collective(use.kind):
         primitive = primitive_of(use.kind)
         members = list(plan.group(use.group).members(rank, plan.mesh)) or [*range(plan.world_size)]
-        if primitive is None or "peer" in use.node.__struct_fields__ or rank not in members:
+        if primitive is None or rank not in members:
             return
         root = use.field("root")
         place = members.index(root) if root in members else 0
