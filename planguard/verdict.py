@@ -1,6 +1,7 @@
 """Verdict, Finding, Witness, Approximation: what PlanGuard answers. Frozen, with JSON in and out.
 
 The fields follow ``planguard.result/1``; ``docs/reference/result.md`` describes each.
+Above 400 lines: the records of one answer, which are read together.
 """
 
 from __future__ import annotations
@@ -130,6 +131,8 @@ class Witness:
         end: ``stuck`` or ``mismatch``.
         matches: Where messages compete, who met whom in this execution.
         flushes: Where buffers are fused, the flushes of this execution, in order on each rank.
+        fixed: The run behind it, where the plan leaves something open: a ``plan.fixed.Shown``. In
+            memory only: neither written, nor compared, nor pickled.
     """
 
     id: str
@@ -141,6 +144,10 @@ class Witness:
     end: str = "stuck"
     matches: tuple[Met, ...] = ()
     flushes: tuple[Flushed, ...] = ()
+    fixed: Any = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "fixed": None}
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.running.expand import expand
 from planguard.plan.actions import MEMBER, Kind
+from planguard.plan.fixed import AT, BLOCKS, FixedPlan, written
 from planguard.plan.flatten import flatten
-from planguard.reordering.derived import derived
-from planguard.reordering.strategy import Ordered
 from planguard.words import name_ranks, plural, shown
 
 if TYPE_CHECKING:
@@ -25,11 +23,8 @@ if TYPE_CHECKING:
 
     from planguard.plan.plan import Plan
 
-AT = "x-at"
-"""Field that carries the action index of the plan through rewriting; readers ignore it."""
 VARIABLE = "x-variable"
 
-_BLOCKS = {"unordered": "body", "threads": "threads", "choice": "branches"}
 _SHOWN_MARKERS = {Kind.CHOICE_BEGIN, Kind.THREADS_BEGIN, Kind.UNORDERED_BEGIN}
 
 Key = tuple[str, int]
@@ -110,7 +105,7 @@ def _annotated(actions: Iterable[Any], places: Iterator[int]) -> list[Any]:
             out.append(_annotated(item, places))
             continue
         marked = {**item, AT: next(places)}
-        inner = _BLOCKS.get(item["op"])
+        inner = BLOCKS.get(item["op"])
         if inner:
             marked[inner] = _annotated(item[inner], places)
         out.append(marked)
@@ -122,8 +117,8 @@ def leaves(actions: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for item in actions:
         if isinstance(item, list):
             yield from leaves(item)
-        elif item["op"] in _BLOCKS:
-            yield from leaves(item[_BLOCKS[item["op"]]])
+        elif item["op"] in BLOCKS:
+            yield from leaves(item[BLOCKS[item["op"]]])
         else:
             yield item
 
@@ -133,10 +128,10 @@ def choices(actions: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for item in actions:
         if isinstance(item, list):
             yield from choices(item)
-        elif item["op"] in _BLOCKS:
+        elif item["op"] in BLOCKS:
             if item["op"] == "choice":
                 yield item
-            yield from choices(item[_BLOCKS[item["op"]]])
+            yield from choices(item[BLOCKS[item["op"]]])
 
 
 def variables_of(plan: Plan, flat: dict[str, Any]) -> Variables:
@@ -212,39 +207,7 @@ def _taken(choice: dict[str, Any], rank: int, assignment: Assignment) -> Any:
     return choice["branches"][branch]
 
 
-def plan_of(flat: dict[str, Any], ranks: dict[str, list[Any]]) -> Ordered:
-    """Return a plan made of rewritten rank programs, and where its actions come from.
-
-    Args:
-        flat: The annotated flat plan.
-        ranks: Actions of every rank.
-
-    Raises:
-        OrderError: The programs are no valid plan.
-    """
-    head = {key: value for key, value in flat.items() if key not in {"ranks", "approximations"}}
-    plan = derived({**head, "ranks": {rank: {"actions": body} for rank, body in ranks.items()}})
-    columns = expand(plan)
-    places = [_origins(columns, rank, ranks[str(rank)]) for rank in range(plan.world_size)]
-    return Ordered(plan, tuple(places))
-
-
-def _origins(columns: Any, rank: int, actions: list[Any]) -> tuple[int, ...]:
-    """Return the original index of every action index of a rewritten program."""
-    origin = iter(leaves(actions))
-    out: list[int] = []
-    for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
-        if columns.op[at] & MEMBER:
-            continue
-        is_marker = Kind.REPEAT <= columns.op[at] & 63 < 60
-        if is_marker:
-            out.append(out[-1] if out else 0)
-        else:
-            out.append(next(origin).get(AT, out[-1] if out else 0))
-    return tuple(out)
-
-
-def assigned(flat: dict[str, Any], assignment: Assignment) -> Ordered:
+def assigned(flat: dict[str, Any], assignment: Assignment) -> FixedPlan:
     """Return the plan of one assignment.
 
     Raises:
@@ -254,7 +217,7 @@ def assigned(flat: dict[str, Any], assignment: Assignment) -> Ordered:
         rank: resolve(body["actions"], int(rank), assignment)
         for rank, body in flat["ranks"].items()
     }
-    return plan_of(flat, ranks)
+    return written(flat, ranks)
 
 
 def notes_of(assignment: Assignment) -> tuple[str, ...]:

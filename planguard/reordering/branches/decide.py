@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from planguard.options import CheckOptions
+    from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
     from planguard.reordering.cases.together import Decide
-    from planguard.reordering.strategy import Ordered
     from planguard.semantics.model import ExecutionModel
 
 CODE = "PG110"
@@ -195,7 +195,7 @@ class _Branches:
         return Part(ordered, self.decide(ordered.plan, brief=True), notes, differs)
 
     @staticmethod
-    def _assigned(flat: dict[str, Any], assignment: Assignment) -> Ordered:
+    def _assigned(flat: dict[str, Any], assignment: Assignment) -> FixedPlan:
         try:
             return assigned(flat, assignment)
         except PlanError as error:

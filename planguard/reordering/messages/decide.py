@@ -28,7 +28,8 @@ from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
 from planguard.options import running
 from planguard.plan.actions import ITEM_BYTES, MEMBER, Kind
-from planguard.reordering.branches.assignments import AT, flat_tree, leaves, plan_of
+from planguard.plan.fixed import AT, written
+from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.cases.together import (
     Part,
     combined,
@@ -384,7 +385,7 @@ def _arrivals(lanes: Any) -> dict[tuple[int, int], list[int]]:
 
 def settled(plan: Plan, flat: dict[str, Any], model: ExecutionModel, fixed: Fixed) -> Verdict:
     """Decide a plan in which every receive has one message that it may take."""
-    ordered = plan_of(flat, {rank: body["actions"] for rank, body in flat["ranks"].items()})
+    ordered = written(flat, {rank: body["actions"] for rank, body in flat["ranks"].items()})
     part = Part(ordered, fixed(ordered.plan, model, brief=False))
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from planguard import kernels
 from planguard.execution.decide import Decider
 from planguard.plan.actions import ASYNC, Kind
-from planguard.reordering.explorer import Explored, Ordered
+from planguard.plan.fixed import FixedPlan
+from planguard.reordering.explorer import Explored
 from planguard.semantics.model import ExecutionModel, Family
 from planguard.verdict import Outcome
 
@@ -73,7 +74,7 @@ def decide_bags(
     offsets = columns.rank_off
     same = tuple(range(offsets[rank + 1] - offsets[rank]) for rank in range(plan.world_size))
     return Explored(
-        Outcome.SAFE, decision, decider, Ordered(plan, same), schedules=1, route=(route,)
+        Outcome.SAFE, decision, decider, FixedPlan(plan, same), schedules=1, route=(route,)
     )
 
 

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from planguard.execution.decide import Decider, Decision
     from planguard.execution.findings.reason import Reason
     from planguard.execution.running.executor import Execution
+    from planguard.plan.fixed import FixedPlan
     from planguard.reordering.blocks import RankOrder
-    from planguard.reordering.explorer import Choice, Ordered, Task
+    from planguard.reordering.explorer import Choice, Task
     from planguard.reordering.orders.weak_graph import MayWait
     from planguard.reordering.orders.weak_words import RankLanes
 
-    Found = tuple[Decision, Decider, Ordered]
+    Found = tuple[Decision, Decider, FixedPlan]
 
 FRESH = {"init", "new_group", "destroy", "exit", "drop", "test", "probe"}
 """Operations whose effect on others depends on where in a block they are issued."""
