@@ -20,7 +20,8 @@ from planguard.plan.content import has_kind
 from planguard.plan.fixed import AT
 from planguard.plan.flatten import flatten
 from planguard.reordering.blocks import Block, take_apart
-from planguard.reordering.branches.assignments import assigned, flat_tree, leaves, variables_of
+from planguard.reordering.branches.assignments import flat_tree, leaves
+from planguard.reordering.branches.sites import Open
 from planguard.reordering.buffers.agreement import agreements
 from planguard.reordering.buffers.members import buffers_of
 from planguard.reordering.buffers.merge import merge
@@ -250,12 +251,12 @@ def _threaded(plan: Plan, places: list[tuple[int, ...]] | None, notes: tuple[str
 
 
 def _branches(plan: Plan, rng: random.Random | None) -> FixedPlan:
-    flat = flat_tree(plan, expand(plan))
-    variables = variables_of(plan, flat)
+    branched = Open(plan, expand(plan))
+    variables = branched.variables()
     picks = {
         key: rng.randrange(size) if rng else 0 for key, size in sorted(variables.sizes.items())
     }
-    return assigned(flat, picks)
+    return branched.assigned(picks)
 
 
 def _flushes(plan: Plan, rng: random.Random | None) -> FixedPlan:

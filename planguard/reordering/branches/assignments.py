@@ -19,7 +19,7 @@ from planguard.plan.flatten import flatten
 from planguard.words import name_ranks, plural, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from planguard.plan.plan import Plan
 
@@ -141,31 +141,69 @@ def variables_of(plan: Plan, flat: dict[str, Any]) -> Variables:
         UnclearError: Choices of one name have different numbers of branches, or a uniform one
             without a name is shared by ranks with different programs.
     """
-    found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-    programs = plan.code.rank_program
+    uses = []
     for rank in range(plan.world_size):
         for number, choice in enumerate(choices(flat["ranks"][str(rank)]["actions"])):
-            name = choice.get("name", f"choice {number} of program {programs[rank]}")
-            if "name" not in choice and choice.get("uniform") and len(set(programs)) > 1:
-                raise UnclearError(
-                    "a uniform choice without a name, on ranks with different programs"
-                )
-            choice[VARIABLE] = name
-            found.setdefault(name, []).append((rank, choice))
-    return _variables(found)
+            use = Use.of(plan, rank, number, choice)
+            choice[VARIABLE] = use.name
+            uses.append(use)
+    return variables_of_uses(uses)
 
 
-def _variables(found: dict[str, list[tuple[int, dict[str, Any]]]]) -> Variables:
+@dataclass(frozen=True)
+class Use:
+    """One `choice` of a rank.
+
+    Attributes:
+        name: The name of its variable.
+        rank: The rank.
+        number: Its place among all choices of the program, outer ones first.
+        branches: Number of branches.
+        uniform: Whether it says that all ranks take the same one.
+    """
+
+    name: str
+    rank: int
+    number: int
+    branches: int
+    uniform: bool
+
+    @staticmethod
+    def of(plan: Plan, rank: int, number: int, choice: Mapping[str, Any]) -> Use:
+        """Return a choice under the name of its variable.
+
+        Raises:
+            UnclearError: It is uniform and without a name, on ranks with different programs.
+        """
+        programs = plan.code.rank_program
+        uniform = choice.get("uniform") is True
+        name = choice.get("name")
+        if name is None and uniform and len(set(programs)) > 1:
+            raise UnclearError("a uniform choice without a name, on ranks with different programs")
+        # Of one program of all ranks the flat form names it (``flatten.named``).
+        program = 0 if uniform else programs[rank]
+        name = name or f"choice {number} of program {program}"
+        return Use(name, rank, number, len(choice["branches"]), uniform)
+
+
+def variables_of_uses(uses: Iterable[Use]) -> Variables:
+    """Return the variables of all choices of a plan.
+
+    Raises:
+        UnclearError: Choices of one name have different numbers of branches.
+    """
+    found: dict[str, list[Use]] = {}
+    for use in uses:
+        found.setdefault(use.name, []).append(use)
     sizes: dict[Key, int] = {}
     free = []
-    for name, uses in found.items():
-        counts = {len(choice["branches"]) for _, choice in uses}
-        if len(counts) > 1:
+    for name, mine in found.items():
+        if len({use.branches for use in mine}) > 1:
             raise UnclearError(f"choices named {name} have different numbers of branches")
-        uniform = all(choice.get("uniform") for _, choice in uses)
+        uniform = all(use.uniform for use in mine)
         free += [] if uniform else [name]
-        for rank, choice in uses:
-            sizes[name, -1 if uniform else rank] = len(choice["branches"])
+        for use in mine:
+            sizes[name, -1 if uniform else use.rank] = use.branches
     return Variables(sizes, tuple(free))
 
 
