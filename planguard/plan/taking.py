@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, structs
 
-from planguard.errors import PlanError
+from planguard.errors import OrderError, PlanError
 from planguard.plan import nodes as n
 from planguard.plan.actions import MEMBER, NONE, Kind
 from planguard.plan.code import WORDS, Program
@@ -32,8 +32,6 @@ from planguard.plan.rows import Rows, place_markers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from planguard.errors import OrderError
 
 KEPT_WORDS = 4_000_000
 """Words of programs that are kept to be taken again, some 40 MB with their actions."""
@@ -148,7 +146,7 @@ class Taking:
             node, label = base.nodes[start], labels.get(part.start)
             if node.after is not UNSET:  # its order is that of the list now
                 node = structs.replace(node, after=UNSET)
-            if label is not None:
+            if label is not None and label != node.label:
                 node = structs.replace(node, label=label)
                 words[(start - end) * WORDS + _LABEL] = self._label(node)
             nodes[start - end] = node
@@ -209,7 +207,10 @@ def _without_loops(plan: Plan) -> Plan:
         return plan
     flat = flatten(plan)
     flat.pop("approximations", None)
-    return read_fixed(flat)
+    same = read_fixed(flat)
+    if any(same.length(rank) != plan.length(rank) for rank in range(plan.world_size)):
+        raise OrderError("its loops are not written out action by action", path="$")
+    return same
 
 
 def _ids(actions: Sequence[Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from planguard.execution.decide import Decider, Decision
 from planguard.execution.findings.reason import out_of_time
 from planguard.execution.running.expand import expand
 from planguard.options import FOREVER
-from planguard.plan.fixed import AT, FixedPlan, written
+from planguard.plan.fixed import FixedPlan
 from planguard.reordering.blocks import Block, RankOrder, count_extensions, extensions
 from planguard.reordering.join import Case, join, says_disagreement
 from planguard.verdict import Outcome
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from planguard.execution.findings.reason import Reason
     from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
+    from planguard.plan.taking import Taking
     from planguard.semantics.model import ExecutionModel
 
 LIMIT = 2_000
@@ -67,7 +68,7 @@ class Task:
     """A plan with open order under one model, and how many of its orders were decided.
 
     Attributes:
-        flat: The flat plan.
+        taking: Makes the plan of an order.
         orders: The order structure of every rank.
         model: The execution model.
         options: Options of the check.
@@ -77,7 +78,7 @@ class Task:
         source: The plan itself and its columns.
     """
 
-    flat: dict[str, Any]
+    taking: Taking
     orders: list[RankOrder]
     model: ExecutionModel
     options: CheckOptions
@@ -96,7 +97,7 @@ class Task:
 
     def decide(self, chosen: Sequence[Choice]) -> tuple[Decision, Decider, FixedPlan]:
         """Decide one order exactly."""
-        ordered = put_in_order(self.flat, self.orders, chosen)
+        ordered = put_in_order(self.taking, self.orders, chosen)
         decider = Decider(ordered.plan, expand(ordered.plan), self.model, self.options)
         self.schedules += 1
         return decider.decide(), decider, ordered
@@ -131,18 +132,38 @@ class Task:
 
 
 def put_in_order(
-    flat: dict[str, Any], orders: Sequence[RankOrder], chosen: Sequence[Choice]
+    taking: Taking, orders: Sequence[RankOrder], chosen: Sequence[Choice]
 ) -> FixedPlan:
-    """Return the fixed plan of one combination of linear extensions."""
-    ranks = {}
+    """Return the fixed plan of one combination of linear extensions.
+
+    Raises:
+        OrderError: It is no valid program.
+    """
+    taken, labels = [], []
     for order, choice in zip(orders, chosen, strict=True):
-        actions: list[dict[str, Any]] = []
+        mine: list[range] = []
+        named: dict[int, str] = {}
         blocks = iter(choice)
         for part in order.parts:
-            leaves = [part.leaves[at] for at in next(blocks)] if isinstance(part, Block) else [part]
-            actions += [{**leaf.fields, AT: leaf.action} for leaf in leaves]
-        ranks[str(order.rank)] = actions
-    return written(flat, ranks)
+            if not isinstance(part, Block):
+                _append(mine, part.action)
+                continue
+            for at in next(blocks):
+                leaf = part.leaves[at]
+                mine.append(range(leaf.action, leaf.action + 1))
+                if "label" in leaf.fields:
+                    named[leaf.action] = leaf.fields["label"]
+        taken.append(mine)
+        labels.append(named)
+    return taking.fixed(taken, labels)
+
+
+def _append(taken: list[range], action: int) -> None:
+    """Take one more action that stands in no block, with those in front of it where it can be."""
+    if taken and len(taken[-1]) and taken[-1].stop == action:
+        taken[-1] = range(taken[-1].start, action + 1)
+    else:
+        taken.append(range(action, action + 1))
 
 
 def combinations_of(orders: Sequence[RankOrder]) -> Iterator[tuple[Choice, ...]]:

@@ -30,6 +30,7 @@ from planguard.execution.findings.reason import (
 )
 from planguard.execution.findings.sequence import mixes
 from planguard.options import running
+from planguard.plan.taking import Taking
 from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
 from planguard.reordering.explorer import (
     LIMIT,
@@ -94,8 +95,8 @@ def prepare(
 ) -> tuple[Task, Reason | None]:
     """Return the plan taken apart, and why it cannot be decided (None if it can)."""
     deadline = running(options).deadline
-    flat, orders = take_apart(plan, columns)
-    task = Task(flat, orders, model, options, deadline, source=(plan, columns))
+    _, orders = take_apart(plan, columns)
+    task = Task(Taking(plan), orders, model, options, deadline, source=(plan, columns))
     problem = label_movable(plan, orders, use_tags=model.use_tags)
     if problem is None:
         task.orders = [_tied(order, model) for order in orders]

@@ -19,6 +19,7 @@ from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
 from planguard.plan.fixed import AT
 from planguard.plan.flatten import flatten
+from planguard.plan.taking import Taking
 from planguard.reordering.blocks import Block, take_apart
 from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.branches.sites import Open
@@ -279,10 +280,10 @@ def _flushes(plan: Plan, rng: random.Random | None) -> FixedPlan:
 
 
 def _orders(plan: Plan, rng: random.Random | None) -> FixedPlan:
-    flat, orders = take_apart(plan, expand(plan))
+    _, orders = take_apart(plan, expand(plan))
     label_movable(plan, orders)
     chosen = [tuple(_extension(_masks(block), rng) for block in order.blocks) for order in orders]
-    return put_in_order(flat, orders, chosen)
+    return put_in_order(Taking(plan), orders, chosen)
 
 
 def _masks(block: Block) -> tuple[int, ...]:

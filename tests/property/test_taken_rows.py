@@ -7,13 +7,21 @@ import random
 
 import pytest
 from oracle import combined, opened, shapes
+from oracle.generate import generate
+from property.test_orders import loosen, weave
 
 import planguard
 from planguard.errors import OrderError, PlanError
 from planguard.execution.running.expand import expand
+from planguard.options import MODEL_NAMES, CheckOptions
+from planguard.plan.fixed import AT, written
 from planguard.plan.flatten import flatten
+from planguard.reordering.blocks import Block
 from planguard.reordering.branches.assignments import assigned, flat_tree, variables_of
 from planguard.reordering.branches.sites import Open
+from planguard.reordering.explorer import combinations_of, put_in_order
+from planguard.reordering.strategy import prepare
+from planguard.semantics.model import find_model
 
 FEW = 24
 """Assignments of a plan that are compared."""
@@ -44,6 +52,40 @@ def flat_of(make, *args):
     ends = [fixed.plan.length(rank) for rank in range(fixed.plan.world_size)]
     assert [len(found) for found in fixed.origin] == ends
     return flat["ranks"], flat.get("groups"), flat.get("fusion"), [list(o) for o in fixed.origin]
+
+
+def in_order(head, orders, chosen):
+    """A combination of orders, written and read."""
+    ranks = {}
+    for order, choice in zip(orders, chosen, strict=True):
+        blocks, mine = iter(choice), []
+        for part in order.parts:
+            leaves = [part.leaves[at] for at in next(blocks)] if isinstance(part, Block) else [part]
+            mine += [{**leaf.fields, AT: leaf.action} for leaf in leaves]
+        ranks[str(order.rank)] = mine
+    return written(head, ranks)
+
+
+@pytest.mark.parametrize("first", range(0, 1200, 100))
+def test_an_order_is_the_same_plan_whichever_way_it_is_made(first):
+    """So it is with labels that calls get by their place, and in every order of a block."""
+    compared = 0
+    for seed in range(first, first + 100):
+        rng = random.Random(seed)
+        shaped = weave(seed) if seed % 3 == 2 else None
+        document = shaped or loosen({"templates": {}, **generate(seed)}, rng)
+        try:
+            plan = planguard.load(document)
+            columns = expand(plan)
+        except PlanError:
+            continue
+        task, _ = prepare(plan, columns, find_model(rng.choice(MODEL_NAMES)), CheckOptions())
+        head = flatten(plan)
+        for chosen in itertools.islice(combinations_of(task.orders), FEW):
+            made = flat_of(put_in_order, task.taking, task.orders, chosen)
+            assert made == flat_of(in_order, head, task.orders, chosen), seed
+            compared += 1
+    assert compared
 
 
 @pytest.mark.parametrize("first", range(0, 1200, 100))
