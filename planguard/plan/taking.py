@@ -33,6 +33,8 @@ from planguard.plan.rows import Rows, place_markers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from planguard.plan.compiling.compile import Compiled
+
 KEPT_WORDS = 4_000_000
 """Words of programs that are kept to be taken again, some 40 MB with their actions."""
 _LABEL = 4
@@ -166,8 +168,7 @@ class Taking:
             ids=_ids(actions) if self.plan.fusion else {},
         )
         try:
-            check_program(program, self.plan.compiled)
-            _check_results(program, self.plan.code.aux)
+            check_taken(program, self.plan.compiled)
         except Defect as defect:
             raise self._refused(rank, program, origin, defect) from None
         return program, tuple(origin)
@@ -215,6 +216,16 @@ def _without_loops(plan: Plan) -> Plan:
 
 def _ids(actions: Sequence[Any]) -> dict[str, Any]:
     return {str(node.id): node for _, node in walk(actions) if node.id is not UNSET}
+
+
+def check_taken(program: Program, compiled: Compiled) -> None:
+    """Check what need not hold of rows that were taken from a valid program.
+
+    Raises:
+        Defect: The first defect found.
+    """
+    check_program(program, compiled)
+    _check_results(program, compiled.code.aux)
 
 
 def _check_results(program: Program, aux: array[int]) -> None:
