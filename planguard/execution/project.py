@@ -25,7 +25,6 @@ from planguard.plan.compiling.compile import Compiled
 from planguard.plan.content import KIND_MASK
 from planguard.plan.defects import Defect
 from planguard.plan.groups import WORLD, ProcessGroup
-from planguard.plan.layout import Layout
 from planguard.plan.plan import Plan
 from planguard.plan.taking import check_taken
 
@@ -87,7 +86,7 @@ class _Cutter:
     def program(self, rank: int, actions: list[int]) -> Program:
         """Return the program of some actions of a rank."""
         base = self.plan.program(rank)
-        layout, pool = Layout(base), self.plan.code.label_pool
+        layout, pool = self.plan.layout(rank), self.plan.code.label_pool
         words, nodes = array("I"), list[Any]()
         for index in actions:
             row, iterations = layout.find(index)

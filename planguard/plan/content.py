@@ -14,4 +14,4 @@ KIND_MASK = 63
 
 def has_kind(plan: Plan, kind: Kind) -> bool:
     """Tell whether an instruction of this kind occurs in a plan."""
-    return any(kind in (op & KIND_MASK for op in set(p.code[::6])) for p in plan.code.programs)
+    return kind in plan.kinds

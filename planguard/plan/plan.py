@@ -115,13 +115,20 @@ class Plan:
             for spec in specs
         )
 
+    @cached_property
+    def kinds(self) -> frozenset[int]:
+        """Kinds of the instructions of all programs."""
+        programs = self.code.programs
+        return frozenset(op & (MEMBER - 1) for one in programs for op in set(one.code[::WORDS]))
+
     # --- single actions ----------------------------------------------------------------------
 
     def program(self, rank: int) -> Program:
         """Return the program of a rank."""
         return self.code.programs[self.code.rank_program[rank]]
 
-    def _layout(self, rank: int) -> Layout:
+    def layout(self, rank: int) -> Layout:
+        """Return where the actions of the program of a rank are."""
         index = self.code.rank_program[rank]
         found = self._layouts.get(index)
         if found is None:
@@ -177,7 +184,7 @@ class Plan:
         Raises:
             IndexError: There is no such rank, action or member.
         """
-        layout, program = self._layout(rank), self.program(rank)
+        layout, program = self.layout(rank), self.program(rank)
         instruction, iterations = layout.find(index)
         if member is not None:
             instruction = layout.members(instruction)[member]
