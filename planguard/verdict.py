@@ -133,6 +133,8 @@ class Witness:
         end: ``stuck`` or ``mismatch``.
         matches: Where messages compete, who met whom in this execution.
         flushes: Where buffers are fused, the flushes of this execution, in order on each rank.
+        fixed: The run behind it, where the plan leaves something open: a ``plan.fixed.Shown``. In
+            memory only: neither written, nor compared, nor pickled.
     """
 
     id: str
@@ -144,6 +146,10 @@ class Witness:
     end: str = "stuck"
     matches: tuple[Met, ...] = ()
     flushes: tuple[Flushed, ...] = ()
+    fixed: Any = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "fixed": None}
 
 
 @dataclass(frozen=True)

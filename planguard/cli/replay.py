@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from planguard.files import Target
     from planguard.plan.plan import Plan
-    from planguard.reordering.cases.settled import Record
-    from planguard.replay import Playable, ReplayResult
+    from planguard.replay import ReplayResult
     from planguard.verdict import Verdict, Witness
 
 COMPLETED, SEEN, DIFFERENT = 0, 1, 3
@@ -88,16 +87,18 @@ class Replay:
             ReplayError: The schedule does not fit the plan, or the processes do not start.
             UsageError: A wrong option value, or too few GPUs.
         """
-        from planguard.replay import play, transcript, write_script
+        import planguard
+        from planguard.replay import play, playable_of, transcript, write_script
 
         if not 0.1 <= args.timeout <= 3600:
             raise UsageError(f"--timeout {args.timeout}: choose 0.1 to 3600 seconds")
         target = None
         if args.script is not None:
             target = targets_of(args, [args.plan]).claim(args.script, "--script")
-        plan, verdict, record = _judge(args.plan, args.model)
+        plan = planguard.load(args.plan)
+        verdict = planguard.check(plan, model=args.model)
         witness = _witness(args.schedule, verdict, plan)
-        way = _way(plan, witness, verdict, record, args.delay_seed)
+        way = playable_of(plan, witness, verdict.model, args.delay_seed)
         if target is not None:
             script = write_script(
                 way.flat,
@@ -160,29 +161,6 @@ def _conclude_safe(model: str, result: ReplayResult, took: str) -> tuple[int, st
         f"not reproducible on this backend: SAFE is about model {model}; on {result.backend} "
         f"{result.reason}. `planguard check --model gloo` judges the plan for gloo"
     )
-
-
-def _judge(file: str, model: str | None) -> tuple[Plan, Verdict, Record]:
-    """Read and check the plan; return it, the verdict, and the orders behind its witnesses."""
-    import planguard
-    from planguard.reordering.cases.settled import recorded
-
-    plan = planguard.load(file)
-    with recorded() as record:
-        return plan, planguard.check(plan, model=model), record
-
-
-def _way(
-    plan: Plan, witness: Witness | None, verdict: Verdict, record: Record, seed: int | None
-) -> Playable:
-    """Return the one way to run the plan that is played."""
-    from planguard.replay import playable_of
-    from planguard.replay.settle import playable
-
-    settled = None if witness is None else record.settled(witness)
-    if settled is not None:
-        return playable(settled, plan)
-    return playable_of(plan, witness, verdict.model, seed)
 
 
 def _witness(schedule: str | None, verdict: Verdict, plan: Plan) -> Witness | None:

@@ -7,6 +7,7 @@ and keeps the order of what happened.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.members import NONE
@@ -24,25 +25,37 @@ ARRIVE, AWAIT = 1, 2
 
 @dataclass(frozen=True)
 class Run:
-    """One execution: its steps ``(rank, action, event)``, and where ranks stand at its end.
+    """One execution of a small plan.
 
     Attributes:
-        steps: What happened, in order.
-        blocked: Where ranks stand at the end.
-        cyclic: Whether some of them wait in a circle.
+        execution: It, as the kernels ran it.
+        blocked: Rank and action of every rank that is stuck at its end.
+        cyclic: Whether ranks wait for one another in a circle there.
         mixed: Codes of what members that met disagree on.
     """
 
-    steps: tuple[tuple[int, int, str], ...]
+    execution: Execution
     blocked: tuple[tuple[int, int], ...]
     cyclic: bool
     mixed: frozenset[str]
+
+    @cached_property
+    def steps(self) -> tuple[tuple[int, int, str], ...]:
+        """Its steps ``(rank, action, event)``, from the interpreter.
+
+        Raises:
+            RuntimeError: If interpreter and kernels disagree.
+        """
+        steps, stuck = _walk(self.execution)
+        if stuck != self.execution.state.stuck_lanes:
+            raise RuntimeError("the interpreter and the kernel disagree on a witness")
+        return tuple(steps)
 
 
 def rerun(
     plan: Plan, model: ExecutionModel, scenario: Scenario, *, implementation: Any = None
 ) -> Run:
-    """Execute a plan and return its steps.
+    """Execute a plan; what is shown of it is walked by the interpreter, too (``Run.steps``).
 
     Args:
         plan: The plan.
@@ -52,17 +65,13 @@ def rerun(
 
     Raises:
         PlanError: If the plan cannot be expanded.
-        RuntimeError: If interpreter and kernels disagree.
     """
     columns = expand(plan)
     execution = execute(plan, columns, model, scenario, origins=True, implementation=implementation)
-    steps, stuck = _walk(execution)
-    if stuck != execution.state.stuck_lanes:
-        raise RuntimeError("the interpreter and the kernel disagree on a witness")
     blocked = stuck_by_rank(execution)
     cyclic = bool(blocked) and bool(StuckState(execution).cycles())
     return Run(
-        tuple(steps),
+        execution,
         tuple((place.rank, place.action) for _, place in sorted(blocked.items())),
         cyclic,
         frozenset(one.found.code for one in find_mismatches(execution, candidates(execution))),

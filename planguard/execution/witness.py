@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from planguard.execution.findings.classify import Cause
     from planguard.execution.findings.stuck import Place
+    from planguard.execution.rerun import Run
     from planguard.execution.running.executor import Execution
 
 Keep = frozenset[tuple[int, int]]
@@ -41,7 +42,7 @@ class Candidate:
     keep: Keep
     ranks: frozenset[int]
     projection: Projection
-    steps: tuple[tuple[int, int, str], ...]
+    run: Run
     blocked: tuple[tuple[int, int], ...]
     cyclic: bool
     mixed: frozenset[str]
@@ -141,7 +142,7 @@ def _try(execution: Execution, keep: Keep, ranks: frozenset[int]) -> Candidate |
         keep,
         ranks,
         projection,
-        tuple((*projection.original(rank, action), event) for rank, action, event in run.steps),
+        run,
         tuple(projection.original(rank, action) for rank, action in run.blocked),
         run.cyclic,
         run.mixed,
@@ -183,10 +184,9 @@ def _breaks(execution: Execution, keep: Keep) -> bool:
 
 
 def _encode(found: Candidate, *, minimal: bool, end: str) -> Witness:
-    order: list[tuple[int, int]] = []
-    for rank, action, _ in found.steps:
-        if (rank, action) not in order:
-            order.append((rank, action))
+    place = found.projection.original
+    steps = [(*place(rank, action), event) for rank, action, event in found.run.steps]
+    order = dict.fromkeys((rank, action) for rank, action, _ in steps)
     encoded = "/".join(f"{rank}.{action}" for rank, action in order)
     return Witness(
         id=hashlib.sha256(encoded.encode()).hexdigest()[:4],
@@ -194,7 +194,7 @@ def _encode(found: Candidate, *, minimal: bool, end: str) -> Witness:
         minimal=minimal,
         steps=tuple(
             WitnessStep(number, rank, action, event)
-            for number, (rank, action, event) in enumerate(found.steps, 1)
+            for number, (rank, action, event) in enumerate(steps, 1)
         ),
         blocked=found.blocked if end == "stuck" else (),
         actions=tuple(sorted(found.keep)),

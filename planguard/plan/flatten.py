@@ -84,6 +84,7 @@ class _Flattener:
         self._plan = plan
         tensors = {} if plan.document.tensors is UNSET else plan.document.tensors
         self._unrolled = [Unrolled(program.actions, tensors) for program in plan.code.programs]
+        self._names: dict[tuple[str, int], str] = {}
         self._families = {group.name for group in plan.groups if group.is_family}
         is_shared = len(set(plan.code.rank_program)) == 1
         self._is_one_choice = is_shared and has_kind(plan, Kind.CHOICE_BEGIN)
@@ -118,7 +119,10 @@ class _Flattener:
         return action | changes if changes else action
 
     def _instance(self, family: str, rank: int) -> str:
-        return self._plan.group_name(family, rank)
+        found = self._names.get((family, rank))
+        if found is None:
+            found = self._names[family, rank] = self._plan.group_name(family, rank)
+        return found
 
     def _peer(self, peer: dict[str, Any], rank: int) -> int:
         mesh = self._plan.mesh

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from planguard.plan.actions import MEMBER, Kind
+from planguard.plan.actions import KIND_MASK, Kind
 from planguard.plan.code import WORDS
 from planguard.plan.defects import refusal
 from planguard.plan.describe import describe
@@ -115,13 +115,20 @@ class Plan:
             for spec in specs
         )
 
+    @cached_property
+    def kinds(self) -> frozenset[int]:
+        """Kinds of the instructions of all programs."""
+        programs = self.code.programs
+        return frozenset(op & KIND_MASK for one in programs for op in set(one.code[::WORDS]))
+
     # --- single actions ----------------------------------------------------------------------
 
     def program(self, rank: int) -> Program:
         """Return the program of a rank."""
         return self.code.programs[self.code.rank_program[rank]]
 
-    def _layout(self, rank: int) -> Layout:
+    def layout(self, rank: int) -> Layout:
+        """Return where the actions of the program of a rank are."""
         index = self.code.rank_program[rank]
         found = self._layouts.get(index)
         if found is None:
@@ -177,7 +184,7 @@ class Plan:
         Raises:
             IndexError: There is no such rank, action or member.
         """
-        layout, program = self._layout(rank), self.program(rank)
+        layout, program = self.layout(rank), self.program(rank)
         instruction, iterations = layout.find(index)
         if member is not None:
             instruction = layout.members(instruction)[member]
@@ -188,7 +195,7 @@ class Plan:
             index=index,
             member=member,
             op=op_name(node),
-            kind=Kind(program.code[instruction * WORDS] & (MEMBER - 1)),
+            kind=Kind(program.code[instruction * WORDS] & KIND_MASK),
             action=node,
             instruction=instruction,
             iterations=iterations,

@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.running.expand import expand
+from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import HANDLES
-from planguard.reordering.branches.assignments import AT, flat_tree, leaves
+from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.orders.rounds import channel_of, queues_of
 from planguard.semantics.model import find_model
 

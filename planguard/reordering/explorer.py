@@ -15,8 +15,8 @@ from planguard.execution.decide import Decider, Decision
 from planguard.execution.findings.reason import out_of_time
 from planguard.execution.running.expand import expand
 from planguard.options import FOREVER
+from planguard.plan.fixed import FixedPlan
 from planguard.reordering.blocks import Block, RankOrder, count_extensions, extensions
-from planguard.reordering.derived import derived
 from planguard.reordering.join import Case, join, says_disagreement
 from planguard.verdict import Outcome
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from planguard.execution.findings.reason import Reason
     from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
+    from planguard.plan.taking import Taking
     from planguard.semantics.model import ExecutionModel
 
 LIMIT = 2_000
@@ -33,19 +34,6 @@ LIMIT = 2_000
 
 Choice = tuple[tuple[int, ...], ...]
 """A linear extension of every block of a rank."""
-
-
-@dataclass(frozen=True)
-class Ordered:
-    """One combination of orders as a fixed plan.
-
-    Attributes:
-        plan: The plan with its blocks put in order.
-        actions: Action index in the original plan of every action, per rank.
-    """
-
-    plan: Plan
-    actions: Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,7 @@ class Explored:
     outcome: Outcome
     shown: Decision | None = None
     decider: Decider | None = None
-    ordered: Ordered | None = None
+    ordered: FixedPlan | None = None
     schedules: int = 0
     route: tuple[str, ...] = ("explorer",)
     reason: Reason | None = None
@@ -80,7 +68,7 @@ class Task:
     """A plan with open order under one model, and how many of its orders were decided.
 
     Attributes:
-        flat: The flat plan.
+        taking: Makes the plan of an order.
         orders: The order structure of every rank.
         model: The execution model.
         options: Options of the check.
@@ -90,7 +78,7 @@ class Task:
         source: The plan itself and its columns.
     """
 
-    flat: dict[str, Any]
+    taking: Taking
     orders: list[RankOrder]
     model: ExecutionModel
     options: CheckOptions
@@ -107,14 +95,14 @@ class Task:
         """Return the seconds left, or None without a budget."""
         return self.deadline.left()
 
-    def decide(self, chosen: Sequence[Choice]) -> tuple[Decision, Decider, Ordered]:
+    def decide(self, chosen: Sequence[Choice]) -> tuple[Decision, Decider, FixedPlan]:
         """Decide one order exactly."""
-        ordered = put_in_order(self.flat, self.orders, chosen)
+        ordered = put_in_order(self.taking, self.orders, chosen)
         decider = Decider(ordered.plan, expand(ordered.plan), self.model, self.options)
         self.schedules += 1
         return decider.decide(), decider, ordered
 
-    def decide_written(self) -> tuple[Decision, Decider, Ordered] | None:
+    def decide_written(self) -> tuple[Decision, Decider, FixedPlan] | None:
         """Decide the written order on the columns of the plan, where that shows it to be safe.
 
         It is what `decide` makes of the written order, without writing the plan anew, if no label
@@ -130,7 +118,7 @@ class Task:
         self.schedules += 1
         offsets = columns.rank_off
         same = tuple(range(offsets[rank + 1] - offsets[rank]) for rank in range(plan.world_size))
-        return decision, decider, Ordered(plan, same)
+        return decision, decider, FixedPlan(plan, same)
 
     def combinations(self, limit: int) -> int:
         """Return how many combinations of orders there are, or a number above ``limit``."""
@@ -144,28 +132,38 @@ class Task:
 
 
 def put_in_order(
-    flat: dict[str, Any], orders: Sequence[RankOrder], chosen: Sequence[Choice]
-) -> Ordered:
-    """Return the fixed plan of one combination of linear extensions."""
-    ranks, places = {}, []
+    taking: Taking, orders: Sequence[RankOrder], chosen: Sequence[Choice]
+) -> FixedPlan:
+    """Return the fixed plan of one combination of linear extensions.
+
+    Raises:
+        OrderError: It is no valid program.
+    """
+    taken, labels = [], []
     for order, choice in zip(orders, chosen, strict=True):
-        actions: list[dict[str, Any]] = []
-        indices: list[int] = []
+        mine: list[range] = []
+        named: dict[int, str] = {}
         blocks = iter(choice)
         for part in order.parts:
-            leaves = [part.leaves[at] for at in next(blocks)] if isinstance(part, Block) else [part]
-            actions += [_fixed(leaf.fields) for leaf in leaves]
-            indices += [leaf.action for leaf in leaves]
-        ranks[str(order.rank)] = {"actions": actions}
-        places.append(tuple(indices))
-    document = {key: value for key, value in flat.items() if key not in {"ranks", "approximations"}}
-    return Ordered(derived({**document, "ranks": ranks}), tuple(places))
+            if not isinstance(part, Block):
+                _append(mine, part.action)
+                continue
+            for at in next(blocks):
+                leaf = part.leaves[at]
+                mine.append(range(leaf.action, leaf.action + 1))
+                if "label" in leaf.fields:
+                    named[leaf.action] = leaf.fields["label"]
+        taken.append(mine)
+        labels.append(named)
+    return taking.fixed(taken, labels)
 
 
-def _fixed(fields: dict[str, Any]) -> dict[str, Any]:
-    if "x-after" not in fields:
-        return fields
-    return {key: value for key, value in fields.items() if key != "x-after"}
+def _append(taken: list[range], action: int) -> None:
+    """Take one more action that stands in no block, with those in front of it where it can be."""
+    if taken and len(taken[-1]) and taken[-1].stop == action:
+        taken[-1] = range(taken[-1].start, action + 1)
+    else:
+        taken.append(range(action, action + 1))
 
 
 def combinations_of(orders: Sequence[RankOrder]) -> Iterator[tuple[Choice, ...]]:
@@ -200,8 +198,8 @@ def _choices(blocks: list[Block]) -> Iterator[tuple[tuple[int, ...], ...]]:
 def explore_all(task: Task) -> Explored:
     """Decide every combination of orders of a plan, within its budget."""
     seen: Counter[Case] = Counter()
-    kept: dict[Outcome, tuple[Decision, Decider, Ordered]] = {}
-    mixing: tuple[Decision, Decider, Ordered] | None = None
+    kept: dict[Outcome, tuple[Decision, Decider, FixedPlan]] = {}
+    mixing: tuple[Decision, Decider, FixedPlan] | None = None
     for chosen in combinations_of(task.orders):
         if task.expired():
             reason = out_of_time(f" after {seen.total():,} combinations of orders")

@@ -30,13 +30,13 @@ from planguard.execution.findings.reason import (
 )
 from planguard.execution.findings.sequence import mixes
 from planguard.options import running
+from planguard.plan.taking import Taking
 from planguard.plan.vocabulary import BLOCKING, MESSAGES
 from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
 from planguard.reordering.explorer import (
     LIMIT,
     Choice,
     Explored,
-    Ordered,
     Task,
     combinations_of,
     explore_all,
@@ -53,10 +53,11 @@ from planguard.verdict import Outcome
 if TYPE_CHECKING:
     from planguard.execution.decide import Decider, Decision
     from planguard.options import CheckOptions
+    from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
     from planguard.semantics.model import ExecutionModel
 
-__all__ = ["LIMIT", "Explored", "Ordered", "combinations_of", "explore", "put_in_order"]
+__all__ = ["LIMIT", "Explored", "combinations_of", "explore", "put_in_order"]
 
 
 def explore(plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions) -> Explored:
@@ -89,8 +90,8 @@ def prepare(
 ) -> tuple[Task, Reason | None]:
     """Return the plan taken apart, and why it cannot be decided (None if it can)."""
     deadline = running(options).deadline
-    flat, orders = take_apart(plan, columns)
-    task = Task(flat, orders, model, options, deadline, source=(plan, columns))
+    _, orders = take_apart(plan, columns)
+    task = Task(Taking(plan), orders, model, options, deadline, source=(plan, columns))
     problem = label_movable(plan, orders, use_tags=model.use_tags)
     if problem is None:
         task.orders = [_tied(order, model) for order in orders]
@@ -135,7 +136,7 @@ def _firsts(task: Task) -> tuple[Choice, ...]:
 
 def _written(
     task: Task, firsts: tuple[Choice, ...], *, is_plain: bool
-) -> tuple[Decision, Decider, Ordered]:
+) -> tuple[Decision, Decider, FixedPlan]:
     """Decide the written order, without writing the plan anew where it shows to be safe."""
     found = None
     if is_plain and all(choice == tuple(range(len(choice))) for one in firsts for choice in one):
@@ -160,7 +161,7 @@ def _looks(block: Block, leaf: int) -> dict[str, Any]:
     return {key: value for key, value in block.leaves[leaf].fields.items() if key not in own}
 
 
-def _stuck_anyway(task: Task, written: tuple[Decision, Decider, Ordered]) -> Explored | None:
+def _stuck_anyway(task: Task, written: tuple[Decision, Decider, FixedPlan]) -> Explored | None:
     """Return DEADLOCK where ranks are stuck before anything of open order plays a part."""
     if written[0].outcome is not Outcome.DEADLOCK or fresh_in_blocks(task):
         return None

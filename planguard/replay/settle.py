@@ -17,25 +17,27 @@ from planguard.execution.running.expand import expand
 from planguard.options import CheckOptions
 from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
+from planguard.plan.fixed import AT
 from planguard.plan.flatten import flatten
+from planguard.plan.taking import Taking
 from planguard.plan.vocabulary import BLOCKS, MESSAGES
 from planguard.reordering.blocks import Block, take_apart
-from planguard.reordering.branches.assignments import AT, assigned, flat_tree, leaves, variables_of
+from planguard.reordering.branches.assignments import flat_tree, leaves
+from planguard.reordering.branches.sites import Open
 from planguard.reordering.buffers.agreement import agreements
 from planguard.reordering.buffers.members import buffers_of
 from planguard.reordering.buffers.merge import merge
 from planguard.reordering.buffers.play import play
 from planguard.reordering.buffers.rank import fused_rank
-from planguard.reordering.cases.settled import recorded
-from planguard.reordering.explorer import Ordered, put_in_order
+from planguard.reordering.explorer import put_in_order
 from planguard.reordering.strategy import label_movable
 from planguard.semantics.model import find_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from planguard.plan.fixed import FixedPlan, Shown
     from planguard.plan.plan import Plan
-    from planguard.reordering.cases.settled import Settled
     from planguard.verdict import Witness
 
 
@@ -106,26 +108,29 @@ def settle(
         return _picked(plan, seed)
     if not is_open(plan):
         return Playable(flatten(plan), witness)
-    options = CheckOptions(model=model or plan.model or "nccl")
-    with recorded() as record:
-        verdict = check_plan(plan, options)
+    if witness.fixed is not None and witness.fixed.plan.document == plan.document:
+        return playable(plan, witness)
+    # A witness that was read from a file does not hold the run behind it: a check makes it again.
+    verdict = check_plan(plan, CheckOptions(model=model or plan.model or "nccl"))
     for finding in verdict.findings:
         known = finding.witness
         if known is not None and known.encoded == witness.encoded and known.end == witness.end:
-            settled = record.settled(known)
-            return Playable(flatten(plan), witness) if settled is None else playable(settled, plan)
+            return playable(plan, known)
     return _scheduled(plan, expand(plan), witness)
 
 
-def playable(settled: Settled, plan: Plan) -> Playable:
-    """Return the fixed plan of a witness of a plan as the replay plays it."""
-    flat = flatten(settled.plan)
+def playable(plan: Plan, witness: Witness) -> Playable:
+    """Return the run behind a witness of a verdict on a plan as the replay plays it."""
+    shown: Shown | None = witness.fixed
+    if shown is None:
+        return Playable(flatten(plan), witness)
+    flat = flatten(shown.fixed.plan)
     if expand(plan).has_any_source:
-        flat = _from_anyone(flat, settled, plan)
-    return Playable(flat, settled.witness, settled.actions)
+        flat = _from_anyone(flat, shown.fixed, plan)
+    return Playable(flat, shown.witness, shown.fixed.origin)
 
 
-def _from_anyone(flat: dict[str, Any], settled: Settled, plan: Plan) -> dict[str, Any]:
+def _from_anyone(flat: dict[str, Any], fixed: FixedPlan, plan: Plan) -> dict[str, Any]:
     """Mark the receives that the plan leaves to any source, and the tags as the plan has them.
 
     In the fixed plan they name whom the witness has them take from; played, they take from anyone,
@@ -135,7 +140,7 @@ def _from_anyone(flat: dict[str, Any], settled: Settled, plan: Plan) -> dict[str
     ranks = {}
     for rank, body in flat["ranks"].items():
         known = {leaf[AT]: leaf for leaf in leaves(written["ranks"][rank]["actions"])}
-        places = settled.actions[int(rank)]
+        places = fixed.origin[int(rank)]
         actions = [
             _marked(action, known.get(places[at], {})) for at, action in enumerate(body["actions"])
         ]
@@ -223,7 +228,7 @@ def _picked(plan: Plan, seed: int | None) -> Playable:
         if pick is not _branches and has_kind(plan, Kind.THREADS_BEGIN):
             raise ReplayError("host threads beside open orders or fused buffers are not played")
         ordered = pick(plan, rng)
-        plan, inner = ordered.plan, ordered.actions
+        plan, inner = ordered.plan, ordered.origin
         if places is None:
             places = [tuple(found) for found in inner]
         else:
@@ -246,16 +251,16 @@ def _threaded(plan: Plan, places: list[tuple[int, ...]] | None, notes: tuple[str
     return Playable(flatten(plan), None, found, notes)
 
 
-def _branches(plan: Plan, rng: random.Random | None) -> Ordered:
-    flat = flat_tree(plan, expand(plan))
-    variables = variables_of(plan, flat)
+def _branches(plan: Plan, rng: random.Random | None) -> FixedPlan:
+    branched = Open(plan, expand(plan))
+    variables = branched.variables()
     picks = {
         key: rng.randrange(size) if rng else 0 for key, size in sorted(variables.sizes.items())
     }
-    return assigned(flat, picks)
+    return branched.assigned(picks)
 
 
-def _flushes(plan: Plan, rng: random.Random | None) -> Ordered:
+def _flushes(plan: Plan, rng: random.Random | None) -> FixedPlan:
     """Let members become ready in one order per rank and join what is flushed together."""
     flat, orders = take_apart(plan, expand(plan))
     try:
@@ -274,11 +279,11 @@ def _flushes(plan: Plan, rng: random.Random | None) -> Ordered:
     return merge(flat, played).ordered
 
 
-def _orders(plan: Plan, rng: random.Random | None) -> Ordered:
-    flat, orders = take_apart(plan, expand(plan))
+def _orders(plan: Plan, rng: random.Random | None) -> FixedPlan:
+    _, orders = take_apart(plan, expand(plan))
     label_movable(plan, orders)
     chosen = [tuple(_extension(_masks(block), rng) for block in order.blocks) for order in orders]
-    return put_in_order(flat, orders, chosen)
+    return put_in_order(Taking(plan), orders, chosen)
 
 
 def _masks(block: Block) -> tuple[int, ...]:

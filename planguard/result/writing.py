@@ -149,7 +149,8 @@ def _witness(witness: Witness) -> doc.WitnessDoc:
         "matches": [doc.MetDoc(**_fields(met)) for met in witness.matches] or UNSET,
         "flushes": [doc.FlushedDoc(**_fields(one)) for one in witness.flushes] or UNSET,
     }
-    return doc.WitnessDoc(**_fields(witness) | {"steps": steps} | picked)
+    fields = {name: item for name, item in _fields(witness).items() if name != "fixed"}
+    return doc.WitnessDoc(**fields | {"steps": steps} | picked)
 
 
 def _repair(repair: Repair) -> doc.RepairDoc:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from planguard.plan.actions import Kind
@@ -141,6 +142,11 @@ class ExecutionModel:
     short_ok: bool = False
     mismatch: str = "undefined: hang, abort or silent corruption"
 
+    @cached_property
+    def tables(self) -> dict[tuple[bool, tuple[Kind, ...]], dict[str, bytes]]:
+        """Tables by kind that were made of it: rooted operations early or not, and which exist."""
+        return {}
+
     @property
     def blocks_host(self) -> bool:
         """Whether a wait blocks the host instead of placing a stream edge."""
@@ -193,11 +199,11 @@ def buffered(scenario: Scenario, eager_bytes: int = UNLIMITED) -> Scenario:
 
 def rules_for(model: ExecutionModel, scenario: Scenario) -> dict[str, Any]:
     """Return the rules of one scenario in the form the kernels take."""
-    degree = model.degree
-    if scenario.early and model.early_degree is not None:
-        degree = model.early_degree
-    rooted = degree.get(Kind.SCATTER, Degree.ALL)
-    degree = {**degree, **dict.fromkeys(rooted_kinds(), rooted)}
+    # The tables by kind depend on nothing else: what is registered is known when a plan is read.
+    key = scenario.early, rooted_kinds()
+    tables = model.tables.get(key)
+    if tables is None:
+        tables = model.tables[key] = _tables(model, scenario)
     return {
         "family": int(model.family),
         "single_queue": scenario.single_queue,
@@ -215,6 +221,18 @@ def rules_for(model: ExecutionModel, scenario: Scenario) -> dict[str, Any]:
         "poison_drops": scenario.poison_drops,
         "exit_withdraws": scenario.exits_withdraw,
         "new_group": int(model.new_group),
+        **tables,
+    }
+
+
+def _tables(model: ExecutionModel, scenario: Scenario) -> dict[str, bytes]:
+    """Return what the rules say of every kind."""
+    degree = model.degree
+    if scenario.early and model.early_degree is not None:
+        degree = model.early_degree
+    rooted = degree.get(Kind.SCATTER, Degree.ALL)
+    degree = {**degree, **dict.fromkeys(rooted_kinds(), rooted)}
+    return {
         "degree": bytes(int(degree.get(kind, Degree.ALL)) for kind in _kinds()),
         "slot_class": _table({**model.spelling, **model.slots}),
         "spelling": _table(model.spelling),

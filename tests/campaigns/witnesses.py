@@ -36,7 +36,6 @@ from oracle.generate import generate
 
 import planguard
 from planguard.plan.flatten import flatten
-from planguard.reordering.cases.settled import recorded
 from planguard.replay import Playable, concluded, playable_of, write_script
 from planguard.replay.flat import obstacles
 from planguard.replay.pool import Job, Pool
@@ -155,18 +154,14 @@ def judged(shape: str, seed: int) -> Iterator[tuple[Item, Verdict, list[tuple[st
         return
     try:
         plan = planguard.load(document)
-        with recorded() as record:
-            verdict = planguard.check(plan, model=MODEL)
+        verdict = planguard.check(plan, model=MODEL)
     except planguard.PlanError:
         return
     ways = []
     for finding in verdict.findings:
         if finding.witness is None or finding.severity != "error":
             continue
-        settled = record.settled(finding.witness)
-        fixed = settled is None
-        way = Playable(flatten(plan), finding.witness) if fixed else playable(settled, plan)
-        ways.append((f"{finding.code}/{finding.certainty}", way))
+        ways.append((f"{finding.code}/{finding.certainty}", playable(plan, finding.witness)))
     if shape == "drops" and verdict.outcome.value == "POTENTIAL_DEADLOCK":
         # Whether a handle dies before its match is a matter of timing: the whole plan, drops first.
         ways = [("PG308/some-execution", Playable(flatten(plan)))]

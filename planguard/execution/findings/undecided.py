@@ -10,7 +10,6 @@ from planguard.execution.findings.cause import make_finding, open_finding
 from planguard.execution.findings.reason import construct
 from planguard.execution.issued import counts, issued
 from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, Kind, is_point_to_point
-from planguard.plan.content import kinds_in
 from planguard.plan.vocabulary import MPI_ONLY
 from planguard.semantics.model import OwnMessages, find_model
 
@@ -30,7 +29,7 @@ def undecided(plan: Plan, options: CheckOptions) -> list[Finding]:
     """
     if find_model(str(options.model)).is_mpi:
         return []
-    present = kinds_in(plan)
+    present = plan.kinds
     return [
         open_finding(construct(f"`{row.name}`, which only the mpi models define"))
         for row in MPI_ONLY

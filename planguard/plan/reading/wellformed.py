@@ -40,15 +40,24 @@ def check(document: Document, compiled: Compiled, limits: Limits, file: str | No
     membership = Membership(compiled.code, compiled.mesh, compiled.groups)
     for index, program in enumerate(compiled.code.programs):
         try:
-            check_handles(program, compiled.code.aux)
-            check_groups(program, compiled.code.refs)
-            _check_creation_order(program, compiled)
+            check_program(program, compiled)
             membership.check(index, compiled.ranges[index])
         except Defect as defect:
             raise at(program, defect, file) from None
-    _check_fusion(document, compiled, file)
+    check_fusion(document, compiled, file)
     _check_topology(document, file)
     _check_approximations(document, compiled, file)
+
+
+def check_program(program: Program, compiled: Compiled) -> None:
+    """Check what depends on the order of a program: the lives of its handles and groups.
+
+    Raises:
+        Defect: The first defect found.
+    """
+    check_handles(program, compiled.code.aux)
+    check_groups(program, compiled.code.refs)
+    _check_creation_order(program, compiled)
 
 
 def at(program: Program, defect: Defect, file: str | None) -> PlanError:
@@ -128,7 +137,12 @@ def _check_creation_order(program: Program, compiled: Compiled) -> None:
         last = group.created, group.name
 
 
-def _check_fusion(document: Document, compiled: Compiled, file: str | None) -> None:
+def check_fusion(document: Document, compiled: Compiled, file: str | None) -> None:
+    """Check that the members of fused buffers are there, once, and can be merged.
+
+    Raises:
+        PlanError: The first defect found.
+    """
     if document.fusion is UNSET:
         return
     names = {group.name for group in compiled.groups}

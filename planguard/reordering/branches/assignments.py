@@ -13,21 +13,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.running.expand import expand
 from planguard.plan.actions import KIND_MASK, MEMBER, Kind
+from planguard.plan.fixed import AT, FixedPlan, written
 from planguard.plan.flatten import flatten
 from planguard.plan.vocabulary import OPEN_BLOCKS
-from planguard.reordering.derived import derived
-from planguard.reordering.strategy import Ordered
 from planguard.words import name_ranks, plural, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from planguard.plan.plan import Plan
 
-AT = "x-at"
-"""Field that carries the action index of the plan through rewriting; readers ignore it."""
 VARIABLE = "x-variable"
 
 _SHOWN_MARKERS = {Kind.CHOICE_BEGIN, Kind.THREADS_BEGIN, Kind.UNORDERED_BEGIN}
@@ -146,31 +142,69 @@ def variables_of(plan: Plan, flat: dict[str, Any]) -> Variables:
         UnclearError: Choices of one name have different numbers of branches, or a uniform one
             without a name is shared by ranks with different programs.
     """
-    found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-    programs = plan.code.rank_program
+    uses = []
     for rank in range(plan.world_size):
         for number, choice in enumerate(choices(flat["ranks"][str(rank)]["actions"])):
-            name = choice.get("name", f"choice {number} of program {programs[rank]}")
-            if "name" not in choice and choice.get("uniform") and len(set(programs)) > 1:
-                raise UnclearError(
-                    "a uniform choice without a name, on ranks with different programs"
-                )
-            choice[VARIABLE] = name
-            found.setdefault(name, []).append((rank, choice))
-    return _variables(found)
+            use = Use.of(plan, rank, number, choice)
+            choice[VARIABLE] = use.name
+            uses.append(use)
+    return variables_of_uses(uses)
 
 
-def _variables(found: dict[str, list[tuple[int, dict[str, Any]]]]) -> Variables:
+@dataclass(frozen=True)
+class Use:
+    """One `choice` of a rank.
+
+    Attributes:
+        name: The name of its variable.
+        rank: The rank.
+        number: Its place among all choices of the program, outer ones first.
+        branches: Number of branches.
+        uniform: Whether it says that all ranks take the same one.
+    """
+
+    name: str
+    rank: int
+    number: int
+    branches: int
+    uniform: bool
+
+    @staticmethod
+    def of(plan: Plan, rank: int, number: int, choice: Mapping[str, Any]) -> Use:
+        """Return a choice under the name of its variable.
+
+        Raises:
+            UnclearError: It is uniform and without a name, on ranks with different programs.
+        """
+        programs = plan.code.rank_program
+        uniform = choice.get("uniform") is True
+        name = choice.get("name")
+        if name is None and uniform and len(set(programs)) > 1:
+            raise UnclearError("a uniform choice without a name, on ranks with different programs")
+        # Of one program of all ranks the flat form names it (``flatten.named``).
+        program = 0 if uniform else programs[rank]
+        name = name or f"choice {number} of program {program}"
+        return Use(name, rank, number, len(choice["branches"]), uniform)
+
+
+def variables_of_uses(uses: Iterable[Use]) -> Variables:
+    """Return the variables of all choices of a plan.
+
+    Raises:
+        UnclearError: Choices of one name have different numbers of branches.
+    """
+    found: dict[str, list[Use]] = {}
+    for use in uses:
+        found.setdefault(use.name, []).append(use)
     sizes: dict[Key, int] = {}
     free = []
-    for name, uses in found.items():
-        counts = {len(choice["branches"]) for _, choice in uses}
-        if len(counts) > 1:
+    for name, mine in found.items():
+        if len({use.branches for use in mine}) > 1:
             raise UnclearError(f"choices named {name} have different numbers of branches")
-        uniform = all(choice.get("uniform") for _, choice in uses)
+        uniform = all(use.uniform for use in mine)
         free += [] if uniform else [name]
-        for rank, choice in uses:
-            sizes[name, -1 if uniform else rank] = len(choice["branches"])
+        for use in mine:
+            sizes[name, -1 if uniform else use.rank] = use.branches
     return Variables(sizes, tuple(free))
 
 
@@ -212,39 +246,7 @@ def _taken(choice: dict[str, Any], rank: int, assignment: Assignment) -> Any:
     return choice["branches"][branch]
 
 
-def plan_of(flat: dict[str, Any], ranks: dict[str, list[Any]]) -> Ordered:
-    """Return a plan made of rewritten rank programs, and where its actions come from.
-
-    Args:
-        flat: The annotated flat plan.
-        ranks: Actions of every rank.
-
-    Raises:
-        OrderError: The programs are no valid plan.
-    """
-    head = {key: value for key, value in flat.items() if key not in {"ranks", "approximations"}}
-    plan = derived({**head, "ranks": {rank: {"actions": body} for rank, body in ranks.items()}})
-    columns = expand(plan)
-    places = [_origins(columns, rank, ranks[str(rank)]) for rank in range(plan.world_size)]
-    return Ordered(plan, tuple(places))
-
-
-def _origins(columns: Any, rank: int, actions: list[Any]) -> tuple[int, ...]:
-    """Return the original index of every action index of a rewritten program."""
-    origin = iter(leaves(actions))
-    out: list[int] = []
-    for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
-        if columns.op[at] & MEMBER:
-            continue
-        is_marker = Kind.REPEAT <= columns.op[at] & KIND_MASK < 60
-        if is_marker:
-            out.append(out[-1] if out else 0)
-        else:
-            out.append(next(origin).get(AT, out[-1] if out else 0))
-    return tuple(out)
-
-
-def assigned(flat: dict[str, Any], assignment: Assignment) -> Ordered:
+def assigned(flat: dict[str, Any], assignment: Assignment) -> FixedPlan:
     """Return the plan of one assignment.
 
     Raises:
@@ -254,7 +256,7 @@ def assigned(flat: dict[str, Any], assignment: Assignment) -> Ordered:
         rank: resolve(body["actions"], int(rank), assignment)
         for rank, body in flat["ranks"].items()
     }
-    return plan_of(flat, ranks)
+    return written(flat, ranks)
 
 
 def notes_of(assignment: Assignment) -> tuple[str, ...]:

@@ -29,10 +29,8 @@ from planguard.reordering.branches.assignments import (
     Variables,
     assigned,
     differences,
-    flat_tree,
     notes_of,
     plain_name,
-    variables_of,
 )
 from planguard.reordering.branches.calls import UnfitError
 from planguard.reordering.branches.segments import (
@@ -42,6 +40,7 @@ from planguard.reordering.branches.segments import (
     stretches,
     variables_in,
 )
+from planguard.reordering.branches.sites import Open
 from planguard.reordering.branches.solver import Branching, OpenError, evidence, incomplete
 from planguard.reordering.cases.together import (
     Part,
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
     from planguard.reordering.cases.together import Decide
-    from planguard.reordering.strategy import Ordered
     from planguard.semantics.model import ExecutionModel
 
 CODE = "PG110"
@@ -119,7 +117,7 @@ class _Branches:
     ) -> None:
         self.plan, self.model, self.options = plan, model, options
         self.decide, self.decided = decide, 0
-        self.flat = flat_tree(plan, columns)
+        self.open = Open(plan, columns)
         self.is_numbered = model.counts_messages and mixes(columns, in_blocks=False) is not None
         self.deadline = running(options).deadline
 
@@ -131,7 +129,7 @@ class _Branches:
             BrokenError: Some assignment is no valid program.
             UndecidedError: There is no time for all assignments, and no shorter proof.
         """
-        return self._over(variables_of(self.plan, self.flat))
+        return self._over(self.open.variables())
 
     def _over(self, variables: Variables) -> Verdict:
         count = variables.count(LIMIT + 1)
@@ -157,10 +155,10 @@ class _Branches:
     def _by_clauses(self, variables: Variables) -> Verdict:
         """Ask the solver for an assignment that is not safe."""
         asking = Branching(
-            self.flat,
+            self.open.flat,
             self.model,
             self.options,
-            lambda assignment: self._part(self.flat, assignment),
+            self._part,
             self.deadline,
         )
         asked = asking.ask(variables)
@@ -176,7 +174,7 @@ class _Branches:
     # --- all assignments ---------------------------------------------------------------------
 
     def _every(self, variables: Variables, assignments: Iterable[Assignment]) -> Verdict:
-        taken = [Taken(assignment, self._part(self.flat, assignment)) for assignment in assignments]
+        taken = [Taken(assignment, self._part(assignment)) for assignment in assignments]
         verdict = self._together([one.part for one in taken])
         condition = self._condition(variables, taken) if verdict.unsafe else ()
         return replace(verdict, safe_iff=(*verdict.safe_iff, *condition))
@@ -186,22 +184,19 @@ class _Branches:
         full = self.decide(shown.ordered.plan, brief=False)
         return combined(self.plan, parts, full, shown, CODE)
 
-    def _part(self, flat: dict[str, Any], assignment: Assignment) -> Part:
+    def _part(self, assignment: Assignment, flat: dict[str, Any] | None = None) -> Part:
+        """Decide one assignment, of the plan or of a stretch of it."""
         if self.deadline.expired():
             raise UndecidedError(out_of_time(f" after {self.decided:,} combinations of branches"))
-        ordered = self._assigned(flat, assignment)
-        self.decided += 1
-        notes, differs = notes_of(assignment), differences(assignment)[0] > 0
-        return Part(ordered, self.decide(ordered.plan, brief=True), notes, differs)
-
-    @staticmethod
-    def _assigned(flat: dict[str, Any], assignment: Assignment) -> Ordered:
         try:
-            return assigned(flat, assignment)
+            taken = self.open.assigned(assignment) if flat is None else assigned(flat, assignment)
         except PlanError as error:
             where = "; ".join(notes_of(assignment))
             message = f"where {where}, the program is not valid: {error.message}"
             raise BrokenError(Reason(Kind.INVALID, message)) from error
+        self.decided += 1
+        notes, differs = notes_of(assignment), differences(assignment)[0] > 0
+        return Part(taken, self.decide(taken.plan, brief=True), notes, differs)
 
     @staticmethod
     def _condition(variables: Variables, taken: list[Taken]) -> tuple[SafeIff, ...]:
@@ -226,8 +221,8 @@ class _Branches:
 
     def _by_stretches(self, variables: Variables, why: Reason) -> Verdict:
         """Decide a plan with many assignments stretch by stretch, as clauses do not."""
-        pieces = stretches(self.flat) or []
-        whole = self._part(self.flat, dict.fromkeys(variables.sizes, 0))
+        pieces = stretches(self.open.flat) or []
+        whole = self._part(dict.fromkeys(variables.sizes, 0))
         at = 0
         while at < len(pieces) and whole.outcome is Outcome.SAFE:
             width = next((w for w in WIDTHS if self._is_safe(pieces[at : at + w], variables)), 0)
@@ -253,11 +248,11 @@ class _Branches:
     def _is_safe(self, several: list[Programs], variables: Variables) -> bool:
         """Tell whether a stretch is closed and safe, whatever branches are taken."""
         programs = joined(several)
-        inside, flat = variables_in(programs, variables), restricted(self.flat, programs)
+        inside, flat = variables_in(programs, variables), restricted(self.open.flat, programs)
         if inside.count(LIMIT + 1) > LIMIT:
             return False
         try:
-            parts = (self._part(flat, one) for one in inside.assignments())
+            parts = (self._part(one, flat) for one in inside.assignments())
             return all(_closed_and_safe(part) for part in parts)
         except BrokenError:
             return False  # something begins in another stretch
@@ -269,7 +264,7 @@ class _Branches:
         inside = variables_in(programs, variables)
         if inside.count(LIMIT + 1) <= LIMIT:
             for assignment in inside.assignments():
-                part = self._part(self.flat, {**dict.fromkeys(variables.sizes, 0), **assignment})
+                part = self._part({**dict.fromkeys(variables.sizes, 0), **assignment})
                 if part.outcome.severity >= Outcome.POTENTIAL_DEADLOCK.severity:
                     verdict = self._together([whole, part])
                     reason = "an unsafe combination of branches is shown; not all were decided"

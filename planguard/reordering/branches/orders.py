@@ -49,7 +49,7 @@ def over_each_order(
         if task.expired():
             late = out_of_time(f" after {len(parts):,} combinations of orders")
             return open_verdict(plan, model.name, late)
-        ordered = put_in_order(task.flat, task.orders, chosen)
+        ordered = put_in_order(task.taking, task.orders, chosen)
         parts.append(Part(ordered, decide(ordered.plan, brief=True), differs=True))
     shown = shown_of(parts, together(parts))
     verdict = combined(plan, parts, decide(shown.ordered.plan, brief=False), shown, CODE)

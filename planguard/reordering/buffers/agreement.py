@@ -42,7 +42,7 @@ def agreements(
     for buffer in buffers:
         if buffer.coordination == "rank0-broadcast":
             found[buffer.id] = _broadcast(buffer, ranks, members[buffer.group])
-    for group in {buffer.group for buffer in buffers}:
+    for group in dict.fromkeys(buffer.group for buffer in buffers):
         mine = [b for b in buffers if b.group == group and b.coordination == "negotiated"]
         own = {member for buffer in mine for member in buffer.members}
         for number, cluster in enumerate(_clusters(mine, ranks, members[group])):

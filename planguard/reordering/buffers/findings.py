@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
 from planguard.execution.findings.cause import make_finding
-from planguard.reordering.cases.settled import annotated
 from planguard.reordering.cases.translate import back
 from planguard.reordering.join import says_disagreement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
     from planguard.reordering.blocks import Leaf
     from planguard.reordering.buffers.members import Buffer
     from planguard.reordering.buffers.rank import FusedRank
-    from planguard.reordering.strategy import Ordered
     from planguard.verdict import Finding, Flushed, Verdict
 
 _SHOWN = 3
 
 
-def moved(plan: Plan, ordered: Ordered, verdict: Verdict) -> Verdict:
+def moved(plan: Plan, ordered: FixedPlan, verdict: Verdict) -> Verdict:
     """Return the verdict on a merged plan with the places of the plan it came from."""
     route = tuple(dict.fromkeys(("fusion", *verdict.evidence.route)))
     return replace(
@@ -45,8 +44,7 @@ def with_flushes(verdict: Verdict, flushes: Sequence[Flushed]) -> Verdict:
             return finding
         ranks = {rank for rank, _ in (*finding.witness.actions, *finding.witness.blocked)}
         mine = tuple(one for one in flushes if one.rank in ranks)
-        shown = annotated(finding.witness, replace(finding.witness, flushes=mine))
-        return replace(finding, witness=shown)
+        return replace(finding, witness=replace(finding.witness, flushes=mine))
 
     return replace(verdict, findings=tuple(of(finding) for finding in verdict.findings))
 

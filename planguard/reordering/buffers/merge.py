@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.running.expand import expand
-from planguard.plan.actions import KIND_MASK
-from planguard.reordering.derived import derived
-from planguard.reordering.explorer import Ordered
+from planguard.plan.fixed import FixedPlan, written
 from planguard.verdict import Flushed
 
 if TYPE_CHECKING:
@@ -29,7 +26,7 @@ class Merged:
         flushes: The flushes of every rank, in order.
     """
 
-    ordered: Ordered
+    ordered: FixedPlan
     unflushed: tuple[tuple[int, Leaf], ...]
     stuck: tuple[tuple[int, int], ...] = ()
     flushes: tuple[Flushed, ...] = ()
@@ -37,37 +34,18 @@ class Merged:
 
 def merge(flat: dict[str, Any], played: Sequence[Played]) -> Merged:
     """Return the plan that the programs of all ranks make."""
-    skipped = {"ranks", "approximations", "fusion"}
-    head = {key: value for key, value in flat.items() if key not in skipped}
+    head = {key: value for key, value in flat.items() if key != "fusion"}
     groups = {**head.get("groups", {})}
     for program in played:
         groups |= {name: {"ranks": ranks} for name, ranks in program.groups.items()}
     if groups:
         head["groups"] = groups
-    ranks = {str(rank): {"actions": program.actions} for rank, program in enumerate(played)}
-    plan = derived({**head, "ranks": ranks})
-    columns = expand(plan)
-    places = tuple(places_of(columns, rank, p.origins) for rank, p in enumerate(played))
+    ranks = {str(rank): program.actions for rank, program in enumerate(played)}
     return Merged(
-        Ordered(plan, places),
+        written(head, ranks, [program.origins for program in played]),
         tuple((rank, leaf) for rank, program in enumerate(played) for leaf in program.unflushed),
         tuple((rank, action) for rank, program in enumerate(played) for action in program.stuck),
         tuple(
             Flushed(rank, *one) for rank, program in enumerate(played) for one in program.flushes
         ),
     )
-
-
-def places_of(columns: Any, rank: int, origins: list[int]) -> tuple[int, ...]:
-    """Return the original action of every action; the ends of a block stand for what is in it."""
-    found: list[int] = []
-    issued = iter(origins)
-    last = 0
-    for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
-        op = columns.op[at]
-        if op & 64:
-            continue
-        if op & KIND_MASK not in range(48, 60):
-            last = next(issued)
-        found.append(last)
-    return tuple(found)

@@ -15,9 +15,8 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.running.expand import expand
+from planguard.plan.rows import with_markers
 from planguard.reordering.buffers.events import Event, starts
-from planguard.reordering.buffers.merge import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -169,13 +168,13 @@ def stands_of(
     places = {(edge.at.rank, edge.at.action) for edge in finding.cycle}
     if finding.witness is not None and not places:
         places = set(finding.witness.blocked)
-    columns = expand(merged.ordered.plan)
     found: dict[int, Event] = {}
     for rank, action in sorted(places):
         room = rooms.get(rank)
         if room is None:
             continue
-        event = room.events[places_of(columns, rank, list(range(len(room.events))))[action]]
+        numbers = range(len(room.events))
+        event = room.events[with_markers(merged.ordered.plan.program(rank), numbers)[action]]
         if event is not None:
             found[rank] = event
     return found

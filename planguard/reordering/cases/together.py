@@ -9,7 +9,6 @@ from planguard.catalog import lookup
 from planguard.execution.findings.cause import open_finding
 from planguard.execution.findings.help import HELP
 from planguard.execution.findings.ledger import apply_ledger
-from planguard.reordering.cases.settled import annotated
 from planguard.reordering.cases.translate import back
 from planguard.reordering.join import Case, join, mixes
 from planguard.verdict import Evidence, Finding, Met, Outcome, Verdict
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from planguard.execution.findings.reason import Reason
+    from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
-    from planguard.reordering.strategy import Ordered
 
 
 class Decide(Protocol):
@@ -42,7 +41,7 @@ class Part:
         matches: Who met whom, by rank and action of the plan that is decided.
     """
 
-    ordered: Ordered
+    ordered: FixedPlan
     verdict: Verdict
     notes: tuple[str, ...] = ()
     differs: bool = False
@@ -150,8 +149,7 @@ def combined(plan: Plan, parts: list[Part], full: Verdict, shown: Part, code: st
 def _finding(plan: Plan, shown: Part, finding: Finding, *, code: str | None) -> Finding:
     moved = back(plan, shown.ordered, finding)
     if moved.witness is not None and shown.matches:
-        found = annotated(moved.witness, replace(moved.witness, matches=shown.matches))
-        moved = replace(moved, witness=found)
+        moved = replace(moved, witness=replace(moved.witness, matches=shown.matches))
     if moved.severity != "error" or moved.code.startswith(("PG3", "PG4", "PG9")):
         return moved
     if code is None:

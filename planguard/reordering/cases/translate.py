@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
-from planguard.reordering.cases.settled import note
+from planguard.plan.fixed import Shown
 from planguard.reordering.join import says_disagreement
 from planguard.verdict import Met
 
 if TYPE_CHECKING:
+    from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
-    from planguard.reordering.explorer import Explored, Ordered
+    from planguard.reordering.explorer import Explored
     from planguard.verdict import CycleEdge, Finding, Location, Verdict, Witness
 
 
@@ -52,7 +53,7 @@ def translate(plan: Plan, explored: Explored, verdict: Verdict) -> Verdict:
     )
 
 
-def _finding(plan: Plan, ordered: Ordered, finding: Finding, *, reordered: bool) -> Finding:
+def _finding(plan: Plan, ordered: FixedPlan, finding: Finding, *, reordered: bool) -> Finding:
     moved = replace(
         finding,
         primary=_location(plan, ordered, finding.primary),
@@ -60,7 +61,7 @@ def _finding(plan: Plan, ordered: Ordered, finding: Finding, *, reordered: bool)
             at for old in finding.related_actions if (at := _location(plan, ordered, old))
         ),
         cycle=tuple(_edge(plan, ordered, edge) for edge in finding.cycle),
-        witness=_witness(ordered, finding.witness),
+        witness=_witness(plan, ordered, finding.witness),
     )
     if not reordered:
         return moved
@@ -80,16 +81,16 @@ def _finding(plan: Plan, ordered: Ordered, finding: Finding, *, reordered: bool)
     return replace(moved, certainty="some-execution")
 
 
-def back(plan: Plan, ordered: Ordered, finding: Finding) -> Finding:
+def back(plan: Plan, ordered: FixedPlan, finding: Finding) -> Finding:
     """Return a finding about a rewritten plan with the places of the plan it was made from."""
     return _finding(plan, ordered, finding, reordered=False)
 
 
-def _location(plan: Plan, ordered: Ordered, at: Location | None) -> Location | None:
-    return None if at is None else plan.location(at.rank, ordered.actions[at.rank][at.action])
+def _location(plan: Plan, ordered: FixedPlan, at: Location | None) -> Location | None:
+    return None if at is None else plan.location(at.rank, ordered.origin[at.rank][at.action])
 
 
-def _edge(plan: Plan, ordered: Ordered, edge: CycleEdge) -> CycleEdge:
+def _edge(plan: Plan, ordered: FixedPlan, edge: CycleEdge) -> CycleEdge:
     at = _location(plan, ordered, edge.at)
     assert at is not None  # noqa: S101  an edge starts somewhere
     return replace(
@@ -100,17 +101,17 @@ def _edge(plan: Plan, ordered: Ordered, edge: CycleEdge) -> CycleEdge:
     )
 
 
-def _witness(ordered: Ordered, witness: Witness | None) -> Witness | None:
+def _witness(plan: Plan, ordered: FixedPlan, witness: Witness | None) -> Witness | None:
     if witness is None:
         return None
 
     def place(rank: int, action: int) -> tuple[int, int]:
-        return rank, ordered.actions[rank][action]
+        return rank, ordered.origin[rank][action]
 
     pairs = [item.split(".") for item in witness.encoded.split("/") if item]
     mapped = [place(int(rank), int(action)) for rank, action in pairs]
     encoded = "/".join(f"{rank}.{action}" for rank, action in mapped)
-    moved = replace(
+    return replace(
         witness,
         id=hashlib.sha256(encoded.encode()).hexdigest()[:4],
         encoded=encoded,
@@ -124,6 +125,5 @@ def _witness(ordered: Ordered, witness: Witness | None) -> Witness | None:
             replace(one, actions=tuple(place(one.rank, at)[1] for at in one.actions))
             for one in witness.flushes
         ),
+        fixed=Shown.of(witness, ordered, plan),
     )
-    note(witness, moved, ordered)
-    return moved

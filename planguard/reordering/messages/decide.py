@@ -27,8 +27,9 @@ from planguard.execution.running.expand import expand
 from planguard.kernels.twin_rules import ARRIVE
 from planguard.options import running
 from planguard.plan.actions import KIND_MASK, MEMBER, Kind
+from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import ROOTED, bytes_of
-from planguard.reordering.branches.assignments import AT, flat_tree, leaves, plan_of
+from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.messages.states import Machine, State, endings
 from planguard.reordering.messages.static import alive, has_choice, named, untagged, without_modes
@@ -370,7 +371,7 @@ def _arrivals(lanes: Any) -> dict[tuple[int, int], list[int]]:
 
 def settled(plan: Plan, flat: dict[str, Any], model: ExecutionModel, fixed: Fixed) -> Verdict:
     """Decide a plan in which every receive has one message that it may take."""
-    ordered = plan_of(flat, {rank: body["actions"] for rank, body in flat["ranks"].items()})
+    ordered = written(flat, {rank: body["actions"] for rank, body in flat["ranks"].items()})
     part = Part(ordered, fixed(ordered.plan, model, brief=False))
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)

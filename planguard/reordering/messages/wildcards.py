@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import HANDLES, RECEIVES, SENDS
-from planguard.reordering.branches.assignments import AT, plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planguard.reordering.strategy import Ordered
+    from planguard.plan.fixed import FixedPlan
 
 ANY = "any"
 TAG = 1 << 20
@@ -123,13 +123,13 @@ class Messages:
                         place = member if action["op"] == "batch" else None
                         yield _message(int(rank), at, place, fields)
 
-    def separated(self) -> Ordered:
+    def separated(self) -> FixedPlan:
         """Return the plan in which no competing operation meets another."""
         return self._rewritten(
             {m.number: TAG + m.number for m in self.all}, Meeting({}), apart=True
         )
 
-    def settled(self, meeting: Meeting, guesses: dict[int, int] | None = None) -> Ordered:
+    def settled(self, meeting: Meeting, guesses: dict[int, int] | None = None) -> FixedPlan:
         """Return the fixed plan in which everybody met as said.
 
         Args:
@@ -192,7 +192,7 @@ class Messages:
         *,
         apart: bool,
         partners: dict[int, int] | None = None,
-    ) -> Ordered:
+    ) -> FixedPlan:
         changes: dict[tuple[int, int, int | None], dict[str, Any]] = {}
         for message in self.all:
             fields: dict[str, Any] = {"tag": tags[message.number]}
@@ -209,7 +209,7 @@ class Messages:
             rank: self._program(int(rank), actions, changes, meeting, apart=apart)
             for rank, actions in self.programs.items()
         }
-        return plan_of(self.flat, ranks)
+        return written(self.flat, ranks)
 
     def _source(self, message: Message, sender: int | None, meeting: Meeting) -> int:
         """Return whom a receive names: who sent, or whom it might go on to wait for."""

@@ -103,8 +103,8 @@ def _cut(
             return None
         model = replace(model, lazy_init=False)
     try:
-        head = put_in_order(task.flat, heads, [()] * len(heads)).plan
-        tail = put_in_order(task.flat, tails, firsts).plan
+        head = put_in_order(task.taking, heads, [()] * len(heads)).plan
+        tail = put_in_order(task.taking, tails, firsts).plan
     except PlanError:
         return None  # a handle of the prefix is waited for behind it
     columns = expand(head)

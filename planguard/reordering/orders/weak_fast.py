@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from planguard import kernels
 from planguard.execution.decide import Decider
 from planguard.plan.actions import ASYNC, KIND_MASK, Kind
-from planguard.plan.content import kinds_in
-from planguard.reordering.explorer import Explored, Ordered
+from planguard.plan.fixed import FixedPlan
+from planguard.reordering.explorer import Explored
 from planguard.semantics.model import ExecutionModel, Family
 from planguard.verdict import Outcome
 
@@ -53,7 +53,7 @@ def decide_bags(
         least: Smallest number of actions for which it is tried.
         implementation: Kernels to use; the default ones if None.
     """
-    kinds = kinds_in(plan)
+    kinds = plan.kinds
     if plan.actions < least or (model.exit_withdraws and Kind.EXIT in kinds):
         return None
     if model.drops_kill and Kind.DROP in kinds:
@@ -74,7 +74,7 @@ def decide_bags(
     offsets = columns.rank_off
     same = tuple(range(offsets[rank + 1] - offsets[rank]) for rank in range(plan.world_size))
     return Explored(
-        Outcome.SAFE, decision, decider, Ordered(plan, same), schedules=1, route=(route,)
+        Outcome.SAFE, decision, decider, FixedPlan(plan, same), schedules=1, route=(route,)
     )
 
 

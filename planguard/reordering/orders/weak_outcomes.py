@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from planguard.execution.decide import Decider, Decision
-    from planguard.reordering.explorer import Choice, Ordered, Task
+    from planguard.plan.fixed import FixedPlan
+    from planguard.reordering.explorer import Choice, Task
 
-    Found = tuple[Decision, Decider, Ordered]
+    Found = tuple[Decision, Decider, FixedPlan]
 
 PAIRS = 12
 """Pairs of actions that are exchanged in search of an order that mixes rounds."""

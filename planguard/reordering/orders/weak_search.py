@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from planguard.execution.decide import Decider, Decision
     from planguard.execution.findings.reason import Reason
     from planguard.execution.running.executor import Execution
+    from planguard.plan.fixed import FixedPlan
     from planguard.reordering.blocks import RankOrder
-    from planguard.reordering.explorer import Choice, Ordered, Task
+    from planguard.reordering.explorer import Choice, Task
     from planguard.reordering.orders.weak_graph import MayWait
     from planguard.reordering.orders.weak_words import RankLanes
 
-    Found = tuple[Decision, Decider, Ordered]
+    Found = tuple[Decision, Decider, FixedPlan]
 
 SILENT = {"compute", "copy"}
 """Operations that nobody else notices."""

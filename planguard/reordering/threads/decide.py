@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.reordering.branches.assignments import flat_tree, plan_of
+from planguard.plan.fixed import written
+from planguard.reordering.branches.assignments import flat_tree
 from planguard.reordering.cases.together import Part, combined
 from planguard.reordering.threads.created import holds_up
 from planguard.reordering.threads.host import over_interleavings
@@ -50,7 +51,7 @@ def over_threads(
     ranks = {
         rank: [_as_chains(item) for item in body["actions"]] for rank, body in flat["ranks"].items()
     }
-    ordered = plan_of(flat, ranks)
+    ordered = written(flat, ranks)
     if model.family is Family.HOST or holds_up(flat, model):
         return over_interleavings(plan, flat, ordered, model, options, fixed)
     part = Part(ordered, decide(ordered.plan, brief=False), differs=True)

@@ -17,8 +17,9 @@ from planguard.execution.findings.reason import UndecidedError, construct, out_o
 from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
 from planguard.options import running
+from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import ROOTED, SENDS, bytes_of
-from planguard.reordering.branches.assignments import AT, leaves, plan_of
+from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.messages.wildcards import ANY, is_choice_wait
 from planguard.reordering.threads.created import made_twice
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planguard.options import CheckOptions, Deadline
+    from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
     from planguard.reordering.messages.decide import Fixed
-    from planguard.reordering.strategy import Ordered
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Verdict
 
@@ -48,7 +49,7 @@ Place = tuple[int, int, int | None]
 def over_interleavings(
     plan: Plan,
     flat: dict[str, Any],
-    chained: Ordered,
+    chained: FixedPlan,
     model: ExecutionModel,
     options: CheckOptions,
     fixed: Fixed,
@@ -178,7 +179,7 @@ class _Search:
             str(rank): [_buffered(rank, fields, early) for fields in way.actions]
             for rank, way in enumerate(chosen)
         }
-        ordered = plan_of(self.flat, ranks)
+        ordered = written(self.flat, ranks)
         of_model = DeviceThreadKernels if model.family is Family.DEVICE else ThreadKernels
         kernels = of_model([way.calls for way in chosen])
         if not _is_real(ordered, model, kernels):
@@ -243,7 +244,7 @@ class _Search:
         return tuple(found[:3])
 
 
-def _is_real(ordered: Ordered, model: ExecutionModel, kernels: ThreadKernels) -> bool:
+def _is_real(ordered: FixedPlan, model: ExecutionModel, kernels: ThreadKernels) -> bool:
     """Tell whether some execution ends as the run of an order does.
 
     Rounds whose members disagree complete as if they agreed: what is stuck behind them then is

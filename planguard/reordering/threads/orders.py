@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.execution.running.expand import expand
+from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import LASTING, ORDER_BLOCKS, POINT_TO_POINT, SENDS, takes_round
 from planguard.reordering.blocks import Block, extensions, take_apart, taken
-from planguard.reordering.branches.assignments import AT, leaves
+from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.strategy import label_movable
 from planguard.reordering.threads.lanes import Call, orders_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from planguard.plan.fixed import FixedPlan
     from planguard.reordering.blocks import Leaf
-    from planguard.reordering.strategy import Ordered
 
 _HOST_ONLY = frozenset({"init", "test"})
 
@@ -128,7 +129,7 @@ def _chain(thread: Iterable[Leaf | Block]) -> Iterator[list[Leaf]]:
 
 def orders_of_ranks(
     flat: dict[str, Any],
-    ordered: Ordered,
+    ordered: FixedPlan,
     *,
     use_tags: bool,
     any_source: bool,
@@ -168,7 +169,7 @@ def _parts(items: Iterable[dict[str, Any]], *, inside: bool) -> Iterator[Any]:
 
 
 def _named(
-    flat: dict[str, Any], ordered: Ordered, *, use_tags: bool, any_source: bool
+    flat: dict[str, Any], ordered: FixedPlan, *, use_tags: bool, any_source: bool
 ) -> dict[int, Any]:
     """Give calls that may change places their implicit identity."""
     _, orders = take_apart(ordered.plan, expand(ordered.plan))
@@ -180,7 +181,7 @@ def _named(
         for block in order.blocks:
             for leaf in block.leaves:
                 if "label" in leaf.fields:
-                    place = order.rank, ordered.actions[order.rank][leaf.action]
+                    place = order.rank, ordered.origin[order.rank][leaf.action]
                     labels[place] = leaf.fields["label"]
     return {
         int(rank): _labeled(body["actions"], int(rank), labels)
