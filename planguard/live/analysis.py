@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from planguard.execution.waits import circles, shortest_through
 from planguard.live.state import channel
 from planguard.plan.vocabulary import MESSAGES
 
@@ -175,16 +176,7 @@ def _absent(rank: int, call: Call, states: Mapping[int, RankState]) -> list[int]
 
 def _cycle(waits: Mapping[int, Wait]) -> tuple[int, ...]:
     """Return a cycle over the stuck ranks, from its smallest rank; empty when there is none."""
-    for start in sorted(waits):
-        path, rank = [start], start
-        while True:
-            following = [r for r in waits[rank].missing if r in waits]
-            if not following:
-                break
-            rank = following[0]
-            if rank in path:
-                ring = path[path.index(rank) :]
-                least = ring.index(min(ring))
-                return tuple(ring[least:] + ring[:least])
-            path.append(rank)
+    edges = {r: [other for other in waits[r].missing if other in waits] for r in sorted(waits)}
+    for part in sorted(map(sorted, circles(edges))):
+        return tuple(shortest_through(part[0], edges, part))
     return ()

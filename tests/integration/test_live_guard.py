@@ -99,6 +99,19 @@ def test_who_waits_for_a_stuck_set_belongs_to_it():
     assert found.everybody
 
 
+def test_a_circle_is_found_beside_a_rank_that_waits_for_one_that_left():
+    """Rank 0 waits for 1, whose sender left, and for 2, which waits for 0: 0 and 2 are a circle."""
+    states = {
+        0: state(0, "all_reduce"),
+        1: state(1, "recv", group="h", ranks=(1, 3), peer=3),
+        2: state(2, "recv", group="h", ranks=(0, 2), peer=0),
+        3: RankState(3, has_ended=True),
+    }
+    found = find_stuck(states, 5.0, 4)
+    assert found.ranks == (0, 1, 2)
+    assert found.cycle == (0, 2)
+
+
 def test_who_has_not_stood_long_enough_is_not_suspected():
     """Below the timeout nothing is said."""
     states = {0: state(0, "recv", peer=1), 1: state(1, "recv", peer=0)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from planguard.audit.readers.part import UNSAID
+from planguard.execution.waits import circles, shortest_through
 from planguard.recording import Progress
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from planguard.audit.rounds.channels import Channels
     from planguard.audit.rounds.rounds import Rounds
+
+STARTS = 64
+"""Ranks of a part from which a shortest cycle is looked for: the searches cost a graph each."""
 
 
 class Wait(Struct, frozen=True, gc=False):
@@ -98,33 +102,19 @@ class Graph:
 
         A cycle is given as its waits in order.
         """
+        targets = {rank: list(self.targets(rank)) for rank in self.waits}
         found = []
-        for part in _strong(self.waits):
-            inside = set(part)
-            cycle = min(
-                (c for rank in sorted(part)[:64] if (c := self._shortest(rank, inside))),
-                key=len,
-                default=None,
-            )
-            if cycle is not None:
-                found.append((cycle, sorted(part)))
+        for part in circles({rank: sorted({*targets[rank]}) for rank in sorted(targets)}):
+            if len(part) < 2:
+                continue
+            ways = (shortest_through(rank, targets, set(part)) for rank in sorted(part)[:STARTS])
+            ring = min(filter(None, ways), key=len)
+            waits = [
+                next(wait for wait in self.waits[rank] if wait.target == after)
+                for rank, after in zip(ring, [*ring[1:], ring[0]], strict=True)
+            ]
+            found.append((waits, sorted(part)))
         return found
-
-    def _shortest(self, start: int, inside: set[int]) -> list[Wait] | None:
-        came: dict[int, Wait] = {}
-        queue = deque([start])
-        while queue:
-            rank = queue.popleft()
-            for wait in self.waits.get(rank, ()):
-                if wait.target == start:
-                    way = [wait]
-                    while way[0].rank != start:
-                        way.insert(0, came[way[0].rank])
-                    return way
-                if wait.target in inside and wait.target not in came:
-                    came[wait.target] = wait
-                    queue.append(wait.target)
-        return None
 
 
 def wait_graph(rounds: Rounds, channels: Channels) -> Graph:
@@ -198,43 +188,3 @@ def _arrived(graph: Graph, rounds: Rounds) -> list[tuple[str, int]]:
     held |= {(w.group, w.position) for w in graph.unknown}
     left = {place for places in rounds.waiting.values() for place in places}
     return sorted(left - held)
-
-
-def _strong(waits: dict[int, list[Wait]]) -> list[list[int]]:
-    """Return the strongly connected parts of more than one rank (Tarjan, without recursion)."""
-    order: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    parts: list[list[int]] = []
-    for root in sorted(waits):
-        if root in order:
-            continue
-        work = [(root, iter(sorted({w.target for w in waits.get(root, ())})))]
-        order[root] = low[root] = len(order)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            rank, targets = work[-1]
-            for target in targets:
-                if target not in order:
-                    order[target] = low[target] = len(order)
-                    stack.append(target)
-                    on_stack.add(target)
-                    nexts = sorted({w.target for w in waits.get(target, ())})
-                    work.append((target, iter(nexts)))
-                    break
-                if target in on_stack:
-                    low[rank] = min(low[rank], order[target])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[rank])
-                if low[rank] == order[rank]:
-                    part: list[int] = []
-                    while not part or part[-1] != rank:
-                        part.append(stack.pop())
-                        on_stack.discard(part[-1])
-                    if len(part) > 1:
-                        parts.append(part)
-    return parts

@@ -7,13 +7,12 @@ leaves an orphan, not a cycle: a wait-for cycle is not necessary for a hang.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from planguard.execution.findings.components import components
 from planguard.execution.findings.members import MEMBER, NONE, Match, describe_match
+from planguard.execution.waits import circles, shortest_through
 
 if TYPE_CHECKING:
     from planguard.execution.running.executor import Execution
@@ -109,7 +108,7 @@ class StuckState:
     def cycles(self) -> list[Cycle]:
         """Return one shortest cycle of every strongly connected component, smallest rank first."""
         found = []
-        for component in components(self.edges):
+        for component in circles(self.edges):
             path = self._shortest(component)
             if path:
                 cycle = self._cycle(path)
@@ -121,7 +120,7 @@ class StuckState:
         inside = set(component)
         best: list[int] = []
         for start in sorted(component)[:CYCLE_STARTS]:
-            path = _cycle_through(start, self.edges, inside)
+            path = shortest_through(start, self.edges, inside)
             if path and (not best or len(path) < len(best)):
                 best = path
             if len(best) == 2:
@@ -192,23 +191,6 @@ def _across_ranks(steps: list[Step]) -> list[Step]:
         joined.append(Step(first.at, step.owed, step.behind, step.match, step.why))
         start = None
     return joined
-
-
-def _cycle_through(start: int, edges: dict[int, list[int]], inside: set[int]) -> list[int]:
-    before = {start: -1}
-    queue = deque([start])
-    while queue:
-        lane = queue.popleft()
-        for after in edges.get(lane, ()):
-            if after == start:
-                path = [lane]
-                while before[path[-1]] != -1:
-                    path.append(before[path[-1]])
-                return path[::-1]
-            if after in inside and after not in before:
-                before[after] = lane
-                queue.append(after)
-    return []
 
 
 def place_of(execution: Execution, rank: int, entry: int) -> Place:

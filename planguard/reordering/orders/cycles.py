@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from planguard.execution import waits
 from planguard.reordering.orders.shrink import agree
 
 if TYPE_CHECKING:
@@ -35,58 +36,8 @@ class Stuck:
 
 
 def components(graph: MayWait) -> list[list[int]]:
-    """Return the strongly connected components with a cycle, smallest first (Tarjan)."""
-    edges = graph.edges
-    size = len(edges)
-    index, low = [0] * size, [0] * size
-    on_stack = bytearray(size)
-    stack: list[int] = []
-    found: list[list[int]] = []
-    counter = 0
-    for root in range(size):
-        if index[root]:
-            continue
-        counter += 1
-        index[root] = low[root] = counter
-        stack.append(root)
-        on_stack[root] = 1
-        path = [root]
-        turn = [iter(edges[root])]
-        while path:
-            node = path[-1]
-            for target in turn[-1]:
-                if not index[target]:
-                    counter += 1
-                    index[target] = low[target] = counter
-                    stack.append(target)
-                    on_stack[target] = 1
-                    path.append(target)
-                    turn.append(iter(edges[target]))
-                    break
-                if on_stack[target] and index[target] < low[node]:
-                    low[node] = index[target]
-            else:
-                path.pop()
-                turn.pop()
-                if path and low[node] < low[path[-1]]:
-                    low[path[-1]] = low[node]
-                if low[node] == index[node]:
-                    _close(graph, node, stack, on_stack, found)
-    return sorted(found, key=len)
-
-
-def _close(
-    graph: MayWait, node: int, stack: list[int], on_stack: bytearray, found: list[list[int]]
-) -> None:
-    """Take one component off the stack and keep it if it has a cycle."""
-    members = []
-    while True:
-        members.append(stack.pop())
-        on_stack[members[-1]] = 0
-        if members[-1] == node:
-            break
-    if len(members) > 1 or node in graph.edges[node]:
-        found.append(members)
+    """Return the strongly connected components with a cycle, smallest first."""
+    return sorted(waits.components(graph.edges), key=len)
 
 
 def stands_after(graph: MayWait, stand: int, inside: set[int]) -> Iterator[tuple[int, int]]:
