@@ -54,7 +54,9 @@ class Screen:
         add = parser.add_argument
         add("paths", nargs="*", metavar="PATH", help="plans: files, folders, patterns, JSONL")
         add("--planner", metavar="NAME", help="adapter to read PATH with")
-        add("--model", choices=(*MODEL_NAMES, "all"), help="execution model, or all")
+        add(
+            "--model", choices=(*MODEL_NAMES, "all"), metavar="NAME", help="execution model, or all"
+        )
         add("--budget", type=_seconds, metavar="SECONDS", help="of one check, such as 200ms")
         work = parser.add_argument_group("work")
         work.add_argument("--jobs", type=int, metavar="N", help="worker processes (default: cores)")
