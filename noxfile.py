@@ -13,7 +13,7 @@ nox.options.reuse_existing_virtualenvs = True
 
 @nox.session(python=["3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
-    session.install("-e", ".[test]")
+    session.install("-e", ".[test-all]")
     session.run("pytest", *session.posargs)
 
 
@@ -93,6 +93,13 @@ def docs(session: nox.Session) -> None:
     if "--update" in session.posargs:
         session.run("python", "tests/test_readme.py", "--update")
     session.run("pytest", "tests/test_readme.py")
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """Build the documentation site into site/; a broken link fails."""
+    session.install("-e", ".[docs]")
+    session.run(".ci/site", *session.posargs, external=True)
 
 
 @nox.session
