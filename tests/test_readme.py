@@ -362,7 +362,7 @@ def test_transcripts_are_those_of_80_columns():
     break: the commands, the paths and the lines of a table.
     """
     assert terminal()["COLUMNS"] == "80"
-    free = re.compile(r"^(\$ |wrote |usage: |.*\S{40})|^[\w./-]+(:rank\d+)?(:\d+)?: |.* {2,}#")
+    free = re.compile(r"^(\$ |wrote |usage: |.*\S{40}| +\(\S+:\d+ )|^[\w./-]+(:rank\d+)?(:\d+)?: |.* {2,}#")
     wide = [
         f"{name_of(page)}: {line}"
         for page in PAGES
