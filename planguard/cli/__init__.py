@@ -41,6 +41,17 @@ EXIT_BROKEN_PIPE = 141
 """What a shell reports for a program that SIGPIPE ended: ``planguard check ... | head``."""
 _STDOUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
+EXTRAS = {
+    "torch": "pip install torch; a CPU build is enough (docs/how-to/install.md)",
+    "zstandard": "pip install 'planguard[zstd]'",
+    "pyarrow": "pip install 'planguard[parquet]'",
+    "ray": "pip install 'planguard[ray]'",
+    "distributed": "pip install 'planguard[dask]'",
+    "optuna": "pip install 'planguard[optuna]'",
+    "shtab": "pip install 'planguard[completion]'",
+}
+"""What may be missing, and how to get it: without it a command is refused, not broken."""
+
 _EPILOG = """\
 examples:
   planguard check plan.json               under the plan's own model, else nccl
@@ -269,6 +280,12 @@ def _report(error: Exception, arguments: list[str]) -> int:
     elif isinstance(error, OSError):
         _tell(f"error: {_of_the_machine(error)}")
         return EXIT_INPUT
+    elif isinstance(error, ModuleNotFoundError) and _package(error) in EXTRAS:
+        name = _package(error)
+        verb = next((word for word in arguments if not word.startswith("-")), "")
+        _tell(f"error: planguard {verb} needs {name} here, which is not installed")
+        _tell(f"hint: {EXTRAS[name]}")
+        return EXIT_INPUT
     elif isinstance(error, MemoryError):
         _tell("error: there is not enough memory on this machine; nothing more was decided")
         return EXIT_INPUT
@@ -278,6 +295,10 @@ def _report(error: Exception, arguments: list[str]) -> int:
         return EXIT_INTERNAL
     _tell(f"error: {error}")
     return code
+
+
+def _package(error: ModuleNotFoundError) -> str:
+    return (error.name or "").partition(".")[0]
 
 
 def _of_the_machine(error: OSError) -> str:

@@ -203,6 +203,24 @@ def test_init_refuses_an_unknown_model(capsys, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("missing", sorted(cli.EXTRAS))
+def test_a_missing_extra_is_refused_with_the_way_to_get_it(missing, capsys, monkeypatch):
+    """A command that needs an optional package ends with 2 and says how to get it, where it is not
+    installed; a missing module of PlanGuard itself stays an internal error.
+    """
+
+    def absent(*_):
+        raise ModuleNotFoundError(f"No module named '{missing}'", name=f"{missing}.part")
+
+    monkeypatch.setattr(cli, "_dispatch", absent)
+    assert cli.main(["precheck", "train.py"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"error: planguard precheck needs {missing} here, which is not installed"
+    assert said[1].startswith("hint: pip install ")
+    monkeypatch.setattr(cli, "EXTRAS", {})
+    assert cli.main(["precheck", "train.py"]) == 4
+
+
 def test_the_version_costs_no_import():
     """planguard --version prints the version and loads none of the dependencies."""
     script = (
