@@ -374,6 +374,23 @@ def test_transcripts_are_those_of_80_columns():
     assert wide == []
 
 
+LONG = {
+    "docs/explanation/blind-spots.md": 320,
+    "docs/explanation/choices.md": 350,
+    "docs/explanation/every-order.md": 380,
+    "docs/planner-sweep.md": 330,
+    "docs/planners/xla.md": 320,
+    "docs/reliability.md": 450,
+}
+"""Pages that are still longer than a page may be, and how long; none may be added."""
+
+
+def test_pages_are_below_300_lines():
+    """A page has one purpose and fewer than 300 lines; those that have more do not grow."""
+    lengths = {name_of(page): page.read_text(encoding="utf-8").count("\n") for page in PAGES}
+    assert {name: n for name, n in lengths.items() if n >= LONG.get(name, 300)} == {}
+
+
 def test_a_wrong_transcript_is_noticed(tmp_path):
     """A transcript whose output differs from the real one is not equal to its replay."""
     body = "$ planguard --version\nplanguard 99.0\n$ echo $?\n0\n"
