@@ -294,9 +294,7 @@ def test_the_readme_opens_with_two_commands():
     assert first.kind == "sh"
     assert len(commands) == 2
     assert re.fullmatch(r"pip install \. && planguard check examples/\S+.*", commands[0])
-    assert commands[1] == (
-        'pip install -e ".[test]" && pytest -m "not slow" -n 2 --dist loadfile'
-    )
+    assert commands[1] == ('pip install -e ".[test]" && pytest -m "not slow" -n 2 --dist loadfile')
 
 
 def test_no_link_inside_the_documentation_is_broken():
@@ -358,11 +356,13 @@ def test_the_reference_names_what_is_public():
 
 
 def test_transcripts_are_those_of_80_columns():
-    """No page shows a transcript wider than a terminal of 80 columns, but for what a terminal cannot
-    break: the commands, the paths and the lines of a table.
+    """No page shows a transcript wider than a terminal of 80 columns, but for what a terminal
+    cannot break: the commands, the paths and the lines of a table.
     """
     assert terminal()["COLUMNS"] == "80"
-    free = re.compile(r"^(\$ |wrote |usage: |.*\S{40}| +\(\S+:\d+ )|^[\w./-]+(:rank\d+)?(:\d+)?: |.* {2,}#")
+    free = re.compile(
+        r"^(\$ |wrote |usage: |.*\S{40}| +\(\S+:\d+ |[\w./-]+(:rank\d+)?(:\d+)?: |.* {2,}#)"
+    )
     wide = [
         f"{name_of(page)}: {line}"
         for page in PAGES
