@@ -30,6 +30,29 @@ def wheel(session: nox.Session) -> None:
     session.run(".ci/wheel-tests", *session.posargs, external=True)
 
 
+CORE = (
+    *("config", "execution_help", "kernels", "plan_compile", "plan_flatten", "plan_format"),
+    *("plan_selectors", "plan_views", "plan_wellformed", "reordering", "rules", "wait_for"),
+    *("batches", "mpi", "result", "walk_order", "set_orders", "words"),
+)
+"""Files of tests/unit that hold the core: no torch, no process of its own."""
+
+
+@nox.session(venv_backend="none")
+def quick(session: nox.Session) -> None:
+    """Check a change of the core in less than a minute: lint, layers, and the tests of the core.
+
+    In the environment that is active; further arguments go to pytest.
+    """
+    session.run("ruff", "check", "planguard", "planners", "tests/unit")
+    session.run(
+        *("pytest", "-q", "-m", "not slow", "-n", "2", "--dist", "loadfile"),
+        *("tests/corpus/test_litmus.py", "tests/corpus/test_choice_plans.py"),
+        *(f"tests/unit/test_{name}.py" for name in CORE),
+        *session.posargs,
+    )
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     session.install("-e", ".[test]")
