@@ -13,7 +13,7 @@ nox.options.reuse_existing_virtualenvs = True
 
 @nox.session(python=["3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
-    session.install("-e", ".[test]")
+    session.install("-e", ".[test-all]")
     session.run("pytest", *session.posargs)
 
 
@@ -28,6 +28,29 @@ def wheel(session: nox.Session) -> None:
     """Run the tests of tests/wheel.txt against the installed wheel, without its source."""
     session.install(".[test]")
     session.run(".ci/wheel-tests", *session.posargs, external=True)
+
+
+CORE = (
+    *("config", "execution_help", "kernels", "plan_compile", "plan_flatten", "plan_format"),
+    *("plan_selectors", "plan_views", "plan_wellformed", "reordering", "rules", "wait_for"),
+    *("batches", "mpi", "result", "walk_order", "set_orders", "words"),
+)
+"""Files of tests/unit that hold the core: no torch, no process of its own."""
+
+
+@nox.session(venv_backend="none")
+def quick(session: nox.Session) -> None:
+    """Check a change of the core in less than a minute: lint, layers, and the tests of the core.
+
+    In the environment that is active; further arguments go to pytest.
+    """
+    session.run("ruff", "check", "planguard", "planners", "tests/unit")
+    session.run(
+        *("pytest", "-q", "-m", "not slow", "-n", "2", "--dist", "loadfile"),
+        *("tests/corpus/test_litmus.py", "tests/corpus/test_choice_plans.py"),
+        *(f"tests/unit/test_{name}.py" for name in CORE),
+        *session.posargs,
+    )
 
 
 @nox.session
@@ -93,6 +116,13 @@ def docs(session: nox.Session) -> None:
     if "--update" in session.posargs:
         session.run("python", "tests/test_readme.py", "--update")
     session.run("pytest", "tests/test_readme.py")
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """Build the documentation site into site/; a broken link fails."""
+    session.install("-e", ".[docs]")
+    session.run(".ci/site", *session.posargs, external=True)
 
 
 @nox.session

@@ -1,7 +1,7 @@
 """Ten real gloo jobs that hang, each audited from four kinds of evidence.
 
     python benchmarks/in_hand_jobs.py               # three minutes; prints the table
-    python benchmarks/in_hand_jobs.py --write       # and puts it into docs/how-to/audit-a-hang.md
+    python benchmarks/in_hand_jobs.py --write       # and puts it into docs/reference/audit.md
     python benchmarks/in_hand_jobs.py --keep FOLDER NAME ...
 
 The programs are those of ``tests/corpus/dumps/programs.py``, which say what is wrong with them. A
@@ -38,7 +38,7 @@ from in_hand import CLASSES
 
 ROOT = Path(__file__).resolve().parents[1]
 DUMPS = ROOT / "tests" / "corpus" / "dumps"
-PAGE = ROOT / "docs" / "how-to" / "audit-a-hang.md"
+PAGE = ROOT / "docs" / "reference" / "audit.md"
 BEGIN = "<!-- begin: python benchmarks/in_hand_jobs.py --write -->"
 END = "<!-- end -->"
 LOOK_S, TIMEOUT_S, LIMIT_S = 4.0, 9.0, 15.0

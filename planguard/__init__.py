@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from planguard.screen import screen
     from planguard.verdict import Approximation, Finding, Outcome, Verdict, Witness
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Approximation": "planguard.verdict",

@@ -186,6 +186,20 @@ def load_settings(
     return Settings(**fields, origins=origins, folder=None if found is None else found.parent)
 
 
+def settings_of(text: str, name: str) -> Settings:
+    """Return the settings that the text of a ``planguard.toml`` makes.
+
+    Raises:
+        UsageError: As ``load_settings``.
+        PlanError: As ``load_settings``.
+    """
+    import tomllib
+
+    values = {key: _read(key, value, name) for key, value in tomllib.loads(text).items()}
+    fields = {key.replace("-", "_"): value for key, value in values.items()}
+    return Settings(**fields, origins=dict.fromkeys(values, name))
+
+
 def _read(key: str, value: Any, origin: str) -> Any:
     """Return a value in the form ``Settings`` keeps it."""
     reader = _READERS.get(key)

@@ -52,7 +52,7 @@ MARK = re.compile(
     r"<!-- (?:before\n(?P<before>.*?)|not run: (?P<why_not>.*?) |exits: (?P<exits>\d+) )-->\n",
     re.DOTALL,
 )
-INSTALLED = re.compile(r"^(pip install .*?(?: && |$))?(pytest( -n .*)?$)?", re.MULTILINE)
+INSTALLED = re.compile(r"^(pip install .*?(?: && |$))?(pytest( -[mn] .*)?$)?", re.MULTILINE)
 """Commands that a test run has behind it: ``.ci/run`` runs them on a clean clone."""
 NAME = re.compile(r"`(\w+)").findall
 SECONDS = 120
@@ -95,7 +95,7 @@ def terminal() -> dict[str, str]:
         **os.environ,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONUNBUFFERED": "1",  # stdout and stderr in the order of a terminal
-        "COLUMNS": "100",
+        "COLUMNS": "80",
         "NO_COLOR": "1",
     }
 
@@ -284,17 +284,17 @@ def test_every_transcript_marker_has_its_transcript():
 
 
 def test_the_readme_opens_with_two_commands():
-    """The README opens with its title, one sentence, and a block of two commands: the main job,
-    then the tests.
+    """The README opens with its title, one sentence, a picture, and a block of two commands: the
+    main job, then the tests.
     """
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert re.match(r"# PlanGuard\n\n[^\n]+\.\n\n```sh\n", text)
+    assert re.match(r"# PlanGuard\n\n[^\n]+\.\n\n!\[[^]]+\]\(docs/pictures/\S+\)\n\n```sh\n", text)
     first = blocks(text)[0]
     commands = first.body.splitlines()
     assert first.kind == "sh"
     assert len(commands) == 2
     assert re.fullmatch(r"pip install \. && planguard check examples/\S+.*", commands[0])
-    assert re.fullmatch(r'pip install -e "\.\[test\]" && pytest -n 2 --dist loadfile', commands[1])
+    assert commands[1] == ('pip install -e ".[test]" && pytest -m "not slow" -n 2 --dist loadfile')
 
 
 def test_no_link_inside_the_documentation_is_broken():
@@ -353,6 +353,42 @@ def test_the_reference_names_what_is_public():
     text = (ROOT / "docs" / "reference" / "library.md").read_text(encoding="utf-8")
     listed = {name for line in re.findall(r"^### (.*)$", text, re.MULTILINE) for name in NAME(line)}
     assert listed == set(planguard.__all__)
+
+
+def test_transcripts_are_those_of_80_columns():
+    """No page shows a transcript wider than a terminal of 80 columns, but for what a terminal
+    cannot break: the commands, the paths and the lines of a table.
+    """
+    assert terminal()["COLUMNS"] == "80"
+    free = re.compile(
+        r"^(\$ |wrote |usage: |.*\S{40}| +\(\S+:\d+ |[\w./-]+(:rank\d+)?(:\d+)?: |.* {2,}#)"
+    )
+    wide = [
+        f"{name_of(page)}: {line}"
+        for page in PAGES
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if is_transcript(block)
+        for line in block.body.splitlines()
+        if len(line) > 80 and not free.match(line)
+    ]
+    assert wide == []
+
+
+LONG = {
+    "docs/explanation/blind-spots.md": 320,
+    "docs/explanation/choices.md": 350,
+    "docs/explanation/every-order.md": 380,
+    "docs/planner-sweep.md": 330,
+    "docs/planners/xla.md": 320,
+    "docs/reliability.md": 450,
+}
+"""Pages that are still longer than a page may be, and how long; none may be added."""
+
+
+def test_pages_are_below_300_lines():
+    """A page has one purpose and fewer than 300 lines; those that have more do not grow."""
+    lengths = {name_of(page): page.read_text(encoding="utf-8").count("\n") for page in PAGES}
+    assert {name: n for name, n in lengths.items() if n >= LONG.get(name, 300)} == {}
 
 
 def test_a_wrong_transcript_is_noticed(tmp_path):

@@ -184,7 +184,7 @@ def _undecided(recording: Recording, reasons: list[str]) -> Finding:
 NOT_UNDERSTOOD = "nothing in the files is known to say what a job was stuck in"
 KNOWN = (
     "give what ranks printed, stacks of py-spy or faulthandler, reports of RAS, or Flight Recorder "
-    "dumps; docs/how-to/audit-a-hang.md lists all that is read"
+    "dumps; docs/reference/audit.md lists all that is read"
 )
 LOST = "a process that read recordings ended before it was done; was it out of memory?"
 

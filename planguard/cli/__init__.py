@@ -15,7 +15,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from planguard.cli.parser import Parser
+from planguard.cli.common import add_common, say_end, say_start
+from planguard.cli.parser import Help, Parser
 from planguard.errors import (
     InternalError,
     PlanError,
@@ -40,17 +41,29 @@ EXIT_BROKEN_PIPE = 141
 """What a shell reports for a program that SIGPIPE ended: ``planguard check ... | head``."""
 _STDOUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
+EXTRAS = {
+    "torch": "pip install torch; a CPU build is enough (docs/how-to/install.md)",
+    "zstandard": "pip install 'planguard[zstd]'",
+    "pyarrow": "pip install 'planguard[parquet]'",
+    "ray": "pip install 'planguard[ray]'",
+    "distributed": "pip install 'planguard[dask]'",
+    "optuna": "pip install 'planguard[optuna]'",
+    "shtab": "pip install 'planguard[completion]'",
+}
+"""What may be missing, and how to get it: without it a command is refused, not broken."""
+
 _EPILOG = """\
 examples:
-  planguard check plan.json                      decide a plan under its own model, else nccl
-  planguard check plan.json --model all          decide it under all nine execution models
-  planguard check a.json b.json --format jsonl   one result per line, for machines
-  planguard convert plan.json --flat             one explicit program per rank
-  planguard explain PG001                        what a finding code means
-  planguard doctor                               what is installed, what is missing
+  planguard check plan.json               under the plan's own model, else nccl
+  planguard check plan.json --model all   under all nine execution models
+  planguard check plans --format jsonl    a folder; one result per line
+  planguard precheck train.py --ranks 4   a script, played here, no devices
+  planguard audit dumps                   what a hung job was waiting for
+  planguard explain PG001                 what a finding code means
 
 exit codes:
-  0 safe   1 findings   2 usage, unreadable or refused input   3 undecided   4 internal error
+  0 safe   1 findings   2 usage, unreadable or refused input
+  3 undecided   4 internal error
 """
 
 
@@ -97,6 +110,7 @@ class CommandEntry:
 
 COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("check", "planguard.cli.check", "decide plans"),
+    CommandEntry("init", "planguard.cli.init", "a project's settings file"),
     CommandEntry("convert", "planguard.cli.convert", "planner formats to plan files"),
     CommandEntry("schema", "planguard.cli.schema", "JSON Schema of a plan or a result"),
     CommandEntry("explain", "planguard.cli.explain", "the page of a finding code"),
@@ -124,6 +138,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with record_reads():
             code = _answer(arguments)
+            if is_verbose(arguments):
+                say_end(code)
         # What was printed counts where it has arrived: a full disk is known here at the latest.
         sys.stdout.flush()
     except BrokenPipeError:
@@ -135,6 +151,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _report(error, arguments)
     return code
+
+
+def is_verbose(arguments: Sequence[str]) -> bool:
+    """Whether a command line asks for ``--verbose``; what follows ``--`` is a job's."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "-v" in own or "--verbose" in own
 
 
 def _answer(arguments: list[str]) -> int:
@@ -196,6 +218,8 @@ def _dispatch(arguments: list[str]) -> int:
     if args.command is None:
         parser.print_help(sys.stderr)
         return EXIT_INPUT
+    if args.verbose:
+        say_start()
     return commands[args.command].run(args)
 
 
@@ -213,7 +237,7 @@ def _parser(
         prog="planguard",
         description="Decide whether a parallelization plan can deadlock, before it runs.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version)
@@ -223,13 +247,14 @@ def _parser(
         sub = verbs.add_parser(
             entry.name,
             help=entry.help,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=Help,
             allow_abbrev=False,
         )
         if is_whole or entry.name == chosen:
             commands[entry.name] = command = entry.load()
             sub.description = command.help
             command.add_arguments(sub)
+            add_common(sub)
     return parser, dict(verbs.choices), commands
 
 
@@ -255,6 +280,12 @@ def _report(error: Exception, arguments: list[str]) -> int:
     elif isinstance(error, OSError):
         _tell(f"error: {_of_the_machine(error)}")
         return EXIT_INPUT
+    elif isinstance(error, ModuleNotFoundError) and _package(error) in EXTRAS:
+        name = _package(error)
+        verb = next((word for word in arguments if not word.startswith("-")), "")
+        _tell(f"error: planguard {verb} needs {name} here, which is not installed")
+        _tell(f"hint: {EXTRAS[name]}")
+        return EXIT_INPUT
     elif isinstance(error, MemoryError):
         _tell("error: there is not enough memory on this machine; nothing more was decided")
         return EXIT_INPUT
@@ -264,6 +295,10 @@ def _report(error: Exception, arguments: list[str]) -> int:
         return EXIT_INTERNAL
     _tell(f"error: {error}")
     return code
+
+
+def _package(error: ModuleNotFoundError) -> str:
+    return (error.name or "").partition(".")[0]
 
 
 def _of_the_machine(error: OSError) -> str:
@@ -296,8 +331,8 @@ def _report_internal(error: Exception, arguments: list[str]) -> None:
         "  a defect of PlanGuard, not a statement about the plan: nothing was decided\n"
         f"  reproduce: planguard {shlex.join(arguments)}\n"
         f"  versions:  {versions}\n"
-        "  PLANGUARD_DEBUG=1 prints the traceback; please report both",
+        "  -v or PLANGUARD_DEBUG=1 prints the traceback; please report both",
         file=sys.stderr,
     )
-    if os.environ.get("PLANGUARD_DEBUG"):
+    if os.environ.get("PLANGUARD_DEBUG") or is_verbose(arguments):
         traceback.print_exception(error)

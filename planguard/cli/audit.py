@@ -31,11 +31,12 @@ examples:
   kubectl logs POD | planguard audit -           what a pod printed
 
 reads, and tells apart by their content:
-  PyTorch Flight Recorder dumps (pickle, JSON), Kineto traces, ExecutionTrace and Chakra files,
-  NCCL_DEBUG logs, captured plans; stacks of py-spy and faulthandler; standard error of ranks
-  (watchdog, gloo, DETAIL), launchers, stall reports (Horovod, HCCL, XLA), RAS, ClogHook; gzip and
-  zstd. One file per rank or one of all, folders too, kinds
-  mixed. No pickle can run code: whatever needs a global is refused.
+  PyTorch Flight Recorder dumps (pickle, JSON), Kineto traces, ExecutionTrace
+  and Chakra files, NCCL_DEBUG logs, captured plans; stacks of py-spy and
+  faulthandler; standard error of ranks (watchdog, gloo, DETAIL), launchers,
+  stall reports (Horovod, HCCL, XLA), RAS, ClogHook; gzip and zstd.
+  One file per rank or one file for all ranks, folders, and mixed kinds.
+  Pickles cannot run code: a pickle that needs a global is refused.
 
 exit codes:
   0 nothing wrong   1 findings   2 usage, unreadable or refused input   3 undecided
@@ -46,7 +47,7 @@ class Audit:
     """The command; see ``planguard audit --help``."""
 
     name = "audit"
-    help = "Say what a recorded run was stuck in, which rank did not come, and how sure that is."
+    help = "Say where a recorded run hung, which rank is missing, and how sure that is."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
@@ -58,7 +59,12 @@ class Audit:
         add("--prefix", metavar="TEXT", help="what stands in front of the rank in file names")
         add("--stacks", action="append", default=[], metavar="PATH", help="py-spy dumps")
         add("--world-size", type=int, metavar="N", help="ranks of the run, if the dumps do not say")
-        add("--model", choices=MODEL_NAMES, help="execution model for other executions")
+        add(
+            "--model",
+            choices=MODEL_NAMES,
+            metavar="NAME",
+            help="execution model for other executions",
+        )
         add("--pg-filters", nargs="+", default=[], metavar="GROUP", help="only these groups")
         add("--allow-incomplete-ranks", action="store_true", help="missing dumps do not exist")
         add("--repo", metavar="DIR", help="the source of the run: shown at call sites, never run")
@@ -66,7 +72,12 @@ class Audit:
         add("--interval", type=_seconds, default=10.0, metavar="SECONDS", help="of --watch")
         add("--rounds", type=int, metavar="N", help="stop --watch after N looks")
         output = parser.add_argument_group("output")
-        output.add_argument("--format", choices=FORMATS, help="what to print; text by default")
+        output.add_argument(
+            "--format",
+            choices=FORMATS,
+            metavar="FORMAT",
+            help=f"what to print: {', '.join(FORMATS)}",
+        )
         output.add_argument(
             "-o",
             "--output",

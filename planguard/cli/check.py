@@ -42,7 +42,7 @@ class Check:
     """Decide plans under an execution model; exit 0 safe, 1 findings, 2 bad input, 3 undecided."""
 
     name = "check"
-    help = "decide plans: safe, or why not"
+    help = "Decide plans: SAFE, a finding with a witness, or UNKNOWN with its reason."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
@@ -94,7 +94,9 @@ def _add_solver(group: argparse._ArgumentGroup) -> None:
 
 def add_output(group: argparse._ArgumentGroup) -> None:
     """Declare what is printed and written."""
-    group.add_argument("--format", choices=FORMATS, help="what to print; text by default")
+    group.add_argument(
+        "--format", choices=FORMATS, metavar="FORMAT", help=f"what to print: {', '.join(FORMATS)}"
+    )
     group.add_argument(
         "-o",
         "--output",

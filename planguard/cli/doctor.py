@@ -54,6 +54,11 @@ class Line:
 
 
 _EPILOG = """\
+examples:
+  planguard doctor                  what is installed, what is missing
+  planguard doctor --probe          ask torch for its backends, too
+  planguard doctor --format json    for machines
+
 exit codes:
   0 complete   1 something that is needed is missing
 """

@@ -5,9 +5,56 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from typing import Any, NoReturn
 
 _CHOICE = re.compile(r"invalid choice: (?P<given>.*?) \(choose from (?P<known>.*)\)", re.DOTALL)
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal: no line of an example is broken by the screen."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(
+            indent + piece for line in text.splitlines() for piece in fitted(line, width)
+        )
+
+
+def fitted(line: str, width: int) -> list[str]:
+    """Return a line of help in pieces that fit a width.
+
+    A comment goes below its command, a row of short entries is broken between two of them, and
+    a command of a shell goes on behind a backslash.
+    """
+    if len(line) <= width or not line.strip():
+        return [line]
+    margin = line[: len(line) - len(line.lstrip())]
+    entries = re.split(r" {2,}", line.strip())
+    is_command = entries[0].startswith(("planguard ", "planner ", "python "))
+    if is_command:
+        shown = _wrapped(entries[0], width - 2, margin, margin + "    ")
+        shown = [f"{piece} \\" for piece in shown[:-1]] + shown[-1:]
+        notes = " ".join(entries[1:])
+        return [*shown, *_wrapped(notes, width, margin + "    # ", margin + "    # ")]
+    if len(entries) == 1:
+        return _wrapped(line.strip(), width, margin, margin)
+    if entries[0][:1].isdigit():  # exit codes, in a row
+        rows = [margin + entries[0]]
+        for entry in entries[1:]:
+            if len(rows[-1]) + 3 + len(entry) <= width:
+                rows[-1] += "   " + entry
+            else:
+                rows.append(margin + entry)
+        return rows
+    column = " " * line.index(entries[1])
+    return _wrapped(line.strip(), width, margin, column)
+
+
+def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):

@@ -43,10 +43,11 @@ examples:
   planguard precheck train.py --ranks 2 --set MODE=text,image  one of two environments
 
 what is varied, and nothing else:
-  --samples N          every torch DataLoader of a rank gives its own batches, or its batch k in
-                       the place of each of them; k is any of 0 to N-1, on each rank
-  --steps-per-rank     every torch DataLoader (or the one made at FILE:LINE) gives rank r so many
-                       batches: cut, or begun again
+  --samples N          every torch DataLoader of a rank gives its own batches,
+                       or its batch k in the place of each of them; k is any
+                       of 0 to N-1, on each rank
+  --steps-per-rank     every torch DataLoader (or the one made at FILE:LINE)
+                       gives rank r so many batches: cut, or begun again
   --lengths            the same, any of them on each rank
   --set NAME=A,B       the environment variable NAME is A or B, on each rank
 The script runs: what it writes it writes. Its output is not shown.

@@ -53,7 +53,9 @@ class Replay:
             metavar="ID|SCHEDULE",
             help="id of a witness, or RANK.ACTION items such as 5.1284/6.1283; default: the first",
         )
-        parser.add_argument("--model", choices=MODEL_NAMES, help="execution model of the verdict")
+        parser.add_argument(
+            "--model", choices=MODEL_NAMES, metavar="NAME", help="execution model of the verdict"
+        )
         parser.add_argument(
             "--backend",
             choices=("gloo", "nccl"),

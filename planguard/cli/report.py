@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,8 @@ from planguard.options import MODEL_NAMES
 from planguard.simulate.edges import ALGORITHMS
 
 if TYPE_CHECKING:
+    import argparse
+
     from planguard.cli.report_inputs import Subject
     from planguard.plan.plan import Plan
 
@@ -48,12 +49,11 @@ class Report:
     """Draw a plan: matrices of bytes and messages, a modeled timeline, advice."""
 
     name = "report"
-    help = "matrices, timelines and other pictures of a plan, a recorded run or a result store"
+    help = "Draw a plan, a recorded run or a result store: timelines, matrices, a graph."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         parser.epilog = _EPILOG
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
         add = parser.add_argument
         add("input", metavar="PLAN", help="plan file or planner output")
         add_adapter_arguments(parser, "PLAN")

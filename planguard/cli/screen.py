@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 import time
 from collections import deque
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from planguard.cli.outputs import targets_of
 from planguard.errors import UsageError, shorten
 from planguard.files import write
 from planguard.options import MODEL_NAMES, seconds
+from planguard.report.terminal import style_for
 from planguard.words import plural
 
 if TYPE_CHECKING:
@@ -54,7 +56,9 @@ class Screen:
         add = parser.add_argument
         add("paths", nargs="*", metavar="PATH", help="plans: files, folders, patterns, JSONL")
         add("--planner", metavar="NAME", help="adapter to read PATH with")
-        add("--model", choices=(*MODEL_NAMES, "all"), help="execution model, or all")
+        add(
+            "--model", choices=(*MODEL_NAMES, "all"), metavar="NAME", help="execution model, or all"
+        )
         add("--budget", type=_seconds, metavar="SECONDS", help="of one check, such as 200ms")
         work = parser.add_argument_group("work")
         work.add_argument("--jobs", type=int, metavar="N", help="worker processes (default: cores)")
@@ -234,6 +238,17 @@ def _query(args: argparse.Namespace) -> int:
     return 0
 
 
+def _broken(line: str, width: int) -> list[str]:
+    """Return a line in pieces that fit the terminal."""
+    margin = line[: len(line) - len(line.lstrip())]
+    if len(line) <= width:
+        return [line]
+    return textwrap.wrap(
+        line.strip(), width, initial_indent=margin, subsequent_indent=margin + "    ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
 def _cell(value: object) -> str:
     return "" if value is None else shorten(str(value), 60)
 
@@ -253,7 +268,8 @@ def _finish(
     if args.format == "json":
         print(json.dumps({**to_json(summary), "skipped": list(skipped)}, indent=2))
     else:
-        print("\n".join(lines_of(summary)))
+        width = style_for(sys.stdout).width
+        print("\n".join(piece for line in lines_of(summary) for piece in _broken(line, width)))
     for target, path in files.exports:
         print(f"wrote {path} ({plural(export(store.rows(), target), 'row')})", file=sys.stderr)
     if files.blocked is not None:

@@ -107,6 +107,11 @@ def _note(event: str, args: tuple[object, ...]) -> None:
             _read.add(str(Path(os.fsdecode(args[0])).absolute()))
 
 
+def reads() -> list[str]:
+    """Return the files that were opened for reading since ``record_reads``, sorted."""
+    return sorted(_read or ())
+
+
 def was_read(real: Path) -> bool:
     """Whether a file was read under any of its names."""
     try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -106,7 +108,117 @@ def test_every_listed_command_exists(entry, capsys):
     assert cli.main([entry.name, "--help"]) == 0
     text = capsys.readouterr().out
     assert f"usage: planguard {entry.name}" in text
-    assert "examples:" in text or entry.name == "doctor"
+    examples = text.partition("examples:\n")[2]
+    assert f"planguard {entry.name} " in examples + " "
+
+
+@pytest.mark.parametrize("entry", cli.COMMANDS, ids=lambda entry: entry.name)
+def test_help_fits_a_terminal_of_80_columns(entry, capsys, monkeypatch):
+    """No line of a command's help is broken by a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.main([entry.name, "--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("entry", cli.COMMANDS, ids=lambda entry: entry.name)
+def test_the_examples_of_the_help_are_command_lines(entry, capsys, monkeypatch):
+    """What a command's help shows as an example is accepted by its parser."""
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.main([entry.name, "--help"]) == 0
+    examples = capsys.readouterr().out.partition("examples:\n")[2].partition("\n\n")[0]
+    lines = re.findall(rf"planguard {entry.name}\b.*", examples)
+    assert lines
+    for line in lines:
+        words = shlex.split(re.split(r" {2,}|(?<= )> ", line)[0])[1:]
+        own = words[: words.index("--")] if "--" in words else words
+        parser, _, _ = cli._parser(entry.name)
+        parser.parse_args(own)
+
+
+@pytest.mark.parametrize("entry", cli.COMMANDS, ids=lambda entry: entry.name)
+def test_every_command_takes_the_common_options(entry):
+    """--verbose, -v and --no-color are options of every command."""
+    _, verbs, _ = cli._parser(entry.name)
+    words = {word for action in verbs[entry.name]._actions for word in action.option_strings}
+    assert {"-v", "--verbose", "--no-color"} <= words
+
+
+def test_verbose_says_what_ran_and_what_was_read(capsys, monkeypatch, tmp_path):
+    """-v names the version, the plan that was read and the exit code, all on stderr; standard
+    output is what it is without.
+    """
+    monkeypatch.chdir(tmp_path)
+    plan = {"schema": "planguard.plan/1", "world_size": 1, "ranks": {"0": {"actions": []}}}
+    (tmp_path / "p.plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    words = ["check", "p.plan.json", "--reproducible"]
+    assert cli.main(words) == 0
+    plain = capsys.readouterr()
+    assert cli.main([*words, "-v"]) == 0
+    verbose = capsys.readouterr()
+    assert verbose.out == plain.out
+    said = verbose.err.splitlines()
+    assert all(line.startswith("verbose: ") for line in said)
+    assert f"verbose: read {tmp_path / 'p.plan.json'}" in said
+    assert said[0].startswith(f"verbose: planguard {planguard.__version__}")
+    assert said[-1] == "verbose: exit code 0"
+
+
+def test_no_color_is_no_color(capsys, monkeypatch, tmp_path):
+    """--no-color prints no escape sequence where FORCE_COLOR asks for color."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    plan = {"schema": "planguard.plan/1", "world_size": 1, "ranks": {"0": {"actions": []}}}
+    path = tmp_path / "p.plan.json"
+    path.write_text(json.dumps(plan), encoding="utf-8")
+    assert cli.main(["check", str(path)]) == 0
+    assert "\x1b[" in capsys.readouterr().out
+    assert cli.main(["check", str(path), "--no-color"]) == 0
+    assert "\x1b[" not in capsys.readouterr().out
+
+
+def test_init_writes_settings_that_check_reads(capsys, monkeypatch, tmp_path):
+    """planguard init writes a planguard.toml whose settings hold, and never over one that is there;
+    each key that it shows commented out is accepted once it is not.
+    """
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["init", "--model", "gloo"]) == 0
+    assert cli.main(["check", "--show-settings"]) == 0
+    assert re.search(r'model = "gloo" +# planguard.toml', capsys.readouterr().out)
+    written = (tmp_path / "planguard.toml").read_text(encoding="utf-8")
+    assert cli.main(["init"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert (tmp_path / "planguard.toml").read_text(encoding="utf-8") == written
+    open_ = re.sub(r"^# (?=[a-z\"\[P][^ ]* ?(=|$|\]))", "", written, flags=re.MULTILINE)
+    assert "\n[severity]\nPG214" in open_
+    (tmp_path / "planguard.toml").write_text(open_, encoding="utf-8")
+    assert cli.main(["check", "--show-settings"]) == 0
+    assert capsys.readouterr().out.count("# planguard.toml") == 7
+
+
+def test_init_refuses_an_unknown_model(capsys, monkeypatch, tmp_path):
+    """planguard init with a model that does not exist writes nothing and names the nearest one."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["init", "--model", "glooo"]) == 2
+    assert "gloo" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", sorted(cli.EXTRAS))
+def test_a_missing_extra_is_refused_with_the_way_to_get_it(missing, capsys, monkeypatch):
+    """A command that needs an optional package ends with 2 and says how to get it, where it is not
+    installed; a missing module of PlanGuard itself stays an internal error.
+    """
+
+    def absent(*_):
+        raise ModuleNotFoundError(f"No module named '{missing}'", name=f"{missing}.part")
+
+    monkeypatch.setattr(cli, "_dispatch", absent)
+    assert cli.main(["precheck", "train.py"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"error: planguard precheck needs {missing} here, which is not installed"
+    assert said[1].startswith("hint: pip install ")
+    monkeypatch.setattr(cli, "EXTRAS", {})
+    assert cli.main(["precheck", "train.py"]) == 4
 
 
 def test_the_version_costs_no_import():

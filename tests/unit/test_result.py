@@ -194,11 +194,15 @@ verdicts = st.builds(
 @settings(max_examples=150, deadline=None)
 @given(verdicts)
 def test_round_trip(verdict: Verdict) -> None:
-    """A verdict written as JSON text validates against the schema and reads back equal."""
-    document = json.loads(dumps(verdict_to_json(verdict)))
+    """A verdict written as JSON text reads back equal."""
+    assert verdict_from_json(json.loads(dumps(verdict_to_json(verdict)))) == verdict
 
-    VALIDATOR.validate(document)
-    assert verdict_from_json(document) == verdict
+
+@settings(max_examples=40, deadline=None)
+@given(verdicts)
+def test_what_is_written_satisfies_the_schema(verdict: Verdict) -> None:
+    """A verdict written as JSON text validates against the schema; validation is the slow part."""
+    VALIDATOR.validate(json.loads(dumps(verdict_to_json(verdict))))
 
 
 def deadlock() -> Verdict:

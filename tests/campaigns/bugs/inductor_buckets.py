@@ -5,7 +5,7 @@
 
 Two gloo processes, no GPU, no C++ compiler: the graphs of AOTAutograd are given to Inductor's
 passes and then run as they are. Rank 0 gathers, sends what it gathered, and gathers again; rank 1
-gathers, receives, and gathers what it received. Bug 17 of docs/bugs-found.md.
+gathers, receives, and gathers what it received. Bug 17 of docs/bugs-found-2.md.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 A step of Newton-Schulz, as Muon takes it, on the rows of a DTensor, under ``torch.compile`` with
 ``aten_distributed_optimizations.allow_comms_decompositions``. Four gloo processes, no GPU. The
 graphs behind Inductor's passes are run as they are; with ``--inductor`` it generates code for them,
-which takes a C++ compiler. Bug 16 of docs/bugs-found.md.
+which takes a C++ compiler. Bug 16 of docs/bugs-found-2.md.
 """
 
 from __future__ import annotations

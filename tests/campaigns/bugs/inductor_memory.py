@@ -6,7 +6,7 @@
 
 Two gloo processes, no GPU; a C++ compiler, since Inductor makes the code. Layers that are gathered
 for use, again for the backward pass, and whose gradients are scattered (FSDP), with the passes that
-``torch/_inductor/config.py`` recommends. Bug 22 of docs/bugs-found.md.
+``torch/_inductor/config.py`` recommends. Bug 22 of docs/bugs-found-2.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 Four gloo processes, no GPU, no C++ compiler: layers sharded by DTensor and gathered for use
 (SimpleFSDP); the graphs of AOTAutograd are given to Inductor's passes and then run as they are.
-Bug 18 of docs/bugs-found.md.
+Bug 18 of docs/bugs-found-2.md.
 """
 
 from __future__ import annotations

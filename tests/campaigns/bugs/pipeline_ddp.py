@@ -5,7 +5,7 @@
 
 Four gloo processes, two pipeline ranks times two data-parallel ones, no GPU. After the last step
 the gradients of the two replicas of every stage are compared; DDP is there to make them equal.
-Bugs 13 and 14 of docs/bugs-found.md.
+Bugs 13 and 14 of docs/bugs-found-2.md.
 """
 
 from __future__ import annotations

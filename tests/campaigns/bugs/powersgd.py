@@ -4,7 +4,7 @@
     python tests/campaigns/bugs/powersgd.py --times 5 --buckets 4
 
 Plain torch on gloo processes, no GPU. The hook compresses from the fourth step on.
-Bug 15 of docs/bugs-found.md.
+Bug 15 of docs/bugs-found-2.md.
 """
 
 from __future__ import annotations
