@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.operators import Operators, current_node
+from planguard.capture.run.held import Followed, following_mode
 from planguard.capture.run.log import Kind, RunLogWriter
 from planguard.recording.compare import PROLOGUE
 from planguard.sources import is_library
@@ -63,6 +64,15 @@ class RunRecorder:
         self._codes: dict[int, tuple[CodeType, bool, bool]] = {}
         self._operators = Operators() if frames else None
         self._backwards: list[int] = []
+        self.followed: Followed | None = None
+        self._sized: Sequence[Any] = ()
+
+    def follow(self) -> Any:
+        """Begin to follow gradients; return the mode that shows operators, None if it is there."""
+        if self._operators is None or self.followed is not None:
+            return None
+        self.followed = Followed(self._operators)
+        return following_mode(self.followed)
 
     def group(self, ranks: list[int]) -> str:
         """Return the key of the next group made of these ranks on this rank."""
@@ -81,6 +91,7 @@ class RunRecorder:
 
     def data(self, sized: Sequence[Any]) -> str | None:
         """Name nothing: the calls of a run carry their operator instead (``_place``)."""
+        self._sized = sized
         return None
 
     def issue(self, op: str, group: str, fields: dict[str, Any]) -> Handle:
@@ -88,6 +99,7 @@ class RunRecorder:
         self._works += 1
         number = self._works
         self._place(number, fields.get("count"))
+        self._holds(number)
         self.log.call(
             Kind.CALL,
             op,
@@ -107,6 +119,14 @@ class RunRecorder:
         found = self._operators.place(sys._getframe(2), count)  # noqa: SLF001 - no public way
         if found is not None:
             self.log.small(Kind.PLACE, number, self.log.string(found))
+
+    def _holds(self, number: int) -> None:
+        """Record what the tensors of the call that comes next hold."""
+        sized, self._sized = self._sized, ()
+        if self.followed is not None and sized:
+            found = self.followed.holds(sized)
+            if found is not None:
+                self.log.small(Kind.HOLDS, number, self.log.string(found))
 
     def witness(self, op: str, group: str, fields: dict[str, Any]) -> None:
         """Record what the dispatcher saw, beside the calls of the group."""
@@ -137,12 +157,16 @@ class RunRecorder:
         self._backwards.append(threading.get_native_id())
         if self._operators is not None:
             self._operators.begin(tensors)
+        if self.followed is not None:
+            self.followed.begin()
 
     def leave_backward(self) -> str | None:
         """Forget the innermost backward pass; return what orders the calls of its hooks."""
         if not self._backwards:
             return None
         self._backwards.pop()
+        if self.followed is not None:
+            self.followed.end()
         return self._operators.end() if self._operators is not None else None
 
     def _thread(self) -> int:

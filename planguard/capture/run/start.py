@@ -22,6 +22,7 @@ from planguard.capture.run.environment import (
     attempt,
     shared_name,
 )
+from planguard.capture.run.held import Followed, watch_hooks
 from planguard.capture.run.log import BACKEND_NOTE, MOST_BYTES, Kind, RunLogWriter
 from planguard.capture.run.record_group import record_group_class
 from planguard.capture.run.recorder import FRAMES, RunRecorder
@@ -60,7 +61,7 @@ class Run:
     wanted: str | None = None
     default: str = "gloo"
     next_key: str | None = None
-    mode: Any = None
+    modes: list[Any] = field(default_factory=list)
     undo: list[Callable[[], None]] = field(default_factory=list)
 
 
@@ -128,8 +129,8 @@ def stop() -> Path | None:
         return None
     for restore in reversed(run.undo):
         restore()
-    if run.mode is not None:
-        run.mode.__exit__(None, None, None)
+    for mode in reversed(run.modes):
+        mode.__exit__(None, None, None)
     atexit.unregister(_at_exit)
     if run.recorder is None:
         return None
@@ -217,8 +218,7 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         if run.witness:
             from planguard.capture.run.dispatch import witness_mode
 
-            run.mode = witness_mode(run.recorder)
-            run.mode.__enter__()
+            _enter(run, witness_mode(run.recorder))
     key, run.next_key = run.next_key, None
     if key is None or run.recorder.groups.get(key) != ranks:
         key = run.recorder.group(ranks)
@@ -226,6 +226,11 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
     backend = run.wanted or run.default
     inner = inner_group(backend, options, backend_options)
     return record_group_class()(run.recorder, ranks, key, inner, backend)
+
+
+def _enter(run: Run, mode: Any) -> None:
+    mode.__enter__()
+    run.modes.append(mode)
 
 
 # --- what the group alone cannot see -------------------------------------------------------------
@@ -261,6 +266,15 @@ def _patch(run: Run) -> None:
     def replace(owner: Any, name: str, value: Any) -> None:
         _set(run, owner, name, value)
 
+    def following() -> Followed | None:
+        if run.recorder is None:
+            return None
+        mode = run.recorder.follow()
+        if mode is not None:
+            _enter(run, mode)
+        return run.recorder.followed
+
+    watch_hooks(replace, following)
     watch_reads(replace, note)
     watch_threads(replace, tell)
     watch_elsewhere(replace, note)
