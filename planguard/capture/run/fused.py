@@ -1,9 +1,9 @@
 """What the buffers of a recorded run hold, as the fused buffers of its plan.
 
 Every gradient that went into a buffer becomes a member, placed where the gradient was ready; the
-buffer leaves when the last of its members is ready, as it was seen to. Whether it would hold the same
-gradients in another order of readiness is a second question: shown where the places in the buffers
-were given before, else asked of the order of readiness itself (docs/explanation/fused-buffers.md).
+buffer leaves when the last of its members is ready, as it was seen to. Whether it would hold the
+same gradients in another order of readiness is a second question: shown where the places in the
+buffers were given before, else asked of the order itself (docs/explanation/fused-buffers.md).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.run.held import AFTER, AT_ONCE, DEALT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from planguard.capture.run.ranks import ReadRank
 
 Action = dict[str, Any]
-Edges = "Collection[tuple[str, str]]"
 FUSED = ("all_reduce", "reduce_scatter")
 """Operations whose calls a plan may fuse."""
 
@@ -141,7 +141,7 @@ def buffers_of(ranks: Sequence[ReadRank]) -> Buffers:
 def _take(found: Buffers, key: str, backward: int, rows: Calls) -> None:
     """Take the calls of a group in one backward pass of all its members."""
     names = [Counter(m.name for _, h, _ in calls for m in h.members) for calls in rows.values()]
-    if any(count != names[0] for count in names) or max(names[0].values()) > 1:
+    if any(max(count.values()) > 1 for count in names) or not _is_one_vocabulary(names):
         return  # ranks name their gradients differently, or send one several times
     for calls in rows.values():
         for action, held, _ in calls:
@@ -155,8 +155,11 @@ def _take(found: Buffers, key: str, backward: int, rows: Calls) -> None:
         return
     first = next(iter(rows.values()))
     known: dict[frozenset[str], dict[str, str]] = {}
+    is_fused = any(inside and len(held.members) > 1 for _, held, inside in first)
     for number, (_, held, inside) in enumerate(first):
-        if inside and len(held.members) > 1:
+        if (
+            inside and is_fused
+        ):  # one gradient alone is a bucket, too: the rules know what leaves when
             own = {one.name: f"{key}b{number}m{n}" for n, one in enumerate(held.members)}
             known[held.names] = own
             found.fusion.append((f"{key}b{number}", list(own.values())))
@@ -167,8 +170,19 @@ def _take(found: Buffers, key: str, backward: int, rows: Calls) -> None:
                 found.members[id(action)] = [own[one.name] for one in held.members]
 
 
+def _is_one_vocabulary(names: list[Counter[str]]) -> bool:
+    """Tell whether ranks use the same names for their gradients, if not for all of them."""
+    common = set(names[0]).intersection(*names[1:])
+    return 2 * len(common) >= len(set().union(*names))
+
+
 def _shape(calls: list[tuple[Action, Holding, bool]]) -> list[frozenset[str]]:
     return [held.names for _, held, inside in calls if not inside]
+
+
+def is_known(chains: list[list[Action]], buffers: Buffers) -> bool:
+    """Tell whether the contents of every call of a pass are known, here and on the other ranks."""
+    return all(id(action) in buffers.labels for chain in chains for action in chain)
 
 
 def opens(one: ReadRank, chains: list[list[Action]], buffers: Buffers) -> bool:
@@ -182,8 +196,6 @@ def opens(one: ReadRank, chains: list[list[Action]], buffers: Buffers) -> bool:
             held = one.marks.holds.get(id(action))
             if held is None or not held.leaves_when_ready:
                 return False
-            if len(held.members) == 1:
-                continue
             if id(action) not in buffers.members or "count" not in action or "work" not in action:
                 return False
     return True
@@ -204,11 +216,7 @@ def ready_chains(
     for chain in chains:
         for action in chain:
             held = one.marks.holds[id(action)]
-            names = buffers.members.get(id(action))
-            if names is None:
-                member = held.members[0]
-                found.setdefault(member.place, (member.operator, []))[1].append(action)
-                continue
+            names = buffers.members[id(action)]
             works[action["work"]] = names
             rest = action["count"] - sum(member.count for member in held.members)
             for name, member in zip(names, held.members, strict=True):
@@ -221,7 +229,9 @@ def ready_chains(
     return [found[place] for place in sorted(found)]
 
 
-def may_hold_others(one: ReadRank, edges: dict[int, Edges], dealt: bool) -> Iterator[int]:
+def may_hold_others(
+    one: ReadRank, edges: Mapping[int, AbstractSet[tuple[str, str]]]
+) -> Iterator[int]:
     """Yield the backward passes whose buffers may hold other gradients in another order.
 
     A buffer that is filled as gradients come, and leaves at some size, holds the same ones iff two
@@ -229,8 +239,6 @@ def may_hold_others(one: ReadRank, edges: dict[int, Edges], dealt: bool) -> Iter
     before its last gradient. The size is not recorded: it lies above what every buffer held before
     its last one.
     """
-    if dealt:
-        return
     passes: dict[int, list[tuple[Holding, bool]]] = {}
     for action in one.actions:
         held = one.marks.holds.get(id(action))
@@ -239,28 +247,17 @@ def may_hold_others(one: ReadRank, edges: dict[int, Edges], dealt: bool) -> Iter
             inside = place is not None and place.item > 0
             passes.setdefault(held.backward, []).append((held, inside))
     for backward, rows in passes.items():
-        if len(rows) < 2 or all(len(held.members) == 1 for held, _ in rows):
+        if all(len(held.members) == 1 for held, _ in rows):
             continue
         known = edges.get(backward, frozenset())
         if not _is_one_packing(rows, known):
             yield backward
 
 
-def _is_one_packing(rows: list[tuple[Holding, bool]], edges: Edges) -> bool:
-    """Tell whether every order of readiness fills the same buffers."""
-    for (first, _), (second, _) in combinations(rows, 2):
-        for a in first.members:
-            for b in second.members:
-                if (a.operator, b.operator) not in edges and (b.operator, a.operator) not in edges:
-                    return False
-    sizes = [(held, sum(m.count for m in held.members)) for held, inside in rows if inside]
-    floor = max((size - held.last.count for held, size in sizes), default=0)
-    for held, size in sizes:
-        ends = [
-            a.count
-            for a in held.members
-            if not any((a.operator, b.operator) in edges for b in held.members)
-        ]
-        if size - min(ends) > floor:
+def _is_one_packing(rows: list[tuple[Holding, bool]], edges: AbstractSet[tuple[str, str]]) -> bool:
+    """Tell whether gradients are ready in one order only: then it fills the same buffers."""
+    members = [member for held, _ in rows for member in held.members]
+    for a, b in combinations(members, 2):
+        if (a.operator, b.operator) not in edges and (b.operator, a.operator) not in edges:
             return False
     return True

@@ -1,9 +1,10 @@
 """Follows gradients through the dispatcher, to tell what a fused buffer holds when it is sent.
 
-Memory is followed, not objects: every stretch of a storage is known by the gradient that lies there.
-A hook of our own, registered in front of a user's first one, says where a gradient lies when it is
-ready; ``copy_``, ``cat`` and the like carry that on, arithmetic on one gradient keeps it, and any other
-operator that writes there makes the stretch unknown. Views need nothing: they share the storage.
+Memory is followed, not objects: every stretch of a storage is known by the gradient that lies
+there. A hook of our own, registered in front of a user's first one, says where a gradient lies when
+it is ready; ``copy_``, ``cat`` and the like carry that on, arithmetic on one gradient keeps it, and
+any other operator that writes there makes the stretch unknown. Views need nothing: they share the
+storage.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ class Followed:
     def holds(self, tensors: Sequence[Any]) -> str | None:
         """Return what lies in tensors that are sent, as JSON; None if it is not known.
 
-        ``[pass, gradients ready so far, [[name, operator, elements, readiness, how it came], ...]]``
-        in the order of memory.
+        ``[pass, gradients ready, [[name, operator, elements, readiness, how it came], ...]]`` in
+        the order of memory.
         """
         numbers: list[int] = []
         for tensor in tensors:
@@ -132,8 +133,9 @@ class Followed:
             return
         if kind == "copy":
             into, sources = args[0], args[1]
-            pairs = [(into, sources)] if not isinstance(into, (list, tuple)) else zip(into, sources)
-            for target, source in pairs:
+            if not isinstance(into, (list, tuple)):
+                into, sources = [into], [sources]
+            for target, source in zip(into, sources, strict=True):
                 self._carry(target, source)
         elif kind == "join":
             self._join(result, args[0], args[1] if len(args) > 1 else given.get("dim", 0))

@@ -25,7 +25,7 @@ MAGIC = b"PGRUN\0\0\0"
 VERSION = 5
 VERSIONS = (1, 2, 3, 4, 5)
 """Version 2 added threads, operators and backward passes; 3 groups made by their members; 4 where
-threads and tasks start, begin and are waited for; 5 what buffers hold, and a few of their values."""
+threads and tasks start, begin and are waited for; 5 what buffers hold, and a few values."""
 SUFFIX = ".pgrun"
 HEADER_BYTES = 4096
 FIRST_BYTES = 1 << 20

@@ -10,129 +10,31 @@ entry says so. Calls of several host threads become `threads`.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.names.thread_orders import BY, JOINED, STARTED, THREAD, lists, open_threads
+from planguard.capture.names.thread_orders import BY, THREAD, lists, open_threads
 from planguard.capture.run.fused import (
     Buffers,
-    Holding,
     buffers_of,
+    is_known,
     may_hold_others,
     opens,
     ready_chains,
 )
-from planguard.capture.run.log import Entry, Kind
+from planguard.capture.run.marks import STARTED_HERE, Pass
+from planguard.capture.run.values import agreed_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from planguard.capture.run.ranks import ReadRank
 
 Action = dict[str, Any]
 Note = tuple[str, str, str]
 ORDER, THREADS = "gradient-order", "host-threads"
-STARTED_HERE = 1_000
-"""Numbers of threads above this one are of those whose start was recorded."""
 _MESSAGES = ("isend", "irecv", "send", "recv", "batch")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a call stands.
-
-    Attributes:
-        operator: Name of the module.
-        phase: ``forward`` or ``backward``.
-        label: Name of the parameter whose gradient a hook sends, None elsewhere.
-        item: Number of the hook call, 0 elsewhere.
-    """
-
-    operator: str
-    phase: str
-    label: str | None = None
-    item: int = 0
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A backward pass in which several hooks communicated: their numbers, and what orders them."""
-
-    first: int
-    last: int
-    edges: tuple[tuple[str, str], ...]
-
-    @property
-    def items(self) -> range:
-        """Numbers of its hook calls."""
-        return range(self.first, self.last + 1)
-
-
-@dataclass
-class Marks:
-    """What a log says of operators, backward passes and threads.
-
-    Attributes:
-        places: Place of every action that has one, by the identity of its dictionary.
-        holds: Gradients that a call sent, by the identity of its action, where they are known.
-        passes: Backward passes in which several hooks communicated.
-        threads: Number of the thread of every action, 0 where it is not recorded; above
-            ``STARTED_HERE`` that of a thread or task whose start was recorded.
-        thread: Number of the thread of the entry that was read last.
-        turns: Where such a one was started or waited for: the actions before, its number, and that
-            of the thread which did so.
-    """
-
-    places: dict[int, Place] = field(default_factory=dict)
-    holds: dict[int, Holding] = field(default_factory=dict)
-    passes: list[Pass] = field(default_factory=list)
-    threads: dict[int, int] = field(default_factory=dict)
-    turns: list[tuple[int, str, int, int]] = field(default_factory=list)
-    _begun: dict[int, int] = field(default_factory=dict)
-    _said: dict[int, Place] = field(default_factory=dict)
-    _held: dict[int, Holding] = field(default_factory=dict)
-    thread: int = 0
-    _place: Place | None = None  # that of the last call: a launch stands where its members do
-
-    def take(self, entry: Entry, strings: Mapping[int, Any], count: int = 0) -> bool:
-        """Take an entry behind ``count`` actions; True when nobody else needs it."""
-        if entry.kind is Kind.PLACE:
-            self._said[entry.argument] = Place(*strings[entry.stack])
-        elif entry.kind is Kind.HOLDS:
-            self._held[entry.argument] = Holding.read(strings[entry.stack])
-        elif entry.kind is Kind.PASS:
-            first, last, edges = strings[entry.argument]
-            self.passes.append(Pass(first, last, tuple((a, b) for a, b in edges)))
-        elif entry.kind is Kind.BEGUN:
-            self._begun[entry.thread] = STARTED_HERE + entry.argument
-        elif entry.kind in (Kind.STARTED, Kind.JOINED):
-            mark = STARTED if entry.kind is Kind.STARTED else JOINED
-            by = self._begun.get(entry.thread, entry.thread)
-            self.turns.append((count, mark, STARTED_HERE + entry.argument, by))
-        else:
-            self.thread = self._begun.get(entry.thread, entry.thread)
-            return False
-        return True
-
-    def appended(self, action: Action) -> None:
-        """Take an action of the program."""
-        self.threads[id(action)] = self.thread
-        if action["op"] == "batch" and self._place is not None:
-            self._put(action, self._place)
-
-    def issued(self, number: int, action: Action) -> None:
-        """Take a call by its number in the log."""
-        place = self._place = self._said.pop(number, None)
-        held = self._held.pop(number, None)
-        if held is not None:
-            self.holds[id(action)] = held
-        if place is not None and "work" in action:  # members of a launch have no fields
-            self._put(action, place)
-
-    def _put(self, action: Action, place: Place) -> None:
-        self.places[id(action)] = place
-        action |= {"ns": place.operator, "phase": place.phase}
 
 
 @dataclass(frozen=True)
@@ -151,30 +53,32 @@ class Opened:
 def open_orders(ranks: Sequence[ReadRank]) -> Opened:
     """Return the program of every rank with what the run leaves open, and ledger entries."""
     buffers = buffers_of(ranks)
+    for action, label in _values(ranks).items():
+        buffers.labels.setdefault(action, label)
     labels = _labels(ranks) | buffers.labels
     dealt = any(held.was_dealt for one in ranks for held in one.marks.holds.values())
     programs, used = {}, set()
     for one in ranks:
         actions, notes, members = _program(one, labels, buffers)
         used |= members
-        programs[one.log.rank] = actions, [*notes, *_refilled(one, dealt)]
+        programs[one.log.rank] = actions, [*notes, *([] if dealt else _refilled(one))]
     return Opened(programs, [row for row in buffers.fusion if used & set(row[1])])
 
 
-def _refilled(one: ReadRank, dealt: bool) -> list[Note]:
+def _refilled(one: ReadRank) -> list[Note]:
     """Say that other orders of readiness may fill buffers otherwise."""
     edges: dict[int, frozenset[tuple[str, str]]] = {}
     for action in one.actions:
         which, held = _pass_of(one, action), one.marks.holds.get(id(action))
         if which is not None and held is not None:
             edges[held.backward] = frozenset(which.edges)
-    passes = list(may_hold_others(one, edges, dealt))
+    passes = list(may_hold_others(one, edges))
     if not passes:
         return []
     said = (
         f"in {len(passes)} backward pass{'es' if len(passes) > 1 else ''} of rank {one.log.rank} "
-        "gradients went into buffers as they became ready, as far as is recorded: in another order "
-        "other ones may share a buffer"
+        "gradients went into buffers as they became ready, as far as is recorded: another order "
+        "may put them in other buffers or places"
     )
     return [("gradient-buffers", said, "under")]
 
@@ -189,7 +93,7 @@ def _program(
     runs = [(w, list(run)) for w, run in groupby(one.actions, lambda a: _pass_of(one, a))]
     apart = Counter(which.first if which is not None else -1 for which, _ in runs)
     found: list[Action] = []
-    moved, fills, known = 0, False, False
+    moved, fills, known, differ = 0, False, False, False
     works: dict[str, list[str]] = {}
     seen: Counter[int] = Counter()
     for which, actions in runs:
@@ -208,6 +112,9 @@ def _program(
             ready = [calls for _, calls in rows]
             found.append(_block(name, operators, which.edges, ready, labels))
             known = True
+        elif is_known(chains, buffers) and not all(id(a) in buffers.members for a in actions):
+            differ = True
+            found += [{**action, **_content(buffers, action)} for action in actions]
         else:
             fills = True
             found.append(_block(name, _operators(one, chains), (), chains, labels))
@@ -219,6 +126,9 @@ def _program(
     if known:
         said = f"rank {rank} sends a buffer when its last gradient is ready, as it was seen to"
         notes.append(("gradient-buffers", said, "exact"))
+    if differ:
+        said = f"buffers of rank {rank} hold other gradients than elsewhere: the order of this run"
+        notes.append(("gradient-buffers", said, "under"))
     if fills:
         said = f"rank {rank} fills buffers in hooks on gradients; what each holds is not recorded"
         notes += [("gradient-buffers", said, "under"), ("gradient-buffers", said, "over")]
@@ -329,6 +239,30 @@ def _labels(ranks: Sequence[ReadRank]) -> dict[int, str]:
         for rows in by_rank.values():
             for number, (action, label) in enumerate(rows):
                 found[id(action)] = label if alike else f"gradient {number}"
+    return found
+
+
+def _values(ranks: Sequence[ReadRank]) -> dict[int, str]:
+    """Return what a few values say of the calls of every group: what they took, else gave."""
+    found: dict[int, str] = {}
+    groups = {key: members for one in ranks for key, members in one.groups.items()}
+    by_rank = {one.log.rank: one for one in ranks}
+    for key, members in groups.items():
+        for side in ("in", "out"):
+            names = {
+                rank: [
+                    (id(action), one.marks.values[side][id(action)])
+                    for action in one.actions
+                    if action.get("group") == key
+                    and action["op"] not in _MESSAGES
+                    and id(action) in one.marks.values[side]
+                    and id(action) not in found
+                ]
+                for rank in members
+                if (one := by_rank.get(rank)) is not None
+            }
+            if len(names) == len(members):
+                found |= agreed_names(names)
     return found
 
 

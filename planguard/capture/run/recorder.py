@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.groups.operators import Operators, current_node
 from planguard.capture.run.held import Followed, following_mode
 from planguard.capture.run.log import Kind, RunLogWriter
+from planguard.capture.run.values import name_of
 from planguard.recording.compare import PROLOGUE
 from planguard.sources import is_library
 
@@ -43,16 +44,20 @@ class RunRecorder:
         rank: Global rank.
         log: Where to.
         frames: Frames of a call stack that are kept; 0 keeps none.
+        values: Record a few values of what every call moves.
 
     Attributes:
         groups: Ranks of every group by key.
         names: Keys of groups by torch's names.
     """
 
-    def __init__(self, rank: int, log: RunLogWriter, *, frames: int = FRAMES) -> None:
+    def __init__(
+        self, rank: int, log: RunLogWriter, *, frames: int = FRAMES, values: bool = False
+    ) -> None:
         self.rank = rank
         self.log = log
         self.frames = frames
+        self.values = values
         self.groups: dict[str, list[int]] = {}
         self.names: dict[str, str] = {}
         self.problems: list[str] = []
@@ -123,10 +128,22 @@ class RunRecorder:
     def _holds(self, number: int) -> None:
         """Record what the tensors of the call that comes next hold."""
         sized, self._sized = self._sized, ()
+        if self.values and sized:
+            self._value("in", number, sized)
         if self.followed is not None and sized:
             found = self.followed.holds(sized)
             if found is not None:
                 self.log.small(Kind.HOLDS, number, self.log.string(found))
+
+    def saw_result(self, handle: Handle, tensors: Sequence[Any]) -> None:
+        """Record a few values of what a call gave, when its wait came back."""
+        if self.values and tensors:
+            self._value("out", handle.number, tensors)
+
+    def _value(self, side: str, number: int, tensors: Sequence[Any]) -> None:
+        found = name_of(tensors)
+        if found is not None:
+            self.log.small(Kind.VALUES, number, self.log.string(json.dumps([side, found])))
 
     def witness(self, op: str, group: str, fields: dict[str, Any]) -> None:
         """Record what the dispatcher saw, beside the calls of the group."""

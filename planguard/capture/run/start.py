@@ -18,6 +18,7 @@ from planguard.capture.run.environment import (
     BYTES,
     FOLDER,
     FRAMES_KEPT,
+    VALUES,
     WITNESS,
     attempt,
     shared_name,
@@ -57,6 +58,7 @@ class Run:
     witness: bool
     frames: int
     most_bytes: int
+    values: bool = False
     recorder: RunRecorder | None = None
     wanted: str | None = None
     default: str = "gloo"
@@ -74,6 +76,7 @@ def start(
     witness: bool = False,
     frames: int = FRAMES,
     most_bytes: int = MOST_BYTES,
+    values: bool = False,
 ) -> None:
     """Record everything that this process communicates from ``init_process_group`` on.
 
@@ -86,6 +89,8 @@ def start(
             a few microseconds for every operator.
         frames: Frames of a call stack that are kept; 0 keeps none and saves time.
         most_bytes: Size that the log may reach; what comes later is counted as missing.
+        values: Record a few elements of what every call moves: calls of one size that changed
+            places are told apart where ranks hold the same data. On a device it waits for it.
 
     Raises:
         UsageError: A process group exists already, or this process is recorded already.
@@ -100,7 +105,7 @@ def start(
             "torch.distributed is already initialized",
             hint="call planguard.capture.start() before init_process_group",
         )
-    _run = Run(Path(folder), witness, frames, most_bytes)
+    _run = Run(Path(folder), witness, frames, most_bytes, values)
     _register(_run)
     _patch(_run)
     atexit.register(_at_exit)
@@ -118,6 +123,7 @@ def start_from_environment() -> None:
             witness=os.environ.get(WITNESS) == "1",
             frames=int(os.environ.get(FRAMES_KEPT, FRAMES)),
             most_bytes=int(os.environ.get(BYTES, MOST_BYTES)),
+            values=os.environ.get(VALUES) == "1",
         )
 
 
@@ -213,7 +219,7 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         )
         # A process of multiprocessing ends without the interpreter's own end.
         multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
-        run.recorder = RunRecorder(options.group_rank, log, frames=run.frames)
+        run.recorder = RunRecorder(options.group_rank, log, frames=run.frames, values=run.values)
         run.recorder.note(BACKEND_NOTE, of_devices(run.default), "exact")
         if run.witness:
             from planguard.capture.run.dispatch import witness_mode
