@@ -50,7 +50,8 @@ def environment() -> dict[str, str]:
 
 def test_jobs_of_every_kind_are_judged_as_they_end():
     """Eight recorded jobs, a right or a wrong one of each kind: the verdict is what ranks do that
-    take their branches in orders of their own."""
+    take their branches in orders of their own.
+    """
     command = [sys.executable, str(CAMPAIGN), "8"]
     done = subprocess.run(
         command, env=environment(), capture_output=True, text=True, timeout=500, check=True
@@ -62,7 +63,8 @@ def test_jobs_of_every_kind_are_judged_as_they_end():
 
 def test_fused_buffers_of_a_run_are_answered_as_in_dl2s_third_question():
     """Hooks, asynchronous reductions and 2, 3 or 8 buffers: a mismatch is possible where buckets
-    leave when they are ready, and none where they are sent in one order; in 2 s of processor."""
+    leave when they are ready, and none where they are sent in one order; in 2 s of processor.
+    """
     done = subprocess.run(
         [sys.executable, "-c", RQ3, str(CAMPAIGN.parent)],
         env=environment(), capture_output=True, text=True, timeout=500, check=True,
@@ -77,7 +79,8 @@ def test_calls_of_one_size_that_changed_places_are_found_by_their_values(
     tmp_path, swapped, outcome
 ):
     """Replicated tensors of one size, reduced in another order on one rank, end well and are found
-    by a few recorded values; without the swap the run is SAFE."""
+    by a few recorded values; without the swap the run is SAFE.
+    """
     import planguard
 
     ranks = [

@@ -87,7 +87,8 @@ def listed(grads):
 @pytest.mark.parametrize("fill", [joined, copied, added, halved, stacked, listed])
 def test_gradients_are_followed_into_a_buffer(fill):
     """Joined, copied, added, converted, scaled or stacked: the buffer holds the gradients, in the
-    order of memory."""
+    order of memory.
+    """
     one, grads, got = Pass(), [], []
 
     def hook(_, parameter):
