@@ -134,9 +134,8 @@ class _Program:
 
     def draw(self, given: list[dict[str, Any]], recording: Recording) -> None:
         """Write the program: every recorded action in its order, computations where they began."""
-        work: Iterator[Work | Copied] = iter(
-            sorted([*self.times.work, *self.times.copies], key=lambda one: (one.start, one.end))
-        )
+        both: list[Work | Copied] = [*self.times.work, *self.times.copies]
+        work: Iterator[Work | Copied] = iter(sorted(both, key=lambda one: (one.start, one.end)))
         pending = next(work, None)
         moved: dict[int, int] = {}
         for number, (one, place) in enumerate(
