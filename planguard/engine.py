@@ -16,6 +16,7 @@ from planguard.execution.findings.claims import PROVED, with_claims
 from planguard.execution.findings.created import with_clashes
 from planguard.execution.findings.fold import fold
 from planguard.execution.findings.ledger import apply_ledger, with_captured
+from planguard.execution.findings.misaddressed import joined_addresses
 from planguard.execution.findings.notes import (
     creation_findings,
     hazard_findings,
@@ -206,7 +207,9 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
         empty = nothing_to_check(plan, columns, model)
         if empty is not None:  # a lost message is more than nothing
             return _open(plan, model.name, [*leftover_findings(decision.execution), empty])
-    return _verdict(decider, decision, options, brief=brief)
+    verdict = _verdict(decider, decision, options, brief=brief)
+    found = verdict.findings if brief else joined_addresses(plan, verdict.findings)
+    return replace(verdict, findings=found)
 
 
 def is_contested(plan: Plan, columns: Any) -> bool:

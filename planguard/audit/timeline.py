@@ -25,11 +25,17 @@ from planguard.simulate.schedule import Step
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from planguard.audit.readers.copies import Copied
     from planguard.recording.observed import Observed
     from planguard.recording.recording import RankRecord, Recording
     from planguard.simulate.schedule import Schedule
+
+PEERS = (
+    "copies from device to device name devices of one machine: its ranks are taken to stand in the "
+    "order of the devices, one on each"
+)
 
 Places = dict[tuple[int, int], tuple[int, int | None]]
 """Rank and number of an observed action -> action index in the drawn plan, and place in a batch."""
@@ -88,7 +94,7 @@ def draw(recording: Recording, times: Mapping[str, Times], *, name: str = "recor
     steps: dict[str, dict[int, tuple[float, float]]] = {}
     for rank, record in recording.ranks.items():
         own = times.get(record.file or "") or Times()
-        program = _Program(rank, record, own)
+        program = _Program(rank, record, own, recording.world_size)
         program.draw(document["ranks"][str(rank)]["actions"], recording)
         document["ranks"][str(rank)]["actions"] = program.actions
         marks += program.marks
@@ -101,6 +107,8 @@ def draw(recording: Recording, times: Mapping[str, Times], *, name: str = "recor
         for way in ("under", "over")
     ]
     notes = list(dict.fromkeys(n for own in times.values() for n in own.notes))
+    if any(one.is_to_peer for own in times.values() for one in own.copies):
+        notes.append(PEERS)
     dropped = sum(own.dropped for own in times.values())
     if dropped:
         notes.append(f"{dropped:,} short computations are left out")
@@ -112,15 +120,17 @@ def draw(recording: Recording, times: Mapping[str, Times], *, name: str = "recor
 class _Program:
     """The drawn program of one rank: recorded calls and measured computations by time."""
 
-    def __init__(self, rank: int, record: RankRecord, times: Times) -> None:
+    def __init__(self, rank: int, record: RankRecord, times: Times, world_size: int) -> None:
         self.rank, self.record, self.times = rank, record, times
+        self.world_size = world_size
         self.actions: list[dict[str, Any]] = []
         self.marks: list[Mark] = []
         self.places: Places = {}
 
     def draw(self, given: list[dict[str, Any]], recording: Recording) -> None:
         """Write the program: every recorded action in its order, computations where they began."""
-        work = iter(self.times.work)
+        both: list[Work | Copied] = [*self.times.work, *self.times.copies]
+        work: Iterator[Work | Copied] = iter(sorted(both, key=lambda one: (one.start, one.end)))
         pending = next(work, None)
         moved: dict[int, int] = {}
         for number, (one, place) in enumerate(
@@ -128,7 +138,7 @@ class _Program:
         ):
             span = self._span(one)
             while pending is not None and (span is None or pending.start <= span[0]):
-                self._compute(pending)
+                self._put(pending)
                 pending = next(work, None)
             if place[0] not in moved:
                 moved[place[0]] = len(self.actions)
@@ -142,7 +152,7 @@ class _Program:
                 open_end = one.progress in (Progress.ISSUED, Progress.STARTED)
                 self.marks.append(Mark(self.rank, *at, span[0], None if open_end else span[1]))
         while pending is not None:
-            self._compute(pending)
+            self._put(pending)
             pending = next(work, None)
         self.actions += given[len(moved) :]  # waits that the recording does not place
 
@@ -153,6 +163,25 @@ class _Program:
             return None
         begin = one.created_ns / 1e3
         return self.times.calls.get(one.created_ns, (begin, begin))
+
+    def _put(self, one: Work | Copied) -> None:
+        if isinstance(one, Work):
+            self._compute(one)
+            return
+        self.marks.append(Mark(self.rank, len(self.actions), None, one.start, one.end))
+        action: dict[str, Any] = {"op": one.op, "bytes": one.bytes or 0}
+        if one.is_unified:
+            action["memory"] = "unified"
+        if one.is_to_peer:
+            action |= {"path": "peer"} | self._peer(one)
+        self.actions.append(action)
+
+    def _peer(self, one: Copied) -> dict[str, int]:
+        """Return the rank of the other device: the ranks of a machine stand in order of devices."""
+        if one.here is None or one.there is None:
+            return {}
+        peer = self.rank + one.there - one.here
+        return {"peer": peer} if 0 <= peer < self.world_size and peer != self.rank else {}
 
     def _compute(self, work: Work) -> None:
         mark = Mark(self.rank, len(self.actions), None, work.start, work.end)

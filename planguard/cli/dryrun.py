@@ -74,6 +74,7 @@ class DryRun:
         add("--planner", metavar="NAME", help="adapter to read PLAN with")
         add("--model", metavar="NAME", help="execution model, or all")
         add("--witness", action="store_true", help="let torch's dispatcher record, too")
+        add("--values", action="store_true", help="record a few elements of what calls move, too")
         add("--frames", type=int, default=16, metavar="N", help="frames of a call stack, 0 none")
         add("job", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the job")
 
@@ -85,8 +86,8 @@ class DryRun:
             PlanError: The plan or a log cannot be read.
         """
         command = args.job[1:] if args.job[:1] == ["--"] else args.job
-        if args.stub and (args.record or args.plan or args.witness):
-            raise UsageError("--stub goes with none of --record, --plan and --witness")
+        if args.stub and (args.record or args.plan or args.witness or args.values):
+            raise UsageError("--stub goes with none of --record, --plan, --witness and --values")
         if args.stub and args.stall is not None:
             raise UsageError("--stall goes with --record; --timeout limits the ranks of --stub")
         if not args.stub and (args.mesh or args.samples is not None):
@@ -130,7 +131,9 @@ def _run_job(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     from planguard.capture.run.environment import environment_of
     from planguard.capture.run.job import STALL, run_job
 
-    environment = environment_of(folder, frames=args.frames, witness=args.witness)
+    environment = environment_of(
+        folder, frames=args.frames, witness=args.witness, values=args.values
+    )
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     stall = STALL if args.stall is None else args.stall

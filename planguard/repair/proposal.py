@@ -18,7 +18,7 @@ class Proposal:
 
     Attributes:
         kind: ``batch``, ``move``, ``swap``, ``async``, ``sync``, ``order``, ``launch``, ``group``,
-            ``bucket`` or ``agree``.
+            ``bucket``, ``agree`` or ``peer``.
         edits: What to do, in this order.
         touched: Places of the actions that are changed or issued elsewhere.
         text: The change in words; ``{0}`` stands for the first of ``places``.

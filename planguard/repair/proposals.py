@@ -11,6 +11,7 @@ from planguard.repair.document import Block
 from planguard.repair.groups import separated
 from planguard.repair.handles import handles
 from planguard.repair.moves import moves
+from planguard.repair.peers import addresses
 from planguard.repair.values import agreements
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 PREFERENCE = (
+    "peer",
     "agree",
     "launch",
     "order",
@@ -46,7 +48,7 @@ def near(text: PlanText, verdict: Verdict) -> Iterator[Proposal]:
         verdict: What is wrong with it.
     """
     core = text.core(verdict)
-    found = [*agreements(text, verdict), *policies(text)]
+    found = [*agreements(text, verdict), *addresses(text, verdict), *policies(text)]
     inside: dict[Steps, list[int]] = {}
     for place in core:
         if isinstance(place[-1], int):

@@ -134,7 +134,8 @@ def _items(program: Program) -> Counter[_Item]:
             peer = getattr(node, "peer", UNSET)
             other = None if peer is UNSET else int(peer)
             name = node.__struct_config__.tag
-            found[_Item(kind, NONE, sig, f"{name}\0{phase}", other)] += times
+            memory = "" if node.memory in (UNSET, "explicit") else f" ({node.memory})"
+            found[_Item(kind, NONE, sig, f"{name}\0{memory}\0{phase}", other)] += times
         elif kind == Kind.CHOICE_BEGIN:
             found[_Item(kind, NONE, 0, "")] += times
     return found
@@ -197,10 +198,10 @@ class _Count:
         return signature.bytes or 0
 
     def _copy(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
-        name, phase = item.phase.split("\0")
+        name, memory, phase = item.phase.split("\0")
         signature = self.code.signatures[item.sig]
         size = self._size(signature, times * len(ranks))
-        key = Key("copy", name, "", signature.dtype or "", phase)
+        key = Key("copy", name + memory, "", signature.dtype or "", phase)
         for rank in ranks:
             src, dst = rank, rank if item.peer is None else item.peer
             if name != "d2d":

@@ -241,3 +241,75 @@ def test_what_steps_move_adds_up_to_the_whole():
             added[pair] = added.get(pair, 0) + size
     assert added == {pair: size for pair, (size, _) in whole.items()}
     assert all(part.total() for part in parts)
+
+
+def gpu_trace(rank, events):
+    """Return a trace made by hand from Kineto's documented format, of one rank of two."""
+    rows = [
+        {
+            "ph": "X",
+            "name": name,
+            "cat": cat,
+            "ts": ts,
+            "dur": dur,
+            "pid": 0,
+            "tid": 7,
+            "args": args,
+        }
+        for name, cat, ts, dur, args in events
+    ]
+    info = {"backend": "nccl", "rank": rank, "world_size": 2}
+    return json.dumps({"traceEvents": rows, "distributedInfo": info})
+
+
+COPIES = [
+    ("Memcpy HtoD (Pinned -> Device)", 100.0, 10.0, {"bytes": 4096, "device": 0}),
+    ("Memcpy DtoH (Device -> Pageable)", 120.0, 5.0, {"bytes": 512, "device": 0}),
+    ("Memcpy DtoD (Device -> Device)", 130.0, 1.0, {"bytes": 64, "device": 0}),
+    ("Memcpy PtoP (Device -> Device)", 140.0, 4.0,
+     {"bytes": 8192, "device": 0, "fromDevice": 0, "inDevice": 0, "toDevice": 1}),
+    ("Unified Memory Memcpy HtoD", 150.0, 2.0, {"bytes": 65536, "device": 0}),
+    ("Memcpy HtoA (Host -> Array)", 160.0, 2.0, {"bytes": 9, "device": 0}),
+]  # fmt: skip
+
+
+def test_copies_of_a_gpu_trace_are_moved_bytes_with_times(tmp_path):
+    """Copies to and from the host are the row H, inside a device the diagonal, to a peer a cell of
+    two ranks; Unified Memory stands apart; each is drawn when it ran.
+    """
+    from planguard.simulate.traffic import HOST, traffic
+
+    events = [(name, "gpu_memcpy", ts, dur, args) for name, ts, dur, args in COPIES]
+    (tmp_path / "rank0.json").write_text(gpu_trace(0, events))
+    (tmp_path / "rank1.json").write_text(gpu_trace(1, []))
+    found = drawn_recording([tmp_path]).schedule
+    moved = {
+        (key.primitive, pair): size
+        for key, pairs in traffic(found.plan).edges.items()
+        for pair, (size, _) in pairs.items()
+    }
+    assert moved == {
+        ("h2d", (HOST, 0)): 4096, ("d2h", (0, HOST)): 512, ("d2d", (0, 0)): 64,
+        ("d2d", (0, 1)): 8192, ("h2d (unified)", (HOST, 0)): 65536,
+    }  # fmt: skip
+    drawn = [s for s in found.spans if s.kind == "copy"]
+    assert [round(s.end - s.start, 3) for s in drawn] == [10, 5, 1, 4, 2]
+    assert any("order of the devices" in note for note in found.notes)
+    assert planguard.check(found.plan).outcome.value == "UNKNOWN"
+
+
+def test_kernels_of_nccl_that_describe_themselves_are_calls(tmp_path):
+    """A trace without ``record_param_comms`` shows the collectives that its kernels describe, with
+    the times of the kernels.
+    """
+    about = {"Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 1024,
+             "Group size": 2, "dtype": "Float", "Process Group Name": "0"}  # fmt: skip
+    for rank in range(2):
+        events = [("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "kernel", 50.0, 20.0, about),
+                  ("gemm", "kernel", 80.0, 5.0, {})]  # fmt: skip
+        (tmp_path / f"rank{rank}.json").write_text(gpu_trace(rank, events))
+    found = drawn_recording([tmp_path]).schedule
+    rounds = [s for s in found.spans if s.kind == "collective"]
+    assert [s.end - s.start for s in rounds] == pytest.approx([20, 20])
+    assert found.plan.action_at(0, rounds[0].action).action.count == 1024
+    assert len({s.match for s in rounds}) == 1

@@ -9,9 +9,8 @@ from msgspec import UNSET, Struct, UnsetType, field
 from planguard.audit.readers.c10d import Dispatch, Dispatches, groups_of
 from planguard.audit.readers.part import Part
 from planguard.audit.readers.safe import decode_json
+from planguard.audit.readers.times import OPERATORS, is_call, way_of
 from planguard.errors import PlanError
-
-PARAMS = "record_param_comms"
 
 
 class _Event(Struct, gc=False):
@@ -42,14 +41,14 @@ def read_kineto(data: bytes, file: str) -> Part:
     part.groups = groups_of(info.get("pg_config"), part.world_size)
     events = sorted(trace.events, key=lambda event: event.ts)
     dispatches = Dispatches(part)
-    if any(event.name == PARAMS for event in events):
-        for event in events:
-            if event.name == PARAMS and event.args is not UNSET:
-                _params(dispatches, event, event.args)
-    else:
-        for event in events:
-            if event.name.startswith("c10d::") and event.args is not UNSET:
-                dispatches.add(_dispatch(event, event.args, file))
+    way = way_of([event for event in events if event.args is not UNSET])
+    for event in events:
+        if event.args is UNSET or not is_call(event.name, event.cat, event.args, way):
+            continue
+        if way == OPERATORS:
+            dispatches.add(_dispatch(event, event.args, file))
+        else:
+            _params(dispatches, event, event.args)
     return part
 
 

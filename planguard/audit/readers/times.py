@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec import field as named
 
+from planguard.audit.readers.copies import CATEGORY, Copied, copied
 from planguard.audit.readers.names import operation
 from planguard.audit.readers.safe import decode_json, load_pickle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MOST_COMPUTE = 20_000
 """Most computations of one rank that are drawn; the longest are kept."""
@@ -40,6 +44,7 @@ class Times:
     Attributes:
         calls: Begin and end of calls by the key that ``key_of`` gives.
         work: Computations in order of their begin.
+        copies: Copies between memories in order of their begin.
         steps: Steps of training by name.
         notes: What the times mean.
         dropped: Computations left out.
@@ -47,6 +52,7 @@ class Times:
 
     calls: dict[int, tuple[float, float]] = field(default_factory=dict)
     work: list[Work] = field(default_factory=list)
+    copies: list[Copied] = field(default_factory=list)
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     dropped: int = 0
@@ -130,20 +136,55 @@ def _kineto(data: bytes, file: str) -> Times:
     for event in events:
         if event.cat == "kernel":
             kernels[event.args.get("External id")].append(event)
-    has_params = any(event.name == PARAMS for event in events)
-    calls = [e for e in events if (e.name == PARAMS if has_params else e.name.startswith("c10d::"))]
+    way = way_of(events)
+    calls = [event for event in events if is_call(event.name, event.cat, event.args, way)]
     times = Times(notes=(_meaning(on_device=bool(kernels)),))
     ends = _gloo_ends(events, calls)
     for event in calls:
         own = kernels.get(event.args.get("External id"), ()) if kernels else ()
+        own = [event] if way == KERNELS else own
         begin = min((k.ts for k in own), default=event.ts)
         end = max((k.end for k in own), default=ends.get(id(event), event.end))
         times.calls[int(event.ts * 1000)] = begin, max(begin, end)
     _work(events, times, on_device=bool(kernels))
+    times.copies = [
+        one
+        for event in events
+        if event.cat == CATEGORY
+        and (one := copied(event.name, event.args, event.ts, event.end)) is not None
+    ]
     for event in events:
         if event.name.startswith(STEP) and event.cat != "gpu_user_annotation":
             times.steps[event.name] = event.ts, event.end
     return times
+
+
+PARAMS_OF_CALLS, OPERATORS, KERNELS = PARAMS, "c10d::", "Collective name"
+"""The three ways in which a trace tells of calls, the fullest first."""
+
+
+def way_of(events: Iterable[Any]) -> str:
+    """Return how a trace tells of calls; kernels of NCCL carry their own description."""
+    found = OPERATORS
+    for event in events:
+        if event.name == PARAMS:
+            return PARAMS_OF_CALLS
+        if event.name.startswith(OPERATORS):
+            return _params_among(events)
+        if event.cat == "kernel" and event.args and KERNELS in event.args:
+            found = KERNELS
+    return found
+
+
+def _params_among(events: Iterable[Any]) -> str:
+    return PARAMS_OF_CALLS if any(event.name == PARAMS for event in events) else OPERATORS
+
+
+def is_call(name: str, category: str, args: Any, way: str) -> bool:
+    """Tell whether an event is a call, in a trace that tells of them in this way."""
+    if way == KERNELS:
+        return category == "kernel" and bool(args) and KERNELS in args
+    return name == PARAMS if way == PARAMS_OF_CALLS else name.startswith(OPERATORS)
 
 
 def _meaning(*, on_device: bool) -> str:

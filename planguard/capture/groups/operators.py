@@ -82,11 +82,21 @@ class Operators:
         self.windows.append(Window(roots))
         self._last = None
 
+    def arrived(self, parameter: Any) -> tuple[str, str]:
+        """Take a parameter whose gradient is ready; return its name and that of its operator."""
+        name, operator = self._owner(parameter)
+        node = current_node()
+        if self.windows and node is not None and getattr(node, "variable", None) is parameter:
+            feeds = self.windows[-1].feeds.setdefault(operator, [])
+            if not any(known is node for known in feeds):
+                feeds.append(node)
+        return name, operator
+
     def end(self) -> str | None:
         """End the innermost backward pass; return its hook calls and what orders them, as JSON."""
         window = self.windows.pop()
         self._last = None
-        if not window.items[0] or window.items[0] == window.items[1]:
+        if not window.items[0] or (window.items[0] == window.items[1] and len(window.feeds) < 2):
             return None
         return json.dumps([*window.items, _dependencies(window)])
 
@@ -108,7 +118,9 @@ class Operators:
             window.items = [window.items[0] or self._items, self._items]
         whole = count == parameter.numel() and bool(name)
         if whole:
-            window.feeds.setdefault(operator, []).append(node)
+            feeds = window.feeds.setdefault(operator, [])
+            if not any(known is node for known in feeds):
+                feeds.append(node)
         return json.dumps([operator, "backward", name if whole else None, self._items])
 
     def _modules(self, frame: FrameType | None) -> list[Any]:

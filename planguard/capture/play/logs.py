@@ -14,7 +14,7 @@ from planguard.capture.planner import fx_planner
 from planguard.capture.play.labels import labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from planguard.capture.play.fake_world import Mesh
     from planguard.capture.play.session import Session
@@ -175,8 +175,19 @@ def build_plan(
     name: str | None,
     model: str | None,
     tool: str = "planguard.precheck",
+    fusion: Sequence[tuple[str, list[str]]] = (),
 ) -> Plan:
     """Build the plan of a job from the logs of its ranks.
+
+    Args:
+        logs: Logs by rank.
+        like: The rank that stands for each one that was not played.
+        world_size: Number of ranks.
+        mesh: Dimensions of the job.
+        name: Name of the plan.
+        model: Execution model.
+        tool: What made the logs.
+        fusion: Buffers, each sent when all its members are ready.
 
     Raises:
         PlanError: If the logs do not make a plan.
@@ -199,6 +210,8 @@ def build_plan(
         for action in actions[origin]:
             fields = _placed(action, logs[origin], names[rank])
             program.add(**(fields if rank == origin else _translated(fields, grid, origin, rank)))
+    for one, members in fusion:
+        builder.fusion(one, members, membership="fixed", launch="when-ready")
     _ledger(builder, logs, like, world_size)
     for note in notes:
         builder.approximate(*note, scope="plan")

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 FOLDER = "PLANGUARD_RECORD"
 WITNESS = "PLANGUARD_RECORD_WITNESS"
 FRAMES_KEPT = "PLANGUARD_RECORD_FRAMES"
+VALUES = "PLANGUARD_RECORD_VALUES"
 BYTES = "PLANGUARD_RECORD_BYTES"
 INJECT, HOME = "PLANGUARD_RECORD_INJECT", "PLANGUARD_RECORD_HOME"
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 """How often torchrun has started this job anew."""
 
 
-def environment_of(folder: Path, *, frames: int = FRAMES, witness: bool = False) -> dict[str, str]:
+def environment_of(
+    folder: Path, *, frames: int = FRAMES, witness: bool = False, values: bool = False
+) -> dict[str, str]:
     """Return the environment in which a job's ranks record themselves, over that of this process.
 
     The folder of the recorder's ``sitecustomize`` comes first on the path of Python, and holds
@@ -38,6 +41,7 @@ def environment_of(folder: Path, *, frames: int = FRAMES, witness: bool = False)
         FOLDER: str(folder.resolve()),
         FRAMES_KEPT: str(frames),
         **({WITNESS: "1"} if witness else {}),
+        **({VALUES: "1"} if values else {}),
     }
 
 

@@ -24,10 +24,10 @@ from planguard.plan.actions import DTYPE_NAME, REDUCE_NAMES
 from planguard.plan.vocabulary import LOGGED
 
 MAGIC = b"PGRUN\0\0\0"
-VERSION = 4
-VERSIONS = (1, 2, 3, 4)
+VERSION = 5
+VERSIONS = (1, 2, 3, 4, 5)
 """Version 2 added threads, operators and backward passes; 3 groups made by their members; 4 where
-threads and tasks start, begin and are waited for."""
+threads and tasks start, begin and are waited for; 5 what buffers hold, and a few values."""
 SUFFIX = ".pgrun"
 HEADER_BYTES = 4096
 FIRST_BYTES = 1 << 20
@@ -71,6 +71,8 @@ class Kind(IntEnum):
     STARTED = 15
     BEGUN = 16
     JOINED = 17
+    HOLDS = 18
+    VALUES = 19
 
 
 @dataclass(frozen=True)

@@ -10,150 +10,149 @@ entry says so. Calls of several host threads become `threads`.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.names.thread_orders import BY, JOINED, STARTED, THREAD, lists, open_threads
-from planguard.capture.run.log import Entry, Kind
+from planguard.capture.names.thread_orders import BY, THREAD, lists, open_threads
+from planguard.capture.run.fused import (
+    Buffers,
+    buffers_of,
+    is_known,
+    may_hold_others,
+    opens,
+    ready_chains,
+)
+from planguard.capture.run.marks import STARTED_HERE, Pass
+from planguard.capture.run.values import agreed_names
 from planguard.plan.vocabulary import MESSAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from planguard.capture.run.ranks import ReadRank
 
 Action = dict[str, Any]
 Note = tuple[str, str, str]
 ORDER, THREADS = "gradient-order", "host-threads"
-STARTED_HERE = 1_000
-"""Numbers of threads above this one are of those whose start was recorded."""
 _MESSAGES = MESSAGES | {"batch"}
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a call stands.
+class Opened:
+    """What is left open in a run.
 
     Attributes:
-        operator: Name of the module.
-        phase: ``forward`` or ``backward``.
-        label: Name of the parameter whose gradient a hook sends, None elsewhere.
-        item: Number of the hook call, 0 elsewhere.
+        programs: Program and ledger entries of every rank.
+        fusion: Fused buffers: identifier, and identifiers of the members.
     """
 
-    operator: str
-    phase: str
-    label: str | None = None
-    item: int = 0
+    programs: dict[int, tuple[list[Action], list[Note]]]
+    fusion: list[tuple[str, list[str]]]
 
 
-@dataclass(frozen=True)
-class Pass:
-    """A backward pass in which several hooks communicated: their numbers, and what orders them."""
-
-    first: int
-    last: int
-    edges: tuple[tuple[str, str], ...]
-
-    @property
-    def items(self) -> range:
-        """Numbers of its hook calls."""
-        return range(self.first, self.last + 1)
-
-
-@dataclass
-class Marks:
-    """What a log says of operators, backward passes and threads.
-
-    Attributes:
-        places: Place of every action that has one, by the identity of its dictionary.
-        passes: Backward passes in which several hooks communicated.
-        threads: Number of the thread of every action, 0 where it is not recorded; above
-            ``STARTED_HERE`` that of a thread or task whose start was recorded.
-        thread: Number of the thread of the entry that was read last.
-        turns: Where such a one was started or waited for: the actions before, its number, and that
-            of the thread which did so.
-    """
-
-    places: dict[int, Place] = field(default_factory=dict)
-    passes: list[Pass] = field(default_factory=list)
-    threads: dict[int, int] = field(default_factory=dict)
-    turns: list[tuple[int, str, int, int]] = field(default_factory=list)
-    _begun: dict[int, int] = field(default_factory=dict)
-    _said: dict[int, Place] = field(default_factory=dict)
-    thread: int = 0
-    _place: Place | None = None  # that of the last call: a launch stands where its members do
-
-    def take(self, entry: Entry, strings: Mapping[int, Any], count: int = 0) -> bool:
-        """Take an entry behind ``count`` actions; True when nobody else needs it."""
-        if entry.kind is Kind.PLACE:
-            self._said[entry.argument] = Place(*strings[entry.stack])
-        elif entry.kind is Kind.PASS:
-            first, last, edges = strings[entry.argument]
-            self.passes.append(Pass(first, last, tuple((a, b) for a, b in edges)))
-        elif entry.kind is Kind.BEGUN:
-            self._begun[entry.thread] = STARTED_HERE + entry.argument
-        elif entry.kind in (Kind.STARTED, Kind.JOINED):
-            mark = STARTED if entry.kind is Kind.STARTED else JOINED
-            by = self._begun.get(entry.thread, entry.thread)
-            self.turns.append((count, mark, STARTED_HERE + entry.argument, by))
-        else:
-            self.thread = self._begun.get(entry.thread, entry.thread)
-            return False
-        return True
-
-    def appended(self, action: Action) -> None:
-        """Take an action of the program."""
-        self.threads[id(action)] = self.thread
-        if action["op"] == "batch" and self._place is not None:
-            self._put(action, self._place)
-
-    def issued(self, number: int, action: Action) -> None:
-        """Take a call by its number in the log."""
-        place = self._place = self._said.pop(number, None)
-        if place is not None and "work" in action:  # members of a launch have no fields
-            self._put(action, place)
-
-    def _put(self, action: Action, place: Place) -> None:
-        self.places[id(action)] = place
-        action |= {"ns": place.operator, "phase": place.phase}
-
-
-def open_orders(ranks: Sequence[ReadRank]) -> dict[int, tuple[list[Action], list[Note]]]:
+def open_orders(ranks: Sequence[ReadRank]) -> Opened:
     """Return the program of every rank with what the run leaves open, and ledger entries."""
-    labels = _labels(ranks)
-    return {one.log.rank: _program(one, labels) for one in ranks}
+    buffers = buffers_of(ranks)
+    for action, label in _values(ranks).items():
+        buffers.labels.setdefault(action, label)
+    labels = _labels(ranks) | buffers.labels
+    dealt = any(held.was_dealt for one in ranks for held in one.marks.holds.values())
+    programs, used = {}, set()
+    for one in ranks:
+        actions, notes, members = _program(one, labels, buffers)
+        used |= members
+        programs[one.log.rank] = actions, [*notes, *([] if dealt else _refilled(one))]
+    return Opened(programs, [row for row in buffers.fusion if used & set(row[1])])
 
 
-def _program(one: ReadRank, labels: dict[int, str]) -> tuple[list[Action], list[Note]]:
+def _refilled(one: ReadRank) -> list[Note]:
+    """Say that other orders of readiness may fill buffers otherwise."""
+    edges: dict[int, frozenset[tuple[str, str]]] = {}
+    for action in one.actions:
+        which, held = _pass_of(one, action), one.marks.holds.get(id(action))
+        if which is not None and held is not None:
+            edges[held.backward] = frozenset(which.edges)
+    passes = list(may_hold_others(one, edges))
+    if not passes:
+        return []
+    said = (
+        f"in {len(passes)} backward pass{'es' if len(passes) > 1 else ''} of rank {one.log.rank} "
+        "gradients went into buffers as they became ready, as far as is recorded: another order "
+        "may put them in other buffers or places"
+    )
+    return [("gradient-buffers", said, "under")]
+
+
+def _program(
+    one: ReadRank, labels: dict[int, str], buffers: Buffers
+) -> tuple[list[Action], list[Note], set[str]]:
     rank = one.log.rank
     numbers = {one.marks.threads.get(id(a), 0) for a in one.actions if a["op"] != "drop"} - {0}
     if len(numbers) > 1:
-        return _threads(one, rank)
+        return *_threads(one, rank), set()
+    runs = [(w, list(run)) for w, run in groupby(one.actions, lambda a: _pass_of(one, a))]
+    apart = Counter(which.first if which is not None else -1 for which, _ in runs)
     found: list[Action] = []
-    moved, fills = 0, False
-    apart: Counter[int] = Counter()
-    for which, run in groupby(one.actions, lambda action: _pass_of(one, action)):
-        actions = list(run)
+    moved, fills, known, differ = 0, False, False, False
+    works: dict[str, list[str]] = {}
+    seen: Counter[int] = Counter()
+    for which, actions in runs:
         chains = _chains(one, actions) if which is not None else []
-        apart[which.first if which is not None else -1] += 1
         if which is None or len(chains) < 2:
-            found += actions
+            found += [{**_waiting(a, works), **_content(buffers, a)} for a in actions]
             continue
         moved += len(actions)
-        fills = fills or any(one.marks.places[id(chain[0])].label is None for chain in chains)
-        name = f"p{which.first}r{apart[which.first]}"
-        found.append(_block(one, name, which, chains, labels))
+        seen[which.first] += 1
+        name = f"p{which.first}r{seen[which.first]}"
+        if not any(one.marks.places[id(chain[0])].label is None for chain in chains):
+            found.append(_block(name, _operators(one, chains), which.edges, chains, labels))
+        elif apart[which.first] == 1 and opens(one, chains, buffers):
+            rows = ready_chains(one, chains, buffers, works)
+            operators = [operator for operator, _ in rows]
+            ready = [calls for _, calls in rows]
+            found.append(_block(name, operators, which.edges, ready, labels))
+            known = True
+        elif is_known(chains, buffers) and not all(id(a) in buffers.members for a in actions):
+            differ = True
+            found += [{**action, **_content(buffers, action)} for action in actions]
+        else:
+            fills = True
+            found.append(_block(name, _operators(one, chains), (), chains, labels))
     notes = _apart(rank, apart)
     if not moved:
-        return found, notes
+        return found, notes, set()
     said = f"{moved} calls of rank {rank} come from hooks on gradients, in any order of readiness"
     notes = [(ORDER, said, "exact"), *notes]
+    if known:
+        said = f"rank {rank} sends a buffer when its last gradient is ready, as it was seen to"
+        notes.append(("gradient-buffers", said, "exact"))
+    if differ:
+        said = f"buffers of rank {rank} hold other gradients than elsewhere: the order of this run"
+        notes.append(("gradient-buffers", said, "under"))
     if fills:
         said = f"rank {rank} fills buffers in hooks on gradients; what each holds is not recorded"
         notes += [("gradient-buffers", said, "under"), ("gradient-buffers", said, "over")]
-    return found, notes
+    return found, notes, {name for names in works.values() for name in names}
+
+
+def _operators(one: ReadRank, chains: list[list[Action]]) -> list[str]:
+    return [one.marks.places[id(chain[0])].operator for chain in chains]
+
+
+def _waiting(action: Action, works: dict[str, list[str]]) -> Action:
+    """Return a wait with the members that stand for the calls it waits for."""
+    if action["op"] != "wait":
+        return action
+    given = action["work"]
+    names = [given] if isinstance(given, str) else given
+    waited = [member for name in names for member in works.get(name, [name])]
+    return {**action, "work": waited[0] if len(waited) == 1 else waited}
+
+
+def _content(buffers: Buffers, action: Action) -> Action:
+    """Return the label of a call whose place is fixed: what it holds."""
+    return {"label": buffers.labels[id(action)]} if id(action) in buffers.labels else {}
 
 
 def _apart(rank: int, runs: Counter[int]) -> list[Note]:
@@ -185,10 +184,13 @@ def _chains(one: ReadRank, actions: list[Action]) -> list[list[Action]]:
 
 
 def _block(
-    one: ReadRank, name: str, which: Pass, chains: list[list[Action]], labels: dict[int, str]
+    name: str,
+    operators: list[str],
+    edges: Iterable[tuple[str, str]],
+    chains: list[list[Action]],
+    labels: dict[int, str],
 ) -> Action:
-    operators = [one.marks.places[id(chain[0])].operator for chain in chains]
-    kept = set(which.edges) if all(one.marks.places[id(c[0])].label for c in chains) else set()
+    kept = set(edges)
     body: list[Any] = []
     last: dict[str, list[str]] = {}
     for place, operator in enumerate(operators):
@@ -197,13 +199,22 @@ def _block(
         before = [other for other in last if (other, operator) in kept]
         # What comes before something that comes before needs no edge of its own.
         near = [a for a in before if not any((a, b) in kept for b in before)]
-        items = [{**action, **_label(labels, action)} for action in chain]
+        items = [{**_label(labels, action), **action} for action in chain]
         after = [earlier for other in near for earlier in last[other]]
         if after:
             items[0]["after"] = after
-        items[-1]["id"] = f"{name}c{place}"
+        items[-1].setdefault("id", f"{name}c{place}")
         body.append(items if len(items) > 1 else items[0])
+    ids = {f"{name}c{n}": _id(item) for n, item in enumerate(body)}
+    for item in body:
+        head = item[0] if isinstance(item, list) else item
+        if "after" in head:
+            head["after"] = [ids[one] for one in head["after"]]
     return {"op": "unordered", "body": body}
+
+
+def _id(item: Any) -> str:
+    return str((item[-1] if isinstance(item, list) else item)["id"])
 
 
 def _label(labels: dict[int, str], action: Action) -> Action:
@@ -229,6 +240,30 @@ def _labels(ranks: Sequence[ReadRank]) -> dict[int, str]:
         for rows in by_rank.values():
             for number, (action, label) in enumerate(rows):
                 found[id(action)] = label if alike else f"gradient {number}"
+    return found
+
+
+def _values(ranks: Sequence[ReadRank]) -> dict[int, str]:
+    """Return what a few values say of the calls of every group: what they took, else gave."""
+    found: dict[int, str] = {}
+    groups = {key: members for one in ranks for key, members in one.groups.items()}
+    by_rank = {one.log.rank: one for one in ranks}
+    for key, members in groups.items():
+        for side in ("in", "out"):
+            names = {
+                rank: [
+                    (id(action), one.marks.values[side][id(action)])
+                    for action in one.actions
+                    if action.get("group") == key
+                    and action["op"] not in _MESSAGES
+                    and id(action) in one.marks.values[side]
+                    and id(action) not in found
+                ]
+                for rank in members
+                if (one := by_rank.get(rank)) is not None
+            }
+            if len(names) == len(members):
+                found |= agreed_names(names)
     return found
 
 

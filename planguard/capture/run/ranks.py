@@ -15,7 +15,7 @@ from planguard.capture.run.log import (
     RunLog,
 )
 from planguard.capture.run.log_reading import parse_run_log, read_run_log
-from planguard.capture.run.orders import Marks
+from planguard.capture.run.marks import Marks
 from planguard.errors import PlanError, UsageError
 from planguard.recording.compare import PROLOGUE
 from planguard.recording.planned import check_types

@@ -78,14 +78,16 @@ def plan_of_run(
     ]
     for one in ranks:
         rank = one.log.rank
-        program, open_ = (one.actions, []) if order == RECORDED else opened[rank]
+        program, open_ = (one.actions, []) if order == RECORDED else opened.programs[rank]
         logs[rank] = RankLog(rank, program, one.groups, [*one.notes, *open_, *notes])
     if len(ranks) == world:
         logs[0].notes[:0] = notes
     _fold(logs)
     given = name or (Path(path).name if Path(path).is_dir() else None)
     model = model or MODELS.get(_backend(ranks) or "")
-    return build_plan(logs, {}, world, (), name=given, model=model, tool="planguard.dryrun")
+    fusion = [] if order == RECORDED else opened.fusion
+    tool = "planguard.dryrun"
+    return build_plan(logs, {}, world, (), name=given, model=model, tool=tool, fusion=fusion)
 
 
 def _fold(logs: dict[int, RankLog]) -> None:
@@ -120,7 +122,7 @@ def recording_of_log(data: bytes, file: str) -> Recording:
         PlanError: The log is damaged.
     """
     one = read_log(data, file)
-    _, said = open_orders([one])[one.log.rank]
+    _, said = open_orders([one]).programs[one.log.rank]
     found = _recording([one])
     notes = [f"{text}; planguard check decides the orders of a run" for _, text, _ in said]
     return replace(found, notes=(*found.notes, *dict.fromkeys(notes)))

@@ -29,20 +29,29 @@ def recorded_work_class() -> Any:
 
     class RecordedWork(Work):  # type: ignore[misc]  # torch is Any here
         def __init__(
-            self, recorder: RunRecorder, handle: Handle, inner: Any, results: list[Any]
+            self,
+            recorder: RunRecorder,
+            handle: Handle,
+            inner: Any,
+            results: list[Any],
+            *,
+            is_agreed: bool,
         ) -> None:
             super().__init__()
             self.recorder = recorder
             self.handle = handle
             self.inner = inner
             self.results = results
+            self.is_agreed = is_agreed
 
         def wait(self, timeout: Any = None) -> bool:
             self.recorder.wait(self.handle)
             done = self.inner.wait() if timeout is None else self.inner.wait(timeout)
             self.recorder.done(self.handle)
             if self.results:
-                agree(self.results)
+                self.recorder.saw_result(self.handle, self.results)
+                if self.is_agreed:
+                    agree(self.results)
                 self.results = []
             return bool(done)
 
@@ -193,8 +202,8 @@ def _handing_on(name: str) -> Any:
         inner = getattr(self.inner, name, None) or getattr(self.inner, _OTHER_NAME[name])
         work = inner(*args, **options)
         everybody = len(self.members) == self.recorder.log.world_size
-        results = results_of(name, args) if everybody else []
-        return recorded_work_class()(self.recorder, handle, work, results)
+        results = results_of(name, args) if everybody or self.recorder.values else []
+        return recorded_work_class()(self.recorder, handle, work, results, is_agreed=everybody)
 
     call.__name__ = name
     return call

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.operators import Operators, current_node
+from planguard.capture.run.held import Followed, following_mode
 from planguard.capture.run.log import Kind, RunLogWriter
+from planguard.capture.run.values import name_of
 from planguard.plan.vocabulary import BLOCKING
 from planguard.recording.compare import PROLOGUE
 from planguard.sources import is_library
@@ -43,16 +45,20 @@ class RunRecorder:
         rank: Global rank.
         log: Where to.
         frames: Frames of a call stack that are kept; 0 keeps none.
+        values: Record a few values of what every call moves.
 
     Attributes:
         groups: Ranks of every group by key.
         names: Keys of groups by torch's names.
     """
 
-    def __init__(self, rank: int, log: RunLogWriter, *, frames: int = FRAMES) -> None:
+    def __init__(
+        self, rank: int, log: RunLogWriter, *, frames: int = FRAMES, values: bool = False
+    ) -> None:
         self.rank = rank
         self.log = log
         self.frames = frames
+        self.values = values
         self.groups: dict[str, list[int]] = {}
         self.names: dict[str, str] = {}
         self.problems: list[str] = []
@@ -64,6 +70,15 @@ class RunRecorder:
         self._codes: dict[int, tuple[CodeType, bool, bool]] = {}
         self._operators = Operators() if frames else None
         self._backwards: list[int] = []
+        self.followed: Followed | None = None
+        self._sized: Sequence[Any] = ()
+
+    def follow(self) -> Any:
+        """Begin to follow gradients; return the mode that shows operators, None if it is there."""
+        if self._operators is None or self.followed is not None:
+            return None
+        self.followed = Followed(self._operators)
+        return following_mode(self.followed)
 
     def group(self, ranks: list[int]) -> str:
         """Return the key of the next group made of these ranks on this rank."""
@@ -82,6 +97,7 @@ class RunRecorder:
 
     def data(self, sized: Sequence[Any]) -> str | None:
         """Name nothing: the calls of a run carry their operator instead (``_place``)."""
+        self._sized = sized
         return None
 
     def issue(self, op: str, group: str, fields: dict[str, Any]) -> Handle:
@@ -89,6 +105,7 @@ class RunRecorder:
         self._works += 1
         number = self._works
         self._place(number, fields.get("count"))
+        self._holds(number)
         self.log.call(
             Kind.CALL,
             op,
@@ -108,6 +125,26 @@ class RunRecorder:
         found = self._operators.place(sys._getframe(2), count)  # noqa: SLF001 - no public way
         if found is not None:
             self.log.small(Kind.PLACE, number, self.log.string(found))
+
+    def _holds(self, number: int) -> None:
+        """Record what the tensors of the call that comes next hold."""
+        sized, self._sized = self._sized, ()
+        if self.values and sized:
+            self._value("in", number, sized)
+        if self.followed is not None and sized:
+            found = self.followed.holds(sized)
+            if found is not None:
+                self.log.small(Kind.HOLDS, number, self.log.string(found))
+
+    def saw_result(self, handle: Handle, tensors: Sequence[Any]) -> None:
+        """Record a few values of what a call gave, when its wait came back."""
+        if self.values and tensors:
+            self._value("out", handle.number, tensors)
+
+    def _value(self, side: str, number: int, tensors: Sequence[Any]) -> None:
+        found = name_of(tensors)
+        if found is not None:
+            self.log.small(Kind.VALUES, number, self.log.string(json.dumps([side, found])))
 
     def witness(self, op: str, group: str, fields: dict[str, Any]) -> None:
         """Record what the dispatcher saw, beside the calls of the group."""
@@ -138,12 +175,16 @@ class RunRecorder:
         self._backwards.append(threading.get_native_id())
         if self._operators is not None:
             self._operators.begin(tensors)
+        if self.followed is not None:
+            self.followed.begin()
 
     def leave_backward(self) -> str | None:
         """Forget the innermost backward pass; return what orders the calls of its hooks."""
         if not self._backwards:
             return None
         self._backwards.pop()
+        if self.followed is not None:
+            self.followed.end()
         return self._operators.end() if self._operators is not None else None
 
     def _thread(self) -> int:

@@ -18,10 +18,12 @@ from planguard.capture.run.environment import (
     BYTES,
     FOLDER,
     FRAMES_KEPT,
+    VALUES,
     WITNESS,
     attempt,
     shared_name,
 )
+from planguard.capture.run.held import Followed, watch_hooks
 from planguard.capture.run.log import BACKEND_NOTE, MOST_BYTES, Kind, RunLogWriter
 from planguard.capture.run.record_group import record_group_class
 from planguard.capture.run.recorder import FRAMES, RunRecorder
@@ -56,11 +58,12 @@ class Run:
     witness: bool
     frames: int
     most_bytes: int
+    values: bool = False
     recorder: RunRecorder | None = None
     wanted: str | None = None
     default: str = "gloo"
     next_key: str | None = None
-    mode: Any = None
+    modes: list[Any] = field(default_factory=list)
     undo: list[Callable[[], None]] = field(default_factory=list)
 
 
@@ -73,6 +76,7 @@ def start(
     witness: bool = False,
     frames: int = FRAMES,
     most_bytes: int = MOST_BYTES,
+    values: bool = False,
 ) -> None:
     """Record everything that this process communicates from ``init_process_group`` on.
 
@@ -85,6 +89,8 @@ def start(
             a few microseconds for every operator.
         frames: Frames of a call stack that are kept; 0 keeps none and saves time.
         most_bytes: Size that the log may reach; what comes later is counted as missing.
+        values: Record a few elements of what every call moves: calls of one size that changed
+            places are told apart where ranks hold the same data. On a device it waits for it.
 
     Raises:
         UsageError: A process group exists already, or this process is recorded already.
@@ -99,7 +105,7 @@ def start(
             "torch.distributed is already initialized",
             hint="call planguard.capture.start() before init_process_group",
         )
-    _run = Run(Path(folder), witness, frames, most_bytes)
+    _run = Run(Path(folder), witness, frames, most_bytes, values)
     _register(_run)
     _patch(_run)
     atexit.register(_at_exit)
@@ -117,6 +123,7 @@ def start_from_environment() -> None:
             witness=os.environ.get(WITNESS) == "1",
             frames=int(os.environ.get(FRAMES_KEPT, FRAMES)),
             most_bytes=int(os.environ.get(BYTES, MOST_BYTES)),
+            values=os.environ.get(VALUES) == "1",
         )
 
 
@@ -128,8 +135,8 @@ def stop() -> Path | None:
         return None
     for restore in reversed(run.undo):
         restore()
-    if run.mode is not None:
-        run.mode.__exit__(None, None, None)
+    for mode in reversed(run.modes):
+        mode.__exit__(None, None, None)
     atexit.unregister(_at_exit)
     if run.recorder is None:
         return None
@@ -212,13 +219,12 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         )
         # A process of multiprocessing ends without the interpreter's own end.
         multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
-        run.recorder = RunRecorder(options.group_rank, log, frames=run.frames)
+        run.recorder = RunRecorder(options.group_rank, log, frames=run.frames, values=run.values)
         run.recorder.note(BACKEND_NOTE, of_devices(run.default), "exact")
         if run.witness:
             from planguard.capture.run.dispatch import witness_mode
 
-            run.mode = witness_mode(run.recorder)
-            run.mode.__enter__()
+            _enter(run, witness_mode(run.recorder))
     key, run.next_key = run.next_key, None
     if key is None or run.recorder.groups.get(key) != ranks:
         key = run.recorder.group(ranks)
@@ -226,6 +232,11 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
     backend = run.wanted or run.default
     inner = inner_group(backend, options, backend_options)
     return record_group_class()(run.recorder, ranks, key, inner, backend)
+
+
+def _enter(run: Run, mode: Any) -> None:
+    mode.__enter__()
+    run.modes.append(mode)
 
 
 # --- what the group alone cannot see -------------------------------------------------------------
@@ -261,6 +272,15 @@ def _patch(run: Run) -> None:
     def replace(owner: Any, name: str, value: Any) -> None:
         _set(run, owner, name, value)
 
+    def following() -> Followed | None:
+        if run.recorder is None:
+            return None
+        mode = run.recorder.follow()
+        if mode is not None:
+            _enter(run, mode)
+        return run.recorder.followed
+
+    watch_hooks(replace, following)
     watch_reads(replace, note)
     watch_threads(replace, tell)
     watch_elsewhere(replace, note)
