@@ -116,6 +116,21 @@ def test_a_length_that_decides_is_found(tmp_path, body):
     assert verdict.unsafe
 
 
+def test_every_length_of_a_large_batch_is_changed_before_anything_is_claimed(tmp_path):
+    """A loop that no test counts is found behind many parts that decide nothing."""
+    text = "def step(batch):\n    [dist.all_reduce(torch.ones(1)) for row in batch['a']]\n"
+    sample = {"a": [1, 2, 3, 4, 5, 6, 7], "b": 3, "c": "x", "d": 1.0}
+    assert decided(tmp_path, text, sample).unsafe
+
+
+def test_a_time_that_is_over_claims_nothing(tmp_path):
+    """What was not varied in the time is left open."""
+    text = "def step(batch):\n    dist.all_reduce(torch.ones(3))\n"
+    verdict = decided(tmp_path, text, ["text"], budget=0.01)
+    assert verdict.unknown
+    assert "budget" in verdict.reasons[0]
+
+
 def test_a_batch_that_every_rank_raises_on_is_no_finding(tmp_path):
     """A made-up batch that is none of this program's is left out."""
     text = (

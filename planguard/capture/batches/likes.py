@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Path = tuple[Any, ...]
 """Keys, numbers and names of attributes (as ``Named``) that lead to a part of a sample."""
+_OF_LENGTH = 4  # changes of what has a length that come first: its order, an entry, and its length
 _PARTS = 6  # entries of a list that are changed one by one: the first ones, and the last
 
 
@@ -38,11 +39,13 @@ class Like:
         value: The batch.
         words: What is changed in it.
         parts: The parts that are changed.
+        is_first: One of the changes that each part is given before anything is claimed.
     """
 
     value: Any
     words: str
     parts: tuple[Path, ...]
+    is_first: bool = False
 
 
 def likes_of(sample: Any, compared: Sequence[tuple[Any, Any]]) -> Iterator[Like]:
@@ -52,18 +55,27 @@ def likes_of(sample: Any, compared: Sequence[tuple[Any, Any]]) -> Iterator[Like]
         sample: The sample.
         compared: Pairs of values that the program compared.
     """
-    rows = [iter(_rows(sample, path, value, compared)) for path, value in parts_of(sample)]
-    rows.append(iter(_together(sample)))
-    # The first change of every part, then the second of each: no part takes all the time.
-    for turn in itertools.zip_longest(*rows[1:], *rows[:1]):
-        for row in turn:
-            if row is None:
-                continue
-            try:
-                made = _put(sample, row[0])
-            except Exception:  # noqa: BLE001, S112 - a class of the program that is not to be set
-                continue
-            yield Like(made, row[1], tuple(path for path, _ in row[0]))
+    parts = list(parts_of(sample))
+    rows = [_rows(sample, path, value, compared) for path, value in parts]
+    groups = [row for row, (_, value) in zip(rows, parts, strict=True) if _has_length(value)]
+    first = [row for row in rows if row not in groups]
+    firsts = [next(row, None) for row in first]
+    firsts += [next(row, None) for row in groups for _ in range(_OF_LENGTH)]
+    together = list(_together(sample))
+    rest = (row for turn in itertools.zip_longest(*rows) for row in turn)
+    for number, made in enumerate((*firsts, *together, *rest)):
+        if made is None:
+            continue
+        try:
+            value = _put(sample, made[0])
+        except Exception:  # noqa: BLE001, S112 - a class of the program that is not to be set
+            continue
+        is_first = number < len(firsts) + len(together)
+        yield Like(value, made[1], tuple(path for path, _ in made[0]), is_first)
+
+
+def _has_length(value: Any) -> bool:
+    return isinstance(value, dict) or _is_row(value) or _is_tensor(value)
 
 
 _Row = tuple[list[tuple[Path, Any]], str]

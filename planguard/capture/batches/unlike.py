@@ -130,17 +130,17 @@ class Beyond:
             if found is not None:
                 return found
             idle = 0 if is_new else idle + 1
-            if idle >= (_IDLE if not self._one_sided() else 3 * _IDLE):
+            if not like.is_first and idle >= (_IDLE if not self._one_sided() else 3 * _IDLE):
                 break
             if is_new:
                 kept.append(batch)
                 queue.append((batch, likes_of(batch.value, self.seen.compared)))
             if len(self.seen.compared) > compared:  # what it was compared with decides otherwise
                 queue.extendleft((one, likes_of(one.value, self.seen.compared)) for one in own)
-        if self._left() <= 0:
+        if self._is_over():
             self._open.setdefault(
-                f"the time was over after {len(self._made)} made-up batches; give precheck a "
-                "larger budget=, or vary=False"
+                f"no more was played after {len(self._made)} made-up batches: give precheck a "
+                "larger budget=, more samples, or vary=False"
             )
         return self._joined(base, own, kept)
 
@@ -322,11 +322,12 @@ class Beyond:
         """Return the tests that depend on the batch, were asked, and went one way only."""
         if function_of(self.step) is None:
             self._open.setdefault("the step is no function whose source can be read")
-        return [
-            test
+        found = {
+            test.place: test  # a comparison that is a branch's test is one test
             for test in self._known_tests()
             if test.depends and test.place in self.seen.outcomes and not self._is_both(test)
-        ]
+        }
+        return list(found.values())
 
     def _is_both(self, test: Test) -> bool:
         """Tell whether a test that depends on the batch did so in what was played.
