@@ -1,6 +1,6 @@
 """Programs whose ranks decide for themselves: what ``precheck`` and ``dryrun --stub`` say of each.
 
-    python benchmarks/divergence.py FOLDER [--door precheck|stub|any] [--only NAME ...] [--verbose]
+    python benchmarks/divergence.py FOLDER [--door precheck|stub|any|one] [--only NAME ...]
     python benchmarks/divergence.py FOLDER --repairs [--patched FOLDER]
 
 FOLDER has ``programs/*.py`` and ``truth.json``: for assignments of samples to ranks, how real gloo
@@ -12,6 +12,9 @@ what a rank raised tells it, too.
 program, which must be unsafe if and only if the program DIVERGES. It also counts how often the line
 of the decision, ``BY``, is the one that the finding names as the decision, and how often it is
 among the lines that the finding names at all (the branches behind it, the calls that differ).
+
+``--door one`` gives each program only the first of its samples. What it says of the others comes
+from the batch as a source; a bug must be unsafe or UNKNOWN, and how many are unsafe is counted.
 
 ``--repairs`` asks for a patch of each program that diverges, and counts those that are proved, with
 what they say of numbers. ``--patched FOLDER`` writes the patched programs there, to be run really.
@@ -122,14 +125,15 @@ def by_stub(path: Path, samples: list[int]) -> tuple[str, str]:
     return said, "; ".join(open_) or (done.stderr[-300:] if said == "CRASH" else "")
 
 
-def by_any(path: Path) -> Row:
-    """Decide a program for any of its samples on any rank."""
+def by_any(path: Path, *, only_one: bool = False) -> Row:
+    """Decide a program for any of its samples on any rank, or from the first of them alone."""
     from planguard import UnsafePlanError
     from planguard.capture import precheck
     from planguard.errors import UsageError
 
     module = load(path)
-    check = precheck(module.WORLD, samples=module.SAMPLES, model="gloo", timeout=TIMEOUT)
+    given = module.SAMPLES[:1] if only_one else module.SAMPLES
+    check = precheck(module.WORLD, samples=given, model="gloo", timeout=TIMEOUT)
     start = time.perf_counter()
     notes: list[str] = []
     try:
@@ -214,8 +218,9 @@ def measure(folder: Path, door: str, only: list[str]) -> list[Row]:
     for name, program in sorted(truth.items()):
         if only and not any(part in name for part in only):
             continue
-        if door == "any":
-            found.append(by_any(folder / "programs" / f"{name}.py"))
+        if door in ("any", "one"):
+            path = folder / "programs" / f"{name}.py"
+            found.append(by_any(path, only_one=door == "one"))
             continue
         for run in program["runs"]:
             start = time.perf_counter()
@@ -252,6 +257,9 @@ def report(rows: list[Row], *, verbose: bool) -> None:
         f"{kinds['wrong alarm']} wrong alarms, {kinds['unknown']} UNKNOWN ({share:.1f} %); "
         f"seconds: median {times[len(times) // 2]:.2f}, most {times[-1]:.2f}"
     )
+    bugs = collections.Counter(row.kind for row in rows if row.truth == "diverges")
+    if bugs:
+        print(f"of {sum(bugs.values())} programs that diverge: {bugs['right']} found")
     told = [row for row in rows if row.by]
     if told:
         kinds = collections.Counter(row.by.partition(",")[0] for row in told)
@@ -265,7 +273,7 @@ def main() -> int:
     """Measure; 1 if anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--door", choices=sorted([*DOORS, "any"]), default="precheck")
+    parser.add_argument("--door", choices=sorted([*DOORS, "any", "one"]), default="precheck")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--repairs", action="store_true")

@@ -7,12 +7,14 @@ really moves what programs decide on; then the recorded calls are checked as a p
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from planguard.capture.batches.loops import Loops
 from planguard.capture.batches.patches import find_patch, with_patch, write_patch
 from planguard.capture.batches.sampled import Door, decide, read_samples, supply_of
 from planguard.capture.batches.samples import MOST, choose
+from planguard.capture.batches.unlike import Beyond
 from planguard.capture.play.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.play.imports import warm_learnt
 from planguard.capture.play.mailroom import perform
@@ -71,6 +73,7 @@ class Precheck:
         most_assignments: int = MOST,
         budget: float = 60.0,
         fix: bool = False,
+        vary: bool | None = None,
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise UsageError(f"rank {rank} of a world of {world_size} does not exist")
@@ -94,6 +97,10 @@ class Precheck:
         if fix and samples is None:
             raise UsageError("fix=True is for samples", hint="precheck(n, samples=[...], fix=True)")
         self.fix = fix
+        if vary and samples is None:
+            raise UsageError("vary=True is for samples", hint="precheck(n, samples=[batch])")
+        is_one = self.samples is not None and len(self.samples) == 1 and self.loops is None
+        self.vary = is_one if vary is None else vary
         self.patch: Patch | None = None
         self.played = 0
         self.classes = 0
@@ -126,12 +133,14 @@ class Precheck:
         loops = self.loops
         if loops is not None:
             return self._run_any(
+                fn,
                 lambda feed, recorder: feed.call(fn, recorder, args, kwargs),
                 loops.choose(self.most_assignments),
                 loops.supply,
             )
         if self.samples is not None:
             return self._run_any(
+                fn,
                 lambda sample, _: fn(sample, *args, **kwargs),
                 choose(len(self.samples), self.world_size, self.most_assignments),
                 supply_of(self.samples),
@@ -146,14 +155,22 @@ class Precheck:
         return self._finish(play)
 
     def _run_any(
-        self, step: Callable[[Any, Recorder], object], chosen: Chosen, supply: Supply
+        self,
+        fn: Callable[..., Any],
+        step: Callable[[Any, Recorder], object],
+        chosen: Chosen,
+        supply: Supply,
     ) -> Verdict:
         def job(played: PlayedRank, given: Any) -> object:
             self._open = played
             return step(given, played.session.recorder)
 
         door = Door(self._play, self._judge, job)
+        began = time.monotonic()
         answer = decide(supply, chosen, door, self.budget)
+        if self.vary and self.samples is not None and not answer.verdict.unsafe:
+            end = began + self.budget
+            answer = Beyond(fn, self.samples, self.world_size, door, end).decide(answer)
         if self.fix and answer.verdict.unsafe:
             self.patch = find_patch(answer, supply, chosen, door, self.budget)
             answer = with_patch(answer, self.patch)
@@ -323,5 +340,7 @@ def precheck(world_size: int, **options: Any) -> Precheck:
             (batches that stand for all further ones of a loader; without it all are played).
             ``fix=True`` (with ``samples``) searches an edit of the source that makes the step
             SAFE, proves it, and shows it as a patch.
+            ``vary`` (by default with one sample only) makes batches up that are like the samples,
+            and leaves the step undecided where none of them decides otherwise.
     """
     return Precheck(world_size, **options)

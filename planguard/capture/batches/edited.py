@@ -15,9 +15,12 @@ import linecache
 import sys
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.source import forget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _Key = tuple[str, int]
 
@@ -60,22 +63,39 @@ def edit(file: str, before: str, after: str) -> Edited | None:
         after: Its text, edited.
     """
     try:
-        old, new = _codes(file, before), _codes(file, after)
+        old, new = (
+            codes_of(compile(text, file, "exec", dont_inherit=True)) for text in (before, after)
+        )
+        imports = _added(before, after)
     except (SyntaxError, ValueError):
         return None
+    found = paired(alive(file), old, new)
+    if not found or imports is None:
+        return None
+    scope = found[0][0].__globals__
+    made = compile(imports, file, "exec", dont_inherit=True) if imports.body else None
+    return Edited(file, after, tuple(found), made, scope)
+
+
+def paired(
+    functions: Iterable[FunctionType], old: Sequence[CodeType], new: Sequence[CodeType]
+) -> list[tuple[FunctionType, CodeType]] | None:
+    """Return the code that each function gets; None where a closure would be another one.
+
+    Args:
+        functions: Functions that are alive.
+        old: The code of every function of their file, in order.
+        new: The same of the text that is run from now on.
+    """
     if len(old) != len(new) or any(
         a.co_qualname != b.co_qualname for a, b in zip(old, new, strict=True)
     ):
         return None
-    imports = _added(before, after)
-    if imports is None:
-        return None
-    alive = _alive(file)
     place: dict[_Key, list[int]] = {}
     for number, code in enumerate(old):
         place.setdefault((code.co_qualname, code.co_firstlineno), []).append(number)
     found: list[tuple[FunctionType, CodeType]] = []
-    for function in alive:
+    for function in functions:
         code = function.__code__
         numbers = place.get((code.co_qualname, code.co_firstlineno), [])
         if len(numbers) != 1:
@@ -84,16 +104,11 @@ def edit(file: str, before: str, after: str) -> Edited | None:
         if fresh.co_freevars != code.co_freevars:
             return None
         found.append((function, fresh))
-    if not found:
-        return None
-    scope = found[0][0].__globals__
-    made = compile(imports, file, "exec", dont_inherit=True) if imports.body else None
-    return Edited(file, after, tuple(found), made, scope)
+    return found
 
 
-def _codes(file: str, text: str) -> list[CodeType]:
-    """Return the code of every function of a text, in order."""
-    whole = compile(text, file, "exec", dont_inherit=True)
+def codes_of(whole: CodeType) -> list[CodeType]:
+    """Return the code of every function of a file, in order."""
     found: list[CodeType] = []
 
     def walk(code: CodeType) -> None:
@@ -124,7 +139,7 @@ def _added(before: str, after: str) -> ast.Module | None:
     return ast.Module(list(more), [])
 
 
-def _alive(file: str) -> list[FunctionType]:
+def alive(file: str) -> list[FunctionType]:
     """Return the functions of a file that exist in this process."""
     found = {
         id(one): one

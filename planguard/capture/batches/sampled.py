@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SAMPLES = "samples"
 """Kind of the ledger's entry that says which assignments were played."""
-_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
+FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,9 @@ def decide(
             explained, parting = _told(verdict, supply, assignment), None
             if verdict.findings and is_explained:
                 more, parting = _explanation(door, supply, assignment, play, verdict)
-                explained = _noted(explained, more)
+                explained = with_notes(explained, more)
             return Answer(explained, plan, tuple(played), parting)
-        is_silent = not plan.actions and not play.is_doubted and not play.stuck
+        is_silent = says_nothing(plan, play)
         known[content] = _Decided(assignment, plan, verdict, is_silent)
     return _join(supply, chosen, tuple(known.values()), tuple(played), budget)
 
@@ -180,6 +180,11 @@ def play_one(play: Play, door: Door, supply: Supply, assignment: Assignment) -> 
     play.run(lambda played: door.job(played, own[0]), prepare=prepare)
 
 
+def says_nothing(plan: Plan, play: Play) -> bool:
+    """Tell whether no rank communicates, and none would: there is nothing to be decided."""
+    return not plan.actions and not play.is_doubted and not play.stuck
+
+
 def _content(play: Play) -> tuple[bytes, ...]:
     """Return all that a decision on a play is made from."""
     return tuple(log.to_json() for _, log in sorted(play.logs.items()))
@@ -187,7 +192,7 @@ def _content(play: Play) -> tuple[bytes, ...]:
 
 def _raised_at(trace: str) -> str:
     """Name the innermost line of the program in the frames of an exception."""
-    lines = [(file, line) for file, line in _FRAME.findall(trace) if not is_library(file)]
+    lines = [(file, line) for file, line in FRAME.findall(trace) if not is_library(file)]
     return f", raised at {':'.join(lines[-1])}" if lines else ""
 
 
@@ -209,10 +214,10 @@ def _told(verdict: Verdict, supply: Supply, assignment: Assignment) -> Verdict:
         return verdict
     note = f"{supply.what}: {given(supply, assignment)}"
     reasons = tuple(f"{reason} ({note})" for reason in verdict.reasons)
-    return _noted(replace(verdict, reasons=reasons), [note])
+    return with_notes(replace(verdict, reasons=reasons), [note])
 
 
-def _noted(verdict: Verdict, notes: Sequence[str]) -> Verdict:
+def with_notes(verdict: Verdict, notes: Sequence[str]) -> Verdict:
     """Add notes to the first finding."""
     if not verdict.findings:
         return verdict

@@ -82,6 +82,7 @@ class Mailroom:
         task: What a rank does; returns its log, or raises ``Standing`` to leave the room.
         timeout: Seconds a rank may take, without the time it waits for others.
         jobs: Ranks that compute at a time.
+        whole: Seconds that all may take together; None for as long as each goes on.
         answers: What the ranks that are through have sent.
         stuck: What the ranks waited for that waited when nobody could go on.
         is_lent: A rank was answered for by another one of its class.
@@ -91,6 +92,7 @@ class Mailroom:
     task: Callable[[int, Mailbox], bytes]
     timeout: float
     jobs: int
+    whole: float | None = None
     answers: dict[int, bytes] = field(default_factory=dict)
     stuck: dict[int, Wanted] = field(default_factory=dict)
     is_lent: bool = False
@@ -117,8 +119,11 @@ class Mailroom:
             Standing: In a fork whose task is done elsewhere.
         """
         self._want(ranks)
+        end = None if self.whole is None else time.monotonic() + self.whole
         try:
             while self._todo or self._live:
+                if end is not None and time.monotonic() >= end:
+                    raise UsageError(f"the ranks did not finish within {self.whole:g} s")
                 self._launch_some()
                 self._listen()
                 self._settle()

@@ -62,7 +62,8 @@ class Play:
             or name peers do not stand for others, and all are played.
         is_every: Every rank is played, whatever it does.
         local_size: Ranks of one node, as ``LOCAL_RANK`` and ``LOCAL_WORLD_SIZE`` tell them.
-        timeout: Seconds a rank may take.
+        timeout: Seconds a rank may take, from one exchange to the next.
+        whole: Seconds that the play may take: one that communicates for ever ends by that.
         jobs: Ranks that compute at a time; by default one per CPU.
         compute: What is done of computation: all of it (``real``); of what is large, nothing
             but ``zeros``, or ``fake`` tensors without storage; or ``auto``: fake where the job
@@ -83,6 +84,7 @@ class Play:
     is_every: bool = False
     local_size: int | None = None
     timeout: float = 300.0
+    whole: float | None = None
     jobs: int | None = None
     compute: str = "zeros"
     makes_mesh: bool = False
@@ -268,7 +270,7 @@ class Play:
         limit = self.jobs or max(1, len(os.sched_getaffinity(0)))
         room = self._room
         if room is None or room.is_lent:  # what a rank got from a stand-in may now be another's
-            room = Mailroom(place, quiet, self.timeout, limit)
+            room = Mailroom(place, quiet, self.timeout, limit, self.whole)
             if self._admitted is not None:
                 room.admit(*self._admitted)
                 self._admitted = None

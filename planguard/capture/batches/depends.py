@@ -1,0 +1,342 @@
+"""Which tests of a program may depend on what a function is given: read off the source.
+
+Names, attributes and results of functions are followed through all files together, whatever the
+order of their statements, and into what is assigned under a test that depends. That is too much
+rather than too little: attributes are one for all objects of a name, methods one for all classes,
+and a call of something unknown hands on all it was given, ``forward`` and ``__call__`` included.
+Agreement washes nothing here: a side that no batch takes is one that was not played, on all ranks.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planguard.capture.batches.asked import HANDLER, LOOP, TEST, place_in_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_Fact = tuple[str, str, str]
+"""A name of a function (``v``, function, name), an attribute (``a``), a result (``r``)."""
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_ENTRIES = ("forward", "__call__", "__iter__", "__getitem__", "__next__", "__len__")
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test of a program.
+
+    Attributes:
+        file: Its file.
+        line: Its line.
+        column: Its column.
+        end: The column behind it.
+        kind: A truth value, a loop, or a handler.
+        text: Its source.
+        depends: What the function is given may decide it.
+    """
+
+    file: str
+    line: int
+    column: int
+    end: int
+    kind: str
+    text: str
+    depends: bool = True
+
+    @property
+    def place(self) -> tuple[str, int, int, int]:
+        """Where it stands."""
+        return self.file, self.line, self.column, self.end
+
+
+@dataclass
+class _Scope:
+    """A function, or a file."""
+
+    key: str
+    node: ast.AST
+    around: _Scope | None
+    own: set[str] = field(default_factory=set)
+    elsewhere: set[str] = field(default_factory=set)  # global and nonlocal
+
+
+def tests_of(
+    sources: Mapping[str, str], step: tuple[str, int], parameters: Iterable[str]
+) -> list[Test]:
+    """Return the tests of some files, and which of them depend on a function's parameters.
+
+    Args:
+        sources: Text by file.
+        step: File and first line of the function.
+        parameters: Those of its parameters that are meant.
+    """
+    return _Program(sources).tests(step, set(parameters))
+
+
+class _Program:
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self.facts: set[_Fact] = set()
+        self.functions: dict[str, list[_Scope]] = defaultdict(list)
+        self.scopes: dict[ast.AST, _Scope] = {}
+        self.files: dict[str, ast.Module] = {}
+        self.texts = dict(sources)
+        self.modules: set[str] = set()
+        self.under: dict[ast.AST, list[ast.AST]] = {}
+        for file, text in sources.items():
+            try:
+                self.files[file] = tree = ast.parse(text)
+            except (SyntaxError, ValueError, RecursionError):
+                continue
+            self._scopes(tree, _Scope(file, tree, None), file, [])
+
+    def tests(self, step: tuple[str, int], parameters: set[str]) -> list[Test]:
+        file, line = step
+        for scope in self.scopes.values():
+            node = scope.node
+            if isinstance(node, _FUNCTIONS) and scope.key.startswith(f"{file}:{line}:"):
+                self.facts.update(("v", scope.key, name) for name in parameters)
+        before = -1
+        while len(self.facts) > before:
+            before = len(self.facts)
+            for node, scope in self.scopes.items():
+                self._flow(node, scope)
+        return [one for name, tree in self.files.items() for one in self._found(name, tree)]
+
+    # --- scopes ------------------------------------------------------------------------------
+
+    def _scopes(self, node: ast.AST, scope: _Scope, file: str, under: list[ast.AST]) -> None:
+        """Give every node its scope, and the tests that it stands under."""
+        self.scopes[node] = scope
+        self.under[node] = under
+        inner = scope
+        if isinstance(node, _FUNCTIONS):
+            lines = [node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))]
+            name = getattr(node, "name", "<lambda>")
+            inner = _Scope(f"{file}:{min(lines)}:{node.col_offset}:{name}", node, scope)
+            inner.own = {one.arg for one in _arguments(node)}
+            self.functions[name].append(inner)
+            scope.own.add(name)
+            self.scopes[node] = inner
+            under = []
+        elif isinstance(node, ast.ClassDef):
+            scope.own.add(node.name)
+            for one in node.body:
+                if isinstance(one, _FUNCTIONS):
+                    self.functions[f"{node.name}()"].append(_Scope("", one, scope))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            scope.own.add(node.id)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            scope.own.add(node.name)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            scope.elsewhere.update(node.names)
+        elif isinstance(node, ast.Import):
+            self.modules.update(one.asname or one.name.partition(".")[0] for one in node.names)
+        for child, tests in self._children(node, under):
+            self._scopes(child, inner, file, tests)
+
+    @staticmethod
+    def _children(node: ast.AST, under: list[ast.AST]) -> Iterator[tuple[ast.AST, list[ast.AST]]]:
+        deciding: ast.AST | None = None
+        if isinstance(node, ast.If | ast.While | ast.IfExp):
+            deciding = node.test
+        elif isinstance(node, ast.For | ast.AsyncFor):
+            deciding = node.iter
+        elif isinstance(node, ast.Match):
+            deciding = node.subject
+        for child in ast.iter_child_nodes(node):
+            inside = deciding is not None and child is not deciding
+            yield child, [*under, deciding] if inside and deciding is not None else under
+
+    def _resolved(self, name: str, scope: _Scope) -> _Fact:
+        one: _Scope | None = scope
+        while one is not None:
+            if one.around is None or (name in one.own and name not in one.elsewhere):
+                break
+            one = one.around
+        if one is None or one.around is None:
+            return "g", "", name  # of any file: it may be imported
+        return "v", one.key, name
+
+    # --- flow --------------------------------------------------------------------------------
+
+    def _depends(self, node: ast.AST | None) -> bool:
+        """Tell whether the value of an expression may depend."""
+        if node is None:
+            return False
+        if isinstance(node, ast.Name):
+            return self._resolved(node.id, self.scopes[node]) in self.facts
+        if isinstance(node, ast.Attribute):
+            return ("a", "", node.attr) in self.facts or self._depends(node.value)
+        if isinstance(node, ast.Lambda):
+            return self._depends(node.body)
+        if isinstance(node, ast.Call):
+            known = self._called(node)
+            if any(("r", "", one.key) in self.facts for one in known):
+                return True
+            if known:  # a method of an object that depends may return it, whatever it is given
+                return isinstance(node.func, ast.Attribute) and self._depends(node.func.value)
+        return any(self._depends(child) for child in ast.iter_child_nodes(node))
+
+    def _called(self, call: ast.Call) -> list[_Scope]:
+        """Return the functions of the program that a call may be of; none for what is unknown."""
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        return [one for one in self.functions.get(name, []) if one.key]
+
+    def _is_under(self, node: ast.AST) -> bool:
+        return any(self._depends(one) for one in self.under[node])
+
+    def _flow(self, node: ast.AST, scope: _Scope) -> None:
+        """Follow one node."""
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if self._depends(node.value) or self._is_under(node):
+                for one in targets:
+                    self._mark(one)
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            if self._depends(node.iter) or (node in self.under and self._is_under(node)):
+                self._mark(node.target)
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            if self._depends(node.context_expr):
+                self._mark(node.optional_vars)
+        elif isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
+            if self._depends(node.value) or self._is_under(node):
+                self.facts.add(("r", "", scope.key))
+        elif isinstance(node, ast.Lambda) and self._depends(node.body):
+            self.facts.add(("r", "", scope.key))
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            self.facts.add(self._resolved(node.name, scope))
+        elif isinstance(node, ast.match_case) and self._is_under(node):
+            names = [getattr(one, "name", None) for one in ast.walk(node.pattern)]
+            scope.own.update(name for name in names if isinstance(name, str))
+            self.facts.update(
+                self._resolved(name, scope) for name in names if isinstance(name, str)
+            )
+        elif isinstance(node, ast.Call):
+            self._flow_call(node)
+
+    def _mark(self, target: ast.AST) -> None:
+        """Say that what is stored at a target depends."""
+        if isinstance(target, ast.Name):
+            self.facts.add(self._resolved(target.id, self.scopes[target]))
+        elif isinstance(target, ast.Attribute):
+            self.facts.add(("a", "", target.attr))
+        elif isinstance(target, ast.Subscript | ast.Starred):
+            self._mark(target.value)
+        else:
+            for one in ast.iter_child_nodes(target):
+                self._mark(one)
+
+    def _flow_call(self, call: ast.Call) -> None:
+        given = [*call.args, *(one.value for one in call.keywords)]
+        depending = [self._depends(one) for one in given]
+        receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        is_receiving = receiver is not None and self._depends(receiver)
+        if not (any(depending) or is_receiving or self._is_under(call)):
+            return
+        if receiver is not None and not self._called(call):
+            # What it is given may stay in it: x.append(batch). An object of the program keeps it in
+            # attributes, which are followed; ``self.model(batch)`` is no method of ``self``.
+            is_name = isinstance(receiver, ast.Name)
+            is_own = is_name and receiver.id in {"self", *self.modules}  # type: ignore[attr-defined]  # it is a name
+            if not is_own and isinstance(receiver, ast.Name | ast.Attribute):
+                self._mark(receiver)
+        functions = self._called(call)
+        name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        if f"{name}()" in self.functions:
+            functions = [*functions, *self.functions["__init__"]]
+        if not functions:  # a model, a thread, a partial: it may call any of these with all of it
+            functions = [one for entry in _ENTRIES for one in self.functions[entry]]
+            for one in given:
+                named = getattr(one, "id", getattr(one, "attr", ""))
+                functions += self.functions.get(named, [])
+        for scope in functions:
+            self._hand_on(call, scope, depending, receiver)
+        if not self._called(call):  # buffers are written: recv(x), all_reduce(x)
+            for one in given:
+                if any(depending) and isinstance(one, ast.Name | ast.Attribute):
+                    self._mark(one)
+
+    def _hand_on(
+        self, call: ast.Call, scope: _Scope, depending: list[bool], receiver: ast.expr | None
+    ) -> None:
+        """Hand the arguments of a call on to the parameters of a function, by place and name."""
+        node = scope.node
+        if not scope.key or not isinstance(node, _FUNCTIONS):
+            return
+        names = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
+        exact = getattr(node, "name", "") == getattr(call.func, "id", None)
+        if not exact or any(isinstance(one, ast.Starred) for one in call.args):
+            if any(depending):
+                self.facts.update(("v", scope.key, one.arg) for one in _arguments(node))
+            elif receiver is not None and self._depends(receiver) and names:
+                self.facts.add(("v", scope.key, names[0]))
+            return
+        keywords = [one.arg for one in call.keywords]
+        for at, is_one in enumerate(depending):
+            if not is_one:
+                continue
+            name: str | None = None
+            if at >= len(call.args):
+                name = keywords[at - len(call.args)]
+            elif at < len(names):
+                name = names[at]
+            every = [one.arg for one in _arguments(node)]
+            wanted = [name] if name is not None and name in every else every
+            self.facts.update(("v", scope.key, one) for one in wanted)
+
+    # --- tests -------------------------------------------------------------------------------
+
+    def _found(self, file: str, tree: ast.Module) -> Iterator[Test]:
+        for node in ast.walk(tree):
+            for one, kind in _tests(node):
+                depends = self._depends(one) if kind != HANDLER else True
+                if isinstance(node, ast.For | ast.AsyncFor | ast.Match):
+                    what = node.subject if isinstance(node, ast.Match) else node.iter
+                    depends = self._depends(what)
+                text = ast.get_source_segment(self.texts[file], _shown(one)) or ""
+                yield Test(file, *place_in_file(one), kind, " ".join(text.split())[:80], depends)
+
+
+def _shown(node: ast.AST) -> ast.AST:
+    if isinstance(node, ast.For | ast.AsyncFor):
+        return node.iter
+    if isinstance(node, ast.ExceptHandler):
+        return node.type or node
+    return node
+
+
+def _tests(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    """Return the tests of one node, as ``asked`` tells them."""
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        yield from _operands(node.test)
+    elif isinstance(node, ast.comprehension):
+        for one in node.ifs:
+            yield from _operands(one)
+    elif isinstance(node, ast.BoolOp):
+        for one in node.values:
+            yield from _operands(one)
+    elif isinstance(node, ast.Compare):
+        yield node, TEST
+    elif isinstance(node, ast.For | ast.AsyncFor):
+        yield node, LOOP
+    elif isinstance(node, ast.Match):
+        for case in node.cases:
+            yield case.pattern, LOOP
+    elif isinstance(node, ast.Try):
+        for handler in node.handlers:
+            yield handler, HANDLER
+
+
+def _operands(node: ast.expr) -> Iterator[tuple[ast.AST, str]]:
+    if not isinstance(node, ast.BoolOp | ast.Constant):
+        yield node, TEST
+
+
+def _arguments(node: _Function) -> list[ast.arg]:
+    more = [one for one in (node.args.vararg, node.args.kwarg) if one is not None]
+    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, *more]
