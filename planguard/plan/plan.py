@@ -53,9 +53,10 @@ class Plan:
     def __reduce__(self) -> tuple[Callable[..., Plan], tuple[object, ...]]:
         # A pickled plan is its text, read and checked again on the other side: smaller than the
         # words, and nothing of it is taken on trust.
-        from planguard.plan.format import read
+        # A plan made of rows has none yet.
+        from planguard.plan.format import read, write
 
-        return read, (self.source, self.file, self.limits)
+        return read, (self.source or write(self), self.file, self.limits)
 
     def __repr__(self) -> str:
         return f"Plan({self.name or self.file or ''!r}, {self.world_size} ranks)"

@@ -44,12 +44,16 @@ _LABEL = 4
 class Taking:
     """Makes plans out of the actions of one plan.
 
+    Args:
+        plan: The plan.
+        fused: Keep its fused buffers; without, their members are actions like any other.
+
     Attributes:
         plan: The plan, or the same plan without its loops: its actions have the same numbers.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.source = plan
+    def __init__(self, plan: Plan, *, fused: bool = True) -> None:
+        self.source, self.fused = plan, fused and bool(plan.fusion)
         self.plan = _without_loops(plan)
         self._rows: dict[int, Rows] = {}
         self._made: dict[Any, tuple[Program, tuple[int, ...]]] = {}
@@ -112,6 +116,8 @@ class Taking:
         compiled = structs.replace(base.compiled, code=code, ranges=tuple(map(tuple, ranges)))
         uses = {str(rank): Use(actions=programs[at].actions) for rank, at in enumerate(runs)}
         document = structs.replace(base.document, templates=UNSET, approximations=UNSET, ranks=uses)
+        if not self.fused:
+            document = structs.replace(document, fusion=UNSET)
         try:
             check_fusion(document, compiled, None)
         except PlanError as error:
@@ -165,7 +171,7 @@ class Taking:
             length=len(origin),
             n_slots=base.n_slots,
             slot_names=base.slot_names,
-            ids=_ids(actions) if self.plan.fusion else {},
+            ids=_ids(actions) if self.fused else {},
         )
         try:
             check_taken(program, self.plan.compiled)

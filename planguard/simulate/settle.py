@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from planguard.execution.running.expand import expand
-from planguard.plan.actions import MARKERS, MEMBER, Kind
-from planguard.plan.code import WORDS
-from planguard.plan.flatten import flatten
-from planguard.plan.format import read
+from planguard.plan.actions import MARKERS, Kind
+from planguard.plan.taking import Taking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from planguard.plan.plan import Plan
+    from planguard.plan.rows import Rows
 
-_OPEN = frozenset({Kind.UNORDERED_BEGIN, Kind.THREADS_BEGIN, Kind.CHOICE_BEGIN})
+_NOTES = {
+    Kind.UNORDERED_BEGIN: "open orders are drawn as written",
+    Kind.THREADS_BEGIN: "host threads are drawn one after the other",
+    Kind.CHOICE_BEGIN: "the first branch of every choice is drawn",
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Settled:
     """
 
     plan: Plan
-    actions: tuple[tuple[int, ...], ...] | None = None
+    actions: Sequence[Sequence[int]] | None = None
     notes: tuple[str, ...] = ()
 
     def original(self, rank: int, action: int) -> int:
@@ -47,61 +49,26 @@ def settle(plan: Plan) -> Settled:
     Raises:
         PlanError: The plan is too large to be flattened.
     """
-    notes: set[str] = set()
-    if not plan.fusion and not _has_blocks(plan):
+    if not plan.fusion and plan.kinds.isdisjoint(_NOTES):
         return Settled(plan)
+    taking = Taking(plan, fused=False)
+    rows = [taking.rows(rank) for rank in range(plan.world_size)]
+    notes = {said for kind, said in _NOTES.items() if any(kind in one.kinds for one in rows)}
     if plan.fusion:
         notes.add("members of fused buffers are drawn one by one")
-    columns = expand(plan)
-    flat = flatten(plan)
-    flat.pop("fusion", None)
-    places = []
-    for rank in range(plan.world_size):
-        use = flat["ranks"][str(rank)]
-        leaves = list(_leaves(use["actions"], notes, kept=True))
-        indices = _issued(columns, rank)
-        use["actions"] = [_bare(action) for action, kept in leaves if kept]
-        places.append(tuple(i for (_, kept), i in zip(leaves, indices, strict=True) if kept))
-    return Settled(read(flat), tuple(places), tuple(sorted(notes)))
+    fixed = taking.fixed([list(_written(one)) for one in rows])
+    return Settled(fixed.plan, fixed.origin, tuple(sorted(notes)))
 
 
-def _has_blocks(plan: Plan) -> bool:
-    return any(
-        op & (MEMBER - 1) in _OPEN for program in plan.code.programs for op in program.code[::WORDS]
-    )
-
-
-def _bare(action: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in action.items() if key != "after"}
-
-
-def _issued(columns: Any, rank: int) -> Iterator[int]:
-    """Yield the action index of everything that is issued, in written order."""
-    index = -1
-    for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
-        op = columns.op[at]
-        if not op & MEMBER:
-            index += 1
-            if op & (MEMBER - 1) not in MARKERS:
-                yield index
-
-
-def _leaves(
-    actions: list[Any], notes: set[str], *, kept: bool
-) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield the actions of nested blocks in written order, and whether they are drawn."""
-    for action in actions:
-        if isinstance(action, list):
-            yield from _leaves(action, notes, kept=kept)
-        elif action["op"] == "unordered":
-            notes.add("open orders are drawn as written")
-            yield from _leaves(action["body"], notes, kept=kept)
-        elif action["op"] == "threads":
-            notes.add("host threads are drawn one after the other")
-            yield from _leaves(action["threads"], notes, kept=kept)
-        elif action["op"] == "choice":
-            notes.add("the first branch of every choice is drawn")
-            for number, branch in enumerate(action["branches"]):
-                yield from _leaves(branch, notes, kept=kept and number == 0)
-        else:
-            yield action, kept
+def _written(rows: Rows) -> Iterator[range]:
+    """Yield the actions of a program in written order, without all branches but the first."""
+    branch: list[int] = []
+    for action, kind in enumerate(rows.kinds):
+        if kind == Kind.CHOICE_BEGIN:
+            branch.append(-1)
+        elif kind == Kind.BRANCH_BEGIN:
+            branch[-1] += 1
+        elif kind == Kind.CHOICE_END:
+            branch.pop()
+        elif kind not in MARKERS and not any(branch):
+            yield range(action, action + 1)

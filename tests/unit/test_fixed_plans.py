@@ -60,6 +60,13 @@ def test_the_run_behind_a_witness_is_in_memory_only():
     assert again.fixed is None
 
 
+def test_a_plan_made_of_rows_is_pickled_as_its_text():
+    """It was never read from text, and is the same plan on the other side."""
+    _, _, witness = witness_of(CROSSED)
+    made = witness.fixed.fixed.plan
+    assert flatten(pickle.loads(pickle.dumps(made))) == flatten(made)  # noqa: S301  made here
+
+
 def test_what_is_played_needs_no_second_check(monkeypatch):
     """A witness in hand is played as it was found; one that was read is found again by a check."""
     plan, _, witness = witness_of(CROSSED)
