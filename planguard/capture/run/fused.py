@@ -229,28 +229,36 @@ def ready_chains(
     return [found[place] for place in sorted(found)]
 
 
+def dealt_sites(ranks: Sequence[ReadRank]) -> set[str]:
+    """Return the lines of the program that send buffers whose gradients were dealt before.
+
+    A job may have several kinds of buffers: what is shown of one says nothing of the others.
+    """
+    return {
+        str(action.get("src"))
+        for one in ranks
+        for action in one.actions
+        if (held := one.marks.holds.get(id(action))) is not None and held.was_dealt
+    }
+
+
 def may_hold_others(
-    one: ReadRank, edges: Mapping[int, AbstractSet[tuple[str, str]]]
+    one: ReadRank, edges: Mapping[int, AbstractSet[tuple[str, str]]], dealt: AbstractSet[str]
 ) -> Iterator[int]:
     """Yield the backward passes whose buffers may hold other gradients in another order.
 
-    A buffer that is filled as gradients come, and leaves at some size, holds the same ones iff two
-    gradients of different buffers are always ready in one order, and no buffer reaches that size
-    before its last gradient. The size is not recorded: it lies above what every buffer held before
-    its last one.
+    A buffer that is filled as gradients come holds them as they came. Two that may be ready in
+    either order stand in other places then, or in other buffers.
     """
     passes: dict[int, list[tuple[Holding, bool]]] = {}
     for action in one.actions:
         held = one.marks.holds.get(id(action))
         if held is not None:
-            place = one.marks.places.get(id(action))
-            inside = place is not None and place.item > 0
-            passes.setdefault(held.backward, []).append((held, inside))
+            passes.setdefault(held.backward, []).append((held, str(action.get("src")) in dealt))
     for backward, rows in passes.items():
-        if all(len(held.members) == 1 for held, _ in rows):
+        if all(len(held.members) == 1 or is_dealt for held, is_dealt in rows):
             continue
-        known = edges.get(backward, frozenset())
-        if not _is_one_packing(rows, known):
+        if not _is_one_packing(rows, edges.get(backward, frozenset())):
             yield backward
 
 

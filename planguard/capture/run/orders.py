@@ -18,6 +18,7 @@ from planguard.capture.names.thread_orders import BY, THREAD, lists, open_thread
 from planguard.capture.run.fused import (
     Buffers,
     buffers_of,
+    dealt_sites,
     is_known,
     may_hold_others,
     opens,
@@ -57,23 +58,23 @@ def open_orders(ranks: Sequence[ReadRank]) -> Opened:
     for action, label in _values(ranks).items():
         buffers.labels.setdefault(action, label)
     labels = _labels(ranks) | buffers.labels
-    dealt = any(held.was_dealt for one in ranks for held in one.marks.holds.values())
+    dealt = dealt_sites(ranks)
     programs, used = {}, set()
     for one in ranks:
         actions, notes, members = _program(one, labels, buffers)
         used |= members
-        programs[one.log.rank] = actions, [*notes, *([] if dealt else _refilled(one))]
+        programs[one.log.rank] = actions, [*notes, *_refilled(one, dealt)]
     return Opened(programs, [row for row in buffers.fusion if used & set(row[1])])
 
 
-def _refilled(one: ReadRank) -> list[Note]:
+def _refilled(one: ReadRank, dealt: set[str]) -> list[Note]:
     """Say that other orders of readiness may fill buffers otherwise."""
     edges: dict[int, frozenset[tuple[str, str]]] = {}
     for action in one.actions:
         which, held = _pass_of(one, action), one.marks.holds.get(id(action))
         if which is not None and held is not None:
             edges[held.backward] = frozenset(which.edges)
-    passes = list(may_hold_others(one, edges))
+    passes = list(may_hold_others(one, edges, dealt))
     if not passes:
         return []
     said = (
