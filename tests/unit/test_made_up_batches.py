@@ -8,12 +8,10 @@ import textwrap
 
 import pytest
 
-pytest.importorskip("torch")
-
-import torch
-
 from planguard.capture.batches.depends import tests_of as read_tests
 from planguard.capture.batches.likes import likes_of
+
+torch = pytest.importorskip("torch")
 
 
 def values(sample, compared=(), most=400):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.batches.parting import Way, find_parting
 from planguard.capture.batches.samples import covered
+from planguard.capture.batches.way_places import read_anew
 from planguard.capture.batches.ways import read_way, way_to
 from planguard.capture.play.loaders import copied, short, told_ends
 from planguard.errors import UsageError, shorten
@@ -232,6 +233,7 @@ def _explanation(
     door: Door, supply: Supply, assignment: Assignment, play: Play, verdict: Verdict
 ) -> tuple[list[str], Parting | None]:
     """Play a wrong assignment again, with the lines that run, and say where two ranks part."""
+    read_anew()
     with tempfile.TemporaryDirectory() as folder:
 
         def job(played: PlayedRank, sample: Any) -> None:

@@ -172,7 +172,7 @@ class Beyond:
         if alike.is_meant:
             self._made.append(f"{batch.words} (the program raises)")
             self._ended.update(dict.fromkeys(batch.parts, True))
-            return None, alike.is_new
+            return None, False  # no batch to be mixed with others: it ends the job
         if alike.raised and is_wrong:  # every rank raises: no batch of this program
             for path in batch.parts:
                 self._raised.setdefault(path, alike.raised)

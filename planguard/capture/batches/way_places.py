@@ -6,15 +6,28 @@ A way is a list of lines (``ways``); what they are is read from the syntax of th
 from __future__ import annotations
 
 import ast
+import linecache
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from planguard.capture.names.source import tree_of
+from planguard.capture.names.source import forget, tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planguard.capture.batches.ways import Step
+
+
+def read_anew() -> None:
+    """Read the files of the program as they are now: this process may have read them before.
+
+    In a notebook or a long test run a file is edited and imported again under its name. Lines that
+    are kept of the former text would part the ranks at another statement, or at none.
+    """
+    linecache.checkcache()
+    forget()
+    for kept in (_blocks, _is_loop, _sizes, _names):
+        kept.cache_clear()
 
 
 def rejoin(left: Sequence[Step], right: Sequence[Step], p: int, q: int) -> tuple[int, int]:
