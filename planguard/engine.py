@@ -14,6 +14,7 @@ from planguard.execution.decide import Decider, Decision
 from planguard.execution.findings.cause import open_finding
 from planguard.execution.findings.claims import PROVED, with_claims
 from planguard.execution.findings.created import with_clashes
+from planguard.execution.findings.dropped import with_drops
 from planguard.execution.findings.fold import fold
 from planguard.execution.findings.ledger import apply_ledger, with_captured
 from planguard.execution.findings.misaddressed import joined_addresses
@@ -147,7 +148,7 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
         verdict = with_turns(_routed(plan, columns, options, brief=brief), columns)
         if has_kind(plan, Kind.CHOICE_BEGIN):  # each branch was asked alone
             return verdict
-        verdict = with_numbers(verdict, plan, columns)
+        verdict = with_drops(with_numbers(verdict, plan, columns), columns)
         return with_clashes(verdict, plan, columns)
     except OrderError as error:
         return _open(plan, str(options.model), [_invalid(error)])

@@ -20,10 +20,10 @@ POTENTIAL_DEADLOCK stay what they are, and SAFE is left open where turns are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.findings.cause import open_finding
+from planguard.execution.findings.cause import left_open, open_finding
 from planguard.execution.findings.reason import construct
 from planguard.execution.issued import issued
 from planguard.plan.actions import (
@@ -36,7 +36,6 @@ from planguard.plan.actions import (
     is_point_to_point,
 )
 from planguard.semantics.model import find_model
-from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from planguard.verdict import Verdict
@@ -64,17 +63,7 @@ def with_turns(verdict: Verdict, columns: Any) -> Verdict:
             "ProcessGroupMPI lets one thread at a time, and who is first is open"
         )
     )
-    return replace(
-        verdict,
-        outcome=Outcome.UNKNOWN,
-        models={**verdict.models, verdict.model: Outcome.UNKNOWN},
-        findings=(finding, *verdict.findings),
-        complete=False,
-        proved=(),
-        safe_iff=(),
-        reasons=(*verdict.reasons, finding.message),
-        certificate=None,
-    )
+    return left_open(verdict, finding)
 
 
 def takes_turns(columns: Any, rank: int) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
 from planguard.execution.findings.help import HELP
-from planguard.verdict import Finding
+from planguard.verdict import Finding, Outcome
 
 if TYPE_CHECKING:
     from planguard.execution.findings.reason import Reason
     from planguard.execution.findings.stuck import Place
     from planguard.execution.running.executor import Execution
+    from planguard.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,21 @@ def open_finding(reason: Reason) -> Finding:
         severity="warning",
         certainty="some-execution",
         help=reason.help,
+    )
+
+
+def left_open(verdict: Verdict, finding: Finding) -> Verdict:
+    """Leave a SAFE verdict undecided, with the finding that says why."""
+    return replace(
+        verdict,
+        outcome=Outcome.UNKNOWN,
+        models={**verdict.models, verdict.model: Outcome.UNKNOWN},
+        findings=(finding, *verdict.findings),
+        complete=False,
+        proved=(),
+        safe_iff=(),
+        reasons=(*verdict.reasons, finding.message),
+        certificate=None,
     )
 
 

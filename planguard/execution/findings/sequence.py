@@ -13,10 +13,9 @@ open (``with_numbers``).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.findings.cause import open_finding
+from planguard.execution.findings.cause import left_open, open_finding
 from planguard.execution.findings.reason import construct
 from planguard.execution.issued import issued
 from planguard.plan.actions import (
@@ -30,7 +29,6 @@ from planguard.plan.actions import (
 )
 from planguard.plan.content import has_kind
 from planguard.semantics.model import find_model
-from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,17 +98,7 @@ def with_numbers(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
             "made on the group before a collective"
         )
     )
-    return replace(
-        verdict,
-        outcome=Outcome.UNKNOWN,
-        models={**verdict.models, verdict.model: Outcome.UNKNOWN},
-        findings=(finding, *verdict.findings),
-        complete=False,
-        proved=(),
-        safe_iff=(),
-        reasons=(*verdict.reasons, finding.message),
-        certificate=None,
-    )
+    return left_open(verdict, finding)
 
 
 def _why_open(verdict: Verdict, plan: Plan, columns: Any) -> str | None:
