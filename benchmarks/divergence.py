@@ -133,7 +133,8 @@ def by_any(path: Path, *, only_one: bool = False) -> Row:
 
     module = load(path)
     given = module.SAMPLES[:1] if only_one else module.SAMPLES
-    check = precheck(module.WORLD, samples=given, model="gloo", timeout=TIMEOUT)
+    options = {"model": "gloo", "timeout": TIMEOUT, "vary": only_one}
+    check = precheck(module.WORLD, samples=given, **options)
     start = time.perf_counter()
     notes: list[str] = []
     try:

@@ -95,7 +95,7 @@ def main() -> None:
     for name in sys.argv[1:] or FIGURES:
         job = FIGURES[name][0][0]
         first = FIGURES[name][0][1]
-        precheck(**first, on_unsafe="return", vary=False).run(job)  # imports
+        precheck(**first, on_unsafe="return").run(job)  # imports
         for job, options in FIGURES[name]:
             peak, over = [0], threading.Event()
 
@@ -106,7 +106,7 @@ def main() -> None:
             watcher = threading.Thread(target=look)
             watcher.start()
             began, used = time.perf_counter(), os.times()
-            check = precheck(**options, on_unsafe="return", vary=False)  # what is given
+            check = precheck(**options, on_unsafe="return")
             verdict = check.run(job)
             wall, now = time.perf_counter() - began, os.times()
             over.set()

@@ -73,7 +73,7 @@ class Precheck:
         most_assignments: int = MOST,
         budget: float = 60.0,
         fix: bool = False,
-        vary: bool | None = None,
+        vary: bool = False,
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise UsageError(f"rank {rank} of a world of {world_size} does not exist")
@@ -99,8 +99,7 @@ class Precheck:
         self.fix = fix
         if vary and samples is None:
             raise UsageError("vary=True is for samples", hint="precheck(n, samples=[batch])")
-        is_one = self.samples is not None and len(self.samples) == 1 and self.loops is None
-        self.vary = is_one if vary is None else vary
+        self.vary = vary
         self.patch: Patch | None = None
         self.played = 0
         self.classes = 0
@@ -340,7 +339,7 @@ def precheck(world_size: int, **options: Any) -> Precheck:
             (batches that stand for all further ones of a loader; without it all are played).
             ``fix=True`` (with ``samples``) searches an edit of the source that makes the step
             SAFE, proves it, and shows it as a patch.
-            ``vary`` (by default with one sample only) makes batches up that are like the samples,
-            and leaves the step undecided where none of them decides otherwise.
+            ``vary=True`` (with ``samples``) makes batches up that are like the samples, and leaves
+            the step undecided where none of them decides otherwise.
     """
     return Precheck(world_size, **options)

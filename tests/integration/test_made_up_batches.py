@@ -21,15 +21,15 @@ HEAD = "import torch\nimport torch.distributed as dist\n\n\n"
 _number = itertools.count()
 
 
-def decided(folder, text, sample, **options):
-    """Check a step on two ranks with one sample."""
+def decided(folder, text, sample, *, vary=True, **options):
+    """Check a step on two ranks with one sample, and batches like it."""
     file = folder / f"job_{next(_number)}.py"
     file.write_text(HEAD + text)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    check = precheck(2, samples=[sample], model="gloo", on_unsafe="return", **options)
+    check = precheck(2, samples=[sample], model="gloo", on_unsafe="return", vary=vary, **options)
     return check.run(module.step)
 
 
@@ -51,8 +51,8 @@ def test_a_word_that_the_program_asks_for_is_put_into_the_batch(tmp_path):
     assert "assumes that a rank can get a batch that was made up" in notes
 
 
-def test_only_the_sample_is_played_on_request(tmp_path):
-    """vary=False decides the sample, and says that other data is not decided."""
+def test_only_the_sample_is_played_unless_asked(tmp_path):
+    """Without vary=True the sample is decided, and the ledger says that other data is not."""
     verdict = decided(tmp_path, IMAGE, ["text"], vary=False)
     assert verdict.safe
     assert any("data unlike" in one.message for one in verdict.approximations)

@@ -424,7 +424,7 @@ def test_samples_are_decided_with_other_answers_as_well():
             reduce(name)
 
     assert decide(step, samples=[NAMES]).unsafe
-    assert decide(right, samples=[NAMES], vary=False).safe
+    assert decide(right, samples=[NAMES]).safe
 
 
 def test_a_function_without_questions_is_played_once():

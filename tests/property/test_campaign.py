@@ -46,8 +46,8 @@ def test_plans_that_mix_constructs_are_judged_as_the_enumerator_judges_them(firs
 def test_what_once_differed_agrees(seed, model):
     """The enumerator was wrong: `{i}` of an inner loop, a wait issued before its start, members of
     a fused buffer in a block inside a block, a call in a queue that lacks a member for good,
-    and a hang that only a message that might have been buffered explains by a mismatch. PlanGuard was
-    wrong: a call that an earlier sender's dropped receive stalls (a SAFE), and one behind a mismatch.
+    and a hang that only a message that might have been buffered explains by a mismatch. PlanGuard
+    was wrong: a call that a dropped receive stalls (a SAFE), and one behind a mismatch.
     """
     tally = campaign.Tally()
     campaign.compare(seed, [model], 1_000, tally)

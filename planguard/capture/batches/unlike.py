@@ -11,6 +11,8 @@ played on one rank, then on all. Which tests of the program went both ways is wa
   that does not end well nothing is claimed: a batch may do it, or none. UNKNOWN, with the line.
 * SAFE only where all tests that depend on the batch went both ways, loops had different numbers of
   turns, and each part of the sample was changed at least once.
+
+Above 400 lines: one search, whose plays, open sides and claims rest on one another.
 """
 
 from __future__ import annotations
@@ -140,7 +142,7 @@ class Beyond:
         if self._is_over():
             self._open.setdefault(
                 f"no more was played after {len(self._made)} made-up batches: give precheck a "
-                "larger budget=, more samples, or vary=False"
+                "larger budget=, more samples, or no vary=True"
             )
         return self._joined(base, own, kept)
 
@@ -209,7 +211,7 @@ class Beyond:
             return None
         note = (
             f"assumes that a rank can get a batch that was made up: {batch}. Where none can, "
-            "give precheck the samples that can be, and vary=False"
+            "give precheck the samples that can be, without vary=True"
         )
         return replace(answer, verdict=with_notes(answer.verdict, [note]))
 

@@ -65,14 +65,12 @@ class Play:
         timeout: Seconds a rank may take, from one exchange to the next.
         whole: Seconds that the play may take: one that communicates for ever ends by that.
         jobs: Ranks that compute at a time; by default one per CPU.
-        compute: What is done of computation: all of it (``real``); of what is large, nothing
-            but ``zeros``, or ``fake`` tensors without storage; or ``auto``: fake where the job
-            allows it.
+        compute: What is computed: all (``real``); of what is large ``zeros`` alone, or ``fake``
+            tensors without storage; or ``auto``: fake where the job allows it.
         makes_mesh: The body gets a DeviceMesh of ``mesh``.
         is_quiet: Nothing that the job prints is shown.
         odd: Ranks whose own machine and process answer otherwise.
-        computed: What was done, and why, in words.
-        logs: Logs of the ranks that were played.
+        computed: What was done, and why, in words; ``logs``: of the ranks that were played.
         like: Representative of every other rank.
         stuck: What the ranks waited for that waited for what nobody sends.
         reads: Places where the code asks for its rank.
@@ -106,7 +104,7 @@ class Play:
     ) -> None:
         """Play the ranks that are needed, each as a fork that runs the job.
 
-        ``prepare`` is what its process does first, before anything is recorded or left undone.
+        ``prepare`` comes first in its process, before anything is recorded or left undone.
 
         Raises:
             UsageError: If a rank cannot be captured, dies or does not finish.
