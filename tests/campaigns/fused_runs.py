@@ -217,13 +217,17 @@ def _in_child(job: Job, rank: int, world: int, place: Path, number: int) -> None
 def judged(folder: Path, seed: int, world: int) -> dict[str, Any]:
     """Return what PlanGuard says of a recorded job beside what it did."""
     import planguard
+    from planguard.capture.run.reading import plan_of_run
 
     job, place = Job.draw(seed), folder / str(seed)
     place.mkdir()
     found = [end for number in range(TRIES + 1) for end in run(job, world, place, number)]
     bad = sorted(set(found) - {"right"})
     start = time.process_time()
-    verdict = planguard.check(place / "run", model="gloo")
+    plan = plan_of_run(
+        place / "run", buffers="seen" if job.kind in ("filled", "chain") else "fixed"
+    )
+    verdict = planguard.check(plan, model="gloo")
     spent = time.process_time() - start
     said = verdict.outcome.value
     agrees = said == "SAFE" if not bad else said not in ("SAFE", "UNKNOWN")

@@ -40,6 +40,7 @@ a, b = torch.randn(64), torch.randn(8, 8).view(64)
 for x in (b, a) if swapped and rank else (a, b):
     dist.all_reduce(x)
 capture.stop()
+dist.destroy_process_group()
 """
 
 

@@ -39,7 +39,7 @@ class RunAdapter:
         Args:
             obj: The folder.
             builder: Not used: the plan is built the way the precheck builds it.
-            options: ``name``, ``model``, ``order`` and ``attempt`` (see ``plan_of_run``).
+            options: ``name``, ``model``, ``order``, ``buffers``, ``attempt`` (``plan_of_run``).
 
         Raises:
             PlanError: A log is damaged.
@@ -47,8 +47,10 @@ class RunAdapter:
         """
         from planguard.capture.run.reading import plan_of_run
 
-        if unknown := set(options) - {"name", "model", "order", "attempt"}:
-            raise UsageError(f"no option {min(unknown)!r}", hint="name, model, order, attempt")
+        if unknown := set(options) - {"name", "model", "order", "buffers", "attempt"}:
+            raise UsageError(
+                f"no option {min(unknown)!r}", hint="name, model, order, buffers, attempt"
+            )
         number = options.get("attempt")
         if number is not None and not str(number).isdecimal():
             raise UsageError(f"attempt {number!r} is no number", hint="attempt=0 is the first")

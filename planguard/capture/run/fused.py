@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.run.held import AFTER, AT_ONCE, DEALT
+from planguard.capture.run.held import DEALT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -81,18 +81,12 @@ class Holding:
 
     @property
     def was_dealt(self) -> bool:
-        """True when its gradients have places that do not come from the order of readiness.
+        """True when its gradients had their places before they were ready: they are views of it.
 
-        A buffer that is filled as gradients come holds them in that order, or turned round where it
-        is filled from its end or joined from a stack.
+        That others stand in another order than they came is no proof of it: a buffer that is filled
+        from its end, or where another counts, may hold other gradients in another order.
         """
-        places = [one.place for one in self.members]
-        if any(one.came == DEALT for one in self.members):
-            return True
-        if places == sorted(places):
-            return False
-        is_turned = places == sorted(places, reverse=True)
-        return not is_turned or all(one.came in (AT_ONCE, AFTER) for one in self.members)
+        return all(one.came == DEALT for one in self.members)
 
 
 @dataclass
@@ -229,42 +223,29 @@ def ready_chains(
     return [found[place] for place in sorted(found)]
 
 
-def dealt_sites(ranks: Sequence[ReadRank]) -> set[str]:
-    """Return the lines of the program that send buffers whose gradients were dealt before.
-
-    A job may have several kinds of buffers: what is shown of one says nothing of the others.
-    """
-    return {
-        str(action.get("src"))
-        for one in ranks
-        for action in one.actions
-        if (held := one.marks.holds.get(id(action))) is not None and held.was_dealt
-    }
-
-
 def may_hold_others(
-    one: ReadRank, edges: Mapping[int, AbstractSet[tuple[str, str]]], dealt: AbstractSet[str]
+    one: ReadRank, edges: Mapping[int, AbstractSet[tuple[str, str]]]
 ) -> Iterator[int]:
     """Yield the backward passes whose buffers may hold other gradients in another order.
 
     A buffer that is filled as gradients come holds them as they came. Two that may be ready in
     either order stand in other places then, or in other buffers.
     """
-    passes: dict[int, list[tuple[Holding, bool]]] = {}
+    passes: dict[int, list[Holding]] = {}
     for action in one.actions:
         held = one.marks.holds.get(id(action))
         if held is not None:
-            passes.setdefault(held.backward, []).append((held, str(action.get("src")) in dealt))
+            passes.setdefault(held.backward, []).append(held)
     for backward, rows in passes.items():
-        if all(len(held.members) == 1 or is_dealt for held, is_dealt in rows):
+        if all(len(held.members) == 1 or held.was_dealt for held in rows):
             continue
         if not _is_one_packing(rows, edges.get(backward, frozenset())):
             yield backward
 
 
-def _is_one_packing(rows: list[tuple[Holding, bool]], edges: AbstractSet[tuple[str, str]]) -> bool:
+def _is_one_packing(rows: list[Holding], edges: AbstractSet[tuple[str, str]]) -> bool:
     """Tell whether gradients are ready in one order only: then it fills the same buffers."""
-    members = [member for held, _ in rows for member in held.members]
+    members = [member for held in rows for member in held.members]
     for a, b in combinations(members, 2):
         if (a.operator, b.operator) not in edges and (b.operator, a.operator) not in edges:
             return False

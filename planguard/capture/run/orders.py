@@ -18,7 +18,6 @@ from planguard.capture.names.thread_orders import BY, THREAD, lists, open_thread
 from planguard.capture.run.fused import (
     Buffers,
     buffers_of,
-    dealt_sites,
     is_known,
     may_hold_others,
     opens,
@@ -52,29 +51,33 @@ class Opened:
     fusion: list[tuple[str, list[str]]]
 
 
-def open_orders(ranks: Sequence[ReadRank]) -> Opened:
-    """Return the program of every rank with what the run leaves open, and ledger entries."""
+def open_orders(ranks: Sequence[ReadRank], *, are_fixed: bool = False) -> Opened:
+    """Return the program of every rank with what the run leaves open, and ledger entries.
+
+    Args:
+        ranks: The ranks.
+        are_fixed: Every gradient is taken to have its place in a buffer before it is ready.
+    """
     buffers = buffers_of(ranks)
     for action, label in _values(ranks).items():
         buffers.labels.setdefault(action, label)
     labels = _labels(ranks) | buffers.labels
-    dealt = dealt_sites(ranks)
     programs, used = {}, set()
     for one in ranks:
         actions, notes, members = _program(one, labels, buffers)
         used |= members
-        programs[one.log.rank] = actions, [*notes, *_refilled(one, dealt)]
+        programs[one.log.rank] = actions, [*notes, *_refilled(one, are_fixed=are_fixed)]
     return Opened(programs, [row for row in buffers.fusion if used & set(row[1])])
 
 
-def _refilled(one: ReadRank, dealt: set[str]) -> list[Note]:
+def _refilled(one: ReadRank, *, are_fixed: bool) -> list[Note]:
     """Say that other orders of readiness may fill buffers otherwise."""
     edges: dict[int, frozenset[tuple[str, str]]] = {}
     for action in one.actions:
         which, held = _pass_of(one, action), one.marks.holds.get(id(action))
         if which is not None and held is not None:
             edges[held.backward] = frozenset(which.edges)
-    passes = list(may_hold_others(one, edges, dealt))
+    passes = list(may_hold_others(one, edges))
     if not passes:
         return []
     said = (
@@ -82,7 +85,10 @@ def _refilled(one: ReadRank, dealt: set[str]) -> list[Note]:
         "gradients went into buffers as they became ready, as far as is recorded: another order "
         "may put them in other buffers or places"
     )
-    return [("gradient-buffers", said, "under")]
+    if are_fixed:
+        return [("gradient-buffers", f"{said}; taken to be fixed before (buffers=fixed)", "exact")]
+    hint = "; if the places are fixed before, --option buffers=fixed assumes so"
+    return [("gradient-buffers", said + hint, "under")]
 
 
 def _program(

@@ -37,6 +37,7 @@ __all__ = [
 ]
 INCOMPLETE = "incomplete-log"
 READY, RECORDED = "ready", "recorded"
+SEEN, FIXED = "seen", "fixed"
 MODELS = {"gloo": "gloo", "nccl": "nccl"}
 """Execution model of a run by the backend it ran on."""
 
@@ -47,6 +48,7 @@ def plan_of_run(
     name: str | None = None,
     model: str | None = None,
     order: str = READY,
+    buffers: str = SEEN,
     attempt: int | None = None,
 ) -> Plan:
     """Return the plan that the ranks of a run were seen following.
@@ -59,6 +61,8 @@ def plan_of_run(
         model: Execution model; that of the backend it ran on if None.
         order: ``ready``: hooks on gradients communicate in any order in which the gradients may
             become ready; ``recorded``: as they did.
+        buffers: ``seen``: gradients have their places in a buffer before they are ready where they
+            are views of it; ``fixed``: always, which is assumed.
         attempt: Which start of a job that was started anew; the last one if None.
 
     Raises:
@@ -67,8 +71,10 @@ def plan_of_run(
     """
     if order not in (READY, RECORDED):
         raise UsageError(f"no order {order!r}", hint=f"{READY} or {RECORDED}")
+    if buffers not in (SEEN, FIXED):
+        raise UsageError(f"no buffers {buffers!r}", hint=f"{SEEN} or {FIXED}")
     ranks = read_run(path, attempt)
-    opened = open_orders(ranks)
+    opened = open_orders(ranks, are_fixed=buffers == FIXED)
     world = ranks[0].log.world_size
     logs = {rank: RankLog(rank, [], {}) for rank in range(world)}
     notes = [
