@@ -361,7 +361,9 @@ class _Decision:
         evidence = replace(
             found.evidence, kind="exhaustive", route=route, engine="explorer", schedules=len(seen)
         )
-        return replace(found, evidence=evidence)
+        # What is open could still show a mismatch (``join``).
+        is_open = outcome is Outcome.POTENTIAL_DEADLOCK and any(one.unknown for one, _, _ in seen)
+        return replace(found, evidence=evidence, complete=found.complete and not is_open)
 
 
 def _blocks_in(item: Any) -> Iterator[str]:
