@@ -40,6 +40,7 @@ def test_plans_that_mix_constructs_are_judged_as_the_enumerator_judges_them(firs
         (40279, "nccl-eager"),
         (43087, "nccl-eager"),
         (57446, "mpi-pg"),
+        (500365, "gloo-detail"),
         (501055, "mpi-sync"),
         (3007304, "gloo"),
     ],

@@ -13,6 +13,7 @@ open (``with_numbers``).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.cause import left_open, open_finding
@@ -29,6 +30,7 @@ from planguard.plan.actions import (
 )
 from planguard.plan.content import has_kind
 from planguard.semantics.model import find_model
+from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,7 +87,11 @@ def with_numbers(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
         plan: The plan.
         columns: Its columns.
     """
-    if not (verdict.safe and find_model(verdict.model).counts_messages):
+    if not find_model(verdict.model).counts_messages:
+        return verdict
+    if verdict.outcome is Outcome.DEADLOCK:
+        return _maybe_mixed(verdict, plan, columns)
+    if not verdict.safe:
         return verdict
     if not (plan.fusion or columns.has_markers or _is_contested(columns)):
         return verdict  # the kernels compared them
@@ -101,9 +107,25 @@ def with_numbers(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
     return left_open(verdict, finding)
 
 
-def _why_open(verdict: Verdict, plan: Plan, columns: Any) -> str | None:
+def _maybe_mixed(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
+    """Say of a plan that hangs no more than that some order does, if one may mix numbers instead.
+
+    What waits behind such a round is excused by it, so that not every order is a deadlock.
+    """
+    if _each_order_decided(verdict, plan, columns) or mixes(columns, in_blocks=True) is None:
+        return verdict
+    outcome = Outcome.POTENTIAL_DEADLOCK
+    models = {**verdict.models, verdict.model: outcome}
+    return replace(verdict, outcome=outcome, models=models, complete=False)
+
+
+def _each_order_decided(verdict: Verdict, plan: Plan, columns: Any) -> bool:
     by_order = verdict.evidence.route[-1:] == (EACH_ORDER,) and not plan.fusion
-    by_order &= not (has_kind(plan, Kind.THREADS_BEGIN) or _is_contested(columns))
+    return by_order and not (has_kind(plan, Kind.THREADS_BEGIN) or _is_contested(columns))
+
+
+def _why_open(verdict: Verdict, plan: Plan, columns: Any) -> str | None:
+    by_order = _each_order_decided(verdict, plan, columns)
     rank = None if by_order else mixes(columns, in_blocks=not plan.fusion)
     if rank is not None:
         return f"the order of messages and collectives of one group is open on rank {rank}"
