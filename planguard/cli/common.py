@@ -36,10 +36,11 @@ def say_start() -> None:
 
     from planguard import __version__, kernels
     from planguard.config import find_file
+    from planguard.sources import package_folder
 
     found = find_file(Path.cwd())
     lines = (
-        f"planguard {__version__} ({Path(__file__).parents[1]})",
+        f"planguard {__version__} ({package_folder()})",
         f"Python {platform.python_version()}, {kernels.IMPLEMENTATION} kernels",
         f"settings near: {found if found is not None else 'no file'}",
     )
@@ -49,8 +50,9 @@ def say_start() -> None:
 def say_end(code: int) -> None:
     """Say which files were read, those of the installation aside, and the exit code."""
     from planguard.files import reads
+    from planguard.sources import package_folder
 
-    own = {Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2] / "planguard"}
+    own = {Path(sys.prefix), Path(sys.base_prefix), package_folder()}
     system = (Path("/dev"), Path("/proc"), Path("/sys"), Path("/usr"), Path("/etc"))
     shown = [
         path

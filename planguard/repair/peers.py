@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import RECEIVES, SENDS
 from planguard.repair.document import named
 from planguard.repair.patch import resolve
 from planguard.repair.proposal import Proposal, put, remove
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 CODES = frozenset({"PG208", "PG209", "PG210", "PG006"})
-SENDS, RECEIVES = frozenset({"send", "isend"}), frozenset({"recv", "irecv"})
 SAME = ("group", "tag", "bytes", "count", "dtype", "tensor", "shape")
 """What two sides of a message agree in."""
 MOST = 8

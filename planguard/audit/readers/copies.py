@@ -14,7 +14,6 @@ from typing import Any
 CATEGORY = "gpu_memcpy"
 UNIFIED = "Unified Memory Memcpy "
 _NAME = re.compile(r"(?:Unified Memory )?Memcpy (HtoD|DtoH|DtoD|PtoP)\b")
-_OPS = {"HtoD": "h2d", "DtoH": "d2h", "DtoD": "d2d", "PtoP": "d2d"}
 MOST = 1 << 60
 
 
@@ -57,7 +56,9 @@ def copied(name: str, args: dict[str, Any], start: float, end: float) -> Copied 
     if there == here:
         there = None
     size = _number(args, "bytes")
-    return Copied(_OPS[found[1]], size, name.startswith(UNIFIED), here, there, start, end)
+    # CUPTI says HtoD, a plan h2d; from one device to another is a copy between devices as well.
+    op = found[1].lower().replace("to", "2").replace("p", "d")
+    return Copied(op, size, name.startswith(UNIFIED), here, there, start, end)
 
 
 def _number(args: dict[str, Any], name: str) -> int | None:

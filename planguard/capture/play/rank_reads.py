@@ -76,6 +76,10 @@ def _patch_environment(found: list[str]) -> Callable[[], None]:
     return lambda: setattr(kind, "__getitem__", original)
 
 
+_LOOKED_THROUGH = ("os.py", "_collections_abc.py", "values/own_answers.py")
+"""Files between the program and what it reads: the mapping, and those who note what it reads."""
+
+
 def _note(found: list[str]) -> None:
     place = _caller(sys._getframe(2))  # noqa: SLF001 - torch or the interpreter has no public way
     if place is not None and place not in found:
@@ -86,7 +90,7 @@ def _caller(frame: FrameType | None) -> str | None:
     """Return the direct caller unless it is torch or this package; ``os`` is looked through."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.endswith(("os.py", "_collections_abc.py")) and not file.startswith("<frozen"):
+        if not file.endswith(_LOOKED_THROUGH) and not file.startswith("<frozen"):
             return None if is_library(file) else f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return None

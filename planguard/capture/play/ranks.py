@@ -213,7 +213,7 @@ class Play:
     @property
     def is_doubted(self) -> bool:
         """True where a rank's log says that another run may differ: then its end may, too."""
-        return any(log.notes for log in self.logs.values())
+        return any(note[2] != "exact" for log in self.logs.values() for note in log.notes)
 
     # --- one play ----------------------------------------------------------------------------
 

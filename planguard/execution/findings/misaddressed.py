@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import RECEIVES, SENDS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from planguard.verdict import Finding
 
 CODES = frozenset({"PG208", "PG209", "PG210"})
-SENDS, RECEIVES = frozenset({"send", "isend"}), frozenset({"recv", "irecv"})
 SAME = ("group", "tag", "bytes", "count", "dtype", "tensor", "shape")
 """What two sides of a message agree in."""
 
