@@ -35,13 +35,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what is marked slow, unless asked for."""
+    """Skip what is marked slow, unless asked for; and what is asked of an installed wheel."""
     if config.getoption("--slow"):
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")
+    elsewhere = pytest.mark.skip(reason="asked of an installed wheel: .ci/wheel-tests, or --slow")
+    is_installed = "PLANGUARD_INSTALLED_WHEEL" in os.environ
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(skip)
+        elif item.get_closest_marker("wheel") and not is_installed:
+            item.add_marker(elsewhere)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from planguard.capture.batches.loops import Loops
-from planguard.capture.batches.patches import find_patch, with_patch, write_patch
+from planguard.capture.batches.patches import Patch, find_patch, with_patch, write_patch
 from planguard.capture.batches.sampled import Door, decide, read_samples, supply_of
 from planguard.capture.batches.samples import MOST, choose
 from planguard.capture.batches.unlike import Beyond
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from planguard.capture.batches.patches import Patch
     from planguard.capture.batches.sampled import Supply
     from planguard.capture.batches.samples import Assignment, Chosen
     from planguard.capture.groups.recorder import Recorder
@@ -171,8 +170,9 @@ class Precheck:
             end = began + self.budget
             answer = Beyond(fn, self.samples, self.world_size, door, end).decide(answer)
         if self.fix and answer.verdict.unsafe:
-            self.patch = find_patch(answer, supply, chosen, door, self.budget)
-            answer = with_patch(answer, self.patch)
+            found = find_patch(answer, supply, chosen, door, self.budget)
+            self.patch = found if isinstance(found, Patch) else None
+            answer = with_patch(answer, found)
         self._open = None
         self.assignments, self.plan = answer.played, answer.plan
         self.played = self.classes = self.world_size

@@ -14,7 +14,7 @@ import planguard
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 pytest.importorskip("torch")
 
 JOB = """

@@ -19,7 +19,7 @@ from planguard.capture.run import job as run_job
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 pytest.importorskip("torch")
 
 BEGIN = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402

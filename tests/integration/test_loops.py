@@ -15,6 +15,7 @@ from planguard.capture import assert_collectives_agree, precheck
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.wheel,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.timeout(300),
 ]

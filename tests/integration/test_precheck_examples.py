@@ -35,7 +35,7 @@ DECIDED = {
 OPEN = ("with_trainer",)
 """Broken forms that may be left undecided: never SAFE."""
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.processes, pytest.mark.wheel, pytest.mark.timeout(400)]
 
 
 def told(name, *arguments):

@@ -14,7 +14,7 @@ import pytest
 
 import planguard
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 pytest.importorskip("torch")
 
 WORKER = Path(__file__).with_name("api_worker.py")

@@ -13,7 +13,7 @@ from planguard.recording import Call, Observed, RankRecord, RecordedGroup, Recor
 from planguard.replay import concluded, decode_witness, playable_of, transcript, write_script
 from planguard.replay.pool import Job, Pool
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 PATIENCE = 1.5
 
 

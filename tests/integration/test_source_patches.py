@@ -122,6 +122,7 @@ def test_other_numbers_are_said(tmp_path):
     )
     samples = [("a", "b"), ("b", "a")]
     check = fixed(module_of(tmp_path, text).step, samples, budget=250)
+    assert check.patch is not None, str(check.verdict)
     assert "sorted(names)" in check.patch.after
     assert "OTHER NUMBERS for 1 of " in check.patch.repair.text  # as many as the time allows
     safe_from_file(check, tmp_path, samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from campaign import WORSE
 from oracle import rules_blame, rules_blocks, rules_calls
 from oracle.enumerator import Effort, enumerate_plan
 from oracle.flushes import outcome_of
@@ -47,7 +48,9 @@ def test_the_enumerator_agrees_with_what_was_argued_by_hand(name):
 
 
 def found_by_product(document, model):
-    """The outcome by the product, or `refused`."""
+    """The outcome by the product, or `refused`, and what may be true as it says that it is
+    not complete.
+    """
     for name, spec in REGISTERED.items():
         more = {"spelling": spec.spelling} if spec.spelling else {"degree": spec.degree}
         more |= {} if spec.spelling else {"agree": tuple(sorted(spec.agree))}
@@ -55,8 +58,11 @@ def found_by_product(document, model):
     try:
         loaded = planguard.load(document)
     except planguard.PlanError:
-        return "refused"
-    return planguard.check(loaded, model=model).outcome.value
+        return "refused", ()
+    verdict = planguard.check(loaded, model=model)
+    outcome = verdict.outcome.value
+    is_partial = verdict.unsafe and not verdict.complete
+    return outcome, WORSE.get(outcome, ()) if is_partial else ()
 
 
 @pytest.mark.parametrize("name", list(RULES))
@@ -67,11 +73,11 @@ def test_the_product_agrees_with_what_was_argued_by_hand(name):
     wrong = []
     for line, told, why in RULES[name][1]:
         for model, expected in outcomes(told).items():
-            found = found_by_product(plan(line), model)
+            found, worse = found_by_product(plan(line), model)
             allowed = {expected, "UNKNOWN"}
             if expected == "UNKNOWN":
                 allowed.add("MISMATCH")
-            if found not in allowed:
+            if found not in allowed and expected not in worse:
                 wrong.append((line, model, expected, found, why))
     assert wrong == []
 
@@ -89,5 +95,5 @@ def test_most_rows_of_a_rule_are_decided(name):
         for model, expected in list(outcomes(told).items())[:2]
         if expected not in {"UNKNOWN", "refused"}
     ]
-    decided = sum(found_by_product(*one) not in {"UNKNOWN", "refused"} for one in asked)
+    decided = sum(found_by_product(*one)[0] not in {"UNKNOWN", "refused"} for one in asked)
     assert decided > len(asked) / 2

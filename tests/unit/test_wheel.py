@@ -22,6 +22,16 @@ def test_every_line_of_the_list_names_tests():
     assert [name for name in names if not list(TESTS.glob(name))] == []
 
 
+def test_what_is_asked_of_a_wheel_alone_is_asked_there():
+    """A file that is skipped beside the source, for it is asked of the wheel, is in the list."""
+    lines = (TESTS / "wheel.txt").read_text(encoding="utf-8").splitlines()
+    listed = {file for line in lines if not line.startswith("#") for file in TESTS.glob(line)}
+    files = [file for file in TESTS.rglob("test_*.py") if file != Path(__file__)]
+    marked = {file for file in files if "mark.wheel" in file.read_text(encoding="utf-8")}
+    assert marked
+    assert marked <= listed
+
+
 @pytest.mark.skipif("PLANGUARD_INSTALLED_WHEEL" not in os.environ, reason="no wheel is tested")
 def test_the_wheel_is_the_program_and_nothing_else():
     """The wheel has the package, its planners, its pages and its metadata: no samples, no tests, no

@@ -36,8 +36,20 @@ if TYPE_CHECKING:
     from planguard.capture.play.ranks import PlayedRank
     from planguard.repair.source import SourceProposal
 
+_TOLD = 4  # edits that failed, of which it is said why
 _COMPARED = 8  # assignments whose results are compared
 _TORCH = {name: torch for name, torch in TORCH_NAME.items() if name not in ("f8", "bool")}
+
+
+@dataclass(frozen=True)
+class NoPatch:
+    """No edit was proved.
+
+    Attributes:
+        tried: What became of each edit, in sentences, without repetition.
+    """
+
+    tried: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -61,8 +73,10 @@ class Patch:
 
 def find_patch(
     answer: Answer, supply: Supply, chosen: Chosen, door: Door, budget: float
-) -> Patch | None:
+) -> Patch | NoPatch | None:
     """Search an edit that makes an unsafe step SAFE for all its assignments.
+
+    None where no line is known to decide: then there is nothing to edit.
 
     Args:
         answer: What was found, with the line of the decision.
@@ -75,20 +89,23 @@ def find_patch(
     if parting is None or not answer.verdict.unsafe:
         return None
     end = time.monotonic() + budget
+    tried: list[str] = []
     # The assignment that was unsafe comes first: what does not help is known after one play.
     bad = answer.played[-1]
     order = replace(chosen, assignments=tuple(dict.fromkeys((bad, *chosen.assignments))))
     for file, before, proposal, edited in _edits(parting, chosen.world_size):
         left = end - time.monotonic()
         if left <= 0:
-            return None
+            tried.append(f"{budget:g} s were over before all edits were tried")
+            break
         changed = replace(door, prepare=edited.put)
         try:
             said = decide(supply, order, changed, left, is_explained=False)
-        except PlanGuardError:
-            continue  # a rank raises, for example: the edit does not do
-        whole = set(chosen.assignments) <= set(said.played)
-        if not (said.verdict.safe and whole) or said.verdict.errors:
+        except PlanGuardError as error:  # a rank raises, for example: the edit does not do
+            tried.append(f"{proposal.kind}: {error.message.splitlines()[0]}")
+            continue
+        if fault := _fault(said, chosen):
+            tried.append(f"{proposal.kind}: {fault}")
             continue
         numbers = _numbers(supply, chosen, door, changed, end)
         models = tuple(name for name, one in said.verdict.models.items() if one.severity == 0)
@@ -96,18 +113,31 @@ def find_patch(
         text = "; ".join(part for part in (proposal.sentence, proposal.effect, numbers) if part)
         repair = Repair(f"source-{proposal.kind}", "verified", (), text, models, patch=diff)
         return Patch(file, before, proposal.text, diff, repair)
-    return None
+    return NoPatch(tuple(dict.fromkeys(tried)))
 
 
-def with_patch(answer: Answer, patch: Patch | None) -> Answer:
+def _fault(said: Answer, chosen: Chosen) -> str:
+    """Say what an edit lacks; empty where it is SAFE for every assignment."""
+    verdict = said.verdict
+    if verdict.errors or not verdict.safe:
+        first = [one.message for one in verdict.findings[:1]] or list(verdict.reasons[:1])
+        return ": ".join([verdict.outcome.value, *first])
+    if not set(chosen.assignments) <= set(said.played):
+        return "the time was over before every assignment was played"
+    return ""
+
+
+def with_patch(answer: Answer, patch: Patch | NoPatch | None) -> Answer:
     """Put a patch, or that there is none, into the first finding of an answer."""
     verdict = answer.verdict
     if not verdict.findings or answer.parting is None:
         return answer
     first = verdict.findings[0]
-    if patch is None:
+    if not isinstance(patch, Patch):
+        tried = patch.tried if patch is not None else ()
         none = "no patch of the source was proved: none of the edits that were tried is SAFE"
-        changed = replace(first, notes=(*first.notes, none))
+        more = tuple(f"tried to edit, {one}" for one in tried[:_TOLD])
+        changed = replace(first, notes=(*first.notes, none, *more))
     else:
         changed = replace(first, fixes=(patch.repair,))
     findings = (changed, *verdict.findings[1:])
