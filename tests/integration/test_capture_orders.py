@@ -199,7 +199,8 @@ def test_two_threads_on_one_group_have_no_order():
         dist.all_reduce(grad)
         thread.join()
 
-    assert outcome(job).unsafe
+    verdict = outcome(job)
+    assert verdict.unsafe, str(verdict)
 
 
 def test_a_thread_with_a_group_of_its_own_is_right():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import itertools
 import subprocess
@@ -126,6 +127,35 @@ def test_other_numbers_are_said(tmp_path):
     assert "sorted(names)" in check.patch.after
     assert "OTHER NUMBERS for 1 of " in check.patch.repair.text  # as many as the time allows
     safe_from_file(check, tmp_path, samples)
+
+
+def test_garbage_of_the_checking_process_is_no_line_of_the_program(tmp_path):
+    """A generator that was left half way before the check runs no line in the middle of a rank."""
+    text = HEAD.replace("import torch\n", "import gc\nimport torch\n") + (
+        "def left():\n"
+        "    try:\n"
+        "        yield\n"
+        "    finally:\n"
+        "        other = 1\n\n\n"
+        "def step(names):\n"
+        "    for name in names:\n"
+        "        dist.all_reduce(torch.ones(2 if gc.collect() < 0 or name == 'a' else 3))\n"
+    )
+    module = module_of(tmp_path, text)
+    gc.disable()
+    try:
+        generator = module.left()
+        next(generator)
+        circle = [generator]
+        circle.append(circle)
+        del generator, circle
+        check = precheck(2, samples=["ab", "ba"], model="gloo", on_unsafe="return")
+        verdict = check.run(module.step)
+    finally:
+        gc.enable()
+    (decided,) = (note for note in verdict.findings[0].notes if "decided at" in note)
+    assert "job.py:14 in step" in decided, decided
+    gc.collect()
 
 
 def test_a_step_that_returns_nothing_is_not_said_to_return_the_same(tmp_path):

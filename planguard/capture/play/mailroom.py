@@ -8,6 +8,7 @@ A rank that ends, in whatever way, is waited for by nobody who got what he wante
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -157,6 +158,10 @@ class Mailroom:
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
+            # What was garbage before the fork is not the rank's: a generator that nobody holds any
+            # more would otherwise be closed in the middle of the step, and its lines be the rank's.
+            # Pages that the collector does not touch stay shared as well.
+            gc.freeze()
             parent.close()
             for one in self._live.values():
                 one.pipe.close()  # else a dead parent would not be noticed
