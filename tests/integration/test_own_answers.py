@@ -28,6 +28,12 @@ NAMES = ["layer0", "layer1", "layer2", "layer3"]
 HERE = Path(__file__)
 
 
+@pytest.fixture(autouse=True)
+def nobody_chose_a_seed():
+    """Whoever ran before in this process may have: then dice are the same on every rank."""
+    torch.seed()
+
+
 def decide(job, world=2, **options):
     """Play a job and give its verdict."""
     return precheck(world, model="gloo", on_unsafe="return", timeout=60.0, **options).run(job)
