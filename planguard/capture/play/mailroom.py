@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _PATIENCE = 3.0
 """Seconds of silence after which a rank with several threads is stuck, if all ranks wait."""
+_SLICE = 0.25
+"""Seconds that the room listens at a time; silence is counted in these. A machine that stands still
+for a while, or does not run this process, has not been silent all that time: nobody could speak."""
 
 
 class Standing(BaseException):
@@ -105,7 +108,7 @@ class Mailroom:
     _store: dict[str, bytes] = field(default_factory=dict)
     _clock: Clock = field(default_factory=Clock)
     _gone: list[_Played] = field(default_factory=list)
-    _moved: float = 0.0
+    _silence: float = 0.0
 
     def admit(self, rank: int, pipe: Connection) -> None:
         """Let a rank take part that a process of its own plays; it has no time limit."""
@@ -179,20 +182,14 @@ class Mailroom:
         talking = {one.pipe: one for one in live if not one.is_waiting or one.others}
         if not talking:
             return
-        last = min((one.deadline for one in live if not one.is_waiting), default=self._patience())
-        pause = None if last == float("inf") else max(0.0, last - time.monotonic())
-        ready = wait(list(talking), timeout=pause)
+        began = time.monotonic()
+        ready = wait(list(talking), timeout=_SLICE)
         for pipe in ready:
             self._take(talking[pipe])  # type: ignore[index]  # only connections were waited for
-        if ready:
-            self._moved = time.monotonic()
+        self._silence = 0.0 if ready else self._silence + min(_SLICE, time.monotonic() - began)
         late = [one for one in live if not one.is_waiting and one.deadline <= time.monotonic()]
         if late and not ready:
             raise UsageError(f"rank {late[0].rank} did not finish within {self.timeout:g} s")
-
-    def _patience(self) -> float:
-        """Return when a rank of which a thread waits is taken to have no more to say."""
-        return self._moved + min(_PATIENCE, self.timeout)
 
     def _take(self, one: _Played) -> None:
         try:
@@ -240,7 +237,8 @@ class Mailroom:
                     self._tell(one, number, answer)
         if not waiting or moved or self._todo or len(waiting) < len(self._live):
             return
-        if any(one.others for one in waiting) and time.monotonic() < self._patience():
+        # A rank of which a thread waits has no more to say when nobody has spoken for a while.
+        if any(one.others for one in waiting) and self._silence < min(_PATIENCE, self.timeout):
             return
         asked = [(one, *question) for one in waiting for question in one.questions.items()]
         soft = [row for row in asked if row[2][1]]
@@ -251,7 +249,7 @@ class Mailroom:
 
     def _tell(self, one: _Played, number: int, answer: Any) -> None:
         del one.questions[number]
-        self._moved = time.monotonic()
+        self._silence = 0.0
         if one.pid is not None:
             one.deadline = time.monotonic() + self.timeout
         with contextlib.suppress(BrokenPipeError):  # its end is seen when it is listened to
