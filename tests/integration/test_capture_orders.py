@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -252,3 +256,48 @@ def test_threads_that_take_turns_are_never_called_unsafe():
         thread.join()
 
     assert not outcome(job, allow_unknown=True).unsafe
+
+
+PAUSED = """\
+import threading, time
+import torch
+import torch.distributed as dist
+from planguard.capture import precheck
+from planguard.capture.play import mailroom
+
+mailroom._PATIENCE = 0.6
+
+
+def job():
+    other = 1 - dist.get_rank()
+
+    def receive():
+        dist.recv(torch.zeros(1), src=other)
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    print("both wait", flush=True)
+    time.sleep(0.4)
+    dist.send(torch.ones(1), dst=other)
+    thread.join()
+
+
+check = precheck(2, ranks="all", model="gloo", on_unsafe="return", timeout=60.0)
+print(check.run(job).outcome.name, flush=True)
+"""
+
+
+def test_a_machine_that_stands_still_is_no_silence(tmp_path):
+    """All processes are stopped for longer than a room is patient: no rank is taken to be stuck."""
+    (tmp_path / "paused.py").write_text(PAUSED)
+    command = [sys.executable, "-W", "ignore", "paused.py"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as job:
+        assert job.stdout.readline() == "both wait\n"
+        time.sleep(0.1)  # until the threads wait as well
+        os.killpg(job.pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.killpg(job.pid, signal.SIGCONT)
+        rest = job.communicate(timeout=60)[0].split()
+    assert rest[-1] == "SAFE"
