@@ -58,7 +58,9 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
     verdict = judge(assembled, options)
     stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1000)
     verdict = replace(verdict, stats=stats)
-    return verdict if options.repo is None else with_sources(verdict, options.repo)
+    if options.repo is None:
+        return verdict
+    return with_sources(verdict, options.repo, assembled.recording)
 
 
 def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
