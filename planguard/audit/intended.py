@@ -217,6 +217,7 @@ def hangs_here(beside: Beside, verdict: Verdict) -> list[Finding]:
         for finding in verdict.findings
         if finding.severity == "error"
         and finding.witness is not None
+        and finding.witness.blocked
         and all(_stands(beside, rank, action) for rank, action in finding.witness.blocked)
     ]
 

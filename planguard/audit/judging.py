@@ -46,7 +46,8 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
     told = told_apart(parts, options.plan, options.world_size)
     if told.captured is not None:
         return _plans_compared(told.captured, options)
-    parts, options = told.parts, replace(options, plan=told.plan)
+    parts = told.parts
+    options = replace(options, plan=told.plan if options.takes_plans else options.plan)
     if parts and all(part.kind == UNREAD and is_empty(part) for part in parts):
         return unanswered(
             options, (NOT_UNDERSTOOD, *left_out(parts), *told.remarks), "PG904", KNOWN

@@ -110,10 +110,10 @@ def _nccl(path: str) -> Subject:
 
 
 def _recording(path: str) -> Subject:
-    from planguard.audit import audit
+    from planguard.audit.answer import AuditOptions, audit_paths
     from planguard.audit.placed import placed
     from planguard.audit.timeline import drawn_recording
 
     drawn = drawn_recording([path])
-    verdict = placed(audit(path), drawn.places)
+    verdict = placed(audit_paths([path], AuditOptions(takes_plans=False)), drawn.places)
     return Subject(drawn.schedule.plan, drawn.schedule, verdict)

@@ -146,3 +146,15 @@ def test_a_text_that_is_neither_names_the_adapters(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("hello\n")
     assert main(["check", str(tmp_path / "notes.txt")]) == 2
     assert "no planner adapter recognizes" in capsys.readouterr().out
+
+
+def test_a_picture_of_a_recording_takes_no_plan(tmp_path):
+    """`report` of dumps beside a plan draws the dumps; what the plan says has no place in them."""
+    from planguard.cli import report_inputs
+
+    shutil.copytree(SENDS, tmp_path / "d")
+    shutil.copy(SENDS_PLAN, tmp_path / "d")
+    alone = report_inputs._recording(str(SENDS))
+    beside = report_inputs._recording(str(tmp_path / "d"))
+    assert [f.code for f in beside.verdict.findings] == [f.code for f in alone.verdict.findings]
+    assert beside.plan.length(0) == alone.plan.length(0)
