@@ -40,8 +40,9 @@ def audit(
         repo: Folder of the source: call sites are shown from it, and its plans are asked.
 
     Raises:
-        PlanError: No file can be read; nothing in them was executed. One of several is a finding.
-        UsageError: Nothing to read, no file says a rank, or there are plans only.
+        PlanError: No file can be read, or there are plans only; nothing in them was executed. One
+            that is damaged, of several, is a finding.
+        UsageError: Nothing to read, or no file says a rank.
     """
     from planguard.audit.answer import AuditOptions, audit_paths
 

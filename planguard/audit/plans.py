@@ -54,8 +54,7 @@ def told_apart(parts: Sequence[Part], plan: Plan | None, world_size: int | None)
         world_size: Number of ranks, where the caller says it.
 
     Raises:
-        UsageError: There are plans and no evidence.
-        PlanError: The only input is a plan that cannot be read.
+        PlanError: There are plans and no evidence, or the only one cannot be read.
     """
     files = list(dict.fromkeys(part.file for part in parts if part.kind == PLAN))
     kept = [part for part in parts if part.kind != PLAN]
@@ -108,9 +107,12 @@ def _sizes(parts: Sequence[Part]) -> set[int]:
     return said
 
 
-def _no_evidence(files: list[str]) -> UsageError:
-    return UsageError(
-        f"{_named(files)} no evidence of a run",
+def _no_evidence(files: list[str]) -> PlanError:
+    """Return the refusal; ``--watch`` tells it and looks again."""
+    more = f", as {plural(len(files) - 1, 'other file')}" if len(files) > 1 else ""
+    return PlanError(
+        f"is a plan{more}, and no evidence of a run",
+        file=files[0],
         hint=f"planguard check {clean(files[0])} decides the plan; what the job left behind, given "
         "beside it, is compared with it",
     )
