@@ -29,8 +29,8 @@ def audit(
 
     Args:
         paths: Files and folders: Flight Recorder dumps, Kineto and execution traces, Chakra files,
-            logs of NCCL and of ranks, captured plans, stacks. One file per rank or one of all,
-            kinds mixed as they come.
+            logs of NCCL and of ranks, runs of ``planguard dryrun``, stacks. One file per rank or
+            one of all, kinds mixed as they come. A plan among them is the intended one.
         plan: The intended plan, or anything ``load`` accepts.
         prefix: What stands in front of the rank in file names.
         world_size: Number of ranks, where the recordings do not say it.
@@ -40,7 +40,8 @@ def audit(
         repo: Folder of the source: call sites are shown from it, and its plans are asked.
 
     Raises:
-        PlanError: No file can be read; nothing in them was executed. One of several is a finding.
+        PlanError: No file can be read, or there are plans only; nothing in them was executed. One
+            that is damaged, of several, is a finding.
         UsageError: Nothing to read, or no file says a rank.
     """
     from planguard.audit.answer import AuditOptions, audit_paths

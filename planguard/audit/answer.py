@@ -31,6 +31,8 @@ class AuditOptions:
         allow_incomplete: Missing ranks are known not to exist: they limit nothing.
         name: What the result calls its input.
         repo: Folder of the source that the run was of.
+        takes_plans: A plan among the files is what they are compared with. A picture of what was
+            recorded has no place for what a plan says.
     """
 
     plan: Plan | None = None
@@ -41,6 +43,7 @@ class AuditOptions:
     allow_incomplete: bool = False
     name: str | None = None
     repo: str | None = None
+    takes_plans: bool = True
 
 
 def audit_paths(

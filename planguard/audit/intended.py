@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planguard.recording import Call, Gap, Observed, RankRecord, Recording
     from planguard.recording.compare import Difference
     from planguard.recording.planned import PlannedCall
-    from planguard.verdict import Finding, Location
+    from planguard.verdict import Finding, Location, Verdict
 
 MAX_TOLD = 8
 
@@ -194,26 +194,32 @@ def predicted(beside: Beside, model: str) -> list[Finding]:
     """
     from planguard.engine import check_plan
 
-    plan = beside.plan
-    verdict = check_plan(plan, CheckOptions(model=model, budget=5.0))
+    verdict = check_plan(beside.plan, CheckOptions(model=model, budget=5.0))
+    note = "plan: the intended plan hangs here, and the recorded ranks stand just there"
+    return [
+        replace(
+            finding,
+            evidence="T",
+            notes=(*finding.notes, note),
+            witness=None,
+            related=tuple(dict.fromkeys((*finding.related, "PG501"))),
+        )
+        for finding in hangs_here(beside, verdict)
+    ]
+
+
+def hangs_here(beside: Beside, verdict: Verdict) -> list[Finding]:
+    """Return the hangs of a plan in which every rank that waits was seen standing just there."""
     if not verdict.unsafe:
         return []
-    found = []
-    for finding in verdict.findings:
-        if finding.severity != "error" or finding.witness is None:
-            continue
-        if all(_stands(beside, rank, action) for rank, action in finding.witness.blocked):
-            note = "plan: the intended plan hangs here, and the recorded ranks stand just there"
-            found.append(
-                replace(
-                    finding,
-                    evidence="T",
-                    notes=(*finding.notes, note),
-                    witness=None,
-                    related=tuple(dict.fromkeys((*finding.related, "PG501"))),
-                )
-            )
-    return found
+    return [
+        finding
+        for finding in verdict.findings
+        if finding.severity == "error"
+        and finding.witness is not None
+        and finding.witness.blocked
+        and all(_stands(beside, rank, action) for rank, action in finding.witness.blocked)
+    ]
 
 
 def _stands(beside: Beside, rank: int, action: int) -> bool:

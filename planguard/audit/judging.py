@@ -14,10 +14,13 @@ from planguard.audit.findings.triage import Triage, triage
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
 from planguard.audit.joining.assemble import Assembled, assemble
 from planguard.audit.joining.gaps import is_empty, left_out
+from planguard.audit.plans import BOTH_PLANS, told_apart
 from planguard.audit.readers.part import UNREAD
 from planguard.audit.repo import with_sources
 from planguard.catalog import report_order
+from planguard.errors import UsageError
 from planguard.execution.findings.cause import make_finding
+from planguard.recording import recording_of
 from planguard.verdict import Approximation, Evidence, Outcome, PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from planguard.audit.answer import AuditOptions
     from planguard.audit.readers.part import Part
+    from planguard.plan.plan import Plan
     from planguard.recording import Recording
     from planguard.verdict import Finding
 
@@ -39,15 +43,25 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
         UsageError: No recording, or two of one rank.
     """
     started = time.perf_counter()
+    told = told_apart(parts, options.plan, options.world_size)
+    if told.captured is not None:
+        return _plans_compared(told.captured, options)
+    parts = told.parts
+    options = replace(options, plan=told.plan if options.takes_plans else options.plan)
     if parts and all(part.kind == UNREAD and is_empty(part) for part in parts):
-        return unanswered(options, (NOT_UNDERSTOOD, *left_out(parts)), "PG904", KNOWN)
+        return unanswered(
+            options, (NOT_UNDERSTOOD, *left_out(parts), *told.remarks), "PG904", KNOWN
+        )
     assembled = assemble(
         parts, world_size=options.world_size, plan=options.plan, prefix=options.prefix
     )
+    assembled.remarks += told.remarks
     verdict = judge(assembled, options)
     stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1000)
     verdict = replace(verdict, stats=stats)
-    return verdict if options.repo is None else with_sources(verdict, options.repo)
+    if options.repo is None:
+        return verdict
+    return with_sources(verdict, options.repo, assembled.recording)
 
 
 def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
@@ -82,6 +96,25 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
         allow_incomplete=options.allow_incomplete,
     )
     return _verdict(recording, model, found, findings, reasons, proved, options, assembled.remarks)
+
+
+def _plans_compared(captured: Plan, options: AuditOptions) -> Verdict:
+    """Return how one plan differs from the intended one; nothing is decided of any run.
+
+    Raises:
+        UsageError: They are for different numbers of ranks.
+    """
+    intended = options.plan
+    if intended is None or intended.world_size != captured.world_size:
+        sizes = f"{captured.world_size} and {0 if intended is None else intended.world_size} ranks"
+        raise UsageError(f"the two plans have {sizes}", hint="compare plans of as many ranks")
+    found = differences(recording_of(captured), intended)
+    verdict = unanswered(options, (BOTH_PLANS,), "PG904", "audit what the job left behind")
+    findings = sorted(
+        [*found, *verdict.findings], key=lambda one: report_order(one.severity, one.code)
+    )
+    stats = Stats(ranks=captured.world_size)
+    return replace(verdict, findings=tuple(findings), stats=stats)
 
 
 def _only(recording: Recording, groups: tuple[str, ...]) -> Recording:

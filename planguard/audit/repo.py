@@ -1,8 +1,9 @@
 """The user's source beside what an audit says: the lines at call sites, and the plans kept there.
 
 Recorded paths are those of another machine, so a file is found by the end of its path. Nothing of
-the repository is run, and nothing outside of it is opened: a recorded path is never followed, it is
-only compared with the names of files that lie in the folder.
+the repository is run, and nothing outside of it is opened but the logs of runs that were recorded
+beside it: a recorded path is never followed, it is only compared with the names of files that lie
+in the folder.
 """
 
 from __future__ import annotations
@@ -11,25 +12,30 @@ import ast
 import os
 import stat
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.errors import PlanGuardError, UsageError, shorten
+from planguard.audit.repo_plans import said_of_plans
+from planguard.errors import UsageError, shorten
 from planguard.sources import SITES
 from planguard.words import clean, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from planguard.recording import Recording
     from planguard.verdict import Finding, Location, Source, Verdict
 
 MAX_FILES = 200_000
 MAX_BYTES = 4 << 20
 MAX_PLACES = 4
-MAX_PLANS = 8
 MAX_BRANCHES = 3
 _LEFT_OUT = SITES | {"__pycache__", "node_modules", "build", "dist"}
 _PLANS = (".plan.json", ".csv")
+_RUN = ".pgrun"
+MAX_BESIDE = 1000
+"""Entries beside the repository that are looked at for recorded runs."""
 
 
 class Repo:
@@ -48,12 +54,16 @@ class Repo:
             raise UsageError(f"--repo {shorten(root)}: no such folder")
         self.names: dict[str, list[Path]] = {}
         self.plans: list[Path] = []
+        self.runs: list[Path] = []
         self._texts: dict[Path, list[str]] = {}
         for path in self._walk():
             if path.suffix == ".py":
                 self.names.setdefault(path.name, []).append(path)
             elif path.name.endswith(_PLANS):
                 self.plans.append(path)
+            elif path.suffix == _RUN and path.parent not in self.runs:
+                self.runs.append(path.parent)
+        self.runs += _beside(self.root)
 
     def _walk(self) -> Iterator[Path]:
         count = 0
@@ -122,6 +132,25 @@ class Repo:
         return [text for _, text in sorted(found, reverse=True)[:MAX_BRANCHES]]
 
 
+def _beside(root: Path) -> list[Path]:
+    """Return the folders beside a repository that hold the logs of a recorded run."""
+    home = root.resolve()
+    found = []
+    try:
+        near = sorted(islice(home.parent.iterdir(), MAX_BESIDE))
+    except OSError:
+        return []
+    for folder in near:
+        if folder == home or folder.is_symlink() or not folder.is_dir():
+            continue
+        try:
+            if any(stat.S_ISREG(log.lstat().st_mode) for log in folder.glob(f"*{_RUN}")):
+                found.append(folder)
+        except OSError:
+            continue
+    return found
+
+
 def _line(lines: list[str], number: int) -> str:
     return clean(cut(lines[number - 1].strip(), 90))
 
@@ -136,8 +165,13 @@ def _shared(own: tuple[str, ...], recorded: list[str]) -> int:
     return count
 
 
-def with_sources(verdict: Verdict, root: str) -> Verdict:
+def with_sources(verdict: Verdict, root: str, recording: Recording) -> Verdict:
     """Return a verdict whose findings show the source at their call sites, and what plans say.
+
+    Args:
+        verdict: What an audit said.
+        root: The repository.
+        recording: What it was said of.
 
     Raises:
         UsageError: No such folder.
@@ -146,7 +180,7 @@ def with_sources(verdict: Verdict, root: str) -> Verdict:
     findings = [_with_lines(one, repo) for one in verdict.findings]
     told = [n for n, one in enumerate(findings) if one.code.startswith(("PG0", "PG2", "PG50"))]
     if told:
-        notes = tuple(_plans(repo, verdict))
+        notes = tuple(said_of_plans(repo, verdict, recording))
         first = findings[told[0]]
         findings[told[0]] = replace(first, notes=(*first.notes, *notes))
     return replace(verdict, findings=tuple(findings))
@@ -159,28 +193,3 @@ def _with_lines(one: Finding, repo: Repo) -> Finding:
         f"source: {text}" for source in list(sources)[:MAX_PLACES] for text in repo.shown(source)
     ]
     return replace(one, notes=(*one.notes, *notes)) if notes else one
-
-
-def _plans(repo: Repo, verdict: Verdict) -> Iterator[str]:
-    """Yield what the engine says of the plans of the repository that are for as many ranks."""
-    from planguard.engine import check_plan
-    from planguard.loading import load
-    from planguard.options import CheckOptions
-
-    for path in repo.plans[:MAX_PLANS]:
-        inside = clean(path.relative_to(repo.root).as_posix())
-        try:
-            plan = load(str(path))
-            if plan.world_size != verdict.stats.ranks:
-                continue
-            found = check_plan(plan, CheckOptions(model=verdict.model, budget=5.0))
-        except PlanGuardError:
-            continue  # a table of something else
-        if found.unsafe:
-            said = f"has a hang of its own: {found.findings[0].code}, {found.findings[0].message}"
-        elif found.safe:
-            said = "is SAFE under this model: the run is not stuck because of the plan"
-        else:
-            said = "is not decided under this model"
-        yield f"plan: {inside} {said}"
-        yield f"next: --plan {clean(str(path))} says where the run left it"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.audit.findings.stand import stand_in
 from planguard.audit.joining.assemble import assemble
 from planguard.audit.readers.files import collect, kind_of, read
+from planguard.audit.readers.part import PLAN
 from planguard.audit.readers.reading import read_input
 from planguard.audit.readers.safe import no_collection
 from planguard.audit.readers.times import Times, Work, times_of
@@ -69,7 +70,7 @@ def drawn_recording(
     parts, times = [], {}
     with no_collection():
         for one in collect([str(path) for path in paths], prefix):
-            parts += read_input(one)
+            parts += [part for part in read_input(one) if part.kind != PLAN]
             data = read(one.path)
             times[str(one.path)] = times_of(kind_of(data) or "", data, str(one.path))
     found = assemble(parts, world_size=world_size)

@@ -6,10 +6,14 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import PlanError, UsageError
+from planguard.errors import PlanError, UsageError, shorten
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
+
+
+LOOKED_AT = 64
+"""Files of a folder that are looked at to tell what it holds."""
 
 
 def add_adapter_arguments(parser: argparse.ArgumentParser, what: str) -> None:
@@ -40,7 +44,43 @@ def load_plan(path: str, args: argparse.Namespace) -> Plan:
     from planguard import api
 
     given = _standard_input() if path == "-" else path
-    return api.load(given, planner=args.planner, **adapter_options(args))
+    options = adapter_options(args)
+    try:
+        return api.load(given, planner=args.planner, **options)
+    except PlanError as error:
+        if path == "-" or args.planner is not None or not is_evidence(path):
+            raise
+        raise PlanError(
+            "is evidence of a run and no plan",
+            file=path,
+            hint=f"planguard audit {shorten(path, 200)} says what the run was stuck in",
+        ) from error
+
+
+def is_evidence(path: str) -> bool:
+    """Tell whether a path holds what a run left behind, and nothing that an adapter reads.
+
+    Of a folder some files are looked at.
+    """
+    from planguard import registry
+    from planguard.audit.readers.files import collect, kind_of, read
+    from planguard.audit.readers.part import PLAN
+    from planguard.audit.readers.reading import READERS
+
+    evidence = READERS.keys() - {PLAN, "chakra"}  # any binary file may look like one of Chakra's
+    try:
+        if registry.recognize(path) is not None:
+            return False
+        files = [one.path for one in collect([path], None)][:LOOKED_AT]
+    except (PlanError, UsageError, OSError):
+        return False
+    for file in files:
+        try:
+            if kind_of(read(file)) in evidence:
+                return True
+        except (PlanError, OSError):
+            continue
+    return False
 
 
 def _standard_input() -> bytes:

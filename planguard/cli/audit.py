@@ -32,10 +32,11 @@ examples:
 
 reads, and tells apart by their content:
   PyTorch Flight Recorder dumps (pickle, JSON), Kineto traces, ExecutionTrace
-  and Chakra files, NCCL_DEBUG logs, captured plans; stacks of py-spy and
+  and Chakra files, NCCL_DEBUG logs, runs of dryrun; stacks of py-spy and
   faulthandler; standard error of ranks (watchdog, gloo, DETAIL), launchers,
   stall reports (Horovod, HCCL, XLA), RAS, ClogHook; gzip and zstd.
   One file per rank or one file for all ranks, folders, and mixed kinds.
+  A plan among them is the one to compare with; alone, it is for check.
   Pickles cannot run code: a pickle that needs a global is refused.
 
 exit codes:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planguard.cli.adapters import LOOKED_AT, load_plan
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
@@ -18,8 +20,6 @@ SQLITE = b"SQLite format 3\0"
 RUN, NCCL = "*.pgrun", "*.pglog"
 TRACES = frozenset({"flight-recorder", "kineto", "execution-trace", "nccl-log"})
 """Kinds of recordings that are read as an audit reads them; adapters read the others."""
-LOOKED_AT = 64
-"""Files of a folder that are looked at to tell what it holds."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,6 @@ def subject(path: str, args: argparse.Namespace) -> Subject:
         PlanError: It cannot be read.
         UsageError: There is nothing to read, or no such planner.
     """
-    from planguard.cli.adapters import load_plan
-
     reader = None if args.planner is not None or args.option else _reader(Path(path))
     return Subject(load_plan(path, args)) if reader is None else reader(path)
 
@@ -112,10 +110,10 @@ def _nccl(path: str) -> Subject:
 
 
 def _recording(path: str) -> Subject:
-    from planguard.audit import audit
+    from planguard.audit.answer import AuditOptions, audit_paths
     from planguard.audit.placed import placed
     from planguard.audit.timeline import drawn_recording
 
     drawn = drawn_recording([path])
-    verdict = placed(audit(path), drawn.places)
+    verdict = placed(audit_paths([path], AuditOptions(takes_plans=False)), drawn.places)
     return Subject(drawn.schedule.plan, drawn.schedule, verdict)

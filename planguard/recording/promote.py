@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 from planguard.errors import PlanError
 from planguard.plan.format import read
 from planguard.plan.vocabulary import BLOCKING, HANDLES, MESSAGES, STARTED
+from planguard.recording.observed import Observed
+from planguard.recording.track import ABSENT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from planguard.plan.plan import Plan
-    from planguard.recording.observed import Observed
     from planguard.recording.recording import RankRecord, Recording
 
 
@@ -21,7 +24,8 @@ def promote(recording: Recording, *, blocking: bool) -> Plan:
         PlanError: The recording has gaps; the message names them.
     """
     _refuse_gaps(recording)
-    return read(document_of(recording, blocking=blocking))
+    # The document is written out at once, so equal actions may be one object in it.
+    return read(_document(recording, _shared if blocking else _later))
 
 
 def document_of(recording: Recording, *, blocking: bool = True) -> dict[str, Any]:
@@ -29,9 +33,14 @@ def document_of(recording: Recording, *, blocking: bool = True) -> dict[str, Any
 
     For pictures: what a recording with gaps shows is no plan to decide.
     """
+    return _document(recording, _own if blocking else _later)
+
+
+def _document(
+    recording: Recording, program: Callable[[RankRecord], list[dict[str, Any]]]
+) -> dict[str, Any]:
     ranks: dict[str, Any] = {
-        str(rank): {"actions": _program(record, blocking=blocking)}
-        for rank, record in sorted(recording.ranks.items())
+        str(rank): {"actions": program(record)} for rank, record in sorted(recording.ranks.items())
     }
     for rank in recording.missing:
         ranks[str(rank)] = {"actions": []}
@@ -84,6 +93,26 @@ def _groups(recording: Recording) -> dict[str, Any]:
         for name, group in recording.groups.items()
         if group.members and (name != "world" or group.members != world)
     }
+
+
+def _own(record: RankRecord) -> list[dict[str, Any]]:
+    return _program(record, blocking=True)
+
+
+def _later(record: RankRecord) -> list[dict[str, Any]]:
+    return _program(record, blocking=False)
+
+
+def _shared(record: RankRecord) -> list[dict[str, Any]]:
+    """Return the program of a rank that blocks in every call; equal calls are one object.
+
+    A run makes the same few calls again and again.
+    """
+    track = record.track
+    if track.more or any(batch != ABSENT for batch in track.batch):
+        return _program(record, blocking=True)
+    rows = [_fields(Observed(call), is_async=False) for call in track.calls]
+    return [rows[place] for place in track.call]
 
 
 def _program(record: RankRecord, *, blocking: bool) -> list[dict[str, Any]]:

@@ -307,6 +307,75 @@ def test_calls_of_nccl_without_their_communicators_are_read(tmp_path):
     assert (verdict.findings[0].code, verdict.findings[0].ranks) == ("PG007", (1,))
 
 
+def rccl(host, rank, calls, *, prefix="", device=0, size=4):
+    """Lines of RCCL: those of NCCL, with ``task`` and the rank in the communicator at the end."""
+    return [
+        f"{host}:{70 + rank}:{70 + rank} [{device}] NCCL INFO {prefix}{op}: opCount {n:x} sendbuff "
+        f"0x7f5dd32b2100 recvbuff 0x7f5dd32b2100 count {count} datatype 7 op 0 root 0 "
+        f"comm 0x55{rank} [nranks={size}] stream 0x55bef0208bd0 task {n} globalrank {rank}"
+        for n, (op, count) in enumerate(calls)
+    ]
+
+
+@pytest.mark.parametrize("prefix", ["", "mscclFunc"])
+def test_lines_of_rccl_say_their_ranks_on_any_host(prefix, tmp_path):
+    """Devices repeat on two hosts: the place in the communicator is the rank, and MSCCL's names."""
+    both = [("AllReduce", 9984512), ("AllReduce", 8149504)]
+    text = []
+    for rank in range(4):
+        calls = both[:1] if rank == 2 else both
+        text += rccl(f"node{rank // 2}", rank, calls, prefix=prefix, device=rank % 2)
+    verdict = audit(tmp_path, text)
+    (finding,) = [f for f in verdict.findings if f.code == "PG007"]
+    assert finding.ranks == (2,)
+    assert "all_reduce" in finding.message
+    assert verdict.unknown
+    assert finding.severity == "warning"
+    assert "for its rank" not in str(verdict.findings)
+
+
+def test_a_mismatch_in_a_log_of_rccl_is_a_hint(tmp_path):
+    """ROCm/rccl#429: rank 2 calls AllGather where the others call AllReduce (no globalrank)."""
+    text = []
+    for rank in range(4):
+        op, count, dtype, pid = (
+            ("AllGather", 59205120, 0, 45012) if rank == 2 else ("AllReduce", 9984512, 7, 45006)
+        )
+        text.append(
+            f"h03r3n06:{pid + rank}:{pid + rank} [{rank}] NCCL INFO {op}: opCount 28c sendbuff "
+            f"0x7f5dd32b2100 recvbuff 0x7f5dd32b2100 count {count} datatype {dtype} op 0 root 0 "
+            f"comm 0x55bef020137{rank} [nranks=4] stream 0x55bef0208bd0"
+        )
+    verdict = audit(tmp_path, text)
+    first = verdict.findings[0]
+    assert (first.code, first.ranks, first.severity) == ("PG201", (2,), "warning")
+    assert verdict.unknown
+
+
+MADE = {
+    "rccl": "nvmlDev 0 busId c000 parent 0x5 color 0 key 1 commId 0x5ae77eb5ea4ec1ee localSize 280 "
+    "used 1053792 bytes on core 12 - Init COMPLETE",
+    "old": "busId b1000 - Init COMPLETE",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(MADE))
+def test_the_creation_of_a_communicator_says_places_in_every_version(kind, tmp_path):
+    """RCCL's line of a split is NCCL's; one of NCCL 2.7 (NVIDIA/nccl#429) has no identity."""
+    text = []
+    for rank in range(4):
+        head = f"node{rank // 2}:{70 + rank}:{70 + rank} [{rank % 2}] NCCL INFO "
+        made = f"comm 0x55{rank} rank {rank} nranks 4 cudaDev {rank % 2} {MADE[kind]}"
+        text.append(head + ("ncclCommSplit " if kind == "rccl" else "") + made)
+        calls = [("AllReduce", 8)] * (1 if rank == 2 else 2)
+        rows = rccl(f"node{rank // 2}", rank, calls, device=rank % 2)
+        text += [row.partition(" task ")[0] for row in rows]
+    verdict = audit(tmp_path, text)
+    (finding,) = [f for f in verdict.findings if f.code == "PG007"]
+    assert finding.ranks == (2,)
+    assert finding.severity == ("error" if kind == "rccl" else "warning")
+
+
 STRANGE = {
     "ranks": "[rank1]:" * 200_000,
     "threads": "Thread 0x1 (" * 100_000,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from audit_dumps import entry, write
 
 import planguard as pg
+from planguard.capture.run.log import Kind, RunLogWriter
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SOURCE = """\
 import os
 os.environ["OWNED"] = "1"
@@ -118,7 +122,8 @@ def test_plans_of_the_repository_are_asked(tmp_path):
     (found / "table.csv").write_text("a,b\n1,2\n")
     said = notes(pg.audit(tmp_path / "d", repo=found), "plan: ")
     assert said == [
-        "plan: run.plan.json is SAFE under this model: the run is not stuck because of the plan"
+        "plan: run.plan.json is SAFE under this model: the run is not stuck because of the plan",
+        "plan: run.plan.json has rank 2 go on to all_reduce 16 B f32",
     ]
 
 
@@ -127,3 +132,102 @@ def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):
     dumps(tmp_path / "d")
     with pytest.raises(pg.UsageError, match="no such folder"):
         pg.audit(tmp_path / "d", repo=tmp_path / "nowhere")
+
+
+def step(folder, *programs):
+    """A recorded step: a call of each line, on every rank."""
+    folder.mkdir(parents=True)
+    for rank, program in enumerate(programs):
+        log = RunLogWriter(folder, rank, len(programs))
+        group = log.string(json.dumps(",".join(map(str, range(len(programs))))))
+        for op, line in program:
+            stack = log.string(json.dumps([["/home/me/app/train.py", line, "step", 0]]))
+            fields = {"count": 4, "dtype": "f32"}
+            fields |= {"reduce_op": "sum"} if op == "all_reduce" else {"root": 0}
+            log.call(Kind.CALL, op, work=0, group=group, stack=stack, batch=0, fields=fields)
+            log.small(Kind.DONE, 0)
+        log.end()
+
+
+STEP = [("all_reduce", 5), ("all_reduce", 7), ("broadcast", 9)]
+
+
+@pytest.mark.parametrize("place", ["repo/run", "repo/runs/monday", "run"])
+def test_a_recorded_step_says_what_the_missing_rank_had_to_do(place, tmp_path):
+    """A step of `planguard dryrun` in the repository or beside it is asked, and names the site."""
+    dumps(tmp_path / "d")
+    found = repo(tmp_path, "app/train.py")
+    step(tmp_path / place, STEP, STEP, STEP)
+    said = notes(pg.audit(tmp_path / "d", repo=found), "plan: ")
+    assert len(said) == 2
+    assert ", a recorded step, is SAFE under this model: the run is not stuck" in said[0]
+    assert said[1].endswith("has rank 2 go on to all_reduce 16 B f32 at train.py:7")
+
+
+def test_the_call_site_at_which_a_rank_left_the_step_is_named(tmp_path):
+    """A rank that calls something else than in the recorded step is told with both sites."""
+    dumps(tmp_path / "d")
+    frames = [{"filename": "/workspace/app/train.py", "line": 9, "name": "step"}]
+    first = [{"filename": "/workspace/app/train.py", "line": 5, "name": "step"}]
+    rows = [entry(number=0, seq=1, frames=first)]
+    rows.append(entry("broadcast", number=1, seq=2, state="started", frames=frames))
+    write(tmp_path / "d", 2, rows, world=3)
+    found = repo(tmp_path, "app/train.py")
+    step(found / "run", STEP, STEP, STEP)
+    said = notes(pg.audit(tmp_path / "d", repo=found), "plan: ")
+    planned = "all_reduce 16 B f32 at train.py:7 is planned"
+    recorded = "broadcast 16 B f32 at train.py:9"
+    assert said == [
+        "plan: run, a recorded step, is SAFE under this model, and the job left it",
+        f"plan: run, a recorded step, rank 2 left it first where {planned}: recorded {recorded}",
+    ]
+
+
+def test_a_job_longer_than_the_step_is_acquitted_of_nothing(tmp_path):
+    """What a job did behind the end of the recorded step was not laid beside it: that is said."""
+    dumps(tmp_path / "d")
+    found = repo(tmp_path, "app/train.py")
+    step(found / "run", STEP[:1], STEP[:1], STEP[:1])
+    said = notes(pg.audit(tmp_path / "d", repo=found), "plan: ")
+    part = "of the job only a part could be laid beside it"
+    assert said == [f"plan: run, a recorded step, is SAFE under this model; {part}"]
+
+
+def test_a_plan_that_hangs_where_the_job_stands_has_this_hang(tmp_path):
+    """Every rank that waits stands where the plan gets stuck, or the hang is another one."""
+    found = tmp_path / "repo"
+    found.mkdir()
+    sends = EXAMPLES / "audit/sends.plan.json"
+    shutil.copy(sends, found)
+    verdict = pg.audit(EXAMPLES / "audit/sends", repo=found, plan=sends)
+    assert notes(verdict, "plan: sends.plan.json")[0].startswith(
+        "plan: sends.plan.json has this hang: PG001, "
+    )
+    dumps(tmp_path / "d", lines=(5, 7))
+    other = plan("all_reduce", "all_reduce", "all_reduce")
+    calls = other["ranks"]["2"]["actions"]
+    for rank in (0, 1):
+        send = {"op": "send", "peer": 1 - rank, "bytes": 4}
+        other["ranks"][str(rank)] = {"actions": [*calls, send]}
+    (found / "late.plan.json").write_text(json.dumps(other))
+    said = notes(pg.audit(tmp_path / "d", repo=found), "plan: late.plan.json")
+    assert said[0].startswith("plan: late.plan.json has a hang of its own: ")
+
+
+def test_a_run_is_not_compared_with_itself(tmp_path):
+    """The logs that are audited are no plan beside themselves, wherever they lie."""
+    found = repo(tmp_path, "app/train.py")
+    step(found / "run", STEP, STEP, STEP[:1])
+    verdict = pg.audit(found / "run", repo=found)
+    assert verdict.findings
+    assert notes(verdict, "plan: ") == []
+
+
+def test_links_beside_the_repository_are_not_followed(tmp_path):
+    """A link to a recorded step, inside or beside the repository, leads nowhere."""
+    dumps(tmp_path / "d")
+    found = repo(tmp_path, "app/train.py")
+    step(tmp_path / "far/away/run", STEP, STEP, STEP)
+    (found / "run").symlink_to(tmp_path / "far/away/run")
+    (tmp_path / "run").symlink_to(tmp_path / "far/away/run")
+    assert notes(pg.audit(tmp_path / "d", repo=found), "plan: ") == []

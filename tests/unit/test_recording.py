@@ -13,10 +13,12 @@ from planguard.recording import (
     Call,
     Gap,
     Observed,
+    Progress,
     RankRecord,
     RecordedGroup,
     Recording,
     Status,
+    Track,
     compare,
     recording_of,
 )
@@ -224,3 +226,17 @@ def test_groups_are_recognized_by_their_members():
     result = compare(replace(base, groups=groups), plan)
     assert result.is_equal
     assert result.ranks[0].groups == {"tp": Status.EQUAL}
+
+
+def test_equal_calls_of_a_recording_make_the_plan_that_they_make_one_by_one():
+    """Actions that are one object in a document change nothing in the plan."""
+    from planguard.recording import promote
+
+    call = Call("all_reduce", "world", count=4, dtype="f32", stack=(Source("a.py", 3, "f"),))
+    send = Call("isend", "world", peer=1, count=2, dtype="f32", tag=3)
+    plain = [Observed(one, progress=Progress.COMPLETED) for one in (call, send, call, send, call)]
+    launched = [Observed(send, progress=Progress.COMPLETED, batch=4)] * 2
+    waited = [Observed(call, is_async=True, work="w"), Observed(Call("wait"), work="w")]
+    for actions in (plain, launched + plain, waited + plain, []):
+        record = RankRecord(0, Track.of(actions))
+        assert promote._shared(record) == promote._own(record)

@@ -1,4 +1,9 @@
-"""Logs of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL: one line per call."""
+"""Logs of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL: one line per call.
+
+RCCL writes the same lines, ``NCCL`` included. Its ``ncclEnqueueCheck`` adds ``task`` and
+``globalrank``: the rank in the communicator (``localRankToRank``), whatever the name says. Calls
+that MSCCL takes over are of the names in ``mscclFuncNames``.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +22,29 @@ _CALL = re.compile(
     _PROCESS + rb"(?P<op>[A-Za-z]{1,40}): opCount (?P<number>[0-9a-f]{1,16}) .{0,200}?"
     rb"count (?P<count>\d{1,18}) datatype (?P<dtype>\d{1,3}) op (?P<reduce>\d{1,3}) "
     rb"root (?P<root>-?\d{1,9}) comm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<size>\d{1,7})\]"
+    rb"(?: stream \S{1,20} task \d{1,9} globalrank (?P<place>\d{1,7}))?"
 )
 _INIT = re.compile(
     _PROCESS + rb"[^\n]{0,80}?comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) "
-    rb"n[rR]anks (?P<size>\d{1,7}) [^\n]{0,200}?commId (?P<id>0x[0-9a-f]{1,16})"
+    rb"n[rR]anks (?P<size>\d{1,7}) (?:[^\n]{0,200}?commId (?P<id>0x[0-9a-f]{1,16}))?"
     rb"[^\n]{0,80}?Init COMPLETE"
 )
-UNJOINED = (
-    "the NCCL log does not hold the creation of its communicators: the largest of every process is "
-    "taken for the default group, a device for its rank"
+UNPLACED = (
+    "the NCCL log does not say the identity of its communicators: the largest of every process is "
+    "taken for the default group"
 )
+UNJOINED = f"{UNPLACED}, a device for its rank"
+MSCCL = "mscclFunc"
+"""In front of the names of calls that RCCL gives to MSCCL."""
 
 
 @dataclass
 class _Process:
-    """The calls of one process, and the communicators it belongs to."""
+    """The calls of one process, the communicators it belongs to, its place in those unnamed."""
 
     calls: list[re.Match[bytes]] = field(default_factory=list)
     comms: dict[bytes, tuple[str, int, int]] = field(default_factory=dict)
+    places: dict[bytes, int] = field(default_factory=dict)
 
 
 def read_nccl_log(data: bytes, file: str) -> list[Part]:
@@ -53,6 +63,9 @@ def read_nccl_log(data: bytes, file: str) -> list[Part]:
             continue
         if (made := _INIT.search(line)) is not None:
             known = processes[made["process"]]
+            if made["id"] is None:  # an old library: it prints no identity
+                known.places[made["comm"]] = int(made["rank"])
+                continue
             known.comms[made["comm"]] = (made["id"].decode(), int(made["rank"]), int(made["size"]))
         elif (call := _CALL.search(line)) is not None:
             processes[call["process"]].calls.append(call)
@@ -88,7 +101,10 @@ def _unjoined(processes: dict[bytes, _Process], file: str) -> list[Part]:
                 hint="record from the start with NCCL_DEBUG_SUBSYS=INIT,COLL",
             )
         part = Part("nccl-log", file, world_size=size, backend="nccl", doubt=UNJOINED)
-        if len(processes) > 1 and len(hosts) == 1:
+        place = process.places.get(mine[0]["comm"], mine[0]["place"])
+        if place is not None:
+            part.rank, part.doubt = int(place), UNPLACED
+        elif len(processes) > 1 and len(hosts) == 1:
             part.rank = int(mine[0]["device"])
         part.groups = {"world": PartGroup(tuple(range(size)), size=size, backend="nccl")}
         known = {mine[0]["comm"]: ("world", 0, size)}
@@ -145,7 +161,8 @@ def _track(part: Part, process: _Process, world: str) -> None:
 
 
 def _call(match: re.Match[bytes], part: Part, group: str) -> Call:
-    op = NCCL.get(match["op"].decode(), match["op"].decode())
+    name = match["op"].decode().removeprefix(MSCCL)
+    op = NCCL.get(name, name)
     other, dtype = int(match["root"]), int(match["dtype"])
     known = part.groups.get(group)
     ranks = known.ranks if known is not None else None

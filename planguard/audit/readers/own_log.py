@@ -1,4 +1,4 @@
-"""PlanGuard's own recordings: logs of recorded runs and captured ranks, and captured plans."""
+"""PlanGuard's own recordings, logs of recorded runs and of captured ranks; and its plans."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from planguard import registry
-from planguard.audit.readers.part import Part, PartGroup
+from planguard.audit.readers.part import PLAN, Part, PartGroup
 from planguard.audit.readers.safe import decode_json
 from planguard.errors import PlanError
-from planguard.plan.format import read
 from planguard.plan.vocabulary import BLOCKING
-from planguard.recording import Call, Observed, Progress, RankRecord, Track, recording_of
+from planguard.recording import Call, Observed, Progress, Track
 from planguard.recording.planned import call_of, check_types
 
 MAX_ACTIONS = 20_000_000
@@ -99,29 +98,6 @@ def read_run_log(data: bytes, file: str) -> Part:
     return part
 
 
-def read_captured_plan(data: bytes, file: str) -> list[Part]:
-    """Return a captured plan as the recording it was made from.
-
-    Raises:
-        PlanError: The plan cannot be read.
-    """
-    recording = recording_of(read(data, file))
-    groups = {
-        name: PartGroup(group.ranks, size=group.size) for name, group in recording.groups.items()
-    }
-    return [
-        _plan_part(record, dict(groups), recording.world_size)
-        for record in recording.ranks.values()
-    ]
-
-
-def _plan_part(record: RankRecord, groups: dict[str, PartGroup], world_size: int) -> Part:
-    return Part(
-        "plan",
-        record.file or "",
-        rank=record.rank,
-        world_size=world_size,
-        track=record.track,
-        groups=groups,
-        has_ended=True,
-    )
+def read_plan(_: bytes, file: str) -> Part:
+    """Return that a file is a plan: what was meant to happen, and no evidence that it did."""
+    return Part(PLAN, file)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from planguard.verdict import Source
 
 PRIORITY = (
-    "run", "log", "plan", "flight-recorder", "clog", "execution-trace", "kineto", "chakra",
+    "run", "log", "flight-recorder", "clog", "execution-trace", "kineto", "chakra",
     "nccl-log", "stderr", "ras", "stacks",
 )  # fmt: skip
 """Which of several recordings of one rank tells most; the others lend what it lacks."""
@@ -35,6 +35,8 @@ SILENT = "silent"
 """Kind of a part that says that a rank exists, and nothing of it."""
 UNREAD = "unread"
 """Kind of a part of a file that could not be read."""
+PLAN = "plan"
+"""Kind of a part of a plan: no evidence, but what the evidence is compared with."""
 UNSAID = "?"
 """Group of calls that do not say theirs; ``assemble`` gives every rank its own."""
 

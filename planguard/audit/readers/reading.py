@@ -5,11 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from planguard import registry
 from planguard.audit.readers.files import Input, content, first_lines, kind_of
 from planguard.audit.readers.helpers import MANY, Helpers, may_fork
-from planguard.audit.readers.part import SILENT, UNREAD, Part
+from planguard.audit.readers.part import PLAN, SILENT, UNREAD, Part
 from planguard.audit.readers.safe import no_collection
-from planguard.errors import PlanError
+from planguard.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,12 +26,16 @@ READERS = {
     "log": ("planguard.audit.readers.own_log", "read_own_log"),
     "run": ("planguard.audit.readers.own_log", "read_run_log"),
     "clog": ("planguard.audit.readers.clog", "read_clog"),
-    "plan": ("planguard.audit.readers.own_log", "read_captured_plan"),
+    "plan": ("planguard.audit.readers.own_log", "read_plan"),
     "stacks": ("planguard.audit.readers.stacks", "read_json_stacks"),
     "ras": ("planguard.audit.readers.ras", "read_ras_json"),
 }
 """Reader of every kind: module and function, ``(bytes, file) -> Part`` or a list of parts."""
 NOTHING = "no recording of a known kind"
+_PLANNED = (".csv", ".xml", ".json", ".gz")
+"""How names of files end that planners write; those of a folder are asked for plans by it."""
+_VAGUE = frozenset({"text", "flight-recorder"})
+"""Kinds that are only what a text, or any pickle, is read as: what a planner wrote may look so."""
 
 
 class Reading:
@@ -72,7 +77,7 @@ def read_input(one: Input) -> list[Part]:
     One bad file does not take the others with it: what it would have said is missing, as the record
     of a rank that left none.
     """
-    file, data = str(one.path), b""
+    file, data, kind = str(one.path), b"", None
     try:
         held = content(one.path)
         data = held.data
@@ -91,6 +96,8 @@ def read_input(one: Input) -> list[Part]:
             part.doubt = part.doubt or held.doubt
         parts[0].remarks += [held.remark] if held.remark else []
         return parts
+    if kind in _VAGUE and _is_plan(one):
+        return [Part(PLAN, file)]
     # Chakra traces have no mark of their own: any binary file of a folder may look like one.
     if found.code == "PG901" and not one.was_named and _may_be_anything(data):
         return []
@@ -108,12 +115,24 @@ def _useless(one: Input, data: bytes) -> list[Part]:
     """Return what a file without a recording says: nothing, or that its rank printed nothing."""
     if not data.strip():
         return [Part(SILENT, str(one.path))]
+    if _is_plan(one):
+        return [Part(PLAN, str(one.path))]
     begins = first_lines(data)
     if not begins and not one.was_named:
         return []
     hint = "known: " + ", ".join(READERS)
     error = PlanError(NOTHING, code="PG910", file=str(one.path), hint=hint)
     return [Part(UNREAD, str(one.path), error=error, begins=begins)]
+
+
+def _is_plan(one: Input) -> bool:
+    """Tell whether a file that is no recording is what a planner wrote; its adapters are asked."""
+    if not one.was_named and not one.path.name.endswith(_PLANNED):
+        return False
+    try:
+        return registry.recognize(str(one.path)) is not None
+    except UsageError:  # more than one does: whoever reads it says so
+        return True
 
 
 def _may_be_anything(data: bytes) -> bool:
