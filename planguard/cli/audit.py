@@ -104,7 +104,7 @@ class Audit:
         if args.watch is None and not args.paths:
             raise UsageError(
                 "nothing to read: no dump, log or stack given",
-                hint="planguard audit FOLDER, or the files of the ranks: planguard audit rank_*.txt",
+                hint="give a folder, or the files of the ranks: planguard audit rank_*.txt",
             )
         # Settled before anything is read; a folder is read whole, so nothing in it is written over.
         targets = targets_of(args, [*args.paths, *args.stacks, args.plan, args.watch])

@@ -1,4 +1,4 @@
-"""Every command where an optional package, or torch, is not installed."""
+"""Every command where something that it needs is missing: torch, a package, a recording."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planguard.cli import COMMANDS
+from planguard.cli import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = str(ROOT / "examples/head-to-head.plan.json")
@@ -113,3 +113,18 @@ def test_a_job_that_fails_by_itself_is_told_so(tmp_path):
         "error: no rank wrote a log into run: the job ended with code 1",
         "hint: its own error stands above; make it run without planguard first",
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "hint"),
+    [
+        (["audit"], "nothing to read: no dump, log or stack given", "give a folder, or the files"),
+        (["audit", "nowhere"], "no such file or folder: nowhere", "is the path right?"),
+    ],
+)
+def test_an_audit_of_nothing_says_what_to_give(line, error, hint, capsys):
+    """Without a recording, or with a wrong path, audit ends with 2 and says what to do."""
+    assert main(line) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"error: {error}"
+    assert said[1].startswith(f"hint: {hint}")
