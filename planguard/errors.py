@@ -96,6 +96,40 @@ class UnsafePlanError(PlanGuardError):
         return f"{self.message}\n{self.verdict}"
 
 
+PACKAGES = {
+    "torch": "pip install torch; a CPU build is enough (docs/how-to/install.md#torch)",
+    "zstandard": "pip install 'planguard[zstd]'",
+    "pyarrow": "pip install 'planguard[parquet]'",
+    "ray": "pip install 'planguard[ray]'",
+    "distributed": "pip install 'planguard[dask]'",
+    "optuna": "pip install 'planguard[optuna]'",
+    "shtab": "pip install 'planguard[completion]'",
+    "numpy": "pip install numpy; pip install planguard brings it",
+    "networkx": "pip install networkx; pip install planguard brings it",
+    "z3": "pip install z3-solver; pip install planguard brings it",
+    "msgspec": "pip install msgspec; pip install planguard brings it",
+    "rich": "pip install rich; pip install planguard brings it",
+}
+"""What may be missing, by the name it is imported by, and how to get it.
+
+Without it a command is refused, not broken. Only optional packages and those of ``dependencies``.
+"""
+
+
+class MissingPackageError(UsageError):
+    """A package that this work needs is not installed (exit code 2).
+
+    Attributes:
+        package: The name it is imported by; a key of ``PACKAGES``.
+    """
+
+    def __init__(self, package: str, who: str) -> None:
+        super().__init__(
+            f"{who} needs {package} here, which is not installed", hint=PACKAGES[package]
+        )
+        self.package = package
+
+
 class ReplayError(PlanGuardError):
     """A replay that could not be started or whose schedule does not fit the plan."""
 

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Protocol
 from planguard.cli.common import add_common, say_end, say_start
 from planguard.cli.parser import Help, Parser
 from planguard.errors import (
+    PACKAGES,
     InternalError,
+    MissingPackageError,
     PlanError,
     PlanGuardError,
     ReplayError,
@@ -40,17 +42,6 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 """What a shell reports for a program that SIGPIPE ended: ``planguard check ... | head``."""
 _STDOUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-
-EXTRAS = {
-    "torch": "pip install torch; a CPU build is enough (docs/how-to/install.md)",
-    "zstandard": "pip install 'planguard[zstd]'",
-    "pyarrow": "pip install 'planguard[parquet]'",
-    "ray": "pip install 'planguard[ray]'",
-    "distributed": "pip install 'planguard[dask]'",
-    "optuna": "pip install 'planguard[optuna]'",
-    "shtab": "pip install 'planguard[completion]'",
-}
-"""What may be missing, and how to get it: without it a command is refused, not broken."""
 
 _EPILOG = """\
 examples:
@@ -280,11 +271,9 @@ def _report(error: Exception, arguments: list[str]) -> int:
     elif isinstance(error, OSError):
         _tell(f"error: {_of_the_machine(error)}")
         return EXIT_INPUT
-    elif isinstance(error, ModuleNotFoundError) and _package(error) in EXTRAS:
-        name = _package(error)
+    elif isinstance(error, ModuleNotFoundError) and _package(error) in PACKAGES:
         verb = next((word for word in arguments if not word.startswith("-")), "")
-        _tell(f"error: planguard {verb} needs {name} here, which is not installed")
-        _tell(f"hint: {EXTRAS[name]}")
+        _tell(f"error: {MissingPackageError(_package(error), f'planguard {verb}')}")
         return EXIT_INPUT
     elif isinstance(error, MemoryError):
         _tell("error: there is not enough memory on this machine; nothing more was decided")

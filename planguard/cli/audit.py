@@ -103,7 +103,10 @@ class Audit:
             PlanError: The intended plan cannot be read.
         """
         if args.watch is None and not args.paths:
-            raise UsageError("no recording given", hint="planguard audit DIRECTORY")
+            raise UsageError(
+                "nothing to read: no dump, log or stack given",
+                hint="give a folder, or the files of the ranks: planguard audit rank_*.txt",
+            )
         # Settled before anything is read; a folder is read whole, so nothing in it is written over.
         targets = targets_of(args, [*args.paths, *args.stacks, args.plan, args.watch])
         outputs = outputs_of(args, targets)

@@ -169,6 +169,11 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
     from planguard.cli import main
 
     if not run_logs(folder):
+        if end is not None and end.code:
+            raise UsageError(
+                f"no rank wrote a log into {folder}: the job ended with code {end.code}",
+                hint="its own error stands above; make it run without planguard first",
+            )
         raise UsageError(
             f"no rank wrote a log into {folder}",
             hint="the job must run Python without -S, -I or -E, and call init_process_group; "

@@ -90,7 +90,7 @@ class Replay:
             UsageError: A wrong option value, or too few GPUs.
         """
         import planguard
-        from planguard.replay import play, playable_of, transcript, write_script
+        from planguard.replay import play, playable_of, require_torch, transcript, write_script
 
         if not 0.1 <= args.timeout <= 3600:
             raise UsageError(f"--timeout {args.timeout}: choose 0.1 to 3600 seconds")
@@ -111,6 +111,7 @@ class Replay:
             )
             _write(target, script.text)
             return 0
+        require_torch()  # before a line that says that something is replayed
         print(_announce(verdict, witness, args.backend), file=sys.stderr)
         with _sigterm_exits():
             result = play(way, args.backend, args.timeout, args.delay_seed, model=verdict.model)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import ReplayError, UsageError
 from planguard.replay.flat import obstacles
-from planguard.replay.launch import require_gpus, run_script
+from planguard.replay.launch import require_gpus, require_torch, run_script
 from planguard.replay.program import Script, write_script
 from planguard.replay.report import (
     RankState,
@@ -43,6 +43,7 @@ __all__ = [
     "play",
     "playable_of",
     "replay",
+    "require_torch",
     "transcript",
     "write_script",
 ]
@@ -77,7 +78,7 @@ def replay(
     Raises:
         PlanError: The plan cannot be read.
         ReplayError: The plan does not fit the witness, or the processes do not start.
-        UsageError: The backend is not known, or there are not enough GPUs for it.
+        UsageError: The backend is not known, torch is not installed, or there are too few GPUs.
     """
     if isinstance(plan, Verdict):
         witness, model = witness or plan.witness, model or plan.model
@@ -120,7 +121,7 @@ def play(
 
     Raises:
         ReplayError: The processes do not start.
-        UsageError: The backend is not known, or there are not enough GPUs for it.
+        UsageError: The backend is not known, torch is not installed, or there are too few GPUs.
     """
     if backend not in BACKENDS:
         raise UsageError(f"no replay on backend {backend}", hint="choose gloo or nccl")

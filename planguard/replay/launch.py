@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from planguard.errors import ReplayError, UsageError
+from planguard.errors import MissingPackageError, ReplayError, UsageError
 
 # Importing torch and connecting the groups happens before the clock of the replay starts.
 STARTUP = 180.0
@@ -34,8 +35,10 @@ def run_script(text: str, *, timeout: float, delay_seed: int | None = None) -> d
         ``seconds`` and ``ranks``: one state per process, as ``State`` in the script.
 
     Raises:
+        MissingPackageError: There is no torch.
         ReplayError: The script did not start, or did not report in time.
     """
+    require_torch()
     ceiling = 30.0 + 6 * timeout
     with tempfile.TemporaryDirectory(prefix="planguard-replay-") as name:
         folder = Path(name)
@@ -55,6 +58,16 @@ def run_script(text: str, *, timeout: float, delay_seed: int | None = None) -> d
         return dict(json.loads(result.read_text(encoding="utf-8")))
 
 
+def require_torch() -> None:
+    """Refuse a replay where there is no torch, before a process is started that would not find it.
+
+    Raises:
+        MissingPackageError: torch is not installed.
+    """
+    if find_spec("torch") is None:
+        raise MissingPackageError("torch", "a replay")
+
+
 def require_gpus(number: int) -> None:
     """Refuse nccl where there are fewer GPUs than ranks: two ranks cannot share one.
 
@@ -62,15 +75,12 @@ def require_gpus(number: int) -> None:
         number: Ranks to be played.
 
     Raises:
-        ReplayError: There is no torch.
+        MissingPackageError: There is no torch.
         UsageError: There are too few GPUs.
     """
-    try:
-        import torch
-    except ImportError as missing:
-        raise ReplayError(
-            "a replay needs torch", hint="install torch beside planguard"
-        ) from missing
+    require_torch()
+    import torch
+
     found = torch.cuda.device_count()
     if found < number:
         raise UsageError(

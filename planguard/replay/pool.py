@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from planguard.errors import ReplayError
+from planguard.replay.launch import require_torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,12 @@ class Pool:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
-        """Start the server."""
+        """Start the server.
+
+        Raises:
+            MissingPackageError: There is no torch.
+        """
+        require_torch()
         self._folder = tempfile.TemporaryDirectory(prefix="planguard-pool-")
         self._server = subprocess.Popen(
             [sys.executable, "-m", "planguard.replay.pool", str(self.parallel)],

@@ -17,7 +17,7 @@ import pytest
 import planguard
 from planguard import cli
 from planguard.cli import doctor
-from planguard.errors import InternalError, PlanError, UsageError
+from planguard.errors import PACKAGES, InternalError, PlanError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -203,7 +203,7 @@ def test_init_refuses_an_unknown_model(capsys, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("missing", sorted(cli.EXTRAS))
+@pytest.mark.parametrize("missing", sorted(PACKAGES))
 def test_a_missing_extra_is_refused_with_the_way_to_get_it(missing, capsys, monkeypatch):
     """A command that needs an optional package ends with 2 and says how to get it, where it is not
     installed; a missing module of PlanGuard itself stays an internal error.
@@ -217,7 +217,7 @@ def test_a_missing_extra_is_refused_with_the_way_to_get_it(missing, capsys, monk
     said = capsys.readouterr().err.splitlines()
     assert said[0] == f"error: planguard precheck needs {missing} here, which is not installed"
     assert said[1].startswith("hint: pip install ")
-    monkeypatch.setattr(cli, "EXTRAS", {})
+    monkeypatch.setattr(cli, "PACKAGES", {})
     assert cli.main(["precheck", "train.py"]) == 4
 
 

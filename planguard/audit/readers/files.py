@@ -66,7 +66,7 @@ def collect(paths: list[str], prefix: str | None) -> list[Input]:
         elif path.is_dir():
             found += [(inner, False) for inner in _walk(path, prefix)]
         elif not path.exists():
-            raise UsageError(f"no such file or folder: {shorten(name)}")
+            raise UsageError(f"no such file or folder: {shorten(name)}", hint="is the path right?")
         else:
             found.append((path, True))
     if not found:

@@ -15,11 +15,12 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.run.progress import Watch
-from planguard.errors import UsageError
+from planguard.errors import MissingPackageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,6 +107,8 @@ def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Po
             list(command), env=environment, stdin=nothing, process_group=0
         )
     except OSError as error:
+        if Path(command[0]).name == "torchrun" and find_spec("torch") is None:
+            raise MissingPackageError("torch", "torchrun") from None
         reason = f"{command[0]} cannot be run: {error.strerror}"
         raise UsageError(reason, hint="is it installed?") from None
 
