@@ -1,9 +1,11 @@
 """Patches of the user's source that are proved before they are shown (ADR 0016).
 
 Proposals are made at the line where two ranks part (``repair.source``). Each is played as the step
-was: the same samples, the same assignments, the same model. The first that is SAFE for all of them
-is shown. Then what the step returns is compared for the assignments that ended before the edit:
-where it is not the same, or was not compared, the patch says so.
+was: the same samples, the same assignments, the same model. One that is SAFE for all of them since
+it takes calls away is refused (``kept``). Then what the step returns is compared for the
+assignments that ended before the edit: where it is not the same, or was not compared, the patch
+says so. The first that changes no number and leaves no line unrun is shown; else the first that
+leaves none unrun, else the first.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from planguard.capture.batches.edited import edit
+from planguard.capture.batches.kept import Kept, Lines
 from planguard.capture.batches.rerun import rerun
 from planguard.capture.batches.results import read_result, write_result
 from planguard.capture.batches.sampled import decide, play_one
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from planguard.capture.batches.parting import Parting
     from planguard.capture.batches.sampled import Answer, Door, Supply
     from planguard.capture.batches.samples import Assignment, Chosen
-    from planguard.capture.play.ranks import PlayedRank
+    from planguard.capture.play.ranks import Play, PlayedRank
     from planguard.repair.source import SourceProposal
 
 _TOLD = 4  # edits that failed, of which it is said why
@@ -126,32 +129,57 @@ def find_patch(
     # The assignment that was unsafe comes first: what does not help is known after one play.
     bad = answer.played[-1]
     order = replace(chosen, assignments=tuple(dict.fromkeys((bad, *chosen.assignments))))
-    for file, before, proposal, edited in _edits(parting, chosen.world_size, program):
+    kept = Kept(parting.decided.file, supply, order.assignments, door, end)
+    found: list[tuple[tuple[bool, bool], Patch]] = []
+    for proposal, edited in _edits(parting, chosen.world_size, program):
         left = end - time.monotonic()
         if left <= 0:
             tried.append(f"{budget:g} s were over before all edits were tried")
             break
+        plays: list[Play] = []
         changed = replace(door, prepare=edited.put)
         try:
-            said = decide(supply, order, changed, left, is_explained=False)
+            said = decide(supply, order, _noted(changed, plays), left, is_explained=False)
         except PlanGuardError as error:  # a rank raises, for example: the edit does not do
             tried.append(f"{proposal.kind}: {error.message.splitlines()[0]}")
             continue
-        if fault := _fault(said, chosen):
+        before = "".join(linecache.getlines(kept.file))
+        lines = Lines.of(before, proposal.text)
+        fault = _fault(said, chosen) or kept.fault(
+            dict(zip(said.played, plays, strict=False)), lines
+        )
+        if fault:
             tried.append(f"{proposal.kind}: {fault}")
             continue
-        numbers = (
+        unrun = kept.unrun(changed, lines)
+        different, numbers = (
             _numbers(supply, chosen, door, changed, end)
             if program.returns
-            else "what the script computes was not compared"
+            else (0, "what the script computes was not compared")
         )
         models = tuple(name for name, one in said.verdict.models.items() if one.severity == 0)
-        diff = unified(_shown(file), before, proposal.text)
-        text = "; ".join(part for part in (proposal.sentence, proposal.effect, numbers) if part)
+        diff = unified(_shown(kept.file), before, proposal.text)
+        parts = (proposal.sentence, proposal.effect, unrun, numbers)
+        text = "; ".join(part for part in parts if part)
         repair = Repair(f"source-{proposal.kind}", "verified", (), text, models, patch=diff)
-        return Patch(file, before, proposal.text, diff, repair)
+        rank = bool(unrun), different > 0
+        found.append((rank, Patch(kept.file, before, proposal.text, diff, repair)))
+        if rank == (False, False):
+            break
+    if found:
+        return min(found, key=lambda one: one[0])[1]
     none = "" if tried else f"no edit is known for what {parting.decided} does"
     return NoPatch(tuple(dict.fromkeys(tried)), none)
+
+
+def _noted(door: Door, plays: list[Play]) -> Door:
+    """Return a door that keeps the plays that are made with it, in order."""
+
+    def new_play() -> Play:
+        plays.append(door.new_play())
+        return plays[-1]
+
+    return replace(door, new_play=new_play)
 
 
 def _fault(said: Answer, chosen: Chosen) -> str:
@@ -172,7 +200,7 @@ def with_patch(answer: Answer, patch: Patch | NoPatch) -> Answer:
         return answer
     first = verdict.findings[0]
     if not isinstance(patch, Patch):
-        why = patch.reason or "none of the edits that were tried is SAFE"
+        why = patch.reason or "none of the edits that were tried is SAFE and keeps all calls"
         none = f"no patch of the source was proved: {why}"
         more = tuple(f"tried to edit, {one}" for one in patch.tried[:_TOLD])
         changed = replace(first, notes=(*first.notes, none, *more))
@@ -225,9 +253,7 @@ def _obstacle(file: str) -> str:
     return ""
 
 
-def _edits(
-    parting: Parting, world: int, program: Program
-) -> Iterator[tuple[str, str, SourceProposal, Put]]:
+def _edits(parting: Parting, world: int, program: Program) -> Iterator[tuple[SourceProposal, Put]]:
     """Return the edits at a decision that can be run."""
     step = parting.decided
     text = "".join(linecache.getlines(step.file))
@@ -245,7 +271,7 @@ def _edits(
     for proposal in proposals(SourceText(text), decision):
         edited = program.edit(step.file, text, proposal.text)
         if edited is not None:
-            yield step.file, text, proposal, edited
+            yield proposal, edited
 
 
 def _is_on_disk(file: str, text: str) -> bool:
@@ -279,8 +305,14 @@ def _neutral(calls: Sequence[Mapping[str, Any]], world: int) -> tuple[str, ...] 
 # --- what the step computes ----------------------------------------------------------------------
 
 
-def _numbers(supply: Supply, chosen: Chosen, door: Door, changed: Door, end: float) -> str:
-    """Compare what the step returns before and behind an edit, where it ended before."""
+def _numbers(
+    supply: Supply, chosen: Chosen, door: Door, changed: Door, end: float
+) -> tuple[int, str]:
+    """Compare what the step returns before and behind an edit, where it ended before.
+
+    Returns:
+        For how many assignments it is not the same, and a sentence.
+    """
     compared = different = 0
     for assignment in chosen.assignments[:_COMPARED]:
         if time.monotonic() >= end:
@@ -294,11 +326,12 @@ def _numbers(supply: Supply, chosen: Chosen, door: Door, changed: Door, end: flo
         compared += 1
         different += before != behind
     if not compared:
-        return "what the step returns was not compared: no assignment that ended returns numbers"
+        none = "what the step returns was not compared: no assignment that ended returns numbers"
+        return 0, none
     ended = f"{compared} assignment{'s' if compared > 1 else ''} that ended before"
     if different:
-        return f"it returns OTHER NUMBERS for {different} of {ended}"
-    return f"it returns the same numbers for {ended}"
+        return different, f"it returns OTHER NUMBERS for {different} of {ended}"
+    return 0, f"it returns the same numbers for {ended}"
 
 
 def _results(supply: Supply, assignment: Assignment, door: Door) -> dict[int, Any] | None:
