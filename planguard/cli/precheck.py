@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import os
 import re
+import shlex
 import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planguard.cli.check import add_gate, add_output
 from planguard.cli.job import Job
 from planguard.cli.outputs import outputs_of, targets_of
+from planguard.cli.varied import duration, settle, steps, variable, variations
 from planguard.config import load_settings
-from planguard.errors import UsageError, shorten
-from planguard.options import seconds
+from planguard.errors import UsageError
+from planguard.files import write
 from planguard.report import Result
 from planguard.report.policy import apply_policy
 from planguard.sources import is_own
-from planguard.words import plural
 
 if TYPE_CHECKING:
+    import argparse
+
+    from planguard.capture.batches.patches import Patch
+    from planguard.capture.batches.sampled import Answer, Door, Supply
+    from planguard.capture.batches.samples import Chosen
     from planguard.capture.play.ranks import Play, PlayedRank
     from planguard.capture.play.script import Variation
     from planguard.capture.values.own_answers import Site
     from planguard.config import Settings
+    from planguard.files import Target
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
 
@@ -41,6 +46,7 @@ examples:
   planguard precheck train.py --ranks 2 --lengths 10,9         any rank's data ends first
   planguard precheck train.py --ranks 2 --lengths train.py:31=3,2   of one loader only
   planguard precheck train.py --ranks 2 --set MODE=text,image  one of two environments
+  planguard precheck train.py --ranks 2 --fix --patch fix.diff   a proved edit, as a diff
 
 what is varied, and nothing else:
   --samples N          every torch DataLoader of a rank gives its own batches,
@@ -51,6 +57,8 @@ what is varied, and nothing else:
   --lengths            the same, any of them on each rank
   --set NAME=A,B       the environment variable NAME is A or B, on each rank
 The script runs: what it writes it writes. Its output is not shown.
+--fix edits a copy in memory, plays it with all that is varied, and shows only an
+edit that is SAFE: no file of yours is changed; git apply FILE does that.
 
 exit codes:
   0 safe   1 findings   2 usage, or the script fails   3 undecided   4 internal error
@@ -86,7 +94,7 @@ class PrecheckScript:
                 option,
                 action="append",
                 default=[],
-                type=_steps,
+                type=steps,
                 metavar="[FILE:LINE=]10,9",
                 help=text,
             )
@@ -94,7 +102,7 @@ class PrecheckScript:
             "--set",
             action="append",
             default=[],
-            type=_variable,
+            type=variable,
             metavar="NAME=A,B",
             help="environment variable, any of these values on each rank",
         )
@@ -102,13 +110,13 @@ class PrecheckScript:
         play.add_argument("--model", metavar="NAME", help="execution model, or all")
         play.add_argument(
             "--budget",
-            type=_seconds,
+            type=duration,
             default=60.0,
             metavar="S",
             help="time after which no further assignment is played (60)",
         )
         play.add_argument(
-            "--timeout", type=_seconds, default=300.0, metavar="S", help="time of one rank (300)"
+            "--timeout", type=duration, default=300.0, metavar="S", help="time of one rank (300)"
         )
         play.add_argument(
             "--most-assignments",
@@ -123,11 +131,16 @@ class PrecheckScript:
             default="real",
             help="all computation, or none that is large",
         )
+        repair = parser.add_argument_group("repair")
+        repair.add_argument(
+            "--fix", action="store_true", help="search an edit of the source that is SAFE"
+        )
+        repair.add_argument(
+            "--patch", metavar="FILE", help="with --fix, write it as a diff to a new file"
+        )
         add_output(parser.add_argument_group("output"))
         add_gate(parser.add_argument_group("gate"))
-        parser.set_defaults(
-            for_all=None, certificate=None, repair=False, fix=False, rules=False, option=()
-        )
+        parser.set_defaults(for_all=None, certificate=None, repair=False, rules=False, option=())
 
     def run(self, args: argparse.Namespace) -> int:
         """Play the script, decide it, and print the result.
@@ -135,7 +148,7 @@ class PrecheckScript:
         Raises:
             UsageError: An option that cannot be, or a script that fails.
         """
-        _settle(args)
+        settle(args)
         args.paths = [args.script]
         given = {
             "model": args.model,
@@ -151,9 +164,11 @@ class PrecheckScript:
         file = None if args.module else args.script
         targets = targets_of(args, [file, args.config, args.baseline])
         chosen = outputs_of(args, targets)
+        patched = None if args.patch is None else targets.claim(args.patch, "--patch")
         job = Job.of(args, settings, targets)
         started = time.perf_counter()
-        plan, verdict = _Played(args, settings).decide()  # before a file is opened
+        played = _Played(args, settings)
+        plan, verdict = played.decide()  # before a file is opened
         verdict = replace(verdict, plan=replace(verdict.plan, file=args.script))
         verdict = apply_policy(verdict, args.script, settings, plan=plan, baseline=job.baseline)
         result = Result(args.script, plan, verdict, seconds=time.perf_counter() - started)
@@ -164,6 +179,8 @@ class PrecheckScript:
                 reporter.close()
         for output in outputs:
             print(output.announcement, file=sys.stderr)
+        if args.fix:
+            print(_announced(played.patch, patched, verdict), file=sys.stderr)
         return job.finish([result])
 
 
@@ -175,6 +192,7 @@ class _Played:
     settings: Settings
     _told: float = field(default_factory=time.monotonic)
     _known: set[Site] = field(default_factory=set)
+    patch: Patch | None = None
 
     def decide(self) -> tuple[Plan, Verdict]:
         """Play, and join the verdicts.
@@ -185,7 +203,7 @@ class _Played:
         from planguard.capture.batches.sampled import Door, Supply, decide
         from planguard.capture.batches.samples import choose
 
-        rows = _variations(self.args)
+        rows = variations(self.args)
         kinds = len(rows[0])
         supply = Supply(
             lambda number, rank: rows[rank][number],
@@ -197,9 +215,19 @@ class _Played:
         door = Door(self._play, self._judge, self._run, self._tell)
         try:
             answer = decide(supply, chosen, door, self.args.budget)
+            if self.args.fix and answer.verdict.unsafe:
+                answer = self._fixed(answer, supply, chosen, door)
         except UsageError as error:
             raise UsageError(error.message, hint=_frames(error.hint)) from error
         return answer.plan, _told(answer.verdict, self.args, rows)
+
+    def _fixed(self, answer: Answer, supply: Supply, chosen: Chosen, door: Door) -> Answer:
+        """Search an edit of the source, and put it, or that there is none, into the finding."""
+        from planguard.capture.batches.patches import SCRIPT, Patch, find_patch, with_patch
+
+        found = find_patch(answer, supply, chosen, door, self.args.budget, SCRIPT)
+        self.patch = found if isinstance(found, Patch) else None
+        return with_patch(answer, found)
 
     def _play(self) -> Play:
         from planguard.capture.play.ranks import Play
@@ -236,6 +264,22 @@ class _Played:
         if now - self._told >= _TELL_EVERY and chosen > 1:
             self._told = now
             print(f"played {played} of {chosen} assignments", file=sys.stderr)
+
+
+def _announced(patch: Patch | None, target: Target | None, verdict: Verdict) -> str:
+    """Write the patch where a file was named for it, and return what to say.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if patch is None:
+        why = "the finding says why" if verdict.unsafe else f"the script is {verdict.outcome.value}"
+        return f"--fix: no patch ({why})"
+    if target is None:
+        return "--fix: a proved patch is in the finding; write it to a new file with: --patch FILE"
+    write(target, patch.diff)
+    path = shlex.quote(str(target.path))
+    return f"wrote {target.path} (the patch, proved); apply it with: git apply {path}"
 
 
 def _frames(trace: str) -> str:
@@ -293,96 +337,14 @@ def _refuse_without_effect(play: Play, args: argparse.Namespace) -> None:
     from planguard.capture.play.script import is_at
 
     made = [row["made"] for log in play.logs.values() for row in log.passes]
-    steps = [*args.steps_per_rank, *args.lengths]
-    if not made and (args.samples or steps):
+    declared = [*args.steps_per_rank, *args.lengths]
+    if not made and (args.samples or declared):
         option = "--samples" if args.samples else "a number of batches"
         raise UsageError(
             f"the script walks no torch DataLoader, so that {option} varies nothing",
             hint="--set NAME=A,B varies an environment variable; precheck(samples=...) a function",
         )
-    for at, _ in steps:
+    for at, _ in declared:
         if at and not any(is_at(one, at) for one in made):
             known = ", ".join(sorted({one for one in made if one})[:8])
             raise UsageError(f"no DataLoader was made at {at}", hint=f"those walked: {known}")
-
-
-# --- what was asked for --------------------------------------------------------------------------
-
-
-def _settle(args: argparse.Namespace) -> None:
-    """Refuse what cannot be before anything runs.
-
-    Raises:
-        UsageError: An option that cannot be.
-    """
-    if not args.module and not Path(args.script).is_file():
-        raise UsageError(f"{shorten(args.script, 200)}: no such script", hint="is the path right?")
-    if args.ranks < 1 or not 1 <= args.nodes <= args.ranks:
-        raise UsageError(f"{args.ranks} ranks on {plural(args.nodes, 'node')}", hint="--ranks 4")
-    if args.samples is not None and args.samples < 1:
-        raise UsageError(f"--samples {args.samples}: at least one", hint="--samples 3")
-    if args.most_assignments < 1:
-        raise UsageError("--most-assignments is at least one")
-    if args.steps_per_rank and args.lengths:
-        raise UsageError(
-            "--steps-per-rank and --lengths exclude each other",
-            hint="--steps-per-rank 10,9 is rank 0's and rank 1's; --lengths 10,9 any rank's",
-        )
-    for at, lengths in args.steps_per_rank:
-        if len(lengths) != args.ranks:
-            where = f"{at}=" if at else ""
-            raise UsageError(
-                f"--steps-per-rank {where}{','.join(map(str, lengths))}: "
-                f"{plural(len(lengths), 'length')} for {plural(args.ranks, 'rank')}",
-                hint="one length a rank; --lengths lets any rank have any of them",
-            )
-    for rows in (args.steps_per_rank, args.lengths, args.set):
-        names = [name for name, _ in rows]
-        if len(set(names)) < len(names):
-            raise UsageError("an option is given twice for one loader or one variable")
-
-
-def _variations(args: argparse.Namespace) -> list[list[Variation]]:
-    """Return what each rank may have, by rank and number."""
-    from planguard.capture.play.script import Variation
-
-    numbers = [None, *range(args.samples or 0)]
-    variables = [[(name, value) for value in dict.fromkeys(values)] for name, values in args.set]
-    lengths = [[(at, one) for one in dict.fromkeys(row)] for at, row in args.lengths]
-    return [
-        [
-            Variation(number, env, steps or tuple((at, row[rank]) for at, row in by_rank))
-            for number, env, steps in itertools.product(
-                numbers, itertools.product(*variables), itertools.product(*lengths)
-            )
-        ]
-        for by_rank in [args.steps_per_rank]
-        for rank in range(args.ranks)
-    ]
-
-
-def _steps(text: str) -> tuple[str, tuple[int, ...]]:
-    """Read ``10,9`` or ``train.py:31=10,9``."""
-    at, _, numbers = text.rpartition("=")
-    try:
-        found = tuple(int(one) for one in numbers.split(","))
-    except ValueError:
-        found = (-1,)
-    if min(found) < 0 or (at and not at.rpartition(":")[2].isdigit()):
-        raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is no list such as 10,9")
-    return at, found
-
-
-def _variable(text: str) -> tuple[str, tuple[str, ...]]:
-    """Read ``NAME=A,B``."""
-    name, found, values = text.partition("=")
-    if not name or not found:
-        raise argparse.ArgumentTypeError(f"{shorten(text, 40)!r} is not NAME=A,B")
-    return name, tuple(values.split(","))
-
-
-def _seconds(text: str) -> Any:
-    try:
-        return seconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -205,3 +205,71 @@ def test_an_interrupt_leaves_nothing_behind(folder):
                 if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
                     left.append(entry)
     assert not left
+
+
+def test_fix_shows_a_proved_patch_and_writes_it_beside(folder):
+    """--fix edits nothing; --patch writes a diff that git applies; what it gives is SAFE."""
+    words = ("--samples", "3", "--fix", "--patch", "fix.diff", "--format", "json")
+    done = planguard(folder, *words, "--", "--way", "alone")
+    assert done.returncode == 1, done.stderr
+    (repair,) = json.loads(done.stdout)["findings"][0]["fixes"]
+    assert repair["applicability"] == "verified"
+    assert repair["patch"] == (folder / "fix.diff").read_text()
+    assert "was not compared" in repair["text"]  # a script returns nothing
+    assert (folder / "train.py").read_text() == SCRIPT
+    assert "git apply fix.diff" in done.stderr
+    again = planguard(folder, *words, "--force", "--", "--way", "alone")
+    assert again.returncode == 2
+    assert "not written over" in again.stderr
+    subprocess.run(["git", "apply", "fix.diff"], cwd=folder, check=True, timeout=60)
+    done = planguard(folder, "--samples", "3", "--format", "json", "--", "--way", "alone")
+    assert outcome(done) == (0, "SAFE"), done.stderr
+
+
+def test_fix_edits_a_module_that_the_script_imports(tmp_path):
+    """The patch names the file of the decision, cached bytecode or not."""
+    (tmp_path / "train.py").write_text(
+        "import os\n"
+        "import torch.distributed as dist\n"
+        "from saving import save\n"
+        "dist.init_process_group('gloo')\n"
+        "save(os.environ['MODE'])\n"
+        "dist.barrier()\n"
+    )
+    text = (
+        "import torch\n"
+        "import torch.distributed as dist\n\n\n"
+        "def save(mode):\n"
+        "    if mode == 'save':\n"
+        "        dist.all_reduce(torch.ones(1))\n"
+    )
+    (tmp_path / "saving.py").write_text(text)
+    command = [sys.executable, "-c", "import py_compile; py_compile.compile('saving.py')"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    done = planguard(tmp_path, "--set", "MODE=save,go", "--fix")
+    assert done.returncode == 1
+    assert "+++ b/saving.py" in done.stdout
+    assert "is SAFE" in done.stdout
+    assert (tmp_path / "saving.py").read_text() == text
+    assert "--patch FILE" in done.stderr
+
+
+def test_fix_says_why_there_is_no_patch(folder):
+    """A safe script needs none; a finding without a proved edit says what was tried, or why not."""
+    done = planguard(folder, "--fix")
+    assert done.returncode == 0
+    assert "no patch (the script is SAFE)" in done.stderr
+    done = planguard(folder, "--fix", "--format", "json", "--", "--way", "nan")
+    assert done.returncode == 1
+    (finding, *_) = json.loads(done.stdout)["findings"]
+    assert not finding["fixes"]
+    assert any("no patch of the source was proved: " in note for note in finding["notes"])
+    assert "the finding says why" in done.stderr
+
+
+def test_a_patch_without_fix_is_refused(folder):
+    """One error, before anything is played."""
+    done = planguard(folder, "--patch", "fix.diff")
+    assert done.returncode == 2
+    assert done.stderr.count("error") == 1
+    assert "--fix --patch fix.diff" in done.stderr

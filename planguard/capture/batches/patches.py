@@ -1,9 +1,11 @@
 """Patches of the user's source that are proved before they are shown (ADR 0016).
 
 Proposals are made at the line where two ranks part (``repair.source``). Each is played as the step
-was: the same samples, the same assignments, the same model. The first that is SAFE for all of them
-is shown. Then what the step returns is compared for the assignments that ended before the edit:
-where it is not the same, or was not compared, the patch says so.
+was: the same samples, the same assignments, the same model. One that is SAFE for all of them since
+it takes calls away is refused (``kept``). Then what the step returns is compared for the
+assignments that ended before the edit: where it is not the same, or was not compared, the patch
+says so. The first that changes no number and leaves no line unrun is shown; else the first that
+leaves none unrun, else the first.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planguard.capture.batches.edited import edit
+from planguard.capture.batches.kept import Kept, Lines
+from planguard.capture.batches.rerun import rerun
 from planguard.capture.batches.results import read_result, write_result
 from planguard.capture.batches.sampled import decide, play_one
 from planguard.errors import PlanGuardError, UsageError
@@ -27,18 +31,42 @@ from planguard.sources import is_installed
 from planguard.verdict import Repair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from planguard.capture.batches.edited import Edited
     from planguard.capture.batches.parting import Parting
     from planguard.capture.batches.sampled import Answer, Door, Supply
     from planguard.capture.batches.samples import Assignment, Chosen
-    from planguard.capture.play.ranks import PlayedRank
+    from planguard.capture.play.ranks import Play, PlayedRank
     from planguard.repair.source import SourceProposal
 
 _TOLD = 4  # edits that failed, of which it is said why
 _COMPARED = 8  # assignments whose results are compared
 _TORCH = {name: torch for name, torch in TORCH_NAME.items() if name not in ("f8", "bool")}
+
+
+class Put(Protocol):
+    """An edit that a process can take before it runs the program."""
+
+    def put(self) -> None:
+        """Run the edited text from now on, in this process."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What kind of program is edited.
+
+    Attributes:
+        edit: Returns how a file is run as edited (file, text before, text after); None where it
+            cannot be.
+        returns: Whether it returns something that can be compared.
+    """
+
+    edit: Callable[[str, str, str], Put | None]
+    returns: bool
+
+
+FUNCTION = Program(edit, returns=True)
+SCRIPT = Program(rerun, returns=False)
 
 
 @dataclass(frozen=True)
@@ -47,9 +75,11 @@ class NoPatch:
 
     Attributes:
         tried: What became of each edit, in sentences, without repetition.
+        reason: Why none was tried; empty where some were.
     """
 
     tried: tuple[str, ...]
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,11 +102,14 @@ class Patch:
 
 
 def find_patch(
-    answer: Answer, supply: Supply, chosen: Chosen, door: Door, budget: float
-) -> Patch | NoPatch | None:
+    answer: Answer,
+    supply: Supply,
+    chosen: Chosen,
+    door: Door,
+    budget: float,
+    program: Program = FUNCTION,
+) -> Patch | NoPatch:
     """Search an edit that makes an unsafe step SAFE for all its assignments.
-
-    None where no line is known to decide: then there is nothing to edit.
 
     Args:
         answer: What was found, with the line of the decision.
@@ -84,36 +117,69 @@ def find_patch(
         chosen: The assignments, in order.
         door: How the step is played.
         budget: Seconds of the search.
+        program: What is edited: a function that is alive, or a script that is run whole.
     """
     parting = answer.parting
-    if parting is None or not answer.verdict.unsafe:
-        return None
+    if parting is None:
+        return NoPatch((), "no line is known to decide, so that there is none to edit")
+    if reason := _obstacle(parting.decided.file):
+        return NoPatch((), f"{parting.decided} decides, and {reason}")
     end = time.monotonic() + budget
     tried: list[str] = []
     # The assignment that was unsafe comes first: what does not help is known after one play.
     bad = answer.played[-1]
     order = replace(chosen, assignments=tuple(dict.fromkeys((bad, *chosen.assignments))))
-    for file, before, proposal, edited in _edits(parting, chosen.world_size):
+    kept = Kept(parting.decided.file, supply, order.assignments, door, end)
+    found: list[tuple[tuple[bool, bool], Patch]] = []
+    for proposal, edited in _edits(parting, chosen.world_size, program):
         left = end - time.monotonic()
         if left <= 0:
             tried.append(f"{budget:g} s were over before all edits were tried")
             break
+        plays: list[Play] = []
         changed = replace(door, prepare=edited.put)
         try:
-            said = decide(supply, order, changed, left, is_explained=False)
+            said = decide(supply, order, _noted(changed, plays), left, is_explained=False)
         except PlanGuardError as error:  # a rank raises, for example: the edit does not do
             tried.append(f"{proposal.kind}: {error.message.splitlines()[0]}")
             continue
-        if fault := _fault(said, chosen):
+        before = "".join(linecache.getlines(kept.file))
+        lines = Lines.of(before, proposal.text)
+        fault = _fault(said, chosen) or kept.fault(
+            dict(zip(said.played, plays, strict=False)), lines
+        )
+        if fault:
             tried.append(f"{proposal.kind}: {fault}")
             continue
-        numbers = _numbers(supply, chosen, door, changed, end)
+        unrun = kept.unrun(changed, lines)
+        different, numbers = (
+            _numbers(supply, chosen, door, changed, end)
+            if program.returns
+            else (0, "what the script computes was not compared")
+        )
         models = tuple(name for name, one in said.verdict.models.items() if one.severity == 0)
-        diff = unified(_shown(file), before, proposal.text)
-        text = "; ".join(part for part in (proposal.sentence, proposal.effect, numbers) if part)
+        diff = unified(_shown(kept.file), before, proposal.text)
+        parts = (proposal.sentence, proposal.effect, unrun, numbers)
+        text = "; ".join(part for part in parts if part)
         repair = Repair(f"source-{proposal.kind}", "verified", (), text, models, patch=diff)
-        return Patch(file, before, proposal.text, diff, repair)
-    return NoPatch(tuple(dict.fromkeys(tried)))
+        rank = bool(unrun), different > 0
+        found.append((rank, Patch(kept.file, before, proposal.text, diff, repair)))
+        if rank == (False, False):
+            break
+    if found:
+        return min(found, key=lambda one: one[0])[1]
+    none = "" if tried else f"no edit is known for what {parting.decided} does"
+    return NoPatch(tuple(dict.fromkeys(tried)), none)
+
+
+def _noted(door: Door, plays: list[Play]) -> Door:
+    """Return a door that keeps the plays that are made with it, in order."""
+
+    def new_play() -> Play:
+        plays.append(door.new_play())
+        return plays[-1]
+
+    return replace(door, new_play=new_play)
 
 
 def _fault(said: Answer, chosen: Chosen) -> str:
@@ -127,16 +193,16 @@ def _fault(said: Answer, chosen: Chosen) -> str:
     return ""
 
 
-def with_patch(answer: Answer, patch: Patch | NoPatch | None) -> Answer:
+def with_patch(answer: Answer, patch: Patch | NoPatch) -> Answer:
     """Put a patch, or that there is none, into the first finding of an answer."""
     verdict = answer.verdict
-    if not verdict.findings or answer.parting is None:
+    if not verdict.findings:
         return answer
     first = verdict.findings[0]
     if not isinstance(patch, Patch):
-        tried = patch.tried if patch is not None else ()
-        none = "no patch of the source was proved: none of the edits that were tried is SAFE"
-        more = tuple(f"tried to edit, {one}" for one in tried[:_TOLD])
+        why = patch.reason or "none of the edits that were tried is SAFE and keeps all calls"
+        none = f"no patch of the source was proved: {why}"
+        more = tuple(f"tried to edit, {one}" for one in patch.tried[:_TOLD])
         changed = replace(first, notes=(*first.notes, none, *more))
     else:
         changed = replace(first, fixes=(patch.repair,))
@@ -171,14 +237,26 @@ def _shown(file: str) -> str:
         return str(Path(file).resolve()).lstrip(os.sep)
 
 
-def _edits(parting: Parting, world: int) -> Iterator[tuple[str, str, SourceProposal, Edited]]:
+def _obstacle(file: str) -> str:
+    """Say why a file cannot be edited; empty where it can."""
+    text = "".join(linecache.getlines(file))
+    if not text:
+        return "its source cannot be read"
+    if is_installed(file):
+        return "that is an installed package, which is not edited"
+    if not _is_on_disk(file, text):
+        return "that file has changed since it was read, or ends its lines otherwise"
+    try:
+        SourceText(text)
+    except (SyntaxError, ValueError):
+        return "its source cannot be read as Python"
+    return ""
+
+
+def _edits(parting: Parting, world: int, program: Program) -> Iterator[tuple[SourceProposal, Put]]:
     """Return the edits at a decision that can be run."""
     step = parting.decided
     text = "".join(linecache.getlines(step.file))
-    if not text or is_installed(step.file):
-        return  # a library of others is not the user's to edit
-    if not _is_on_disk(step.file, text):
-        return  # changed since it was read, or lines end otherwise: the diff would not apply
     goes_on = tuple(
         None if one is None or one.file != step.file else one.line for one in parting.branches
     )
@@ -190,14 +268,10 @@ def _edits(parting: Parting, world: int) -> Iterator[tuple[str, str, SourcePropo
         (len(left), len(right)),
         (_neutral(left, world), _neutral(right, world)),
     )
-    try:
-        source = SourceText(text)
-    except (SyntaxError, ValueError):
-        return
-    for proposal in proposals(source, decision):
-        edited = edit(step.file, text, proposal.text)
+    for proposal in proposals(SourceText(text), decision):
+        edited = program.edit(step.file, text, proposal.text)
         if edited is not None:
-            yield step.file, text, proposal, edited
+            yield proposal, edited
 
 
 def _is_on_disk(file: str, text: str) -> bool:
@@ -231,8 +305,14 @@ def _neutral(calls: Sequence[Mapping[str, Any]], world: int) -> tuple[str, ...] 
 # --- what the step computes ----------------------------------------------------------------------
 
 
-def _numbers(supply: Supply, chosen: Chosen, door: Door, changed: Door, end: float) -> str:
-    """Compare what the step returns before and behind an edit, where it ended before."""
+def _numbers(
+    supply: Supply, chosen: Chosen, door: Door, changed: Door, end: float
+) -> tuple[int, str]:
+    """Compare what the step returns before and behind an edit, where it ended before.
+
+    Returns:
+        For how many assignments it is not the same, and a sentence.
+    """
     compared = different = 0
     for assignment in chosen.assignments[:_COMPARED]:
         if time.monotonic() >= end:
@@ -246,11 +326,12 @@ def _numbers(supply: Supply, chosen: Chosen, door: Door, changed: Door, end: flo
         compared += 1
         different += before != behind
     if not compared:
-        return "what the step returns was not compared: no assignment that ended returns numbers"
+        none = "what the step returns was not compared: no assignment that ended returns numbers"
+        return 0, none
     ended = f"{compared} assignment{'s' if compared > 1 else ''} that ended before"
     if different:
-        return f"it returns OTHER NUMBERS for {different} of {ended}"
-    return f"it returns the same numbers for {ended}"
+        return different, f"it returns OTHER NUMBERS for {different} of {ended}"
+    return 0, f"it returns the same numbers for {ended}"
 
 
 def _results(supply: Supply, assignment: Assignment, door: Door) -> dict[int, Any] | None:
