@@ -114,6 +114,7 @@ def test_a_call_that_only_unsafe_assignments_issued_is_not_switched_off(tmp_path
     assert "any(said)" in check.patch.after
 
 
+@pytest.mark.slow
 def test_other_numbers_come_behind_the_same_numbers(tmp_path, monkeypatch):
     """Two SAFE edits: the one that returns something else where it worked is not preferred."""
     agreed = BRANCH.replace(
