@@ -16,7 +16,7 @@ from planguard.verdict import Location
 from planguard.words import clean, name_ranks, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from planguard.audit.findings.triage import Scene
     from planguard.audit.rounds.waits import Wait
@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 
 UNCLEAR = frozenset({"a wait below Python", "backward"})
 """Words of stacks that may or may not stand in a communication."""
+MAX_STACKS = 3  # of each sort that a hint shows
 Place = tuple[str, "Source | None"]
-NEXT = f"next: twice, a minute apart, {collect(())}; or Flight Recorder dumps"
+NEXT = (
+    "next: the stack of every rank, twice, a minute apart: py-spy dump --pid PID > rank_N.txt; "
+    "audit all of them together; or Flight Recorder dumps"
+)
 
 
 def crashes(scene: Scene) -> Iterator[Finding]:
@@ -236,7 +240,8 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
         return
     rest = f"; {name_ranks(hosts)} in no communication" if hosts else ""
     rest += f"; {name_ranks(unclear)} possibly in one" if unclear else ""
-    yield _hint(scene, "PG502", f"where the ranks stood: {told}{rest}", callers)
+    where = f"where the ranks stood: {told}{rest}"
+    yield _hint(scene, "PG502", where, callers, elsewhere=(*hosts, *unclear))
 
 
 def _places(scene: Scene) -> tuple[dict[Place, list[int]], list[int], list[int]]:
@@ -275,8 +280,17 @@ def _said(place: Place, ranks: list[int]) -> str:
     return f"{name_ranks(ranks)} {verb} in {clean(op)}{at}"
 
 
-def _hint(scene: Scene, code: str, message: str, ranks: list[int], **more: object) -> Finding:
-    notes = [note for rank in ranks[:3] for note in _stack_note(scene, rank)]
+def _hint(
+    scene: Scene,
+    code: str,
+    message: str,
+    ranks: list[int],
+    elsewhere: Sequence[int] = (),
+    **more: object,
+) -> Finding:
+    """Return a hint on some ranks, with their stacks and those of ranks that stand elsewhere."""
+    shown = (*ranks[:MAX_STACKS], *elsewhere[:MAX_STACKS])
+    notes = [note for rank in shown for note in _stack_note(scene, rank)]
     primary = _location(scene.recording.ranks[ranks[0]])
     others = sum(bool(record.stack) for record in scene.recording.ranks.values())
     return finding(
