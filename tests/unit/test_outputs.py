@@ -63,6 +63,10 @@ READS = {
 }  # fmt: skip
 AS_CHECK = {("precheck", "--output"), ("precheck", "--write-baseline")}
 """Options that ``check`` adds to another command (``cli.check.add_output``, ``add_gate``)."""
+NEW = {("precheck", "--fix"), ("precheck", "--patch")}
+"""A file that must be new, through the same door; asked in ``integration/test_precheck_command.py``,
+since it takes a script that is played.
+"""
 CASES = pytest.mark.parametrize("words", WRITES.values(), ids=["-".join(key) for key in WRITES])
 
 
@@ -112,7 +116,7 @@ def test_every_option_that_names_a_file_is_known_here() -> None:
         for name, action in parsers()
         if named.search(str(action.metavar)) or action.dest == "fix"
     }
-    assert found == {*WRITES, *FOLDERS, *READS, *AS_CHECK}
+    assert found == {*WRITES, *FOLDERS, *READS, *AS_CHECK, *NEW}
 
 
 def test_nothing_else_opens_a_file_for_writing() -> None:
@@ -126,6 +130,7 @@ def test_nothing_else_opens_a_file_for_writing() -> None:
         "planguard/capture/run/log.py": "a log that grows while the job runs; O_EXCL",
         "planguard/capture/play/processes.py": "os.devnull",
         "planguard/capture/batches/asked.py": "scratch files of a play, in a folder of its own",
+        "planguard/capture/batches/kept.py": "scratch files of a play, in a folder of its own",
         "planguard/capture/batches/results.py": "scratch files of a play, in a folder of its own",
         "planguard/cli/precheck.py": "os.devnull",
         "planguard/capture/batches/ways.py": "scratch files of a play, in a folder of its own",
