@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError, UsageError, shorten
@@ -60,8 +61,10 @@ def load_plan(path: str, args: argparse.Namespace) -> Plan:
 def is_evidence(path: str) -> bool:
     """Tell whether a path holds what a run left behind, and nothing that an adapter reads.
 
-    Of a folder some files are looked at.
+    Of a folder some files are looked at; a pipe or a device is not read.
     """
+    if not (Path(path).is_file() or Path(path).is_dir()):
+        return False
     from planguard import registry
     from planguard.audit.readers.files import collect, kind_of, read
     from planguard.audit.readers.part import PLAN
