@@ -151,7 +151,7 @@ def differences(recording: Recording, plan: Plan) -> list[Finding]:
                 f"planned {planned}, recorded {recorded}",
                 ranks=tuple(rank for rank, _ in ranks),
                 primary=at,
-                notes=_sites(at, related),
+                notes=_sites(at, related, plan.file),
                 evidence="T",
                 help="",
                 fingerprint=fingerprint("PG503", [rank], [status]),
@@ -175,8 +175,10 @@ def _recorded_place(recording: Recording, rank: int, first: Difference) -> Locat
     return recording.location(rank, min(first.action, count - 1))
 
 
-def _sites(at: Location | None, planned: tuple[Location, ...]) -> tuple[str, ...]:
-    notes = []
+def _sites(at: Location | None, planned: tuple[Location, ...], file: str | None) -> tuple[str, ...]:
+    """Return what was planned where, and where it was recorded."""
+    # Which plan was meant is not plain where it was found among the evidence.
+    notes = [f"plan: {clean(file)}"] if file is not None and not planned else []
     for place in planned:
         source = place.source
         where = "" if source is None else f" at {clean(source.file)}:{source.line}"
