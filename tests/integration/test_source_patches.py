@@ -131,8 +131,12 @@ def test_an_edit_with_the_same_numbers_is_preferred(tmp_path):
 
 
 def test_garbage_of_the_checking_process_is_no_line_of_the_program(tmp_path):
-    """A generator that was left half way before the check runs no line in the middle of a rank."""
+    """A generator that was left half way before the check runs no line in the middle of a rank, and
+    neither does who watches the collector.
+    """
     text = HEAD.replace("import torch\n", "import gc\nimport torch\n") + (
+        "def watch(phase, facts):\n"
+        "    watched = phase\n\n\n"
         "def left():\n"
         "    try:\n"
         "        yield\n"
@@ -144,6 +148,7 @@ def test_garbage_of_the_checking_process_is_no_line_of_the_program(tmp_path):
     )
     module = module_of(tmp_path, text)
     gc.disable()
+    gc.callbacks.append(module.watch)
     try:
         generator = module.left()
         next(generator)
@@ -153,9 +158,10 @@ def test_garbage_of_the_checking_process_is_no_line_of_the_program(tmp_path):
         check = precheck(2, samples=["ab", "ba"], model="gloo", on_unsafe="return")
         verdict = check.run(module.step)
     finally:
+        gc.callbacks.remove(module.watch)
         gc.enable()
     (decided,) = (note for note in verdict.findings[0].notes if "decided at" in note)
-    assert "job.py:14 in step" in decided, decided
+    assert "job.py:18 in step" in decided, decided
     gc.collect()
 
 
