@@ -150,6 +150,7 @@ def test_a_bound_is_declared_and_doubted_where_rounds_do_not_repeat():
     assert any("rank 1's loader ends after 999 batches" in n for n in uneven.findings[0].notes)
 
 
+@pytest.mark.slow
 def test_accumulation_counts_the_declared_length():
     """1000 and 999 batches are 250 and 249 steps of four: a bound does not hide that."""
 

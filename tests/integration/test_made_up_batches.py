@@ -60,6 +60,7 @@ def test_only_the_sample_is_played_unless_asked(tmp_path):
     assert any("data unlike" in one.message for one in verdict.approximations)
 
 
+@pytest.mark.slow
 def test_a_flag_that_all_agree_on_is_safe_and_says_what_was_made_up(tmp_path):
     """Both sides are played; the ledger lists the batches."""
     text = (
