@@ -27,7 +27,7 @@ from planguard.replay import (
 )
 from planguard.verdict import Witness
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 PATIENCE = 2.0
 
 
