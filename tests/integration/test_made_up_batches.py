@@ -17,8 +17,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.timeout(300),
 ]
-slow = pytest.mark.slow
-"""Dozens of plays each: half a minute on two cores."""
 HEAD = "import torch\nimport torch.distributed as dist\n\n\n"
 _number = itertools.count()
 
@@ -60,7 +58,6 @@ def test_only_the_sample_is_played_unless_asked(tmp_path):
     assert any("data unlike" in one.message for one in verdict.approximations)
 
 
-@pytest.mark.slow
 def test_a_flag_that_all_agree_on_is_safe_and_says_what_was_made_up(tmp_path):
     """Both sides are played; the ledger lists the batches."""
     text = (
@@ -102,7 +99,6 @@ def test_a_side_that_does_nothing_else_is_run_by_force(tmp_path):
     assert decided(tmp_path, text, "text").safe
 
 
-@slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -120,7 +116,6 @@ def test_a_length_that_decides_is_found(tmp_path, body):
     assert verdict.unsafe
 
 
-@slow
 def test_every_length_of_a_large_batch_is_changed_before_anything_is_claimed(tmp_path):
     """A loop that no test counts is found behind many parts that decide nothing."""
     text = "def step(batch):\n    [dist.all_reduce(torch.ones(1)) for row in batch['a']]\n"
@@ -128,7 +123,6 @@ def test_every_length_of_a_large_batch_is_changed_before_anything_is_claimed(tmp
     assert decided(tmp_path, text, sample).unsafe
 
 
-@slow
 def test_a_time_that_is_over_claims_nothing(tmp_path):
     """What was not varied in the time is left open."""
     text = "def step(batch):\n    dist.all_reduce(torch.ones(3))\n"
@@ -137,7 +131,6 @@ def test_a_time_that_is_over_claims_nothing(tmp_path):
     assert "budget" in verdict.reasons[0]
 
 
-@slow
 def test_a_batch_that_every_rank_raises_on_is_no_finding(tmp_path):
     """A made-up batch that is none of this program's is left out."""
     text = (
@@ -151,7 +144,6 @@ def test_a_batch_that_every_rank_raises_on_is_no_finding(tmp_path):
     assert "never varied" in verdict.reasons[0]
 
 
-@slow
 def test_what_the_program_refuses_ends_the_job(tmp_path):
     """A raise statement for a bad batch is no divergence, and does not leave the step open."""
     text = (
@@ -163,7 +155,6 @@ def test_what_the_program_refuses_ends_the_job(tmp_path):
     assert decided(tmp_path, text, 4).safe
 
 
-@slow
 def test_a_thread_of_the_batch_that_dies_is_no_finding(tmp_path):
     """What a made-up batch makes a thread raise is the batch's fault."""
     text = (

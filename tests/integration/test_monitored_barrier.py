@@ -50,7 +50,7 @@ def end_of(folder, world, **more):
     return done.stderr if done.returncode else ""
 
 
-@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("world", [2, 3])
 def test_its_numbers_decide_under_gloo_detail_alone(tmp_path, world):
     """Three ranks fail in the next collective under DETAIL, two do not, nor does gloo itself: as
     real processes do.

@@ -161,7 +161,6 @@ def test_optuna_prunes_and_records_the_code():
     assert "33 trials trained, 7 pruned: {'': 33, 'PG007': 7}" in run_example("with_optuna.py")
 
 
-@pytest.mark.slow
 def test_ray_tune_asks_for_nothing_where_a_trial_is_unsafe():
     """Behind the gate an unsafe configuration asks for one core, no GPU, and reports its code."""
     pytest.importorskip("ray.tune", reason="ray[tune] is not installed", exc_type=ImportError)

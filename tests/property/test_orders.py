@@ -153,7 +153,7 @@ def compare(seeds, tally):
     return differences
 
 
-@pytest.mark.parametrize("first", range(0, 40, CHUNK))
+@pytest.mark.parametrize("first", range(0, 80, CHUNK))
 def test_open_orders_are_judged_as_the_enumerator_judges_them(first):
     """Where both decide a plan with open order, PlanGuard and the enumerator agree."""
     tally = Counter()
