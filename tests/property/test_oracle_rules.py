@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from campaign import WORSE
 from oracle import rules_blame, rules_blocks, rules_calls
 from oracle.enumerator import Effort, enumerate_plan
 from oracle.flushes import outcome_of
@@ -20,6 +19,11 @@ RULES = {
     if name.isupper()
 }
 FEWEST = 20
+CAREFUL = {
+    ("<s1#a / ar> r1#b | s0#b r0#a ar", "gloo-detail"): ("POTENTIAL_DEADLOCK*", "DEADLOCK"),
+}
+"""What the product says of a row, with less than is true: that an order might mix the numbers of a
+round is not ruled out where no rank comes to it (``findings.sequence``)."""
 
 
 def judged(document, model):
@@ -48,8 +52,8 @@ def test_the_enumerator_agrees_with_what_was_argued_by_hand(name):
 
 
 def found_by_product(document, model):
-    """The outcome by the product, or `refused`, and what may be true as it says that it is
-    not complete.
+    """The outcome by the product, or `refused`; of a hang that it does not call certain and that
+    it says is not all there is, so much.
     """
     for name, spec in REGISTERED.items():
         more = {"spelling": spec.spelling} if spec.spelling else {"degree": spec.degree}
@@ -58,11 +62,10 @@ def found_by_product(document, model):
     try:
         loaded = planguard.load(document)
     except planguard.PlanError:
-        return "refused", ()
+        return "refused"
     verdict = planguard.check(loaded, model=model)
-    outcome = verdict.outcome.value
     is_partial = verdict.unsafe and not verdict.complete
-    return outcome, WORSE.get(outcome, ()) if is_partial else ()
+    return verdict.outcome.value + ("*" if is_partial else "")
 
 
 @pytest.mark.parametrize("name", list(RULES))
@@ -73,11 +76,14 @@ def test_the_product_agrees_with_what_was_argued_by_hand(name):
     wrong = []
     for line, told, why in RULES[name][1]:
         for model, expected in outcomes(told).items():
-            found, worse = found_by_product(plan(line), model)
+            found = found_by_product(plan(line), model)
+            if (line, model) in CAREFUL:
+                wrong += [] if (found, expected) == CAREFUL[line, model] else [(line, found)]
+                continue
             allowed = {expected, "UNKNOWN"}
             if expected == "UNKNOWN":
                 allowed.add("MISMATCH")
-            if found not in allowed and expected not in worse:
+            if found.removesuffix("*") not in allowed:
                 wrong.append((line, model, expected, found, why))
     assert wrong == []
 
@@ -95,5 +101,5 @@ def test_most_rows_of_a_rule_are_decided(name):
         for model, expected in list(outcomes(told).items())[:2]
         if expected not in {"UNKNOWN", "refused"}
     ]
-    decided = sum(found_by_product(*one)[0] not in {"UNKNOWN", "refused"} for one in asked)
+    decided = sum(found_by_product(*one) not in {"UNKNOWN", "refused"} for one in asked)
     assert decided > len(asked) / 2
