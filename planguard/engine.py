@@ -173,13 +173,7 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
 
         # What a case shows is asked for, so at least one of its causes is kept.
         inner = replace(options, explain_limit=max(1, options.explain_limit))
-        return over_flushes(
-            plan,
-            columns,
-            model.name,
-            options,
-            lambda merged: _decide(merged, expand(merged), inner, brief=brief),
-        )
+        return over_flushes(plan, columns, model.name, options, _Rest(inner, brief))
     if has_threads:
         from planguard.reordering.threads.decide import over_threads
 

@@ -47,7 +47,7 @@ from planguard.semantics.model import Family, find_model
 from planguard.verdict import Outcome, SafeIff, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers.open import Relation
     from planguard.reordering.buffers.play import Played
     from planguard.reordering.buffers.rank import Extension
-
-    Decide = Callable[[Plan], Verdict]
+    from planguard.reordering.cases.together import Decide
 
 
 def over_flushes(
@@ -115,7 +114,6 @@ class _Decision:
     def verdict(self) -> Verdict:
         """Return the verdict over all orders of flushes."""
         merged = merge(self.flat, self.usual)
-        fixed = self.decide(merged.ordered.plan)
         alone = frozenset(name for name, ranks in self.members.items() if len(ranks) == 1)
         found = [
             (rank.order.rank, conflict(rank, self.agreed, shared=self.shared, alone=alone))
@@ -123,7 +121,9 @@ class _Decision:
         ]
         conflicts = [(rank, one) for rank, one in found if one is not None]
         if not conflicts:
-            return self._settled(merged, fixed)
+            return self._settled(merged, self.decide(merged.ordered.plan, brief=False))
+        # One order of several: in most cases another one is shown, or all at once.
+        fixed = self.decide(merged.ordered.plan, brief=True)
         early = self._stuck_early(merged, fixed)
         if early is not None:
             return early
@@ -208,10 +208,11 @@ class _Decision:
     ) -> Verdict | None:
         """One rank has two sequences: what the usual one and the odd one say together."""
         odd = merge(self.flat, [*self.usual[:rank], played, *self.usual[rank + 1 :]])
-        shown = self.decide(odd.ordered.plan)
+        shown = self.decide(odd.ordered.plan, brief=True)
         outcome = _together(fixed, shown)
         if outcome is None or one.held is None:
             return None
+        shown = self.decide(odd.ordered.plan, brief=False)
         buffer = one.held.buffer
         notes = (*describe(rank, *pair), arrives(self.ranks[rank], order))
         schedules = fixed.evidence.schedules + shown.evidence.schedules
@@ -251,7 +252,11 @@ class _Decision:
         if fixed.outcome is not Outcome.DEADLOCK:
             return None
         ranks = stuck_early(usual, self.ranks, self.usual, find_model(self.model), self.options)
-        return in_some_order(self._settled(usual, fixed), ranks) if ranks else None
+        if not ranks:
+            return None
+        return in_some_order(
+            self._settled(usual, self.decide(usual.ordered.plan, brief=False)), ranks
+        )
 
     # --- one order on every communicator -----------------------------------------------------
 
@@ -268,7 +273,7 @@ class _Decision:
         if any(played.stuck for played in self.usual):
             return None
         if fixed.outcome in {Outcome.MISMATCH, Outcome.POTENTIAL_DEADLOCK}:
-            return self._settled(usual, fixed)
+            return self._settled(usual, self.decide(usual.ordered.plan, brief=False))
         if fixed.safe:
             for rank, one in conflicts:
                 for order in one.orders:  # the rank waits for what only it could launch
@@ -283,7 +288,7 @@ class _Decision:
             for rank, played in enumerate(self.usual)
         ]
         merged = merge(self.flat, issued)
-        verdict = self.decide(merged.ordered.plan)
+        verdict = self.decide(merged.ordered.plan, brief=False)
         if verdict.unknown:
             return None
         if verdict.outcome is fixed.outcome:
@@ -305,7 +310,7 @@ class _Decision:
         for rank, order in chosen:
             played[rank] = self._play(rank, order)
         merged = merge(self.flat, played)
-        shown = self.decide(merged.ordered.plan)
+        shown = self.decide(merged.ordered.plan, brief=False)
         outcome = join([case_of(fixed), case_of(shown)])
         if shown.safe or shown.unknown or outcome is Outcome.UNKNOWN:
             return None
@@ -336,7 +341,7 @@ class _Decision:
         seen: list[tuple[Verdict, Sequence[Played], Merged]] = []
         for combination in combinations(choices, self.deadline):
             plan = merge(self.flat, combination)
-            seen.append((self.decide(plan.ordered.plan), combination, plan))
+            seen.append((self.decide(plan.ordered.plan, brief=False), combination, plan))
         outcome = join(case_of(verdict) for verdict, _, _ in seen)
         if outcome is Outcome.UNKNOWN:
             raise UndecidedError("an order of flushes could not be decided")
