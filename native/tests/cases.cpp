@@ -220,7 +220,7 @@ void dumps() {
   const auto reads = [&](const std::string& text) {
     return dump.read({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   };
-  const std::string empty("}(X\x07\0\0\0entries]u.", 18);
+  const std::string empty("}(X\x07\0\0\0entries]u.", 17);
   CHECK(reads(empty) && dump.rows.empty() && dump.columns.row.empty());
   for (size_t end = 0; end < empty.size(); ++end) CHECK(!reads(empty.substr(0, end)));
   const std::string hot = "()]}tuesa.N\x85\x86\x87hqrj\x94KMJ\x8c\x8a\x88X\x01\x02";
