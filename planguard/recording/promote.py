@@ -154,6 +154,8 @@ def steps(calls: bytes, size: int) -> tuple[int, int]:
         The period that covers most of the calls, in calls, and its times; 0 and 1 if there is none.
     """
     last, best = calls[-size:], (0, 1)
+    if len(calls) < 2 * size:
+        return best
     end = len(calls) - size
     for _ in range(MAX_PERIODS):
         end = _before(calls, last, end, size)

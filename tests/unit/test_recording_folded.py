@@ -28,7 +28,7 @@ def test_the_step_is_the_period_that_covers_most() -> None:
     assert _steps(0, 1, 2, 1, 2, 1, 2) == (2, 3)
     assert _steps(9, 0, 0, 0, 0) == (1, 4)
     assert _steps(0, 1, 2, 0, 1, 2, 0) == (3, 2)
-    assert _steps(0, 1, 2) == (0, 1)
+    assert _steps(0, 1, 2) == _steps(7) == _steps() == (0, 1)
     assert _steps(256, 1, 256, 1) == (2, 2)
 
 
