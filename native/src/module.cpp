@@ -7,6 +7,7 @@
 #include "planguard/lanes.h"
 #include "planguard/pickle.h"
 #include "planguard/weak.h"
+#include "module_dump.h"
 
 namespace nb = nanobind;
 using namespace planguard;
@@ -241,4 +242,5 @@ NB_MODULE(_native, module) {
     nb::gil_scoped_release release;
     return refused_opcode(bytes);
   });
+  module.def("dump_columns", &dump_columns, nb::sig("def dump_columns(arg: bytes, /) -> tuple | None"));
 }

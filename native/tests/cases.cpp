@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan.h"
+#include "planguard/dump.h"
 #include "planguard/pickle.h"
 #include "planguard/weak.h"
 
@@ -213,6 +214,31 @@ void pickles() {
   }
 }
 
+// Any bytes end, and what a dump holds lies within it; one that is cut anywhere is none.
+void dumps() {
+  Dump dump;
+  const auto reads = [&](const std::string& text) {
+    return dump.read({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  };
+  const std::string empty("}(X\x07\0\0\0entries]u.", 17);
+  CHECK(reads(empty) && dump.rows.empty() && dump.columns.row.empty());
+  for (size_t end = 0; end < empty.size(); ++end) CHECK(!reads(empty.substr(0, end)));
+  const std::string hot = "()]}tuesa.N\x85\x86\x87hqrj\x94KMJ\x8c\x8a\x88X\x01\x02";
+  uint32_t state = 3;
+  for (int run = 0; run < 50000; ++run) {
+    std::string text = "}(\x8c\x07" "entries]((}";
+    for (int i = 0; i < 32; ++i) {
+      state = state * 1664525u + 1013904223u;
+      text += state >> 30 ? hot[(state >> 8) % hot.size()] : char(state >> 16);
+    }
+    text += "eu.";
+    text.shrink_to_fit();
+    reads(text);
+    for (const Node& node : dump.nodes) CHECK(node.first + node.size <= dump.pool.size());
+    for (const Text& one : dump.texts) CHECK(one.first + one.size <= text.size());
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -225,6 +251,7 @@ int main() {
   bags();
   refusals();
   pickles();
+  dumps();
   if (!failures) std::printf("all cases hold\n");
   return failures ? 1 : 0;
 }

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ast
 import os
+import shlex
 import stat
+from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -31,6 +33,11 @@ MAX_FILES = 200_000
 MAX_BYTES = 4 << 20
 MAX_PLACES = 4
 MAX_BRANCHES = 3
+ONLY_READ = "which side of a branch a rank took is not recorded: weak"
+MAX_PLAYED = 16
+"""Most ranks of a script that one machine is asked to play: each is a process."""
+FEW = 8
+"""Ranks that stand for more of them."""
 _LEFT_OUT = SITES | {"__pycache__", "node_modules", "build", "dist"}
 _PLANS = (".plan.json", ".csv")
 _RUN = ".pgrun"
@@ -113,7 +120,11 @@ class Repo:
         if not 0 < number <= len(lines):
             return [f"{clean(inside)} has no line {number}: it is of another version"]
         said = [f"{clean(inside)}:{number}: {_line(lines, number)}"]
-        return said + [f"only {branch}" for branch in self.branches(path, number)]
+        branches = self.branches(path, number)
+        said += [f"only {branch}" for branch in branches]
+        if branches:
+            said.append(ONLY_READ)
+        return said
 
     def branches(self, path: Path, line: int) -> list[str]:
         """Return the conditions under which a line is reached, the innermost first."""
@@ -180,10 +191,37 @@ def with_sources(verdict: Verdict, root: str, recording: Recording) -> Verdict:
     findings = [_with_lines(one, repo) for one in verdict.findings]
     told = [n for n, one in enumerate(findings) if one.code.startswith(("PG0", "PG2", "PG50"))]
     if told:
-        notes = tuple(said_of_plans(repo, verdict, recording))
+        notes = (*said_of_plans(repo, verdict, recording), *_to_play(repo, recording))
         first = findings[told[0]]
         findings[told[0]] = replace(first, notes=(*first.notes, *notes))
     return replace(verdict, findings=tuple(findings))
+
+
+def _to_play(repo: Repo, recording: Recording) -> list[str]:
+    """Return the command that plays the script of the job, where the repository has it.
+
+    An audit does not play it by itself: that runs the user's code, with its data and for minutes,
+    where whoever audits asked what files say.
+    """
+    outer = Counter(
+        stack[-1].file
+        for record in recording.ranks.values()
+        for stack in (record.stack, *(call.stack for call in record.track.calls))
+        if stack and stack[-1].function == "<module>"
+    )
+    found = (repo.find(file)[0] for file, _ in outer.most_common(MAX_PLACES))
+    script = next((path for path in found if path is not None), None)
+    if script is None:
+        return []
+    ranks = recording.world_size if recording.world_size <= MAX_PLAYED else FEW
+    command = f"planguard precheck {clean(shlex.quote(str(script)))} --ranks {ranks}"
+    fewer = (
+        ""
+        if ranks == recording.world_size
+        else f"; a hang that needs all {recording.world_size:,} ranks is not in it"
+    )
+    said = "says whether the plan of the script has this hang, and which branch decides it"
+    return [f"next: {command} {said}; it runs the script here, with what you put behind --{fewer}"]
 
 
 def _with_lines(one: Finding, repo: Repo) -> Finding:

@@ -8,6 +8,7 @@ Same functions, same positional arguments, same attributes of what they return a
 from __future__ import annotations
 
 from planguard.kernels.twin_columns import Blockers, Columns, Lanes, RunState
+from planguard.kernels.twin_dump import dump_columns
 from planguard.kernels.twin_expand import expand
 from planguard.kernels.twin_lower import lower
 from planguard.kernels.twin_pickle import refused_opcode
@@ -22,6 +23,7 @@ __all__ = [
     "RunState",
     "WeakOrders",
     "blockers",
+    "dump_columns",
     "expand",
     "lower",
     "open_rounds",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
@@ -16,15 +17,26 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.recording.recording import RankRecord, Recording
 
+MAX_PERIODS = 64
+"""Lengths that are tried for the step that a program repeats."""
 
-def promote(recording: Recording, *, blocking: bool) -> Plan:
+
+def promote(recording: Recording, *, blocking: bool, folded: bool = False) -> Plan:
     """Return the plan that every rank was seen following.
+
+    Args:
+        recording: What was seen.
+        blocking: Calls of which it was not seen block the host.
+        folded: Steps that repeat are a loop. The engine unrolls it, so its answer is the same;
+            what it says of single actions names them by their places in the loop.
 
     Raises:
         PlanError: The recording has gaps; the message names them.
     """
     _refuse_gaps(recording)
     # The document is written out at once, so equal actions may be one object in it.
+    if folded and blocking:
+        return read(_document(recording, _folded))
     return read(_document(recording, _shared if blocking else _later))
 
 
@@ -113,6 +125,57 @@ def _shared(record: RankRecord) -> list[dict[str, Any]]:
         return _program(record, blocking=True)
     rows = [_fields(Observed(call), is_async=False) for call in track.calls]
     return [rows[place] for place in track.call]
+
+
+def _folded(record: RankRecord) -> list[dict[str, Any]]:
+    """Return the program of ``_shared`` with the steps at its end as a loop, where they repeat."""
+    track = record.track
+    period, times = steps(track.call.tobytes(), track.call.itemsize)
+    # In a loop a label may ask for the number of the iteration.
+    if times < 2 or any("{" in (call.label or "") for call in track.calls):
+        return _shared(record)
+    program = _shared(record)
+    first = len(program) - period * times
+    if first < 0 or len(program) != len(track):
+        return program
+    body = program[len(program) - period :]
+    return [*program[:first], {"op": "repeat", "times": times, "body": body}]
+
+
+@lru_cache(maxsize=64)
+def steps(calls: bytes, size: int) -> tuple[int, int]:
+    """Return the length of the step that a program ends with again and again, and how often.
+
+    Args:
+        calls: Numbers of the calls, one after the other.
+        size: Bytes of one.
+
+    Returns:
+        The period that covers most of the calls, in calls, and its times; 0 and 1 if there is none.
+    """
+    last, best = calls[-size:], (0, 1)
+    if len(calls) < 2 * size:
+        return best
+    end = len(calls) - size
+    for _ in range(MAX_PERIODS):
+        end = _before(calls, last, end, size)
+        length = len(calls) - size - end
+        if end < 0 or 2 * length > len(calls):
+            break
+        body, times = calls[-length:], 1
+        while calls[-length * (times + 1) : -length * times] == body:
+            times += 1
+        if times > 1 and times * length - length > best[0] * (best[1] - 1) * size:
+            best = length // size, times
+    return best
+
+
+def _before(calls: bytes, one: bytes, end: int, size: int) -> int:
+    """Return where a call stands last in front of a place; negative if nowhere."""
+    found = calls.rfind(one, 0, end)
+    while found % size and found > 0:
+        found = calls.rfind(one, 0, found + size - 1)
+    return -1 if found % size else found
 
 
 def _program(record: RankRecord, *, blocking: bool) -> list[dict[str, Any]]:

@@ -207,16 +207,17 @@ class Recording:
             op=clean(call.op),
         )
 
-    def to_plan(self, *, blocking: bool = True) -> Plan:
+    def to_plan(self, *, blocking: bool = True, folded: bool = False) -> Plan:
         """Return the plan that every rank was seen following.
 
         Args:
             blocking: How calls are read of which the recording does not say whether the host
                 waited for them: inside the call, or at the end of the rank.
+            folded: Steps that repeat at the end of a rank's calls become a loop.
 
         Raises:
             PlanError: The recording has gaps; the message names them.
         """
         from planguard.recording.promote import promote
 
-        return promote(self, blocking=blocking)
+        return promote(self, blocking=blocking, folded=folded)

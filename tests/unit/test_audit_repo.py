@@ -231,3 +231,56 @@ def test_links_beside_the_repository_are_not_followed(tmp_path):
     (found / "run").symlink_to(tmp_path / "far/away/run")
     (tmp_path / "run").symlink_to(tmp_path / "far/away/run")
     assert notes(pg.audit(tmp_path / "d", repo=found), "plan: ") == []
+
+
+SCRIPT = """import torch.distributed as dist
+
+
+def main(rank):
+    if rank != 2:
+        dist.all_reduce(1)
+
+
+open("ran", "w")
+"""
+STACKS = """Process 9: python {file}
+Thread 9 (idle): "MainThread"
+    all_reduce (/usr/lib/python3/site-packages/torch/distributed/distributed_c10d.py:2806)
+    main (/job/{file}:6)
+    <module> (/job/{file}:9)
+"""
+
+
+def _played(tmp_path, ranks, text=STACKS):
+    """What is said of the script of a job of which every rank left a stack."""
+    folder = tmp_path / "stacks"
+    folder.mkdir()
+    for rank in range(ranks):
+        (folder / f"rank_{rank}.txt").write_text(text.format(file="train.py"))
+    verdict = pg.audit(folder, repo=repo(tmp_path, "train.py", text=SCRIPT))
+    return notes(verdict, "next: planguard precheck"), notes(verdict)
+
+
+def test_the_script_of_the_job_is_named_with_the_command_that_plays_it(tmp_path):
+    """The outermost frame is the script; it is not run, and the branch is weak evidence."""
+    command, said = _played(tmp_path, 4)
+    script = tmp_path / "repo" / "train.py"
+    assert command[0].startswith(f"next: planguard precheck {script} --ranks 4 says")
+    assert "source: only if `if rank != 2` (line 5)" in said
+    assert not Path("ran").exists()
+    assert "source: which side of a branch a rank took is not recorded: weak" in said
+
+
+def test_a_large_job_is_played_with_fewer_ranks_and_that_is_said(tmp_path):
+    """One machine plays a few ranks: what needs all of them is not found so."""
+    command, _ = _played(tmp_path, 20)
+    assert "--ranks 8 " in command[0]
+    assert "a hang that needs all 20 ranks is not in it" in command[0]
+
+
+def test_a_script_outside_of_the_repository_is_not_named(tmp_path):
+    """A frame of another file is no script that could be played."""
+    command, _ = _played(
+        tmp_path, 4, STACKS.replace("<module> (/job/{file}", "<module> (/job/x.py")
+    )
+    assert command == []

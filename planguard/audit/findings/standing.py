@@ -28,8 +28,8 @@ UNCLEAR = frozenset({"a wait below Python", "backward"})
 MAX_STACKS = 3  # of each sort that a hint shows
 Place = tuple[str, "Source | None"]
 NEXT = (
-    "next: the stack of every rank, twice, a minute apart: py-spy dump --pid PID > rank_N.txt; "
-    "audit all of them together; or Flight Recorder dumps"
+    "next: take the stack of every rank twice, a minute apart: py-spy dump --pid PID > rank_N.txt; "
+    "audit the files together; or Flight Recorder dumps"
 )
 
 
@@ -91,7 +91,11 @@ def _waits_for(scene: Scene, ranks: list[int]) -> list[Wait]:
 
 def _waiters(scene: Scene) -> set[int]:
     standing = {rank for rank in scene.graph.standing if scene.graph.standing[rank]}
-    return standing | {r for r, record in scene.recording.ranks.items() if record.inside}
+    return standing | {
+        rank
+        for rank, record in scene.recording.ranks.items()
+        if record.inside or any(rank in o.here and not o.are_places for o in record.absences)
+    }
 
 
 def _location(record: RankRecord) -> Location:
@@ -213,8 +217,8 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
         yield _hint(
             scene,
             "PG007",
-            f"{name_ranks(hosts)} {'is' if len(hosts) == 1 else 'are'} in no communication, "
-            f"while {told}",
+            f"{name_ranks(hosts)} {'is' if len(hosts) == 1 else 'are'} in no communication"
+            f"{_stood(scene, hosts)}, while {told}",
             hosts,
             subkind="missing",
         )
@@ -238,10 +242,20 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
             callers,
         )
         return
-    rest = f"; {name_ranks(hosts)} in no communication" if hosts else ""
+    rest = f"; {name_ranks(hosts)} in no communication{_stood(scene, hosts)}" if hosts else ""
     rest += f"; {name_ranks(unclear)} possibly in one" if unclear else ""
     where = f"where the ranks stood: {told}{rest}"
     yield _hint(scene, "PG502", where, callers, elsewhere=(*hosts, *unclear))
+
+
+def _stood(scene: Scene, ranks: list[int]) -> str:
+    """Return where ranks stand by their stacks, where all stand in one place."""
+    places = {scene.recording.ranks[rank].stack[0] for rank in ranks}
+    if len(places) != 1:
+        return ""
+    here = places.pop()
+    function = f" in {clean(here.function)}" if here.function else ""
+    return f", at {clean(here.file.rpartition('/')[2])}:{here.line}{function}"
 
 
 def _places(scene: Scene) -> tuple[dict[Place, list[int]], list[int], list[int]]:

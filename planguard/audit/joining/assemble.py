@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from planguard.audit.joining.gaps import against, gaps, left_out, unread_files
+from planguard.audit.joining.inits import join_inits
 from planguard.audit.joining.ranks import resolve
 from planguard.audit.readers.part import (
     CONCLUDED,
@@ -76,6 +77,7 @@ def assemble(
         # Nothing at all is usable: what the first file lacks is the answer.
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
     parts, remarks = resolve(parts, prefix)
+    parts = join_inits(parts)
     unread = [part for part in parts if part.kind == UNREAD]
     chosen = _choose(parts)
     for rank, part in chosen.items():
@@ -91,7 +93,7 @@ def assemble(
         if part.kind == kind and (part.stack or part.crash)
     }
     # What a log says of others counts beside a better recording of its own rank.
-    logs = {p.rank: p for p in parts if p.kind == "stderr" and (p.absences or p.oversized)}
+    logs = {p.rank: p for p in parts if p.kind != UNREAD and (p.absences or p.oversized)}
     records = {
         rank: _record(part, stacks.get(rank), logs.get(rank, part))
         for rank, part in sorted(chosen.items())

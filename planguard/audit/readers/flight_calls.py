@@ -27,6 +27,7 @@ FIELDS = (
     "output_dtypes",
 )
 """Fields of an entry that say what was called."""
+PROCESS_GROUP = FIELDS.index("process_group")
 END = -1
 """Place of an entry that ends a launch of several calls and is none itself."""
 MAX_FRAMES = 64

@@ -7,16 +7,19 @@ before; what differs is looked up, and only what is new is taken apart.
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from planguard.audit.readers.flight_calls import END, FIELDS, Calls, group_name
+from planguard.audit.readers.flight_calls import END, FIELDS, PROCESS_GROUP, Calls, group_name
 from planguard.errors import PlanError
 from planguard.recording import UNRECORDED, Call, Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from planguard.audit.readers.flight_calls import Row
     from planguard.audit.readers.part import Part
 
@@ -32,6 +35,10 @@ _STATES = {
     "started": int(Progress.STARTED),
     "completed": int(Progress.COMPLETED),
 }
+_BY_NUMBER = bytes(_STATES.values()) + bytes(253)
+"""Progress of a state by its number among those, 0 of any other; ``native/src/dump.cpp``."""
+_RETIRED = bytes([Progress.ISSUED, Progress.COMPLETED]) + bytes(254)
+"""Progress of a gloo call, by whether it is retired."""
 
 
 class Entries:
@@ -56,10 +63,30 @@ class Entries:
         """
         if not set(map(type, entries)) <= {dict}:
             raise PlanError("an entry is no table", file=self.part.file, path="$.entries")
-        try:
+        with self._told():
             if entries and any(type(entries[0].get(name)) is str for name in NUMBERS):
                 entries = [_numbered(entry) for entry in entries]
             self._read(entries)
+
+    def read_columns(self, rows: list[Row], *columns: bytes) -> None:
+        """Read what ``kernels.twin_dump.dump_columns`` describes.
+
+        Raises:
+            PlanError: A call lacks a field, or holds a value of a wrong type.
+        """
+        if rows:
+            with self._told():
+                self._read_columns(rows, *columns)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say in one sentence what may be wrong with entries, and note what a backend leaves out.
+
+        Raises:
+            PlanError: What was read was no table of entries.
+        """
+        try:
+            yield
         except (
             *(TypeError, ValueError, KeyError, AttributeError),
             *(IndexError, OverflowError, RecursionError),
@@ -71,6 +98,48 @@ class Entries:
             ) from None
         if self.calls.is_gloo:
             self.part.lacks = ("point-to-point",)
+
+    def _read_columns(self, rows: list[Row], slot: bytes, *columns: bytes) -> None:
+        place_of = list(map(self.calls.place, rows))
+        slots = array("I", slot)
+        number, created, position, pair, op = (array("q", column) for column in columns[:5])
+        state, is_retired, is_pair = columns[5:]
+        self.part.dropped = max(0, number[0])
+        # Most often every row is a call of its own, and the columns are there already.
+        is_same = place_of == list(range(len(rows)))
+        places = slots if is_same else list(map(place_of.__getitem__, slots))
+        pairs = {n for n, call in enumerate(self.part.track.calls) if call.is_point_to_point}
+        if pairs:
+            position = array(
+                "q",
+                (
+                    two if place in pairs else one
+                    for place, one, two in zip(places, position, pair, strict=True)
+                ),
+            )
+        progress = (is_retired if self.calls.is_gloo else state).translate(
+            _RETIRED if self.calls.is_gloo else _BY_NUMBER
+        )
+        if self.calls.is_gloo or END in place_of:
+            entries = [
+                {
+                    "process_group": rows[row][PROCESS_GROUP],
+                    "record_id": record,
+                    "collective_seq_id": collective,
+                    "p2p_seq_id": two,
+                    "op_id": counted,
+                    "is_p2p": is_two,
+                }
+                for row, record, collective, two, counted, is_two in zip(
+                    slots, number, array("q", columns[2]), pair, op, is_pair, strict=True
+                )
+            ]
+            self._one_by_one(entries, places, progress, (number, created, position))
+            return
+        track = self.part.track
+        track.call = places if isinstance(places, array) else array("I", places)
+        track.position, track.progress = position, bytearray(progress)
+        track.created, track.number = created, number
 
     def _read(self, entries: list[Any]) -> None:
         if not entries:
@@ -133,7 +202,7 @@ class Entries:
     def _one_by_one(
         self,
         entries: list[Any],
-        places: list[int],
+        places: Iterable[int],
         states: bytes,
         columns: tuple[array[int], array[int], array[int]],
     ) -> None:
@@ -142,7 +211,7 @@ class Entries:
         rows = zip(entries, places, states, *columns, strict=True)
         for entry, place, state, number, created, position in rows:
             if place == END:
-                self._coalesce(entry)
+                self._coalesce(entry, state)
                 continue
             group = track.calls[place].group or "world"
             if self.calls.is_gloo:
@@ -175,10 +244,10 @@ class Entries:
             self.part.track.calls.append(Call(UNRECORDED, group))
         return place
 
-    def _coalesce(self, entry: dict[str, Any]) -> None:
+    def _coalesce(self, entry: dict[str, Any], progress: int) -> None:
         """Let a launch of several calls pass its state to them: their own is never updated."""
         track, group = self.part.track, group_name(entry["process_group"])
-        number, progress = _int(entry, "record_id"), self._progress(entry)
+        number = _int(entry, "record_id")
         is_pair = bool(entry.get("is_p2p"))
         sequence = _int(entry, "p2p_seq_id" if is_pair else "collective_seq_id")
         members = []

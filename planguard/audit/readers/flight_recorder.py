@@ -20,7 +20,7 @@ from typing import Any
 from planguard.audit.readers.flight_calls import text
 from planguard.audit.readers.flight_entries import Entries
 from planguard.audit.readers.part import Part, PartGroup
-from planguard.audit.readers.safe import decode_json, load_pickle
+from planguard.audit.readers.safe import decode_json, dump_columns, load_pickle
 from planguard.errors import PlanError
 
 MAX_ENTRIES = 20_000_000
@@ -35,10 +35,34 @@ def read_flight_recorder(data: bytes, file: str) -> Part:
         PlanError: Not a dump, of an unsupported version (PG913), or not safe to read (PG905).
     """
     is_json = data.lstrip()[:1] == b"{"
+    columns = None if is_json else dump_columns(data)
+    if columns is not None:
+        return _plain(columns, file)
     dump = decode_json(data, dict[str, Any], file) if is_json else load_pickle(data, file)
     if not isinstance(dump, dict):
         raise PlanError("not a Flight Recorder dump: no table at its top", file=file)
-    version = dump.get("version")
+    entries = dump.get("entries", [])
+    part = _part(dump.get("version"), dump.get("comm_lib_version"), dump.get("pg_config"), file)
+    if not isinstance(entries, list) or len(entries) > MAX_ENTRIES:
+        raise PlanError("entries are no list", file=file, path="$.entries")
+    Entries(part).read(entries)
+    return part
+
+
+def _plain(columns: tuple[Any, ...], file: str) -> Part:
+    """Return what the columns of a dump say that was not unpickled."""
+    (version, library, groups), *rest = columns
+    part = _part(version, library, groups, file)
+    Entries(part).read_columns(*rest)
+    return part
+
+
+def _part(version: Any, library: Any, groups: Any, file: str) -> Part:
+    """Return a part without its entries.
+
+    Raises:
+        PlanError: An unsupported version (PG913), or groups that are none.
+    """
     if not isinstance(version, str) or not re.fullmatch(r"2\.\d{1,4}", version):
         raise PlanError(
             "version of the dump is not supported",
@@ -48,14 +72,9 @@ def read_flight_recorder(data: bytes, file: str) -> Part:
             value=version if isinstance(version, str) else type(version).__name__,
             hint="supported: 2.x",
         )
-    entries = dump.get("entries", [])
-    if not isinstance(entries, list) or len(entries) > MAX_ENTRIES:
-        raise PlanError("entries are no list", file=file, path="$.entries")
     part = Part("flight-recorder", file, version=version)
-    library = dump.get("comm_lib_version")
     part.library = library[:80] if isinstance(library, str) and library else None
-    part.groups |= _configuration(dump.get("pg_config"), file)
-    Entries(part).read(entries)
+    part.groups |= _configuration(groups, file)
     return part
 
 

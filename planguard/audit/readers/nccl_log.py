@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from planguard.audit.readers.part import Part, PartGroup
+from planguard.audit.readers.part import Init, Part, PartGroup
 from planguard.errors import PlanError
 from planguard.plan.actions import ITEM_BYTES
 from planguard.plan.vocabulary import MESSAGES, NCCL, NCCL_DTYPES, NCCL_REDUCE_OPS, REDUCING, ROOTED
@@ -27,7 +27,7 @@ _CALL = re.compile(
 _INIT = re.compile(
     _PROCESS + rb"[^\n]{0,80}?comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) "
     rb"n[rR]anks (?P<size>\d{1,7}) (?:[^\n]{0,200}?commId (?P<id>0x[0-9a-f]{1,16}))?"
-    rb"[^\n]{0,80}?Init COMPLETE"
+    rb"[^\n]{0,80}?Init (?P<state>START|COMPLETE)"
 )
 UNPLACED = (
     "the NCCL log does not say the identity of its communicators: the largest of every process is "
@@ -45,6 +45,7 @@ class _Process:
     calls: list[re.Match[bytes]] = field(default_factory=list)
     comms: dict[bytes, tuple[str, int, int]] = field(default_factory=dict)
     places: dict[bytes, int] = field(default_factory=dict)
+    inits: dict[str, Init] = field(default_factory=dict)
 
 
 def read_nccl_log(data: bytes, file: str) -> list[Part]:
@@ -63,13 +64,21 @@ def read_nccl_log(data: bytes, file: str) -> list[Part]:
             continue
         if (made := _INIT.search(line)) is not None:
             known = processes[made["process"]]
+            if made["id"] is not None:
+                identity, is_done = made["id"].decode(), made["state"] == b"COMPLETE"
+                known.inits[identity] = Init(int(made["rank"]), int(made["size"]), is_done)
+            if made["state"] == b"START":
+                continue
             if made["id"] is None:  # an old library: it prints no identity
                 known.places[made["comm"]] = int(made["rank"])
                 continue
             known.comms[made["comm"]] = (made["id"].decode(), int(made["rank"]), int(made["size"]))
         elif (call := _CALL.search(line)) is not None:
             processes[call["process"]].calls.append(call)
+    begun = _begun(processes, file)
     if not any(process.calls for process in processes.values()):
+        if begun:
+            return begun
         raise PlanError(
             "no call in the NCCL log",
             code="PG910",
@@ -77,8 +86,31 @@ def read_nccl_log(data: bytes, file: str) -> list[Part]:
             hint="record with NCCL_DEBUG_SUBSYS=INIT,COLL",
         )
     if not any(process.comms for process in processes.values()):
-        return _unjoined(processes, file)
-    return _parts(processes, file)
+        return [*_unjoined(processes, file), *begun]
+    return [*_parts(processes, file), *begun]
+
+
+def _begun(processes: dict[bytes, _Process], file: str) -> list[Part]:
+    """Return the creations of communicators, where some process was left waiting in one.
+
+    ``ncclCommInitRank`` writes ``Init START`` before it meets the others and ``Init COMPLETE``
+    when all have come (NCCL ``src/init.cc``). What that means is decided where the logs of all
+    processes are together: each may stand in a file of its own.
+    """
+    inits = {name: init for process in processes.values() for name, init in process.inits.items()}
+    if not inits:
+        return []
+    world = max(inits, key=lambda name: inits[name].size)
+    parts = []
+    for process in processes.values():
+        if process.inits:
+            part = Part("nccl-log", file, backend="nccl", inits=process.inits)
+            part.world_size = inits[world].size
+            if world in process.inits:
+                part.rank = process.inits[world].place
+            parts.append(part)
+    is_open = any(not init.is_done for part in parts for init in part.inits.values())
+    return parts if is_open else []
 
 
 def _unjoined(processes: dict[bytes, _Process], file: str) -> list[Part]:

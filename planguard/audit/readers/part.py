@@ -60,6 +60,21 @@ class PartGroup:
     places: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Init:
+    """A communicator that a process was creating.
+
+    Attributes:
+        place: Its rank in it.
+        size: Ranks that have to come.
+        is_done: It came to the end of the creation: all had come.
+    """
+
+    place: int
+    size: int
+    is_done: bool
+
+
 @dataclass
 class Part:
     """What one file says of one rank.
@@ -86,6 +101,7 @@ class Part:
         crash: The error that ended the rank and is no consequence of others, or "".
         doubt: What had to be assumed to read it so, in one sentence; "" if nothing.
         absences: What it says of others that did not come.
+        inits: Communicators that it was creating, by their identities.
         oversized: Bytes that came and bytes that fit, where gloo ended the rank for that.
         error: Why a file could not be read, of a part of kind ``UNREAD``.
         begins: How a file begins that could not be read or was not understood.
@@ -113,6 +129,7 @@ class Part:
     crash: str = ""
     doubt: str = ""
     absences: tuple[Absence, ...] = ()
+    inits: dict[str, Init] = field(default_factory=dict)
     oversized: tuple[int, int] | None = None
     error: PlanError | None = None
     begins: str = ""

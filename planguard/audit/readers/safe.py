@@ -83,6 +83,19 @@ def load_pickle(data: bytes, file: str) -> Any:
         ) from None
 
 
+def dump_columns(data: bytes) -> tuple[Any, ...] | None:
+    """Return the columns of a plain Flight Recorder dump; None where ``load_pickle`` has to say.
+
+    No pickle is loaded: the kernel that follows it refuses what recorders do not write.
+    """
+    try:
+        with _address_space(len(data) * GROWTH + SLACK), no_collection():
+            found: tuple[Any, ...] | None = kernels.current().dump_columns(data)
+    except MemoryError:
+        return None
+    return found
+
+
 def _expect_plain_keys(data: bytes, file: str) -> None:
     place = kernels.current().refused_opcode(data)
     if place < 0:
