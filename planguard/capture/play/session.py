@@ -11,9 +11,10 @@ from planguard.capture.groups.process_group import BACKEND
 from planguard.capture.groups.recorder import Recorder
 from planguard.capture.play.fake_world import Mesh, environment, make_mesh
 from planguard.capture.play.launches import ranks_started_here
-from planguard.capture.play.rank_reads import rank_reads
+from planguard.capture.play.rank_reads import rank_reads, start_reads
 from planguard.capture.play.room_store import room_store_class
 from planguard.capture.play.stub_control import mail_group_class
+from planguard.capture.restarts import START
 from planguard.capture.values.own_answers import Answers, assumed, own_answers
 from planguard.capture.values.values import watch_values
 from planguard.errors import UsageError
@@ -94,6 +95,7 @@ def session(
         stack.enter_context(current.recorder.threads.watched())
         stack.enter_context(current.recorder.buckets.watched())
         stack.enter_context(_elsewhere(current.recorder))
+        stack.enter_context(start_reads(lambda place: current.answers.is_odd(START, place)))
         stack.enter_context(own_answers(current.answers))
         if not current.answers.sees_sets:
             message = (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.groups.process_group import BACKEND
+from planguard.capture.restarts import attempt
 from planguard.capture.run.backends import configured, inner_group, named, of_devices
 from planguard.capture.run.environment import (
     BYTES,
@@ -20,7 +21,6 @@ from planguard.capture.run.environment import (
     FRAMES_KEPT,
     VALUES,
     WITNESS,
-    attempt,
     shared_name,
 )
 from planguard.capture.run.held import Followed, watch_hooks
