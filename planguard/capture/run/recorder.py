@@ -71,6 +71,7 @@ class RunRecorder:
         self._operators = Operators() if frames else None
         self._backwards: list[int] = []
         self.followed: Followed | None = None
+        self._has_lost = False
         self._sized: Sequence[Any] = ()
 
     def follow(self) -> Any:
@@ -135,6 +136,10 @@ class RunRecorder:
             found = self.followed.holds(sized)
             if found is not None:
                 self.log.small(Kind.HOLDS, number, self.log.string(found))
+            if self.followed.lost and not self._has_lost:
+                self._has_lost = True
+                said = f"what buffers hold was followed only up to {self.followed.lost}"
+                self.note("fused-buffers", said, "exact")
 
     def saw_result(self, handle: Handle, tensors: Sequence[Any]) -> None:
         """Record a few values of what a call gave, when its wait came back."""

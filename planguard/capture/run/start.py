@@ -23,7 +23,7 @@ from planguard.capture.run.environment import (
     WITNESS,
     shared_name,
 )
-from planguard.capture.run.held import Followed, watch_hooks
+from planguard.capture.run.grad_hooks import watch_hooks
 from planguard.capture.run.log import BACKEND_NOTE, MOST_BYTES, Kind, RunLogWriter
 from planguard.capture.run.record_group import record_group_class
 from planguard.capture.run.recorder import FRAMES, RunRecorder
@@ -33,6 +33,8 @@ from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from planguard.capture.run.held import Followed
 
 _C10D = "torch.distributed.distributed_c10d"
 _MODULES = (
