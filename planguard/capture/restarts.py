@@ -58,7 +58,7 @@ def note_start(play: P, again: P | None, how: str, starts: list[Site]) -> P:
 
     Args:
         play: The start that was played; it is safe.
-        again: The next one; None where it could not be played.
+        again: The next one; None where a rank raised, or it could not be played.
         how: How that ended: ``same``, ``safe``, ``unsafe``, or anything else.
         starts: Where the program asks which start it is.
     """
@@ -73,9 +73,12 @@ def note_start(play: P, again: P | None, how: str, starts: list[Site]) -> P:
         said = f"{asked}; it was played as start {number}, too, and agrees all the same"
         _add(play, said + (files if how == "safe" else ""), "exact")
         return play
+    if again is not None:  # what it shows says more than that nothing is decided
+        _add(again, f"{asked}; this is what it does as start {number}", "exact")
+        return again
     message = (
-        f"{asked}; played as start {number} nothing is decided: play that start by itself, with "
-        f"{RESTARTS}={number} in the environment, to see why"
+        f"{asked}; as start {number} it could not be played to its end: play that start by itself, "
+        f"with {RESTARTS}={number} in the environment, to see why"
     )
     for direction in ("under", "over"):
         _add(play, message, direction)

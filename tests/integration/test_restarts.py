@@ -90,3 +90,17 @@ def test_a_played_rank_finds_what_torchrun_tells(monkeypatch):
     monkeypatch.setenv(RESTARTS, "4")
     assert decide(job).outcome is Outcome.SAFE
     assert os.environ[RESTARTS] == "4"
+
+
+def test_a_restart_that_leaves_an_object_waiting_is_shown():
+    """Nobody sends what rank 1 waits for as the second start: never SAFE, and the line is there."""
+
+    def job():
+        dist.init_process_group("gloo")
+        if os.environ.get(RESTARTS) == "1" and dist.get_rank() == 0:
+            dist.broadcast_object_list([None], src=0)
+        dist.all_reduce(torch.zeros(4))
+
+    verdict = decide(job)
+    assert verdict.outcome in (Outcome.UNKNOWN, Outcome.MISMATCH)
+    assert any(finding.code == "PG201" for finding in verdict.findings)

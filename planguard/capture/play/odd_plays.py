@@ -149,8 +149,10 @@ class OddPlays:
         verdict = self.decide(again)
         if verdict.unsafe:
             return _Ended("unsafe", again)
-        if failed or not verdict.safe:
+        if failed:
             return _Ended("open")
+        if not verdict.safe:
+            return _Ended("open", again)
         return _Ended("safe")
 
 
