@@ -47,6 +47,7 @@ class Session:
         self.world_size = world_size
         self.mailbox = mailbox
         self.recorder = Recorder(rank)
+        self.recorder.follow_operators()
         self.answers = Answers(rank, odd)
         self.reads: list[str] = []
         self.mesh: Any = None
@@ -287,8 +288,12 @@ def _batched(original: Any, current: Session) -> Any:
 
 
 def _with_end(original: Any, current: Session) -> Any:
-    def backward(*args: Any, **options: Any) -> Any:
-        result = original(*args, **options)
+    def backward(tensors: Any, *args: Any, **options: Any) -> Any:
+        current.recorder.begin_backward(tensors)
+        try:
+            result = original(tensors, *args, **options)
+        finally:
+            current.recorder.leave_backward()
         current.recorder.end_backward()
         return result
 
