@@ -2,8 +2,8 @@
 
     python benchmarks/trainers/overhead.py --rounds 60
 
-One job on two gloo ranks for each of the two; within its processes rounds of a few steps are
-bare and recorded (or guarded) in turns. Told is the processor time of a step of rank 0, all its threads:
+One job on two gloo ranks for each of the two; within its processes rounds of a few steps are bare
+and recorded (or guarded) in turns. Told is the processor time of a step of rank 0, all threads:
 the median over the rounds of a round against the bare ones beside it, with its quartiles; the same
 of bare rounds among themselves; and the sum of all rounds against that of all bare ones.
 """
