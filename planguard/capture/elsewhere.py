@@ -8,14 +8,17 @@ ledger that leaves the job undecided names the line, or the library that was loa
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.sinks import place_of
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 KIND = "unseen-communication"
@@ -68,6 +71,30 @@ def watch_elsewhere(
         call.__name__ = getattr(original, "__name__", "call")
         return call
 
+    _watch_rpc(replace, note, asking)
+    for name in _BACKENDS:
+        kind = getattr(dist, f"ProcessGroup{name}", None)
+        if kind is not None:
+            what = f"a ProcessGroup{name} that the program made itself"
+            replace(kind, "__init__", asking(kind.__init__, what, by_library=False))
+    symmetric: Any = getattr(torch._C._distributed_c10d, "_SymmetricMemory", None)  # noqa: SLF001 - same
+    if symmetric is not None:
+        met = asking(symmetric.rendezvous, "symmetric memory", by_library=True)
+        replace(symmetric, "rendezvous", staticmethod(met))
+    for name in _WAITS:
+        original = getattr(dist.Store, name, None)
+        if original is not None:
+            replace(dist.Store, name, asking(original, "a store (a key)", by_library=False))
+
+
+def _watch_rpc(
+    replace: Callable[[Any, str, Any], None],
+    note: Callable[[str, str, str], None],
+    asking: Callable[..., Any],
+) -> None:
+    """Notice the agents of remote calls, once there are any."""
+    import torch
+
     def agents() -> None:
         agent = torch._C._distributed_rpc.TensorPipeAgent  # noqa: SLF001 - torch has no public way
         made = asking(agent.__init__, "remote calls (rpc)", by_library=True)
@@ -86,22 +113,45 @@ def watch_elsewhere(
         agents()
     elif begin is not None:  # importing torch.distributed.rpc calls it: then there are agents
         replace(torch._C, "_rpc_init", prepare)  # noqa: SLF001 - same
-    for name in _BACKENDS:
-        kind = getattr(dist, f"ProcessGroup{name}", None)
-        if kind is not None:
-            what = f"a ProcessGroup{name} that the program made itself"
-            replace(kind, "__init__", asking(kind.__init__, what, by_library=False))
-    for name in _WAITS:
-        original = getattr(dist.Store, name, None)
-        if original is not None:
-            replace(dist.Store, name, asking(original, "a store (a key)", by_library=False))
 
 
 def note_libraries(note: Callable[[str, str, str], None]) -> None:
     """Say which libraries that communicate by themselves this process has loaded."""
-    for module, library in _LIBRARIES.items():
-        if module in sys.modules:
-            note(KIND, _message(f"{library}, which the process has loaded"), "under")
+    found = {library for module, library in _LIBRARIES.items() if module in sys.modules}
+    for library in sorted(found | set(_native())):
+        note(KIND, _message(f"{library}, which the process has loaded"), "under")
+
+
+def _native() -> Iterator[str]:
+    """Name native libraries that communicate beside torch, loaded by whatever extension.
+
+    An MPI that nobody initialized communicates nothing (h5py may bring one). NVSHMEM is not told by
+    its file: CUDA builds of torch bring it, used or not.
+    """
+    try:
+        rows = _MAPS.read_text(errors="replace").splitlines()
+    except OSError:
+        return
+    files = {row.rpartition(" ")[2] for row in rows if ".so" in row}
+    for file in files:
+        name = Path(file).name
+        if name.startswith("libucp.so"):
+            yield "UCX"
+        elif name.startswith("libmpi.so") and _is_initialized(file):
+            yield "MPI"
+
+
+_MAPS = Path("/proc/self/maps")
+
+
+def _is_initialized(file: str) -> bool:
+    """Tell whether somebody has called MPI_Init in a library that is loaded."""
+    flag = ctypes.c_int(0)
+    try:
+        ctypes.CDLL(file, mode=os.RTLD_NOLOAD | os.RTLD_NOW).MPI_Initialized(ctypes.byref(flag))
+    except (OSError, AttributeError):
+        return True  # it cannot be asked
+    return bool(flag.value)
 
 
 def _root(store: Any) -> Any:

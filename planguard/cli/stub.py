@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.play.script import Script
+from planguard.capture.restarts import KIND
 from planguard.errors import UsageError
 from planguard.files import write
 
@@ -96,6 +97,7 @@ def _remarks(play: Any, plan: Any) -> list[str]:
     if play.stuck:
         ranks = list(play.stuck)
         found.append(f"note: ranks {ranks} wait for an object, a value or a key that nobody sends")
+    found += [f"note: {note.message}" for note in plan.approximations if note.kind == KIND]
     found += [f"note: rank {log.rank} ended by {log.end}" for log in play.logs.values() if log.end]
     return found + [
         f"warning[PG505]: {note.message}"

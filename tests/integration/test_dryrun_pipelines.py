@@ -93,6 +93,29 @@ def test_the_stubbed_plan_of_sharded_tensor_parallelism_is_that_of_the_recorded_
     assert stubbed["ranks"] == recorded["ranks"]
 
 
+def test_a_played_call_names_its_operator_and_phase():
+    """In the forward pass the module on the stack, in DDP's backward pass the parameter's."""
+
+    class Summed(torch.nn.Module):
+        def forward(self, x):
+            dist.all_reduce(x.detach().clone())
+            return x
+
+    def body():
+        net = torch.nn.Sequential(torch.nn.Linear(4, 4), Summed())
+        model = torch.nn.parallel.DistributedDataParallel(net)
+        model(torch.ones(1, 4)).sum().backward()
+        dist.barrier()
+
+    play, verdict = played(started(body), 2)
+    assert verdict.safe
+    actions = play.logs[0].actions
+    placed = [(a["op"], a.get("ns"), a.get("phase")) for a in actions if a["op"] != "wait"]
+    assert ("all_reduce", "module.1", "forward") in placed
+    assert ("all_reduce", "module.0", "backward") in placed
+    assert placed[-1] == ("barrier", None, None)
+
+
 def test_representatives_give_the_plan_that_all_ranks_give():
     """A pipeline of two stages, replicated six times: eight ranks stand for twelve, and say so."""
     script = str(EXAMPLES / "replicated_pipeline.py")

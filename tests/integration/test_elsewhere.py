@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+import shutil
 import subprocess
 import sys
 import types
@@ -109,6 +112,51 @@ def test_precheck_names_the_line_and_the_library(tmp_path):
         assert verdict.unknown
         assert words in " ".join(verdict.reasons)
     assert "mpi4py.MPI" not in sys.modules
+
+
+FAKE_MPI = """
+static int ready = 0;
+int MPI_Init(void *a, void *b) { ready = 1; return 0; }
+int MPI_Initialized(int *flag) { *flag = ready; return 0; }
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_native_library_is_said_once_it_communicates(tmp_path):
+    """An MPI that nobody initialized says nothing; else it is named without any Python module."""
+    for name in ("libmpi.so.40", "libucp.so.0"):
+        (tmp_path / "mpi.c").write_text(FAKE_MPI)
+        command = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / name), str(tmp_path / "mpi.c")]
+        subprocess.run(command, check=True, timeout=60)
+
+    def job(library, init):
+        def body():
+            loaded = ctypes.CDLL(str(tmp_path / library))
+            if init:
+                loaded.MPI_Init(None, None)
+            dist.barrier()
+
+        return precheck(2, model="gloo", on_unsafe="return").run(body)
+
+    assert job("libmpi.so.40", init=False).safe
+    for library, init, name in (("libmpi.so.40", True, "MPI"), ("libucp.so.0", False, "UCX")):
+        verdict = job(library, init=init)
+        assert verdict.unknown
+        assert f"by {name}, which the process has loaded" in " ".join(verdict.reasons)
+
+
+def test_symmetric_memory_is_said():
+    """Ranks that meet in symmetric memory read each other's: no process group sees it."""
+
+    def job():
+        kind = torch._C._distributed_c10d._SymmetricMemory
+        with contextlib.suppress(RuntimeError, TypeError):  # no device has it here
+            kind.rendezvous(torch.ones(4), "0")
+        dist.barrier()
+
+    verdict = precheck(2, model="gloo", on_unsafe="return").run(job)
+    assert verdict.unknown
+    assert "symmetric memory at" in " ".join(verdict.reasons)
 
 
 def test_what_torch_makes_for_the_program_is_seen():

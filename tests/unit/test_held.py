@@ -183,3 +183,46 @@ def test_values_name_calls_only_where_all_members_hold_the_same():
     }  # fmt: skip
     assert agreed_names({0: [(1, "a")], 1: [(3, "b")]}) == {}
     assert agreed_names({0: [(1, "a")], 1: []}) == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda flat: flat.add_(1),
+        lambda flat: flat.sub_(2),
+        lambda flat: torch.ops.aten.add_(flat, 1),
+    ],
+    ids=["a number", "less a number", "the operator itself"],
+)
+def test_arithmetic_with_a_number_neither_raises_nor_keeps_a_name(change):
+    """``add_`` of a plain number ended the job (deepspeed's ZeRO 1 and 2 count so)."""
+    one = Pass()
+    found = []
+
+    def hook(_, parameter):
+        flat = parameter.grad.clone()
+        change(flat)
+        change(torch.zeros(3, dtype=torch.int64))
+        found.append(one.names(flat))
+
+    one.run(hook)
+    assert one.followed.lost == ""
+    assert found == [None, None]
+
+
+def test_what_cannot_be_followed_ends_the_following_and_not_the_job():
+    """A sparse tensor has no storage: from there on nothing is known, and why is kept."""
+    one = Pass()
+    found = []
+
+    def hook(_, parameter):
+        found.append(one.names(parameter.grad))
+        sparse = torch.zeros(2, 2).to_sparse()
+        sparse.zero_()
+        sparse.copy_(torch.ones(2, 2).to_sparse())
+        found.append(one.names(parameter.grad))
+
+    one.run(hook)
+    assert found[0] == ["1.weight"]
+    assert found[-1] is None
+    assert "copy_" in one.followed.lost or "zero_" in one.followed.lost

@@ -33,9 +33,9 @@ def count(dist):
         found = Counter(
             event.name
             for event in profiler.events()
-            # An argument that wants a gradient sends a call through the dispatcher twice.
-            if event.name.startswith("c10d::")
-            and (event.cpu_parent is None or event.cpu_parent.name != event.name)
+            # An argument that wants a gradient, or wraps a tensor, sends a call through the
+            # dispatcher twice, the second time within the first.
+            if event.name.startswith("c10d::") and not within_itself(event)
         )
         place = Path(os.environ["TRAINERS_COUNTS"])
         (place / f"rank{rank}-{os.getpid()}.json").write_text(json.dumps(found))
@@ -49,6 +49,14 @@ def count(dist):
         return destroy(group)
 
     replace(dist, "destroy_process_group", destroy_process_group)
+
+
+def within_itself(event):
+    """Tell whether a call is a part of a call of the same name."""
+    outer = event.cpu_parent
+    while outer is not None and outer.name != event.name:
+        outer = outer.cpu_parent
+    return outer is not None
 
 
 def guard(_):

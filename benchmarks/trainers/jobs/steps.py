@@ -1,22 +1,14 @@
-"""Steps of accelerate or transformers.Trainer over DDP, timed: ``steps.py KIND COUNT``."""
+"""Steps of accelerate or transformers.Trainer over DDP, timed: ``steps.py KIND COUNT LENGTH``."""
 
-import json
-import os
-import statistics
 import sys
-import time
-from itertools import pairwise
-from pathlib import Path
 
 import torch
 from common import folder
 from transformers import GPT2Config, GPT2LMHeadModel
+from ways import Ways
 
-TIMES = []
-
-
-def mark():
-    TIMES.append((time.process_time(), time.monotonic()))
+WAYS = Ways(int(sys.argv[3]))
+mark = WAYS.step
 
 
 def model():
@@ -42,8 +34,8 @@ def with_accelerate(count):
         optimizer.step()
         optimizer.zero_grad()
         mark()
+    WAYS.tell()
     accelerator.end_training()
-    return accelerator.process_index
 
 
 def with_transformers(count):
@@ -60,19 +52,12 @@ def with_transformers(count):
     rows = [{"input_ids": row, "labels": row} for row in tokens(count * 8)]
     trainer = Trainer(model=model(), args=arguments, train_dataset=rows, callbacks=[Marks()])
     trainer.train()
-    return arguments.process_index
+    WAYS.tell()
 
 
 def main():
     kind, count = sys.argv[1], int(sys.argv[2])
-    rank = (with_accelerate if kind == "accelerate" else with_transformers)(count)
-    if rank == 0:
-        pairs = list(pairwise(TIMES[5:]))
-        told = {
-            name: 1000 * statistics.median(after[n] - before[n] for before, after in pairs)
-            for n, name in enumerate(("cpu", "wall"))
-        }
-        Path(os.environ["TRAINERS_STEPS"]).write_text(json.dumps(told))
+    (with_accelerate if kind == "accelerate" else with_transformers)(count)
 
 
 if __name__ == "__main__":

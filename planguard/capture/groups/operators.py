@@ -68,9 +68,9 @@ class Operators:
                 buffer, and has no label.
         """
         node = current_node() if self.windows else None
-        modules = self._modules(frame)
         if node is not None:
-            return self._backward(node, modules, frame, count)
+            return self._backward(node, frame, count)
+        modules = self._modules(frame)
         if not modules:
             return None
         return _known(self._name(modules), "forward")
@@ -100,11 +100,10 @@ class Operators:
             return None
         return json.dumps([*window.items, _dependencies(window)])
 
-    def _backward(
-        self, node: Any, modules: list[Any], frame: FrameType | None, count: int | None
-    ) -> str | None:
+    def _backward(self, node: Any, frame: FrameType | None, count: int | None) -> str | None:
         parameter = getattr(node, "variable", None)
         if parameter is None:
+            modules = self._modules(frame)
             return _known(self._name(modules), "backward") if modules else None
         name, operator = self._owner(parameter)
         outermost = self._callback(frame)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from planguard.capture.groups.operators import Operators
 from planguard.capture.names.data_names import DATA, Buckets, data_name
 from planguard.capture.names.set_orders import TURN, turn_of
 from planguard.capture.names.thread_orders import JOINED, STARTED, THREAD, Threads
@@ -80,6 +82,8 @@ class Recorder:
     def __post_init__(self) -> None:
         self.threads = Threads(self.actions)
         self.buckets = Buckets()
+        self.operators: Operators | None = None
+        self._launch: dict[str, str] = {}
 
     def group(self, ranks: list[int]) -> str:
         """Return the key of the next group made of these ranks on this rank."""
@@ -100,6 +104,30 @@ class Recorder:
         """Name what a call moves, where more is known of that than its call says."""
         return self.buckets.name(sized)
 
+    def follow_operators(self) -> None:
+        """Name the operator and the phase of every call, as the recorder of a real run does."""
+        self.operators = Operators()
+
+    def begin_backward(self, tensors: Any) -> None:
+        """Say that a backward pass begins."""
+        if self.operators is not None:
+            self.operators.begin(tensors)
+
+    def leave_backward(self) -> None:
+        """Say that the innermost backward pass has returned, or raised."""
+        if self.operators is not None and self.operators.windows:
+            self.operators.windows.pop()
+
+    def _place(self, count: int | None) -> dict[str, str]:
+        """Return the operator and the phase of the call that is being issued."""
+        if self.operators is None:
+            return {}
+        found = self.operators.place(sys._getframe(2), count)  # noqa: SLF001 - no public way
+        if found is None:
+            return {}
+        operator, phase, *_ = json.loads(found)
+        return {"ns": operator, "phase": phase}
+
     def issue(self, op: str, group: str, fields: dict[str, Any]) -> Issued:
         """Record a communication and return its handle.
 
@@ -116,10 +144,13 @@ class Recorder:
         self._works += 1
         work = f"w{self._works}"
         action = {"op": op, "group": group, **fields}
+        place = self._place(fields.get("count"))
         issued = Issued(action, work)
         if self.batch is not None and op in BLOCKING:
             self.batch.append(issued)
+            self._launch = place  # a launch stands where its members do
             return issued
+        action |= place
         action["work"] = work
         if op not in BLOCKING and op != "batch":
             action["async_"] = True
@@ -196,7 +227,7 @@ class Recorder:
             return
         self._works += 1
         work = f"w{self._works}"
-        action = {"op": "batch", "ops": [m.action for m in members], "work": work}
+        action = {"op": "batch", "ops": [m.action for m in members], **self._launch, "work": work}
         launch = Issued(action, work)
         for member in members:
             member.batch = launch

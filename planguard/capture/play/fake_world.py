@@ -10,6 +10,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.restarts import RESTARTS
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def environment(rank: int, world_size: int, local_size: int | None = None) -> It
         "MASTER_ADDR": "localhost",
         "MASTER_PORT": "29500",
         "TORCHELASTIC_RUN_ID": "planguard",
+        RESTARTS: os.environ.get(RESTARTS, "0"),
     }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)

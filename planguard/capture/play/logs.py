@@ -116,7 +116,7 @@ def relative_signature(log: RankLog, world_size: int, mesh: Mesh) -> str | None:
     return json.dumps(rows, sort_keys=True)
 
 
-_OF_THIS_RANK = ("src", DATA, TURN, THREAD)
+_OF_THIS_RANK = ("src", "ns", "phase", DATA, TURN, THREAD)
 
 
 def _relative(action: Mapping[str, Any], log: RankLog, places: Any, grid: Any) -> dict[str, Any]:

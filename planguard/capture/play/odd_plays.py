@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, Odd, Site
 from planguard.errors import UsageError
 
@@ -60,8 +61,15 @@ class OddPlays:
         Returns:
             The same, with what was found out noted; or one with odd ranks that is unsafe.
         """
-        sites = list(_sites(play))
-        new = [one for one in sites if one[0] in CERTAIN or one not in self.known]
+        sites = [one for one in _sites(play) if one[0] in CERTAIN or one not in self.known]
+        starts, new = part(sites)
+        if starts:
+            with next_start():
+                ended = self._ended(play, Odd(frozenset()))
+            anew = note_start(play, ended.play, ended.how, starts)
+            if anew is not play:
+                return anew
+            self.known.update(starts)
         if not new:
             return play
         doubts: dict[tuple[str, str], None] = {}
@@ -141,8 +149,10 @@ class OddPlays:
         verdict = self.decide(again)
         if verdict.unsafe:
             return _Ended("unsafe", again)
-        if failed or not verdict.safe:
+        if failed:
             return _Ended("open")
+        if not verdict.safe:
+            return _Ended("open", again)
         return _Ended("safe")
 
 

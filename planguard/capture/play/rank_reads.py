@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.restarts import RESTARTS
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def rank_reads() -> Iterator[list[str]]:
         owner = getattr(owner, cls, None) if owner is not None and cls else owner
         if owner is not None and hasattr(owner, name):
             undo.append(_patch(owner, name, found))
-    undo.append(_patch_environment(found))
+    undo.append(_patch_environment(_VARIABLES, lambda place: _keep(found, place)))
     try:
         yield found
     finally:
@@ -52,37 +53,58 @@ def rank_reads() -> Iterator[list[str]]:
             restore()
 
 
+@contextmanager
+def start_reads(note: Callable[[str], object]) -> Iterator[None]:
+    """Tell the places where code outside of torch asks how often the job was started anew.
+
+    Args:
+        note: Called with ``file:line``.
+    """
+    restore = _patch_environment(frozenset({RESTARTS}), note)
+    try:
+        yield
+    finally:
+        restore()
+
+
 def _patch(owner: Any, name: str, found: list[str]) -> Callable[[], None]:
     original = getattr(owner, name)
 
     def asking(*args: Any, **kwargs: Any) -> Any:
-        _note(found)
+        _note(lambda place: _keep(found, place))
         return original(*args, **kwargs)
 
     setattr(owner, name, asking)
     return lambda: setattr(owner, name, original)
 
 
-def _patch_environment(found: list[str]) -> Callable[[], None]:
+def _patch_environment(names: frozenset[str], tell: Callable[[str], object]) -> Callable[[], None]:
     kind: Any = type(os.environ)
     original = kind.__getitem__
 
     def asking(self: Any, key: str) -> Any:
-        if key in _VARIABLES:
-            _note(found)
+        if key in names:
+            _note(tell)
         return original(self, key)
 
     kind.__getitem__ = asking
     return lambda: setattr(kind, "__getitem__", original)
 
 
-_LOOKED_THROUGH = ("os.py", "_collections_abc.py", "values/own_answers.py")
+_LOOKED_THROUGH = (
+    "os.py", "_collections_abc.py", "values/own_answers.py", "play/rank_reads.py",
+)  # fmt: skip
 """Files between the program and what it reads: the mapping, and those who note what it reads."""
 
 
-def _note(found: list[str]) -> None:
+def _note(tell: Callable[[str], object]) -> None:
     place = _caller(sys._getframe(2))  # noqa: SLF001 - torch or the interpreter has no public way
-    if place is not None and place not in found:
+    if place is not None:
+        tell(place)
+
+
+def _keep(found: list[str], place: str) -> None:
+    if place not in found:
         found.append(place)
 
 

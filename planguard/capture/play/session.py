@@ -11,9 +11,10 @@ from planguard.capture.groups.process_group import BACKEND
 from planguard.capture.groups.recorder import Recorder
 from planguard.capture.play.fake_world import Mesh, environment, make_mesh
 from planguard.capture.play.launches import ranks_started_here
-from planguard.capture.play.rank_reads import rank_reads
+from planguard.capture.play.rank_reads import rank_reads, start_reads
 from planguard.capture.play.room_store import room_store_class
 from planguard.capture.play.stub_control import mail_group_class
+from planguard.capture.restarts import START
 from planguard.capture.values.own_answers import Answers, assumed, own_answers
 from planguard.capture.values.values import watch_values
 from planguard.errors import UsageError
@@ -46,6 +47,7 @@ class Session:
         self.world_size = world_size
         self.mailbox = mailbox
         self.recorder = Recorder(rank)
+        self.recorder.follow_operators()
         self.answers = Answers(rank, odd)
         self.reads: list[str] = []
         self.mesh: Any = None
@@ -94,6 +96,7 @@ def session(
         stack.enter_context(current.recorder.threads.watched())
         stack.enter_context(current.recorder.buckets.watched())
         stack.enter_context(_elsewhere(current.recorder))
+        stack.enter_context(start_reads(lambda place: current.answers.is_odd(START, place)))
         stack.enter_context(own_answers(current.answers))
         if not current.answers.sees_sets:
             message = (
@@ -285,8 +288,12 @@ def _batched(original: Any, current: Session) -> Any:
 
 
 def _with_end(original: Any, current: Session) -> Any:
-    def backward(*args: Any, **options: Any) -> Any:
-        result = original(*args, **options)
+    def backward(tensors: Any, *args: Any, **options: Any) -> Any:
+        current.recorder.begin_backward(tensors)
+        try:
+            result = original(tensors, *args, **options)
+        finally:
+            current.recorder.leave_backward()
         current.recorder.end_backward()
         return result
 

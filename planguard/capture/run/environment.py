@@ -18,8 +18,6 @@ FRAMES_KEPT = "PLANGUARD_RECORD_FRAMES"
 VALUES = "PLANGUARD_RECORD_VALUES"
 BYTES = "PLANGUARD_RECORD_BYTES"
 INJECT, HOME = "PLANGUARD_RECORD_INJECT", "PLANGUARD_RECORD_HOME"
-RESTARTS = "TORCHELASTIC_RESTART_COUNT"
-"""How often torchrun has started this job anew."""
 
 
 def environment_of(
@@ -43,12 +41,6 @@ def environment_of(
         **({WITNESS: "1"} if witness else {}),
         **({VALUES: "1"} if values else {}),
     }
-
-
-def attempt() -> int:
-    """Return how often the job was started anew before this process began."""
-    text = os.environ.get(RESTARTS, "")
-    return int(text) if text.isdecimal() else 0
 
 
 def shared_name(store: Any) -> str:

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.modes import infra_mode
-from planguard.sources import is_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from planguard.capture.groups.operators import Operators
 
@@ -66,6 +65,7 @@ class Followed:
         backward: Number of the backward pass, from 1.
         is_inside: True during a backward pass.
         came: How gradients came where they lie, where it was not ``LATER``.
+        lost: Why nothing is known any more; empty while memory is followed.
     """
 
     operators: Operators
@@ -73,6 +73,7 @@ class Followed:
     backward: int = 0
     is_inside: bool = False
     came: dict[int, int] = field(default_factory=dict)
+    lost: str = ""
     _stored: dict[int, tuple[Any, list[Stretch]]] = field(default_factory=dict)
     _kinds: dict[Any, str] = field(default_factory=dict)
 
@@ -90,8 +91,14 @@ class Followed:
 
     def ready(self, parameter: Any, gradient: Any) -> None:
         """Take a gradient that is ready, before a user's hook sees it."""
-        if not self.is_inside or gradient is None:
+        if not self.is_inside or gradient is None or self.lost:
             return
+        try:
+            self._ready(parameter, gradient)
+        except Exception as error:  # noqa: BLE001 - the job must not end by what watches it
+            self.lost = f"a gradient of {_named(parameter)}: {_told(error)}"
+
+    def _ready(self, parameter: Any, gradient: Any) -> None:
         name, operator = self.operators.arrived(parameter)
         number = len(self.gradients)
         self.gradients.append(Gradient(name, operator, gradient.numel()))
@@ -108,6 +115,8 @@ class Followed:
         ``[pass, gradients ready, [[name, operator, elements, readiness, how it came], ...]]`` in
         the order of memory.
         """
+        if self.lost:
+            return None
         numbers: list[int] = []
         for tensor in tensors:
             span = _span(tensor)
@@ -125,7 +134,15 @@ class Followed:
         return json.dumps([self.backward, len(self.gradients), rows])
 
     def saw(self, func: Any, args: Any, given: Any, result: Any) -> None:
-        """Take an operator that has run."""
+        """Take an operator that has run; whatever it is, the job goes on."""
+        if self.lost:
+            return
+        try:
+            self._saw(func, args, given, result)
+        except Exception as error:  # noqa: BLE001 - the job must not end by what watches it
+            self.lost = f"{func}: {_told(error)}"
+
+    def _saw(self, func: Any, args: Any, given: Any, result: Any) -> None:
         kind = self._kinds.get(func)
         if kind is None:
             kind = self._kinds[func] = _kind(func)
@@ -174,7 +191,8 @@ class Followed:
             self._carry(result, first)
 
     def _known(self, tensor: Any) -> list[Stretch]:
-        span = _span(tensor)
+        """Return the gradients in an operand; a plain number holds none."""
+        span = _span(tensor) if hasattr(tensor, "untyped_storage") else None
         return [] if span is None else self._within(tensor, *span)
 
     def _carry(self, target: Any, source: Any) -> None:
@@ -263,6 +281,14 @@ class Followed:
             self._stored[key] = ref, [(a, b, UNKNOWN) for a, b, _ in stored]
 
 
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _named(tensor: Any) -> str:
+    return f"a tensor of shape {tuple(tensor.shape)}"
+
+
 def _gaps_unknown(rows: Sequence[Stretch], span: tuple[int, int]) -> list[Stretch]:
     """Fill what lies between stretches: it was written, and is none of the gradients."""
     found: list[Stretch] = []
@@ -345,48 +371,3 @@ def following_mode(followed: Followed) -> Any:
             return result
 
     return Following()
-
-
-def watch_hooks(
-    replace: Callable[[Any, str, Any], None], following: Callable[[], Followed | None]
-) -> None:
-    """Put a hook of our own in front of the first one that a program registers on a parameter.
-
-    Args:
-        replace: Sets an attribute, undone at the end of the recording.
-        following: Returns what follows gradients, and begins it; None while nothing is recorded.
-    """
-    import sys
-
-    import torch
-
-    after = torch.Tensor.register_post_accumulate_grad_hook
-    before = torch.Tensor.register_hook
-
-    def is_users(parameter: Any) -> bool:
-        caller = sys._getframe(2)  # noqa: SLF001 - the interpreter has no public way
-        leaf = isinstance(parameter, torch.nn.Parameter) and parameter.is_leaf
-        return bool(leaf and not is_library(caller.f_code.co_filename))
-
-    def register_post_accumulate_grad_hook(self: Any, hook: Any) -> Any:
-        if is_users(self) and (followed := following()) is not None:
-            _once(self, "after", lambda: after(self, lambda p: followed.ready(p, p.grad)))
-        return after(self, hook)
-
-    def register_hook(self: Any, hook: Any) -> Any:
-        if is_users(self) and (followed := following()) is not None:
-            _once(self, "before", lambda: before(self, lambda g: followed.ready(self, g)))
-        return before(self, hook)
-
-    replace(torch.Tensor, "register_post_accumulate_grad_hook", register_post_accumulate_grad_hook)
-    replace(torch.Tensor, "register_hook", register_hook)
-
-
-_MARK = "_planguard_followed"
-
-
-def _once(parameter: Any, which: str, register: Callable[[], Any]) -> None:
-    """Register a hook on a parameter that has none of ours."""
-    if not hasattr(parameter, _MARK):
-        setattr(parameter, _MARK, which)
-        register()

@@ -71,6 +71,8 @@ class RunRecorder:
         self._operators = Operators() if frames else None
         self._backwards: list[int] = []
         self.followed: Followed | None = None
+        self._has_lost = False
+        self._keys: dict[str, int] = {}
         self._sized: Sequence[Any] = ()
 
     def follow(self) -> Any:
@@ -110,13 +112,20 @@ class RunRecorder:
             Kind.CALL,
             op,
             work=number,
-            group=self.log.string(json.dumps(group)),
+            group=self._key(group),
             stack=self.stack(),
             batch=self.batch if op in BLOCKING else 0,
             fields=fields,
             thread=self._thread(),
         )
         return Handle(number, op)
+
+    def _key(self, group: str) -> int:
+        """Return the number of a group's key in the log."""
+        number = self._keys.get(group)
+        if number is None:
+            number = self._keys[group] = self.log.string(json.dumps(group))
+        return number
 
     def _place(self, number: int, count: int | None) -> None:
         """Record the operator of the call that comes next."""
@@ -135,6 +144,10 @@ class RunRecorder:
             found = self.followed.holds(sized)
             if found is not None:
                 self.log.small(Kind.HOLDS, number, self.log.string(found))
+            if self.followed.lost and not self._has_lost:
+                self._has_lost = True
+                said = f"what buffers hold was followed only up to {self.followed.lost}"
+                self.note("fused-buffers", said, "exact")
 
     def saw_result(self, handle: Handle, tensors: Sequence[Any]) -> None:
         """Record a few values of what a call gave, when its wait came back."""
@@ -148,7 +161,7 @@ class RunRecorder:
 
     def witness(self, op: str, group: str, fields: dict[str, Any]) -> None:
         """Record what the dispatcher saw, beside the calls of the group."""
-        key = self.log.string(json.dumps(group))
+        key = self._key(group)
         self.log.call(Kind.WITNESS, op, work=0, group=key, stack=0, batch=0, fields=fields)
 
     def wait(self, handle: Handle) -> None:

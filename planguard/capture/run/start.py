@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.groups.process_group import BACKEND
+from planguard.capture.restarts import attempt
 from planguard.capture.run.backends import configured, inner_group, named, of_devices
 from planguard.capture.run.environment import (
     BYTES,
@@ -20,10 +21,9 @@ from planguard.capture.run.environment import (
     FRAMES_KEPT,
     VALUES,
     WITNESS,
-    attempt,
     shared_name,
 )
-from planguard.capture.run.held import Followed, watch_hooks
+from planguard.capture.run.grad_hooks import watch_hooks
 from planguard.capture.run.log import BACKEND_NOTE, MOST_BYTES, Kind, RunLogWriter
 from planguard.capture.run.record_group import record_group_class
 from planguard.capture.run.recorder import FRAMES, RunRecorder
@@ -33,6 +33,8 @@ from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from planguard.capture.run.held import Followed
 
 _C10D = "torch.distributed.distributed_c10d"
 _MODULES = (
