@@ -21,7 +21,10 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RIGHT = ("drained", "chain", "whole", "blocks")
 WRONG = ("dealt", "filled", "swapped", "short")
@@ -175,43 +178,48 @@ def ends(job: Job, rank: int, world: int, order: random.Random | None, store: st
             dist.destroy_process_group()
 
 
-def run(job: Job, world: int, place: Path, number: int) -> list[str]:
-    """Run a job on forked processes, recorded if ``number`` is 0; say how each rank ended.
+def forked(world: int, seconds: float, child: Callable[[int], None]) -> bool:
+    """Run ``child`` on a forked process for each rank; whether all ended in time.
 
     gloo ends a process that receives more than it expects, so every run has processes of its own.
     """
-    pids = []
+    left = set()
     for rank in range(world):
         pid = os.fork()
         if pid == 0:
-            _in_child(job, rank, world, place, number)
-        pids.append(pid)
-    until = time.monotonic() + 40
-    left = set(pids)
+            try:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what gloo says when it ends one
+                child(rank)
+            finally:
+                os._exit(0)
+        left.add(pid)
+    until = time.monotonic() + seconds
     while left and time.monotonic() < until:
         left = {pid for pid in left if os.waitpid(pid, os.WNOHANG)[0] == 0}
         time.sleep(0.01)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+    return not left
+
+
+def run(job: Job, world: int, place: Path, number: int) -> list[str]:
+    """Run a job, recorded if ``number`` is 0; say how each rank ended."""
+    forked(world, 40, lambda rank: _in_child(job, rank, world, place, number))
     files = [place / f"end-{number}-{rank}" for rank in range(world)]
     return [file.read_text() if file.exists() else "fails" for file in files]
 
 
 def _in_child(job: Job, rank: int, world: int, place: Path, number: int) -> None:
-    """Run one rank and leave."""
+    """Run one rank and write how it ended."""
     from planguard import capture
 
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what gloo says when it ends a process
-        if not number:
-            capture.start(place / "run")
-        order = random.Random(job.seed * 1_000 + number * 10 + rank) if number else None
-        found = ends(job, rank, world, order, f"{place}/store-{number}")
-        capture.stop()
-        (place / f"end-{number}-{rank}").write_text(found)
-    finally:
-        os._exit(0)
+    if not number:
+        capture.start(place / "run")
+    order = random.Random(job.seed * 1_000 + number * 10 + rank) if number else None
+    found = ends(job, rank, world, order, f"{place}/store-{number}")
+    capture.stop()
+    (place / f"end-{number}-{rank}").write_text(found)
 
 
 def judged(folder: Path, seed: int, world: int) -> dict[str, Any]:

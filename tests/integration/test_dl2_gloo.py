@@ -7,13 +7,17 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as mp  # noqa: E402
-from dl2 import campaign, hierarchical, inception  # noqa: E402
+from dl2 import campaign, hierarchical, hung, inception, rq2, swaps  # noqa: E402
 from dl2.job import Config  # noqa: E402
 from dl2.mutate import mutant  # noqa: E402
 from dl2.record import record  # noqa: E402
 
+from planguard.replay.pool import Pool  # noqa: E402
+
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 SEEDS = (1, 2, 3, 4)
+SAME = {"branch": 384, "message": 209}
+"""Schedules under which the two ranks draw one order of branches."""
 
 
 def jobs(subject, size, config):
@@ -89,3 +93,60 @@ def test_schedules_are_shared_as_they_say():
     assert orders[1][0] == orders[1][1] != orders[1][2] == orders[1][3]
     assert orders[2][0] != orders[2][1]
     assert orders[3][0] != orders[3][1]
+
+
+@pytest.mark.parametrize("exchange", rq2.EXCHANGES)
+def test_schedules_of_blocking_calls_hang_as_judged(tmp_path, exchange):
+    """Ranks of a replica that take the branches of a block in other orders wait for each other, on
+    a group per branch as with tagged messages; with one order they end well.
+    """
+    cases = []
+    for schedule in (200 + rq2.EXCHANGES.index(exchange), SAME[exchange]):
+        config = Config("inception", 1, 2, report="reduce", schedule=schedule, exchange=exchange)
+        document = record(config)
+        cases.append(
+            campaign.Case("inception-blocking", 2, schedule, config.name, document, document, None)
+        )
+    rows = campaign.run(cases, tmp_path / "schedules.jsonl")
+    assert not campaign.wrong(rows), rows
+    assert [row["outcome"] for row in rows] == ["DEADLOCK", "SAFE"]
+    assert [row["truth"]["end"] for row in rows] == ["hung", "finished"]
+
+
+def test_orders_of_one_block_are_drawn_by_every_rank():
+    """One block, the same for all ranks, has an order of each rank; the others are as written."""
+    drawn = [inception.one_block(7, rank) for rank in range(8)]
+    written = [0, 1, 2, 3]
+    changed = {at for orders in drawn for at, order in enumerate(orders) if order != written}
+    assert len(changed) == 1
+    assert len({tuple(orders[min(changed)]) for orders in drawn}) > 2
+
+
+@pytest.mark.parametrize(("buffers", "size"), [(1, 8), (8, 8), (4, 64)])
+def test_cells_of_the_third_table_end_as_they_were_judged(buffers, size):
+    """Ranks in the orders of the witness hang when buckets are told apart and get wrong data or an
+    error when they are not; a cell that is No ends well in every order drawn.
+    """
+    with Pool(2) as pool:
+        (row,) = hung.rows(pool, [(buffers, size)])
+    assert hung.expected(row), row
+    assert row["checked"] == (["finished"] if size == 64 else ["hung"])
+
+
+@pytest.mark.parametrize(
+    ("where", "batches", "outcome"),
+    [
+        ("none", "same", "SAFE"),
+        ("parameters", "own", "MISMATCH"),
+        ("gradients", "same", "MISMATCH"),
+        ("gradients", "own", "SAFE"),
+    ],
+)
+def test_swaps_of_one_size_are_found_by_recorded_values(monkeypatch, where, batches, outcome):
+    """Parameters of replicas, and gradients of one batch, are known by a few values; gradients of
+    different samples are not.
+    """
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    row = swaps.judged("mlp", where, batches)
+    assert swaps.expected(row), row
+    assert row["said"] == outcome

@@ -226,3 +226,33 @@ def test_what_cannot_be_followed_ends_the_following_and_not_the_job():
     assert found[0] == ["1.weight"]
     assert found[-1] is None
     assert "copy_" in one.followed.lost or "zero_" in one.followed.lost
+
+
+def test_replicated_data_are_named_beside_data_of_each_rank():
+    """Own values of every rank between them take nothing away: the swap of a and b is seen."""
+    assert agreed_names(
+        {0: [(1, "a"), (2, "own"), (3, "b"), (4, None)],
+         1: [(5, "b"), (6, "other"), (7, "a"), (8, None)]}
+    ) == {1: "values a", 3: "values b", 5: "values b", 7: "values a"}  # fmt: skip
+
+
+def test_values_that_a_rank_sends_later_name_nothing():
+    """An old tensor that is reduced a round later on one rank is not a swap: the calls of the
+    shared values are not the same ones of the group.
+    """
+    assert agreed_names({0: [(1, "a"), (2, "x")], 1: [(3, "y"), (4, "a")]}) == {}
+    assert agreed_names({0: [(1, "a"), (2, "x")], 1: [(3, None), (4, "a")]}) == {}
+
+
+def test_a_gradient_behind_a_relu_has_a_name():
+    """The outer product of two vectors that are zero in half their places, also at their ends, is
+    told from another one, and from itself with its rows turned round.
+    """
+    torch.manual_seed(0)
+    some = torch.relu(torch.randn(1024)), torch.relu(torch.randn(1024))
+    for vector in some:
+        vector[0] = vector[-1] = 0
+    grad = torch.outer(*some)
+    names = {name_of([one]) for one in (grad, grad.flip(0), torch.outer(some[1], some[0]))}
+    assert len(names) == 3
+    assert None not in names

@@ -259,11 +259,10 @@ def _values(ranks: Sequence[ReadRank]) -> dict[int, str]:
         for side in ("in", "out"):
             names = {
                 rank: [
-                    (id(action), one.marks.values[side][id(action)])
+                    (id(action), one.marks.values[side].get(id(action)))
                     for action in one.actions
                     if action.get("group") == key
                     and action["op"] not in _MESSAGES
-                    and id(action) in one.marks.values[side]
                     and id(action) not in found
                 ]
                 for rank in members

@@ -75,20 +75,30 @@ def read(results: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
-def _rows(cases: Sequence[Case], pool: Pool) -> list[dict[str, Any]]:
-    verdicts = [judged(case.document) for case in cases]
-    truths = run_all([case.document for case in cases], pool)
+def _ends(
+    documents: Sequence[dict[str, Any]],
+    pool: Pool,
+    patience: float = PATIENCE,
+    delay_seed: int | None = None,
+) -> list[Truth]:
+    """Run plans; those that still move at the limit run again with more patience."""
+    truths = run_all(documents, pool, delay_seed=delay_seed, patience=patience)
     late = [at for at, truth in enumerate(truths) if truth.end == "late"]
     if late:
-        again = run_all([cases[at].document for at in late], pool, patience=4 * PATIENCE)
+        left = [documents[at] for at in late]
+        again = run_all(left, pool, delay_seed=delay_seed, patience=4 * patience)
         for at, truth in zip(late, again, strict=True):
             truths[at] = truth
+    return truths
+
+
+def _rows(cases: Sequence[Case], pool: Pool) -> list[dict[str, Any]]:
+    verdicts = [judged(case.document) for case in cases]
+    truths = _ends([case.document for case in cases], pool)
     # One run that ends well proves little: plans judged SAFE run again, with random delays.
     calm = [at for at, (v, _) in enumerate(verdicts) if v.safe and truths[at].end == "finished"]
     for seed in DELAYS:
-        again = run_all(
-            [cases[at].document for at in calm], pool, delay_seed=seed, patience=2 * PATIENCE
-        )
+        again = _ends([cases[at].document for at in calm], pool, 2 * PATIENCE, seed)
         for at, truth in zip(calm, again, strict=True):
             truths[at] = truths[at] if truth.end == "finished" else truth
     quiet = [at for at, (v, _) in enumerate(verdicts) if v.unsafe and truths[at].end == "finished"]

@@ -145,11 +145,13 @@ def network() -> nn.Sequential:
     )
 
 
-def scheduled(schedule: int, tp: int = 2) -> nn.Module:
+def scheduled(schedule: int, tp: int = 2, *, is_one_block: bool = False) -> nn.Module:
     """Return the network with the branches in the order that a schedule gives this rank."""
     model = network()
     blocks = [module for module in model if isinstance(module, Block)]
-    for block, order in zip(blocks, orders(schedule, dist.get_rank(), tp), strict=True):
+    rank = dist.get_rank()
+    drawn = one_block(schedule, rank) if is_one_block else orders(schedule, rank, tp)
+    for block, order in zip(blocks, drawn, strict=True):
         block.order = [at for at in order if at < len(block.order)]
     return model
 
@@ -163,3 +165,15 @@ def orders(schedule: int, rank: int, tp: int) -> Sequence[list[int]]:
     shared = {0: 0, 1: rank // tp}.get(schedule % 4, rank)
     rng = random.Random(f"{schedule}/{shared}")
     return [rng.sample(range(4), 4) for _ in range(11)]
+
+
+def one_block(schedule: int, rank: int) -> Sequence[list[int]]:
+    """Return the orders of four branches per block: of one block, every rank draws its own.
+
+    As the paper has it: "randomly reordering the scheduling of the four branches within an
+    Inception block". Which block, the schedule draws for all ranks; nothing else is decided here,
+    so ranks of a replica may draw one order.
+    """
+    block = random.Random(f"block {schedule}").randrange(11)
+    rng = random.Random(f"{schedule}/{rank}")
+    return [rng.sample(range(4), 4) if at == block else list(range(4)) for at in range(11)]

@@ -10,6 +10,9 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+BRANCHES = 4
+"""Most branches of a block of Inception."""
+
 
 @dataclass(frozen=True)
 class Config:
@@ -25,6 +28,10 @@ class Config:
         clip: Whether the norm of the gradients is agreed over the tensor group.
         report: How the loss reaches rank 0: ``reduce``, ``gather`` or ``send``.
         schedule: Seed of the order of branches per rank (Inception); None for the written one.
+        exchange: How split convolutions communicate (Inception): ``shared``, collectives of one
+            group; ``branch``, collectives of a group per branch; ``message``, sends and receives
+            with a tag per convolution. Of the last two, ranks of one block have orders of their
+            own; of the first as ``inception.orders`` says.
     """
 
     model: str
@@ -36,6 +43,7 @@ class Config:
     clip: bool = False
     report: str = "reduce"
     schedule: int | None = None
+    exchange: str = "shared"
 
     @property
     def name(self) -> str:
@@ -44,21 +52,27 @@ class Config:
         return (
             f"{self.model}-dp{self.dp}tp{self.tp}-s{self.steps}a{self.accumulate}"
             f"-b{self.bucket_mb:g}-{'clip-' if self.clip else ''}{self.report}{schedule}"
+            f"{'' if self.exchange == 'shared' else '-' + self.exchange}"
         )
 
 
 def train(config: Config) -> None:
     """Run the job on this rank."""
     from dl2.models import MODELS
-    from dl2.parallel import split
+    from dl2.parallel import split, split_branches
 
     dist.init_process_group("gloo")
     tensor, data = _groups(config)
     torch.manual_seed(0)
-    drawn = {} if config.schedule is None else {"schedule": config.schedule}
+    drawn = {}
+    if config.schedule is not None:
+        drawn = {"schedule": config.schedule, "is_one_block": config.exchange != "shared"}
     model = MODELS[config.model](**drawn)
     module = model.build()
-    split(module, tensor, model.pairs, model.singles)
+    if config.exchange == "shared":
+        split(module, tensor, model.pairs, model.singles)
+    else:
+        split_branches(module, tensor, _branches(config))
     parts = list(module.parameters())
     if config.dp > 1:
         module = DistributedDataParallel(
@@ -88,6 +102,18 @@ def _groups(config: Config) -> tuple[Any, Any]:
         group = dist.new_group(ranks)
         data = group if rank in ranks else data
     return tensor, data
+
+
+def _branches(config: Config) -> list[Any]:
+    """Return a group per branch of this replica's blocks; none if branches send messages."""
+    if config.exchange != "branch":
+        return []
+    rank, own = dist.get_rank(), []
+    for first in range(0, dist.get_world_size(), config.tp):
+        ranks = list(range(first, first + config.tp))
+        groups = [dist.new_group(ranks) for _ in range(BRANCHES)]
+        own = groups if rank in ranks else own
+    return own
 
 
 def _backward(config: Config, model: Any, module: Any, tensor: Any) -> torch.Tensor:

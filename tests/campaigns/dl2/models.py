@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BATCH = 8
+LENGTH = 512
 Names = tuple[str, ...]
 Pairs = tuple[tuple[str, str], ...]
 
@@ -75,8 +76,8 @@ def gpt2() -> Model:
 
     return Model(
         build,
-        lambda: (torch.randint(0, 50257, (BATCH, 512)),),
-        lambda module, ids: module(input_ids=ids, attention_mask=causal(512)).logits.mean(),
+        lambda: (torch.randint(0, 50257, (BATCH, LENGTH)),),
+        lambda module, ids: module(input_ids=ids, attention_mask=causal(LENGTH)).logits.mean(),
         pairs=(("mlp.c_fc", "mlp.c_proj"),),
         singles=("attn.c_attn", "attn.c_proj"),
     )
@@ -98,12 +99,12 @@ def mbart() -> Model:
         return MBartForConditionalGeneration(config)
 
     def loss(module: nn.Module, ids: torch.Tensor) -> torch.Tensor:
-        masks = {"attention_mask": everything(512), "decoder_attention_mask": causal(512)}
+        masks = {"attention_mask": everything(LENGTH), "decoder_attention_mask": causal(LENGTH)}
         return module(input_ids=ids, decoder_input_ids=ids, **masks).logits.mean()
 
     return Model(
         build,
-        lambda: (torch.randint(4, 50265, (BATCH, 512)),),
+        lambda: (torch.randint(4, 50265, (BATCH, LENGTH)),),
         loss,
         pairs=(("fc1", "fc2"),),
         singles=("q_proj", "k_proj", "v_proj", "out_proj"),
@@ -155,12 +156,12 @@ def openfold() -> Model:
     )
 
 
-def inception(schedule: int) -> Model:
-    """Inception-V3; the order of its branches on this rank is drawn."""
+def inception(schedule: int, *, is_one_block: bool = False) -> Model:
+    """Inception-V3; the order of its branches on this rank is drawn, of one block or of all."""
     from dl2.inception import SHAPE, scheduled
 
     return Model(
-        lambda: scheduled(schedule),
+        lambda: scheduled(schedule, is_one_block=is_one_block),
         lambda: (torch.randn(SHAPE),),
         lambda module, images: module(images).square().mean(),
         singles=("conv",),

@@ -7,6 +7,7 @@ all_gather forward, one all_reduce backward). So no model needs to know of it.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 # torch 2.13 has new names for these two, and warns of the old ones.
 all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
@@ -69,6 +70,54 @@ class GatherRanks(torch.autograd.Function):
         return grad.chunk(ctx.size, dim=ctx.dim)[own].contiguous(), None, None
 
 
+class CopyToPeer(torch.autograd.Function):
+    """As ``CopyToRanks`` for a group of two, by tagged messages."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any, tag: int) -> torch.Tensor:
+        ctx.group, ctx.tag = group, tag
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        grad = grad.contiguous()
+        return grad + _from_peer(grad, ctx.group, ctx.tag), None, None
+
+
+class GatherPeers(torch.autograd.Function):
+    """As ``GatherRanks`` on the channels for a group of two, by tagged messages."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any, tag: int) -> torch.Tensor:
+        ctx.group = group
+        x = x.contiguous()
+        other = _from_peer(x, group, tag)
+        first = dist.get_group_rank(group, dist.get_rank()) == 0
+        return torch.cat((x, other) if first else (other, x), dim=1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        own = dist.get_group_rank(ctx.group, dist.get_rank())
+        return grad.chunk(2, dim=1)[own].contiguous(), None, None
+
+
+def _from_peer(x: torch.Tensor, group: Any, tag: int) -> torch.Tensor:
+    """Exchange a tensor with the other rank of a group of two.
+
+    The first rank sends, then receives; the second the other way round. Sends of gloo wait for the
+    receive of their tag, so ranks that are at different layers wait for each other.
+    """
+    other = torch.empty_like(x)
+    own = dist.get_group_rank(group, dist.get_rank())
+    peer = dist.get_global_rank(group, 1 - own)
+    if own == 0:
+        dist.send(x, dst=peer, tag=tag)
+    dist.recv(other, src=peer, tag=tag)
+    if own == 1:
+        dist.send(x, dst=peer, tag=tag)
+    return other
+
+
 class ColumnLinear(nn.Module):
     """A linear layer of which every rank holds a part of the outputs."""
 
@@ -102,19 +151,50 @@ class RowLinear(nn.Module):
 
 
 class ColumnConv(nn.Module):
-    """A convolution of which every rank holds a part of the output channels."""
+    """A convolution of which every rank holds a part of the output channels.
 
-    def __init__(self, conv: nn.Conv2d, group: Any) -> None:
+    Args:
+        conv: The whole convolution.
+        group: Group of the ranks that share it.
+        tag: Tag of its messages; None for collectives of the group.
+    """
+
+    def __init__(self, conv: nn.Conv2d, group: Any, tag: int | None = None) -> None:
         super().__init__()
         self.group, self.stride, self.padding = group, conv.stride, conv.padding
+        self.tag = tag
         parts, own = dist.get_world_size(group), dist.get_group_rank(group, dist.get_rank())
         self.weight = nn.Parameter(conv.weight.data.chunk(parts)[own].clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = functional.conv2d(
-            CopyToRanks.apply(x, self.group), self.weight, None, self.stride, self.padding
-        )
-        return GatherRanks.apply(y, self.group, 1)
+        if self.tag is None:
+            x = CopyToRanks.apply(x, self.group)
+        else:
+            x = CopyToPeer.apply(x, self.group, 2 * self.tag)
+        y = functional.conv2d(x, self.weight, None, self.stride, self.padding)
+        if self.tag is None:
+            return GatherRanks.apply(y, self.group, 1)
+        return GatherPeers.apply(y, self.group, 2 * self.tag + 1)
+
+
+def split_branches(model: nn.Module, tensor: Any, branches: Sequence[Any]) -> None:
+    """Split the convolutions of branches that stand side by side; the others use ``tensor``.
+
+    Args:
+        model: The model, changed in place.
+        tensor: Process group of the tensor parallelism.
+        branches: A group for each branch of a block; empty for messages, which have a tag of their
+            own for each convolution and direction.
+    """
+    for number, (name, module) in enumerate(list(model.named_modules()), 1):
+        if not isinstance(module, nn.Conv2d):
+            continue
+        found = re.search(r"\.branches\.(\d+)\.", name)
+        if not branches:
+            _put(model, name, ColumnConv(module, tensor, number))
+        else:
+            group = branches[int(found[1])] if found else tensor
+            _put(model, name, ColumnConv(module, group))
 
 
 def split(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import torch._dynamo  # noqa: F401  optimizers import it: once here, not in every rank's process
+
 from dl2 import hierarchical, job
 from planguard.capture import precheck
 from planguard.plan.flatten import flatten
@@ -19,7 +21,8 @@ Config = job.Config | hierarchical.Config
 def record(config: Config) -> dict[str, Any]:
     """Return the flat plan of a job, recorded without communication or large computation."""
     is_job = isinstance(config, job.Config)
-    is_small = not is_job or config.model == "inception"  # its pictures are small
+    is_shared = is_job and config.model == "inception" and config.exchange == "shared"
+    is_small = not is_job or is_shared  # the pictures of Inception are small
     check = precheck(
         config.dp * config.tp if is_job else config.nodes * config.local,
         ranks="all",
