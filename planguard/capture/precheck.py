@@ -297,14 +297,19 @@ def judge(
     """
     plan, verdict = _decided(play, name, model)
     if known is not None and verdict.safe and play.failure() is None:
+        told = _notes(play)
         asked = OddPlays(lambda one: _decided(one, name, model)[1], known).ask(play)
-        if asked is not play or asked.is_doubted:
+        if asked is not play or _notes(play) != told:  # notes stand in the plan's ledger
             play = asked
             plan, verdict = _decided(play, name, model)
     failure = play.failure()
     if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
         raise failure  # nobody waits for that rank, and yet the job does not end well
     return plan, verdict
+
+
+def _notes(play: Play) -> int:
+    return sum(len(log.notes) for log in play.logs.values())
 
 
 def _decided(play: Play, name: str | None, model: str | None) -> tuple[Plan, Verdict]:

@@ -117,6 +117,20 @@ def test_the_order_of_a_set_is_every_ranks_own(job):
     assert HERE.name in said[0]
 
 
+def by_clock_alone():
+    time.time()
+    dist.all_reduce(torch.ones(1))
+
+
+def test_what_was_answered_otherwise_and_changed_nothing_is_told():
+    """A program that is SAFE whatever the clock says: the ledger says that it was asked."""
+    verdict = decide(by_clock_alone)
+    assert verdict.safe
+    said = [one.message for one in verdict.approximations if one.kind == "own-answers"]
+    assert said
+    assert HERE.name in said[0]
+
+
 def by_sorted():
     for name in sorted(names()):
         reduce(name)
