@@ -393,3 +393,50 @@ def test_a_slow_device_is_found_by_its_measured_flops(us, slow):
     seen += [Mark(r, 1, None, 20_000, 20_010) for r in range(4)]
     found = [f for f in advise(plan, run=measured(plan, seen)) if f.code == "PG611"]
     assert tuple(rank for f in found for rank in f.ranks) == slow
+
+
+def profiled(folder, torch):
+    """Write the trace of a step of a small network, profiled on the CPU with FLOPs and memory."""
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2), torch.nn.Flatten(),
+        torch.nn.Linear(8 * 16, 5),
+    )  # fmt: skip
+    data = torch.randn(2, 4, 8, 8)
+    tool = torch.profiler
+    cpu = [tool.ProfilerActivity.CPU]
+    with tool.profile(activities=cpu, with_flops=True, profile_memory=True) as seen:
+        network(data).sum().backward()
+    seen.export_chrome_trace(str(folder / "rank0.json"))
+    return seen
+
+
+def test_flops_and_memory_of_the_profiler_are_read(tmp_path):
+    """FLOPs counted from the shapes in an exported trace are those that torch counts, and the
+    backward pass of the convolution, which torch leaves out; memory is the allocator's.
+    """
+    torch = pytest.importorskip("torch")
+    from planguard.report.page.spans import devices, rows
+
+    seen = profiled(tmp_path, torch)
+    file = tmp_path / "rank0.json"
+    trace = json.loads(file.read_text())
+    trace["distributedInfo"] = {"backend": "gloo", "rank": 0, "world_size": 1}
+    file.write_text(json.dumps(trace))
+    found = drawn_recording([tmp_path]).schedule
+    (device,) = devices(found.plan, rows(found), found)
+    backward = 2 * (2 * 8 * 4 * 4) * (2 * 3 * 3)  # the gradient of the weight alone
+    assert device["flops"] == sum(one.flops for one in seen.key_averages()) + backward
+    held = [e["args"]["Total Allocated"] for e in trace["traceEvents"] if e["name"] == "[memory]"]
+    assert 0 < device["memory"] <= max(held)
+    assert device["rate"] > 0
+
+
+@pytest.mark.parametrize(
+    "dims",
+    [None, 3, [[1]], [["a", 2], [2, 3]], [[-1, 2], [2, 3]], [[2, 3], [2, 3]], [[2**60, 2], [2, 3]]],
+)
+def test_shapes_that_are_none_count_nothing(dims):
+    """FLOPs of a product whose shapes are broken, or do not fit, are not known."""
+    from planguard.audit.readers.profiled import flops_of
+
+    assert flops_of("aten::mm", {"Input Dims": dims}) == 0

@@ -212,7 +212,7 @@ def _time(
         "basis": found.basis,
         "complete": found.complete,
         "notes": [clean(note) for note in found.notes],
-        "ranks": list(devices(table.plan, kept)),
+        "ranks": list(devices(table.plan, kept, found)),
         "tree": tree(kept),
         "operations": table.operations,
     }
