@@ -188,7 +188,8 @@ class _Program:
         mark = Mark(self.rank, len(self.actions), None, work.start, work.end)
         self.marks.append(mark)
         action = {"op": "compute", "op_name": work.name, "duration_us": work.end - work.start}
-        self.actions.append(action | ({"phase": work.phase} if work.phase else {}))
+        said = {"phase": work.phase, "flops": work.flops, "bytes": work.bytes}
+        self.actions.append(action | {name: value for name, value in said.items() if value})
 
 
 def _valid(action: dict[str, Any], rank: int, recording: Recording) -> dict[str, Any]:

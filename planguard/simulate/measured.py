@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 BASIS = "measured"
 AS_RECORDED = "clocks of the ranks are as recorded: no common moment is known to align them at"
+LOOSE = "nothing joins the clocks of"
 APART = 600e6
 """Microseconds between the first calls of two ranks beyond which their clocks are not one."""
 ALL_REDUCE = "all_reduce"
@@ -73,7 +74,9 @@ def measured(
     offsets, told = align(plan, spans) if aligned else ({}, [])
     if not told and len({span.rank for span in spans}) > 1:
         told = [AS_RECORDED]
-    told += _together(spans, offsets)
+    apart = _together(spans, offsets)
+    told += apart
+    loose = any(note == AS_RECORDED or note.startswith(LOOSE) for note in told)
     begins = [s.start + offsets.get(s.rank, 0.0) for s in spans]
     begins += [a + offsets.get(rank, 0.0) for s in steps for rank, (a, _) in s.ranges.items()]
     first = min(begins, default=0.0)
@@ -90,6 +93,7 @@ def measured(
         BASIS,
         tuple(Step(s.name, {r: (a + shift[r], b + shift[r]) for r, (a, b) in s.ranges.items()})
               for s in steps),
+        aligned and not loose and not apart,
     )  # fmt: skip
 
 
@@ -192,7 +196,7 @@ def align(plan: Plan, spans: Sequence[Span]) -> tuple[dict[int, float], list[str
     if pairs:
         told.append("clocks of stages are aligned at the first message or round between them")
     if loose and told:
-        told.append(f"nothing joins the clocks of {name_ranks(loose)} to those of the others")
+        told.append(f"{LOOSE} {name_ranks(loose)} to those of the others")
     return offsets, told
 
 

@@ -82,6 +82,8 @@ class Schedule:
         notes: What was settled or assumed.
         basis: ``modeled``, or ``measured`` where a recording says them.
         steps: Steps of training that a trace marks.
+        is_timed: Whether times of several ranks can be set against each other: False where clocks
+            are not aligned, or the end of a call is not the end of its operation.
     """
 
     plan: Plan
@@ -92,6 +94,7 @@ class Schedule:
     notes: tuple[str, ...] = ()
     basis: str = "modeled"
     steps: tuple[Step, ...] = ()
+    is_timed: bool = True
 
 
 def schedule(

@@ -28,7 +28,7 @@ from planguard.plan.vocabulary import COALESCED_NAME, SPELLINGS
 from planguard.simulate.edges import ALGORITHMS, Call, outgoing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from planguard.plan.code import CompiledPlan, Program, Signature
     from planguard.plan.groups import ProcessGroup
@@ -47,6 +47,17 @@ class Key:
     group: str
     dtype: str
     phase: str
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What one issue of a communication moves from ``src`` to ``dst``."""
+
+    key: Key
+    src: int
+    dst: int
+    bytes: int
+    messages: int
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,32 @@ def traffic(plan: Plan, algorithm: str = "ring") -> Traffic:
     )
 
 
+class Operators:
+    """What every operator of a plan moves, counted as ``traffic`` counts it."""
+
+    def __init__(self, plan: Plan, algorithm: str = "ring") -> None:
+        self.plan = plan
+        self._count = _Count(plan, algorithm)
+        self._known: dict[tuple[_Item, int], tuple[Parcel, ...]] = {}
+
+    def of(self, rank: int, instruction: int) -> tuple[Parcel, ...]:
+        """Return what one issue of an instruction of a rank moves."""
+        item = _item(self.plan.program(rank), instruction)
+        return () if item is None else self._parcels(item, rank)
+
+    def all(self) -> Iterator[tuple[tuple[Parcel, ...], int]]:
+        """Yield what every operator of every rank moves, with how often it is issued."""
+        for rank, number in enumerate(self.plan.code.rank_program):
+            for item, times in _items(self.plan.code.programs[number]).items():
+                yield self._parcels(item, rank), times
+
+    def _parcels(self, item: _Item, rank: int) -> tuple[Parcel, ...]:
+        key = item, rank
+        if key not in self._known:
+            self._known[key] = tuple(self._count.parcels(item, rank))
+        return self._known[key]
+
+
 @dataclass(frozen=True)
 class _Item:
     """What an instruction moves, apart from how often."""
@@ -124,21 +161,27 @@ def _items(program: Program) -> Counter[_Item]:
     """Return the distinct communication of a program with the number of times it is issued."""
     found: Counter[_Item] = Counter()
     for place, times in _times(program):
-        op, ref, _, sig = program.code[place * WORDS : place * WORDS + 4]
-        kind = op & (MEMBER - 1)
-        node: Any = program.nodes[place]
-        phase = "" if node.phase is UNSET else str(node.phase)
-        if kind in SEND_KINDS or is_collective(kind):
-            found[_Item(kind, ref, sig, phase)] += times
-        elif kind == Kind.COPY:
-            peer = getattr(node, "peer", UNSET)
-            other = None if peer is UNSET else int(peer)
-            name = node.__struct_config__.tag
-            memory = "" if node.memory in (UNSET, "explicit") else f" ({node.memory})"
-            found[_Item(kind, NONE, sig, f"{name}\0{memory}\0{phase}", other)] += times
-        elif kind == Kind.CHOICE_BEGIN:
-            found[_Item(kind, NONE, 0, "")] += times
+        item = _item(program, place)
+        if item is not None:
+            found[item] += times
     return found
+
+
+def _item(program: Program, place: int) -> _Item | None:
+    """Return what an instruction moves; None where it moves nothing."""
+    op, ref, _, sig = program.code[place * WORDS : place * WORDS + 4]
+    kind = op & (MEMBER - 1)
+    node: Any = program.nodes[place]
+    phase = "" if node.phase is UNSET else str(node.phase)
+    if kind in SEND_KINDS or is_collective(kind):
+        return _Item(kind, ref, sig, phase)
+    if kind == Kind.COPY:
+        peer = getattr(node, "peer", UNSET)
+        other = None if peer is UNSET else int(peer)
+        name = node.__struct_config__.tag
+        memory = "" if node.memory in (UNSET, "explicit") else f" ({node.memory})"
+        return _Item(kind, NONE, sig, f"{name}\0{memory}\0{phase}", other)
+    return _Item(kind, NONE, 0, "") if kind == Kind.CHOICE_BEGIN else None
 
 
 def _times(program: Program) -> Iterator[tuple[int, int]]:
@@ -176,91 +219,92 @@ class _Count:
         return tuple(found)
 
     def add(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
+        self._note(item, times * len(ranks))
+        for rank in ranks:
+            for parcel in self.parcels(item, rank):
+                cell = self.edges[parcel.key][parcel.src, parcel.dst]
+                cell[0] += parcel.bytes * times
+                cell[1] += parcel.messages * times
+
+    def _note(self, item: _Item, times: int) -> None:
+        """Remember calls that choose, that no formula counts, or that state no size."""
         if item.kind == Kind.CHOICE_BEGIN:
-            self.branches += times * len(ranks)
-        elif item.kind in OPERATION_KINDS:
-            self._registered(item, times, ranks)
+            self.branches += times
+        elif item.kind in OPERATION_KINDS and _formula(item) is None:
+            self.registered += times
+        elif item.kind in OPERATION_KINDS or primitive_of(item.kind) != "barrier":
+            signature = self.code.signatures[item.sig]
+            if signature.bytes is None and signature.layout is None:
+                self.unsized += times
+
+    def parcels(self, item: _Item, rank: int) -> Iterator[Parcel]:
+        """Yield what one issue of an item moves from or to a rank: the one place that counts it."""
+        if item.kind in OPERATION_KINDS:
+            yield from self._registered(item, rank)
         elif item.kind == Kind.COPY:
-            self._copy(item, times, ranks)
+            yield self._copy(item, rank)
         elif item.kind in SEND_KINDS:
-            self._send(item, times, ranks)
-        else:
-            self._collective(item, times, ranks)
+            yield from self._send(item, rank)
+        elif item.kind != Kind.CHOICE_BEGIN:
+            yield from self._collective(item, rank)
 
-    def _put(self, key: Key, src: int, dst: int, size: int, messages: int) -> None:
-        cell = self.edges[key][src, dst]
-        cell[0] += size
-        cell[1] += messages
-
-    def _size(self, signature: Signature, times: int) -> int:
-        if signature.bytes is None and signature.layout is None:
-            self.unsized += times
-        return signature.bytes or 0
-
-    def _copy(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
+    def _copy(self, item: _Item, rank: int) -> Parcel:
         name, memory, phase = item.phase.split("\0")
         signature = self.code.signatures[item.sig]
-        size = self._size(signature, times * len(ranks))
         key = Key("copy", name + memory, "", signature.dtype or "", phase)
-        for rank in ranks:
-            src, dst = rank, rank if item.peer is None else item.peer
-            if name != "d2d":
-                src, dst = (HOST, rank) if name == "h2d" else (rank, HOST)
-            self._put(key, src, dst, size * times, times)
+        src, dst = rank, rank if item.peer is None else item.peer
+        if name != "d2d":
+            src, dst = (HOST, rank) if name == "h2d" else (rank, HOST)
+        return Parcel(key, src, dst, signature.bytes or 0, 1)
 
-    def _send(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
+    def _send(self, item: _Item, rank: int) -> Iterator[Parcel]:
         _, group, mode, a, b, _ = self.code.refs[item.ref * REF_WORDS : (item.ref + 1) * REF_WORDS]
         signature = self.code.signatures[item.sig]
-        size = self._size(signature, times * len(ranks))
         name = self.plan.groups[group].name
         key = Key("p2p", "send", name, signature.dtype or "", item.phase)
-        for rank in ranks:
-            peer: int | None = a
-            if mode == PeerMode.RELATIVE and self.plan.mesh is not None:
-                peer = self.plan.mesh.shift(rank, a, b >> 1, wrap=bool(b & 1))
-            if peer is not None:
-                self._put(key, rank, peer, size * times, times)
+        peer: int | None = a
+        if mode == PeerMode.RELATIVE and self.plan.mesh is not None:
+            peer = self.plan.mesh.shift(rank, a, b >> 1, wrap=bool(b & 1))
+        if peer is not None:
+            yield Parcel(key, rank, peer, signature.bytes or 0, 1)
 
-    def _collective(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
+    def _collective(self, item: _Item, rank: int) -> Iterator[Parcel]:
         group = self.plan.groups[self.code.refs[item.ref * REF_WORDS + 1]]
         signature = self.code.signatures[item.sig]
         primitive = primitive_of(item.kind)
         if primitive is None:
             return
-        if primitive != "barrier":
-            self._size(signature, times * len(ranks))
         key = Key("collective", primitive, group.name, signature.dtype or "", item.phase)
-        for rank in ranks:
-            members = self._members(group, rank)
-            for call in _calls(primitive, signature, members, rank):
-                for edge in outgoing(call, self.algorithm):
-                    self._put(
-                        key, rank, members[edge.to], edge.bytes * times, edge.transfers * times
-                    )
+        members = self._members(group, rank)
+        for call in _calls(primitive, signature, members, rank):
+            for edge in outgoing(call, self.algorithm):
+                yield Parcel(key, rank, members[edge.to], edge.bytes, edge.transfers)
 
-    def _registered(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
-        """Count what an operation of another package says that it moves."""
-        row = row_of(item.kind)
-        formula = row.bytes_per_edge
-        carries = FORMULAS[formula] if isinstance(formula, str) else formula
+    def _registered(self, item: _Item, rank: int) -> Iterator[Parcel]:
+        """Yield what an operation of another package says that it moves."""
+        carries = _formula(item)
         if carries is None:
-            self.registered += times * len(ranks)
             return
         group = self.plan.groups[self.code.refs[item.ref * REF_WORDS + 1]]
         signature = self.code.signatures[item.sig]
-        size = self._size(signature, times * len(ranks))
-        key = Key("collective", row.name, group.name, signature.dtype or "", item.phase)
-        for rank in ranks:
-            members = self._members(group, rank)
-            src = members.index(rank)
-            for dst, other in enumerate(members):
-                moved = 0 if dst == src else carries(src, dst, len(members), size)
-                if moved:
-                    self._put(key, rank, other, moved * times, times)
+        size = signature.bytes or 0
+        name = row_of(item.kind).name
+        key = Key("collective", name, group.name, signature.dtype or "", item.phase)
+        members = self._members(group, rank)
+        src = members.index(rank)
+        for dst, other in enumerate(members):
+            moved = 0 if dst == src else carries(src, dst, len(members), size)
+            if moved:
+                yield Parcel(key, rank, other, moved, 1)
 
     def _members(self, group: ProcessGroup, rank: int) -> Sequence[int]:
         members = group.members(rank, self.plan.mesh)
         return range(self.plan.world_size) if not members and group.name == "world" else members
+
+
+def _formula(item: _Item) -> Callable[[int, int, int, int], int] | None:
+    formula = row_of(item.kind).bytes_per_edge
+    return FORMULAS[formula] if isinstance(formula, str) else formula
 
 
 def primitive_of(kind: int) -> str | None:

@@ -79,7 +79,7 @@ def _with_batches(actions: list[Document]) -> Any:
         yield action
 
 
-def pangu() -> Document:
+def pangu(layers: int = 6) -> Document:
     """A strategy of PanGu-alpha's kind on 16 devices of one stage: its table of 40000 x 2560 is
     not cut (case study 1 of Visual Diagnostics).
     """
@@ -91,7 +91,7 @@ def pangu() -> Document:
             "bytes": 420_000_000,
         },
     ]  # fmt: skip
-    for layer in range(6):
+    for layer in range(layers):
         space = f"blocks/{layer}"
         for name, part, weight, flops in (
             ("MatMul", "attention/qkv", "qkv", 3.1e13),

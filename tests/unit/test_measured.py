@@ -313,3 +313,130 @@ def test_kernels_of_nccl_that_describe_themselves_are_calls(tmp_path):
     assert [s.end - s.start for s in rounds] == pytest.approx([20, 20])
     assert found.plan.action_at(0, rounds[0].action).action.count == 1024
     assert len({s.match for s in rounds}) == 1
+
+
+def exchanged(us):
+    """Return a measured run of six ranks in three pairs that each send 1 MB twice, in ``us``."""
+    builder = planguard.PlanBuilder(world_size=6)
+    for rank in range(6):
+        program = builder.program(rank)
+        program.all_reduce(bytes=4)
+        for _ in range(2):
+            (program.recv if rank % 2 else program.send)(peer=rank ^ 1, bytes=1_000_000)
+    plan = builder.build()
+    found = []
+    for rank in range(6):
+        clock = 1e5 * rank
+        found.append(Mark(rank, 0, None, clock, clock + 10))
+        for call in range(2):
+            begin = clock + 20 + 10_000 * call
+            # Receivers come 5 us late: that is nobody's bandwidth.
+            found.append(
+                Mark(rank, 1 + call, None, begin + 5 * (rank % 2), begin + 5 + us[rank // 2])
+            )
+    return plan, found
+
+
+def test_links_have_measured_durations_and_bandwidth():
+    """A link's duration is from when both ends are there to when the later one leaves; its
+    bandwidth is the bytes in it. A plan alone, and calls whose ends are unknown, have neither.
+    """
+    from planguard.report.page.links import topology
+
+    plan, seen = exchanged([100, 200, 100])
+    links = {tuple(one["pair"]): one for one in topology(plan, run=measured(plan, seen))["links"]}
+    assert links[0, 1]["measured"]["times"][2:] == pytest.approx([100] * 3)
+    assert links[2, 3]["measured"]["time"] == pytest.approx(2 * 200 + 10)  # and the all-reduce
+    assert links[2, 3]["measured"]["bandwidths"][-1] == pytest.approx(5e9)
+    assert links[2, 3]["measured"]["rounds"] == 1
+    for run in (None, schedule(plan), measured(plan, seen, aligned=False)):
+        assert all(one["measured"] is None for one in topology(plan, run=run)["links"])
+    issued = [replace(mark, end=mark.start) for mark in seen]
+    assert not topology(plan, run=measured(plan, issued))["measured"]
+
+
+def test_a_slow_link_is_found_by_its_measured_bandwidth():
+    """PG605: a link at a quarter of the median of links that carried the same; at exactly the
+    threshold, without peers, or from a modeled run it is silent.
+    """
+    from planguard.simulate.rules import advise
+
+    def told(us, **given):
+        plan, seen = exchanged(us)
+        run = measured(plan, seen, **given)
+        return [f for f in advise(plan, run=run) if f.code == "PG605"]
+
+    (one,) = told([100, 400, 100])
+    assert one.ranks == (2, 3)
+    assert "0.25 times the median" in one.message
+    assert "types are unknown" in one.message
+    assert not told([100, 200, 100])
+    assert not told([100, 400, 100], aligned=False)
+    plan, _ = exchanged([1, 1, 1])
+    assert not [f for f in advise(plan, run=schedule(plan)) if f.code in {"PG605", "PG611"}]
+
+
+@pytest.mark.parametrize(("us", "slow"), [((100, 100, 100), ()), ((100, 100, 200), (2,)),
+                                          ((100, 100, 130), ())])  # fmt: skip
+def test_a_slow_device_is_found_by_its_measured_flops(us, slow):
+    """PG611: below 0.80 times the mean of devices that ran the same operators. A device whose
+    operators are larger takes longer, and is not slow.
+    """
+    from planguard.simulate.rules import advise
+
+    builder = planguard.PlanBuilder(world_size=4)
+    for rank in range(4):
+        builder.program(rank).compute("mm", flops=10**9 * (1 + 9 * (rank == 3)))
+        builder.program(rank).all_reduce(bytes=4)
+    plan = builder.build()
+    seen = [Mark(r, 0, None, 0, took) for r, took in enumerate((*us, 10_000))]
+    seen += [Mark(r, 1, None, 20_000, 20_010) for r in range(4)]
+    found = [f for f in advise(plan, run=measured(plan, seen)) if f.code == "PG611"]
+    assert tuple(rank for f in found for rank in f.ranks) == slow
+
+
+def profiled(folder, torch):
+    """Write the trace of a step of a small network, profiled on the CPU with FLOPs and memory."""
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2), torch.nn.Flatten(),
+        torch.nn.Linear(8 * 16, 5),
+    )  # fmt: skip
+    data = torch.randn(2, 4, 8, 8)
+    tool = torch.profiler
+    cpu = [tool.ProfilerActivity.CPU]
+    with tool.profile(activities=cpu, with_flops=True, profile_memory=True) as seen:
+        network(data).sum().backward()
+    seen.export_chrome_trace(str(folder / "rank0.json"))
+    return seen
+
+
+def test_flops_and_memory_of_the_profiler_are_read(tmp_path):
+    """FLOPs counted from the shapes in an exported trace are those that torch counts, and the
+    backward pass of the convolution, which torch leaves out; memory is the allocator's.
+    """
+    torch = pytest.importorskip("torch")
+    from planguard.report.page.spans import devices, rows
+
+    seen = profiled(tmp_path, torch)
+    file = tmp_path / "rank0.json"
+    trace = json.loads(file.read_text())
+    trace["distributedInfo"] = {"backend": "gloo", "rank": 0, "world_size": 1}
+    file.write_text(json.dumps(trace))
+    found = drawn_recording([tmp_path]).schedule
+    (device,) = devices(found.plan, rows(found), found)
+    backward = 2 * (2 * 8 * 4 * 4) * (2 * 3 * 3)  # the gradient of the weight alone
+    assert device["flops"] == sum(one.flops for one in seen.key_averages()) + backward
+    held = [e["args"]["Total Allocated"] for e in trace["traceEvents"] if e["name"] == "[memory]"]
+    assert 0 < device["memory"] <= max(held)
+    assert device["rate"] > 0
+
+
+@pytest.mark.parametrize(
+    "dims",
+    [None, 3, [[1]], [["a", 2], [2, 3]], [[-1, 2], [2, 3]], [[2, 3], [2, 3]], [[2**60, 2], [2, 3]]],
+)
+def test_shapes_that_are_none_count_nothing(dims):
+    """FLOPs of a product whose shapes are broken, or do not fit, are not known."""
+    from planguard.audit.readers.profiled import flops_of
+
+    assert flops_of("aten::mm", {"Input Dims": dims}) == 0

@@ -157,6 +157,10 @@ def test_the_case_studies_of_visual_diagnostics(root, monkeypatch):
 
     pangu = unpacked(planguard.check(cases.pangu(), rules=True).report())
     assert [finding["code"] for finding in pangu["verdict"]["findings"]] == ["PG621"]
+    large = unpacked(planguard.check(cases.pangu(layers=40), rules=True).report())
+    assert [finding["code"] for finding in large["verdict"]["findings"]] == ["PG621"]
+    assert (len(large["strategy"]["nodes"]), large["world"]) == (40 * 8 + 2, 16)
+    assert len(large["strategy"]["stacks"][0]) == 40
     resnet = unpacked(planguard.check(cases.resnet50(), rules=True).report())
     assert "PG610" not in {finding["code"] for finding in resnet["verdict"]["findings"]}
     links = {tuple(link["pair"]): link for link in resnet["topology"]["links"]}

@@ -104,7 +104,7 @@ def test_a_healthy_pipeline_gets_no_advice():
 
 
 def test_rules_on_measured_rates_are_not_answered_from_a_plan():
-    """PG605 and PG611 compare GPU measurements; a plan alone never yields them."""
+    """PG605 and PG611 compare measurements; a plan alone never yields them."""
     assert not set(NEEDS_TRACE) & set(DEFAULTS)
 
 

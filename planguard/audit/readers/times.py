@@ -15,10 +15,11 @@ from msgspec import field as named
 
 from planguard.audit.readers.copies import CATEGORY, Copied, copied
 from planguard.audit.readers.names import operation
+from planguard.audit.readers.profiled import Memory, flops_of
 from planguard.audit.readers.safe import decode_json, load_pickle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 MOST_COMPUTE = 20_000
 """Most computations of one rank that are drawn; the longest are kept."""
@@ -29,12 +30,19 @@ STEP = "ProfilerStep#"
 
 @dataclass(frozen=True)
 class Work:
-    """A computation: what, in which phase, from when to when in microseconds."""
+    """A computation: what, in which phase, from when to when in microseconds.
+
+    Attributes:
+        flops: What it computed, 0 where that is not known.
+        bytes: The most memory that was given out while it ran, or None.
+    """
 
     name: str
     phase: str
     start: float
     end: float
+    flops: float = 0.0
+    bytes: int | None = None
 
 
 @dataclass
@@ -130,7 +138,9 @@ def _kineto(data: bytes, file: str) -> Times:
     A call of gloo runs in a thread that the trace shows by itself, a call of NCCL is a kernel; the
     span is from the call (gloo) or the begin of the kernel (NCCL) to the end of either.
     """
-    events = [e for e in decode_json(data, _Trace, file).events if e.ph == "X"]
+    every = decode_json(data, _Trace, file).events
+    memory = Memory(every)
+    events = [e for e in every if e.ph == "X"]
     events.sort(key=lambda event: (event.ts, -event.dur))
     kernels: dict[Any, list[_Event]] = defaultdict(list)
     for event in events:
@@ -146,7 +156,7 @@ def _kineto(data: bytes, file: str) -> Times:
         begin = min((k.ts for k in own), default=event.ts)
         end = max((k.end for k in own), default=ends.get(id(event), event.end))
         times.calls[int(event.ts * 1000)] = begin, max(begin, end)
-    _work(events, times, on_device=bool(kernels))
+    _work(events, times, memory, on_device=bool(kernels))
     times.copies = [
         one
         for event in events
@@ -210,28 +220,68 @@ def _gloo_ends(events: list[_Event], calls: list[_Event]) -> dict[int, float]:
     }
 
 
-def _work(events: list[_Event], times: Times, *, on_device: bool) -> None:
+def _work(events: list[_Event], times: Times, memory: Memory, *, on_device: bool) -> None:
     """Take the computations: kernels, or operators that stand in no other operator."""
-    inside: dict[tuple[Any, Any], float] = {}
     optimizer = [(e.ts, e.end) for e in events if e.name.startswith("Optimizer.step")]
+    flops = _flops(events, on_device=on_device)
     found = []
-    for event in events:
-        if on_device:
-            if event.cat == "kernel" and "nccl" not in event.name.lower():
-                found.append(Work(event.name[:200], "", event.ts, event.end))
-            continue
-        lane = (event.pid, event.tid)
-        if event.cat != "cpu_op" or event.ts < inside.get(lane, 0.0):
-            continue
-        inside[lane] = event.end
-        if not event.name.startswith(("c10d::", "gloo:", PARAMS)):
+    for event in _kernels(events) if on_device else _outermost(events):
+        phase, name = "", event.name[:200]
+        if not on_device:
             phase = "backward" if event.name.startswith(BACKWARD) else "forward"
             if any(a <= event.ts <= b for a, b in optimizer):
                 phase = "optimizer"
             name = event.name.removeprefix(BACKWARD)[:200]
-            found.append(Work(name, phase, event.ts, event.end))
+        held = memory.most(event.ts, event.end)
+        found.append(Work(name, phase, event.ts, event.end, flops.get(id(event), 0.0), held))
     if len(found) > MOST_COMPUTE:
         times.dropped = len(found) - MOST_COMPUTE
         shortest = sorted(found, key=lambda work: work.start - work.end)[:MOST_COMPUTE]
         found = sorted(shortest, key=lambda work: work.start)
     times.work = found
+
+
+def _kernels(events: list[_Event]) -> Iterator[_Event]:
+    return (e for e in events if e.cat == "kernel" and "nccl" not in e.name.lower())
+
+
+def _outermost(events: list[_Event]) -> Iterator[_Event]:
+    inside: dict[tuple[Any, Any], float] = {}
+    for event in events:
+        lane = (event.pid, event.tid)
+        if event.cat == "cpu_op" and event.ts >= inside.get(lane, 0.0):
+            inside[lane] = event.end
+            if not event.name.startswith(("c10d::", "gloo:", PARAMS)):
+                yield event
+
+
+def _flops(events: list[_Event], *, on_device: bool) -> dict[int, float]:
+    """Return FLOPs by identity of the event that is drawn: the operator, or its longest kernel."""
+    longest: dict[Any, _Event] = {}
+    for kernel in _kernels(events) if on_device else ():
+        own = kernel.args.get("External id")
+        if own not in longest or kernel.dur > longest[own].dur:
+            longest[own] = kernel
+    outer: dict[tuple[Any, Any], _Event] = {}
+    counted: dict[tuple[Any, Any], tuple[_Event, float]] = {}
+    best: dict[int, tuple[_Event, float]] = {}
+    found: dict[int, float] = defaultdict(float)
+    for event in (e for e in events if e.cat == "cpu_op"):
+        lane = (event.pid, event.tid)
+        if lane not in outer or event.ts >= outer[lane].end:
+            outer[lane] = event
+        if lane not in counted or event.ts >= counted[lane][0].end:
+            number = flops_of(event.name, event.args)
+            if not number:
+                continue
+            counted[lane] = event, number  # what stands in it is part of it
+            if not on_device:
+                found[id(outer[lane])] += number
+        drawn = longest.get(event.args.get("External id"))
+        if drawn is not None:
+            owner, number = counted[lane]
+            if id(owner) not in best or drawn.dur > best[id(owner)][0].dur:
+                best[id(owner)] = drawn, number
+    for kernel, number in best.values():
+        found[id(kernel)] += number
+    return found

@@ -158,7 +158,7 @@ def _packed(
         "verdict": said(verdict, plan),
         "traffic": matrices(plan, columns, algorithm, found),
         "strategy": strategy(plan, every, found),
-        "topology": topology(plan, algorithm),
+        "topology": topology(plan, algorithm, found),
         "left": {"drawn": drawn, "ranks": len(kept), "actions": plan.actions},
         "time": _time(shown, kept, table, columns, ""),
         "repaired": None,
@@ -212,7 +212,7 @@ def _time(
         "basis": found.basis,
         "complete": found.complete,
         "notes": [clean(note) for note in found.notes],
-        "ranks": list(devices(table.plan, kept)),
+        "ranks": list(devices(table.plan, kept, found)),
         "tree": tree(kept),
         "operations": table.operations,
     }

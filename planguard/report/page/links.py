@@ -2,74 +2,78 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
-from planguard.plan.actions import SEND_KINDS, is_collective
 from planguard.simulate.costs import Links, Rates
-from planguard.simulate.edges import Call, outgoing
-from planguard.simulate.rules.facts import Facts
-from planguard.simulate.traffic import primitive_of
+from planguard.simulate.rates import carried, rate
+from planguard.simulate.traffic import HOST, Operators
 from planguard.words import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping, Sequence
 
     from planguard.plan.plan import Plan
-    from planguard.simulate.rules.facts import Use
+    from planguard.simulate.rates import Done
+    from planguard.simulate.schedule import Schedule
 
 DRAWN = 256
 """Most ranks of the node-link graph."""
 
+Value = TypeVar("Value", int, float)
 Sizes = dict[int, int]
 """How many operators put how many bytes on a link."""
 
 
-def topology(plan: Plan, algorithm: str = "ring") -> dict[str, Any]:
+def topology(plan: Plan, algorithm: str = "ring", run: Schedule | None = None) -> dict[str, Any]:
     """Return devices and links; a pair of ranks that exchanges data or is linked is a link.
 
     Every link has its type, its stated bandwidth (bytes per second) and latency (microseconds), the
     sum of its bytes, and the distribution of bytes and modeled duration over operators: least,
-    quartiles, most.
+    quartiles, most. Of a measured run it has ``measured`` as well: durations and bandwidth.
     """
     if plan.world_size > DRAWN:
         return {"links": [], "large": plan.world_size}
-    rates = Rates(algorithm=algorithm)
-    links = Links(plan, rates)
+    links = Links(plan, Rates(algorithm=algorithm))
     moved: dict[tuple[int, int], Sizes] = defaultdict(lambda: defaultdict(int))
-    facts = Facts(plan)
-    for uses, ranks in facts.programs():
-        for use in uses:
-            for rank in ranks:
-                for dst, size in _edges(plan, use, rank, algorithm):
-                    moved[rank, dst][size] += use.times
+    for parcels, times in Operators(plan, algorithm).all():
+        own: dict[tuple[int, int], int] = defaultdict(int)
+        for parcel in parcels:
+            if HOST not in (parcel.src, parcel.dst) and parcel.src != parcel.dst:
+                own[parcel.src, parcel.dst] += parcel.bytes
+        for pair, size in own.items():
+            moved[pair][size] += times
+    seen = carried(run, algorithm)
     pairs = sorted(set(moved) | set(links.stated))
     stated = plan.document.topology is not UNSET
     return {
-        "links": [_link(pair, moved.get(pair, {}), links) for pair in pairs],
+        "links": [
+            {**_link(pair, moved.get(pair, {}), links), "measured": _measured(seen.get(pair, ()))}
+            for pair in pairs
+        ],
         "nodes": [links.node.get(rank) for rank in range(plan.world_size)],
         "stated": stated,
+        "measured": bool(seen),
     }
 
 
-def _edges(plan: Plan, use: Use, rank: int, algorithm: str) -> Iterator[tuple[int, int]]:
-    """Yield receiver and bytes of everything an action of a rank sends."""
-    if use.kind in SEND_KINDS:
-        peer = plan.peer(rank, use.node)
-        if peer is not None:
-            yield peer, use.bytes or 0
-    elif use.group is not None and is_collective(use.kind):
-        primitive = primitive_of(use.kind)
-        members = list(plan.group(use.group).members(rank, plan.mesh)) or [*range(plan.world_size)]
-        if primitive is None or rank not in members:
-            return
-        root = use.field("root")
-        place = members.index(root) if root in members else 0
-        call = Call(primitive, len(members), members.index(rank), use.bytes or 0, place)
-        for edge in outgoing(call, algorithm):
-            yield members[edge.to], edge.bytes
+def _measured(done: Sequence[Done]) -> dict[str, Any] | None:
+    """Return sums and distributions of what a link was measured to carry, or None."""
+    if not done:
+        return None
+    times = sorted(one.us for one in done)
+    widths = sorted(one.amount / one.us * 1e6 for one in done)
+    return {
+        "operators": len(done),
+        "time": round(sum(times), 3),
+        "bandwidth": round(rate(done)),
+        "times": [round(value, 3) for value in _spread(Counter(times))],
+        "bandwidths": [round(value) for value in _spread(Counter(widths))],
+        # A round lasts as long as its slowest link.
+        "rounds": sum(len(one.ranks) > 2 for one in done),
+    }
 
 
 def _link(pair: tuple[int, int], moved: Mapping[int, int], links: Links) -> dict[str, Any]:
@@ -89,13 +93,13 @@ def _link(pair: tuple[int, int], moved: Mapping[int, int], links: Links) -> dict
     }
 
 
-def _spread(moved: Mapping[int, int]) -> list[int]:
+def _spread(moved: Mapping[Value, int]) -> list[Value]:
     """Return least, first quartile, median, third quartile and most of a distribution."""
     total = sum(moved.values())
     if not total:
         return []
     places = [0, (total - 1) // 4, (total - 1) // 2, 3 * (total - 1) // 4, total - 1]
-    out: list[int] = []
+    out: list[Value] = []
     seen = 0
     for size in sorted(moved):
         seen += moved[size]

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from planguard.plan.code import WORDS
 from planguard.report.page.columns import ABSENT, Names
 from planguard.simulate.entries import KINDS
+from planguard.simulate.rates import computed, rate
 from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
@@ -210,8 +211,12 @@ def size_of(plan: Plan, rank: int, instruction: int) -> int | None:
     return found
 
 
-def devices(plan: Plan, kept: list[Row]) -> Iterator[dict[str, Any]]:
-    """Yield what the pixel map and the overview show of every row, microseconds and bytes."""
+def devices(plan: Plan, kept: list[Row], run: Schedule | None = None) -> Iterator[dict[str, Any]]:
+    """Yield what the pixel map and the overview show of every row, microseconds and bytes.
+
+    ``rate`` is the FLOPS of a device over computations whose FLOPs are known, of a measured run.
+    """
+    done = computed(run)
     for row in kept:
         time: Counter[str] = Counter()
         flops, last, tail, held = 0.0, 0.0, 0.0, 0
@@ -233,6 +238,7 @@ def devices(plan: Plan, kept: list[Row]) -> Iterator[dict[str, Any]]:
             "n": len(row.spans),
             "flops": flops or None,
             "memory": held or None,
+            "rate": rate(done.get(row.rank, ())) or None,
             "compute": round(time["compute"], 3),
             "copy": round(time["copy"], 3),
             "communication": round(time["collective"] + time["send"] + time["recv"], 3),

@@ -1,14 +1,14 @@
 """The PG6xx rules: advice on performance and structure. They never change an outcome.
 
 Thresholds without a source are ours; docs/reference/rules.md lists them. Rules on measured FLOPS
-and bandwidth (PG605, PG611) need a GPU trace.
+and bandwidth (PG605, PG611) need a recorded run.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.simulate.rules import structure, tensors, times
+from planguard.simulate.rules import measured, structure, tensors, times
 from planguard.simulate.rules.facts import Facts
 
 if TYPE_CHECKING:
@@ -39,8 +39,14 @@ DEFAULTS: dict[str, dict[str, float]] = {
 }
 """Thresholds of every rule; settings override them by code and name."""
 
-NEEDS_TRACE = ("PG605", "PG611")
-"""Rules that compare measured rates: a plan cannot answer them."""
+MEASURED: dict[str, dict[str, float]] = {
+    "PG605": {"threshold": 0.5, "bytes": 64 * 2**10},
+    "PG611": {"threshold": 0.20},
+}
+"""Thresholds of the rules that compare measured rates: a plan alone cannot answer them."""
+
+NEEDS_TRACE = tuple(MEASURED)
+"""Their codes."""
 
 _STRUCTURE: dict[str, Callable[[Facts, dict[str, float]], Iterator[Finding]]] = {
     "PG606": structure.link_traffic,
@@ -65,6 +71,11 @@ _TIMES: dict[str, Callable[[Facts, Schedule, dict[str, float]], Iterator[Finding
     "PG604": times.stage_waits,
 }
 
+_RATES: dict[str, Callable[[Facts, Schedule, dict[str, float]], Iterator[Finding]]] = {
+    "PG605": measured.slow_link,
+    "PG611": measured.slow_device,
+}
+
 PER_RULE = 5
 """Findings shown of one rule; the last one says how many more there are."""
 
@@ -85,8 +96,11 @@ def advise(
         Findings by code, at most ``PER_RULE`` of each.
     """
     facts = Facts(plan)
-    limits = {code: {**own, **(thresholds or {}).get(code, {})} for code, own in DEFAULTS.items()}
+    every = DEFAULTS | MEASURED
+    limits = {code: {**own, **(thresholds or {}).get(code, {})} for code, own in every.items()}
     found = [list(rule(facts, limits[code])) for code, rule in _STRUCTURE.items()]
+    if run is not None:
+        found += [list(rule(facts, run, limits[code])) for code, rule in _RATES.items()]
     if run is None and times.has_times(facts):
         run = times.modeled(facts)
     if run is not None:

@@ -233,7 +233,7 @@ def _at(
 
 
 def peak_memory(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    """PG613: the largest working set differs between ranks (modeled from `bytes` of computes)."""
+    """PG613: the largest working set differs between ranks, by the `bytes` of computations."""
     peak: dict[int, int] = {}
     for uses, ranks in facts.programs():
         own = [use.node.bytes for use in uses if use.op == "compute" and use.field("bytes")]
@@ -248,6 +248,6 @@ def peak_memory(facts: Facts, limits: Limits) -> Iterator[Finding]:
         yield make_finding(
             "PG613",
             f"peak memory is {size(most)} on rank {listed([str(r) for r in heavy[:3]])} and "
-            f"{size(least)} elsewhere: {spread:.0%} apart (modeled)",
+            f"{size(least)} elsewhere: {spread:.0%} apart (by the bytes of computations)",
             ranks=tuple(heavy),
         )

@@ -2,7 +2,6 @@
 
 const ABSENT = 0xffffffff;
 const KINDS = ["compute", "collective", "send", "recv", "wait", "copy"];
-const NEEDS = "needs a GPU trace: not in this plan";
 let D = null; // the document
 let C = null; // its columns, typed arrays by name
 

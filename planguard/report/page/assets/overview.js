@@ -177,7 +177,7 @@ function overviewPanel(body) {
     el("div", { class: "legend" }, shownRanks, ranks.length > 16 ? el("span", {}, "...") : null, el("span", {}, "dashed black line: mean communication cost (right axis)")),
     el("div", { class: "legend" }, PARTS.map(([, word, shade]) => el("span", {}, el("i", { class: `k-${shade}` }), word)), el("span", {}, el("i", { class: "k-send" }), "line: communication"), el("span", {}, el("i", { class: "k-stuck" }), "dashed line: waiting")),
     el("p", { class: "soft" }, T.head.steps.length ? `Times are ${basis}. A click on a step shows its time in the timeline, its traffic in the matrices and its operators alone.`
-      : basis === "measured" ? "The recording marks no steps: the whole run counts as one." : `More steps, and measured times of any: ${NEEDS}.`));
+      : basis === "measured" ? "The recording marks no steps: the whole run counts as one." : "More steps, and measured times of any, come from a recorded run."));
   all();
   follow((change) => { if (["ranks", "iteration", "theme", "palette"].some((field) => field in change)) redraw(all); });
   addEventListener("resize", () => redraw(all));

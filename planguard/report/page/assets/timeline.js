@@ -61,8 +61,9 @@ function timelinePanel(body) {
   }
 
   function drawTree() {
-    const largest = { flops: Math.max(0, ...T.head.ranks.map((r) => r.flops || 0)), memory: Math.max(0, ...T.head.ranks.map((r) => r.memory || 0)) };
-    const heads = el("div", { class: "heads" }, largest.flops ? el("span", { title: "relative FLOPs of the device (modeled)" }, "FLOPs") : null, largest.memory ? el("span", { title: "largest working set (stated by the plan)" }, "mem") : null);
+    const largest = { flops: Math.max(0, ...T.head.ranks.map((r) => r.flops || 0)), memory: Math.max(0, ...T.head.ranks.map((r) => r.memory || 0)), rate: Math.max(0, ...T.head.ranks.map((r) => r.rate || 0)) };
+    const told = T.head.basis === "modeled" ? "modeled" : "as recorded";
+    const heads = el("div", { class: "heads" }, largest.flops ? el("span", { title: `relative FLOPs of the device (${told})` }, "FLOPs") : null, largest.rate ? el("span", { title: "relative FLOPS of the device: FLOPs in measured time" }, "/s") : null, largest.memory ? el("span", { title: `largest working set (${told})` }, "mem") : null);
     const pixel = (value, most, text) => {
       const made = el("span", { class: `px${value ? "" : " na"}`, title: text });
       if (value) made.style.background = ramp(most ? value / most : 0);
@@ -79,8 +80,9 @@ function timelinePanel(body) {
       isStage ? `${item.isFolded ? "▸" : "▾"} ${item.name}  (${ranks.length})` : item.name);
       const made = el("div", { class: `row ${isStage || item.isSplit ? "stage" : "rank"}`, "data-ranks": ranks.length > 64 ? "" : ranks.map((r) => r.rank).join(" ") },
         stuck.length ? el("span", { class: "cross", title: stuckText(stuck) }, "✕") : null, name,
-        largest.flops ? pixel(mean("flops"), largest.flops, mean("flops") ? `${flops(mean("flops"))} (modeled)` : "the plan states no FLOPs") : null,
-        largest.memory ? pixel(mean("memory"), largest.memory, mean("memory") ? `${bytes(mean("memory"))} (modeled)` : "the plan states no working set") : null);
+        largest.flops ? pixel(mean("flops"), largest.flops, mean("flops") ? `${flops(mean("flops"))} (${told})` : "no FLOPs are known") : null,
+        largest.rate ? pixel(mean("rate"), largest.rate, mean("rate") ? `${flops(mean("rate"))}/s (measured)` : "no FLOPS are known") : null,
+        largest.memory ? pixel(mean("memory"), largest.memory, mean("memory") ? `${bytes(mean("memory"))} (${told})` : "no working set is known") : null);
       made.style.height = `${item.height}px`;
       return made;
     }));
@@ -305,7 +307,7 @@ function timelinePanel(body) {
       el("span", { class: "grow" }), tableButton("actions"), tableButton("devices")),
     frame, strip, legendOf(most), el("div", { class: "legend" }, density),
     el("p", { class: "soft" }, `Times are ${T.head.basis}${T.head.basis === "modeled" ? `, model ${T.head.model}` : ""}. Drag to zoom, Shift-drag to pan, double-click for the whole run; click an operation to follow it in every view.`),
-    el("p", { class: "soft" }, `FLOPS${T.head.basis === "modeled" ? ", measured memory and measured times" : " and measured memory"} of a device: ${NEEDS}.${most[0] ? "" : " The plan states no FLOPs."}`),
+    el("p", { class: "soft" }, T.head.basis === "modeled" ? "FLOPS, measured memory and measured times of a device come from a recorded run." : T.head.ranks.some((r) => r.rate) ? "" : "The recording says no FLOPs; torch.profiler does with with_flops=True, and memory with profile_memory=True."),
     ...T.head.notes.map((note) => el("p", { class: "soft" }, note)));
   name();
   layout();

@@ -11,6 +11,11 @@ function topologyPanel(body) {
   const said = el("p", { class: "soft" });
   const SIDE = 430, REACH = 152;
   const groups = [...new Set(D.topology.nodes)];
+  const isMeasured = D.topology.measured; // durations and bandwidth are then a trace's, of links that have any
+  const timeOf = (link) => (isMeasured ? (link.measured ? link.measured.time : 0) : link.time);
+  const timesOf = (link) => (isMeasured ? (link.measured ? link.measured.times : []) : link.times);
+  const widthOf = (link) => (isMeasured ? (link.measured ? link.measured.bandwidth : 0) : link.stated ? link.bandwidth : 0);
+  const widthsOf = (link) => (link.measured ? link.measured.bandwidths : []);
   const basis = T ? T.head.basis : "modeled";
   let costs, mostCost, moved, mostBytes;
   // Costs of devices and bytes of links: of the whole run, or of the chosen step.
@@ -123,7 +128,7 @@ function topologyPanel(body) {
     cells = { ranks, size, left, top };
     const context = sized(matrix, left + size * ranks.length + 8, top + size * ranks.length + 8);
     const inside = links.filter((l) => ranks.includes(l.pair[0]) && ranks.includes(l.pair[1]));
-    const most = { time: Math.max(1e-9, ...inside.map((l) => l.time)), bytes: Math.max(1, ...inside.map((l) => l.bytes)), width: Math.max(1, ...inside.map((l) => l.bandwidth)), one: Math.max(1, ...inside.flatMap((l) => l.sizes)), oneTime: Math.max(1e-9, ...inside.flatMap((l) => l.times)) };
+    const most = { time: Math.max(1e-9, ...inside.map(timeOf)), bytes: Math.max(1, ...inside.map((l) => l.bytes)), width: Math.max(1, ...inside.map(widthOf)), oneWidth: Math.max(1, ...inside.flatMap(widthsOf)), one: Math.max(1, ...inside.flatMap((l) => l.sizes)), oneTime: Math.max(1e-9, ...inside.flatMap(timesOf)) };
     context.font = FONT;
     context.textBaseline = "middle";
     context.textAlign = "center";
@@ -152,13 +157,13 @@ function topologyPanel(body) {
     }
   }
 
-  // Bars: sums of modeled duration and of bytes, and the stated bandwidth; boxplots: per operator.
+  // Bars: duration, bytes, bandwidth, of the run where it was measured; boxplots: per operator.
   function drawLink(context, link, x, y, size, most, tint) {
     context.fillStyle = tint;
     context.globalAlpha = 0.16;
     context.fillRect(x, y, size, size);
     context.globalAlpha = 1;
-    const metrics = [[link.time / most.time, link.times.map((t) => t / most.oneTime), colors.collective], [link.bytes / most.bytes, link.sizes.map((s) => s / most.one), colors.recv], [link.stated ? link.bandwidth / most.width : 0, [], colors.forward]];
+    const metrics = [[timeOf(link) / most.time, timesOf(link).map((t) => t / most.oneTime), colors.collective], [link.bytes / most.bytes, link.sizes.map((s) => s / most.one), colors.recv], [widthOf(link) / most.width, widthsOf(link).map((w) => w / most.oneWidth), colors.forward]];
     const step = (size - 8) / 3, bar = Math.max(3, step * 0.42);
     metrics.forEach(([share, box, shade], at) => {
       const top = y + 4 + at * step, wide = size - 8;
@@ -180,7 +185,8 @@ function topologyPanel(body) {
     });
   }
 
-  const linkText = (l) => `${l.pair[0]} → ${l.pair[1]}  ${l.type || "link type unknown"}\n${bytes(l.bytes)} by ${plural(l.operators, "operator")}, ${us(l.time)} (modeled)\n${l.stated ? "stated" : "assumed"} bandwidth ${bytes(l.bandwidth)}/s, latency ${us(l.latency)}${l.sizes.length ? `\nbytes per operator: ${bytes(l.sizes[0])} to ${bytes(l.sizes[4])}, median ${bytes(l.sizes[2])}` : ""}\nmeasured duration and bandwidth: ${NEEDS}`;
+  const measuredText = (l) => (l.measured ? `measured: ${us(l.measured.time)} for ${plural(l.measured.operators, "operator")}, ${bytes(l.measured.bandwidth)}/s${l.measured.rounds ? ", in rounds at the pace of their slowest link" : ""}\n` : isMeasured ? "measured: no duration of this link\n" : "");
+  const linkText = (l) => `${l.pair[0]} → ${l.pair[1]}  ${l.type || "link type unknown"}\n${bytes(l.bytes)} by ${plural(l.operators, "operator")}, ${us(l.time)} (modeled)\n${measuredText(l)}${l.stated ? "stated" : "assumed"} bandwidth ${bytes(l.bandwidth)}/s, latency ${us(l.latency)}${l.sizes.length ? `\nbytes per operator: ${bytes(l.sizes[0])} to ${bytes(l.sizes[4])}, median ${bytes(l.sizes[2])}` : ""}`;
   const spot = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
   const nodeAt = ([x, y]) => ordered.find((rank) => Math.hypot(where.get(rank)[0] - x, where.get(rank)[1] - y) < (D.world > 64 ? 7 : 16));
   const linkAt = ([x, y]) => {
@@ -251,8 +257,8 @@ function topologyPanel(body) {
   add(body, el("div", { class: "bar" }, el("span", { class: "soft" }, "node size: communication and waiting; node color: share of communication in it (bright: all); line width: bytes"), el("span", { class: "grow" }), tableButton("links")),
     el("div", { class: "flex" }, el("div", { class: "chart" }, canvas), el("div", { class: "chart" }, said, matrix)),
     el("div", { class: "legend" }, types.map((type) => { const dot = el("i", {}); dot.style.background = type === "unknown" ? "var(--soft)" : LINK_COLORS[types.indexOf(type) % LINK_COLORS.length]; return el("span", {}, dot, type === "unknown" ? "link type unknown" : type); }),
-      el("span", {}, el("i", { class: "k-collective" }), "modeled duration"), el("span", {}, el("i", { class: "k-recv" }), "bytes"), el("span", {}, el("i", { class: "k-forward" }), "stated bandwidth")),
-    el("p", { class: "soft" }, `Measured duration and bandwidth of a link: ${NEEDS}. A click on a cell chooses its largest operator in every view.`));
+      el("span", {}, el("i", { class: "k-collective" }), isMeasured ? "measured duration" : "modeled duration"), el("span", {}, el("i", { class: "k-recv" }), "bytes"), el("span", {}, el("i", { class: "k-forward" }), isMeasured ? "measured bandwidth" : "stated bandwidth")),
+    el("p", { class: "soft" }, `${isMeasured ? "A duration is from when all members have come to when both ends have left; a round lasts as long as its slowest link." : "A recorded run gives measured durations and bandwidths of links."} A click on a cell chooses its largest operator in every view.`));
   draw();
   topologyProbe = { where, draw };
   follow((change) => {
