@@ -63,7 +63,10 @@ def watch_values(recorder: Recorder) -> Iterator[None]:
     undo += [_patch(torch.Tensor, name, telling) for name in _TELLING]
     undo += [_patch(torch, name, telling) for name in ("equal", "allclose", "is_nonzero")]
     undo += [_patch(torch.Tensor, name, lambda o: _giving_memory(o, recorder)) for name in _MEMORY]
-    undo.append(_patch(torch.Tensor, "__reduce_ex__", lambda o: _pickling(o, recorder)))
+    saved: set[Any] = set()
+    undo.append(_patch(torch.Tensor, "__reduce_ex__", lambda o: _pickling(o, recorder, saved)))
+    undo += [_patch(home, "load", lambda o: _loading(o, saved))
+             for home in (torch, torch.serialization)]  # fmt: skip
     undo.append(_patch(torch.Tensor, "__deepcopy__", _copying))
     undo += [_patch(torch, name, _making) for name in ("tensor", "as_tensor", "asarray")]
     undo += [_patch(math, name, of_math) for name in HANDED_ON]
@@ -156,14 +159,36 @@ def _giving_memory(original: Any, recorder: Recorder) -> Any:
     return give
 
 
-def _pickling(original: Any, recorder: Recorder) -> Any:
+def _pickling(original: Any, recorder: Recorder, saved: set[Any]) -> Any:
     def reduce(tensor: Any, protocol: Any) -> Any:
         frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
-        if not recorder.is_watched and _doubtful(recorder, tensor) and not is_saving(frame):
-            _report(recorder, place_of(frame))
+        if not recorder.is_watched and _doubtful(recorder, tensor):
+            if is_saving(frame):
+                saved.add(_sort(tensor))
+            else:
+                _report(recorder, place_of(frame))
         return original(tensor, protocol)
 
     return reduce
+
+
+def _loading(original: Any, saved: set[Any]) -> Any:
+    """Let what is read back be marked as what was saved was: a file or a buffer keeps no mark.
+
+    Which of the saved tensors it is nobody knows; one of the same shape and type may be it.
+    """
+
+    def load(*args: Any, **options: Any) -> Any:
+        found = original(*args, **options)
+        if saved:
+            mark(one for one in tensors_in(found) if _sort(one) in saved)
+        return found
+
+    return load
+
+
+def _sort(tensor: Any) -> Any:
+    return tensor.dtype, tuple(tensor.shape)
 
 
 def _copying(original: Any) -> Any:
