@@ -8,7 +8,8 @@ kinds of questions are played one by one, and where that helps the lines, to nam
 * The order of a set is another on every rank of every run: what goes wrong then is a finding.
 * A clock, a folder, a file, a host, a random state may answer alike: there nothing is decided, and
   the line is named; nor where a rank raises because a file is said to be there that is not, for
-  instance. A rank that raises when its time is over ends the job, which is no divergence.
+  instance. A rank that raises when its time is over, or since it cannot open a file, ends the job,
+  which is no divergence.
 """
 
 from __future__ import annotations
@@ -17,19 +18,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.restarts import next_start, note_start, part
-from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, Odd, Site
+from planguard.capture.values.moments import moments
+from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, OPENED, Odd, Site
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from planguard.capture.play.ranks import Play
+    from planguard.capture.values.own_clock import Moment
     from planguard.verdict import Verdict
 
 KIND = "own-answers"
 """Of the ledger's entries: what only one rank knows, and what was made of it."""
 _MOST_LINES = 12
 """Lines of one kind that are played one by one; beyond, the kind is named with its first lines."""
+_NOT_OPENED = ("FileNotFoundError", "FileExistsError")
+"""What stands in the frames of a rank that ends since it cannot open a file."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +90,31 @@ class OddPlays:
                 doubts[_words(new), _ranks(odd)] = None
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
+        shown = [] if doubts else self._at_moments(play, new, doubts, raised)
         self.known.update(new)
-        _note(play, new, doubts, raised)
+        _note(play, new, doubts, raised, shown)
         return play
+
+    def _at_moments(
+        self,
+        play: Play,
+        sites: list[Site],
+        doubts: dict[tuple[str, str], None],
+        raised: dict[str, None],
+    ) -> list[Moment]:
+        """Play with clocks that show what the program may wait for; return what they showed."""
+        clocks = [one for one in sites if one[0] == CLOCK]
+        files = dict.fromkeys(file for log in play.logs.values() for file in log.files)
+        found = moments(files, [place for _, place in clocks]) if clocks else []
+        for moment in found:
+            for odd in _halves(play, clocks):
+                ended = self._ended(play, Odd(odd, frozenset(clocks), moment))
+                if ended.how == "raised":
+                    raised[_words(clocks)] = None
+                elif ended.how not in ("same", "safe"):
+                    doubts[_words(clocks), _ranks(odd)] = None
+                    return found
+        return found
 
     def _by_kind(
         self,
@@ -117,7 +144,7 @@ class OddPlays:
             lines = its if kind in CERTAIN else self._lines(play, odd, its, ended, bad)
             if lines:
                 doubts[_words(lines), _ranks(odd)] = None
-            elif kind == CLOCK and len(its) <= _MOST_LINES:
+            elif kind in (CLOCK, OPENED) and len(its) <= _MOST_LINES:
                 raised[_words(its)] = None  # no line by itself does anything but that
             else:
                 doubts[_words(its), _ranks(odd)] = None
@@ -146,6 +173,10 @@ class OddPlays:
         kinds = {kind for kind, _ in odd.sites or ()}
         if failed and failed <= odd.ranks and CLOCK in kinds and not kinds & CERTAIN:
             return _Ended("raised")
+        if failed and failed <= odd.ranks and kinds == {OPENED}:
+            traces = [again.logs[rank].trace for rank in failed]
+            if all(any(name in one for name in _NOT_OPENED) for one in traces):
+                return _Ended("raised")
         verdict = self.decide(again)
         if verdict.unsafe:
             return _Ended("unsafe", again)
@@ -221,6 +252,7 @@ def _note(
     sites: list[Site],
     doubts: dict[tuple[str, str], None],
     raised: dict[str, None],
+    shown: list[Moment],
 ) -> None:
     _, log = min(play.logs.items())
     for words, ranks in doubts:
@@ -232,17 +264,25 @@ def _note(
         log.notes.extend([(KIND, message, "under"), (KIND, message, "over")])
     for words in raised:
         message = (
-            f"where the time of {words} is over, a rank raises; that the job then ends is taken"
+            f"where {words} says otherwise (a time that is over, a file that is not there), a rank "
+            "raises; that the job then ends is taken"
         )
         log.notes.append((KIND, message, "exact"))
     if not doubts:
         message = (
             "played again with every second rank answered otherwise by its own machine and process "
             f"({_words(sites)}): the communication agrees all the same. Sets and folders were "
-            "walked from both ends, clocks ran ahead by a day, files were there or not, or of "
-            "another size and time, hosts, addresses and random states differed"
+            f"walked from both ends, clocks ran ahead by a day{_shown(shown)}, files were there or "
+            "not, or of another size and time, hosts, addresses and random states differed"
         )
         log.notes.append((KIND, message, "exact"))
+
+
+def _shown(moments: list[Moment]) -> str:
+    """Name the moments that clocks showed, for tests of the hour or of a remainder."""
+    if not moments:
+        return ""
+    return f", and showed {', '.join(dict.fromkeys(one.words for one in moments))} of a later year"
 
 
 def _words(sites: list[Site]) -> str:
