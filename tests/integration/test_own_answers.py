@@ -3,7 +3,7 @@
 Each pair is a program that hangs, or may hang, on real ranks, and one that agrees first.
 """
 
-# ruff: noqa: D103, DTZ005, DTZ011, PLC0208, PTH116, PTH204, PTH208, PTH123, SIM115 - programs as people write them
+# ruff: noqa: D103, NPY002, DTZ005, DTZ011, PLC0208, PTH116, PTH204, PTH208, PTH123, SIM115 - programs as people write them
 from __future__ import annotations
 
 import asyncio
@@ -17,6 +17,7 @@ from datetime import date, datetime
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
 import pytest
 
 from planguard.verdict import Outcome
@@ -226,6 +227,31 @@ def by_dice():
             dist.barrier()
 
 
+def by_coin():
+    if random.random() < 0.5:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_rank_0s_coin():
+    if dist.get_rank() == 0 and random.randint(1, 100) <= 2:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_numpys_choice():
+    random.seed(3)  # it is not NumPy's
+    if np.random.choice(["text", "image"]) == "image":
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_torchs_coin():
+    if torch.rand(1).item() > 0.999:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
 def by_host():
     dist.all_reduce(torch.ones(2))
     dist.all_reduce(torch.ones(len(socket.gethostname())))
@@ -431,6 +457,7 @@ def test_the_moments_that_were_shown_are_told():
 
 DOUBTED = [
     by_clock, by_imported_clock, by_date, by_folder, by_glob, by_file, by_snapshot, by_dice,
+    by_coin, by_rank_0s_coin, by_numpys_choice, by_torchs_coin,
     by_host, by_node, by_size, by_time, by_fresh,
     by_nanoseconds,
 ]  # fmt: skip
@@ -483,6 +510,19 @@ def by_seeded_dice():
     dist.all_reduce(torch.ones(2))
 
 
+def by_agreed_coin():
+    coin = torch.rand(1)
+    dist.broadcast(coin, 0)
+    if coin.item() < 0.5:
+        dist.barrier()
+    np.random.seed(1)
+    torch.manual_seed(1)
+    if np.random.normal() < 0.5 or torch.randint(0, 2, (1,)).item():
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+    print(random.gauss(0, 1), random.shuffle([1, 2, 3]))
+
+
 def by_sorted_folder():
     for name in sorted(os.listdir(HERE.parent))[:2]:
         dist.all_reduce(torch.ones(len(name)))
@@ -508,7 +548,7 @@ def by_known_address():
 
 
 AGREED = [
-    by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_sorted_folder,
+    by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_agreed_coin, by_sorted_folder,
     by_gathered_host, by_known_address,
 ]  # fmt: skip
 

@@ -14,12 +14,13 @@ kinds of questions are played one by one, and where that helps the lines, to nam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.moments import moments
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, OPENED, Odd, Site
+from planguard.capture.values.own_dice import Throw
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class OddPlays:
             return play
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
-        for odd in _halves(play, new):
+        for odd in _halves(play):
             ended = self._ended(play, Odd(odd, frozenset(new)))
             if ended.how in ("same", "safe"):
                 continue
@@ -90,29 +91,38 @@ class OddPlays:
                 doubts[_words(new), _ranks(odd)] = None
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
-        shown = [] if doubts else self._at_moments(play, new, doubts, raised)
+        shown = [] if doubts else self._at_ends(play, new, doubts, raised)
         self.known.update(new)
         _note(play, new, doubts, raised, shown)
         return play
 
-    def _at_moments(
+    def _at_ends(
         self,
         play: Play,
         sites: list[Site],
         doubts: dict[tuple[str, str], None],
         raised: dict[str, None],
     ) -> list[Moment]:
-        """Play with clocks that show what the program may wait for; return what they showed."""
+        """Play with clocks that show what the program may wait for, and dice that fall on an end.
+
+        Returns:
+            What the clocks showed.
+        """
         clocks = [one for one in sites if one[0] == CLOCK]
         files = dict.fromkeys(file for log in play.logs.values() for file in log.files)
         found = moments(files, [place for _, place in clocks]) if clocks else []
-        for moment in found:
-            for odd in _halves(play, clocks):
-                ended = self._ended(play, Odd(odd, frozenset(clocks), moment))
+        dice = [one for one in sites if one[0] == DICE]
+        ends = (Throw.LOWEST, Throw.HIGHEST) if dice else ()
+        answers = [Odd(frozenset(), frozenset(clocks), moment=one) for one in found]
+        answers += [Odd(frozenset(), frozenset(dice), throw=one) for one in ends]
+        for answer in answers:
+            asked = clocks if answer.moment is not None else dice
+            for odd in _halves(play):
+                ended = self._ended(play, replace(answer, ranks=odd))
                 if ended.how == "raised":
-                    raised[_words(clocks)] = None
+                    raised[_words(asked)] = None
                 elif ended.how not in ("same", "safe"):
-                    doubts[_words(clocks), _ranks(odd)] = None
+                    doubts[_words(asked), _ranks(odd)] = None
                     return found
         return found
 
@@ -204,11 +214,11 @@ def _content(play: Play) -> dict[int, tuple[Any, ...]]:
     return {rank: (log.actions, log.groups, log.notes, log.end) for rank, log in play.logs.items()}
 
 
-def _halves(play: Play, sites: list[Site]) -> Iterator[frozenset[int]]:
+def _halves(play: Play) -> Iterator[frozenset[int]]:
     """Return ranks to answer otherwise: every group has some of them, and some others.
 
     Groups of a mesh have ranks whose numbers differ in one bit: one has an odd number of bits. For
-    other groups, single bits follow. Dice need no second play: no rank is special in them.
+    other groups, single bits follow.
     """
     if play.world_size < 2:
         return
@@ -217,8 +227,7 @@ def _halves(play: Play, sites: list[Site]) -> Iterator[frozenset[int]]:
     if play.like:  # a few stand for all: every second of those
         first = frozenset(sorted(play.logs)[1::2])
     yield first
-    if any(kind != DICE for kind, _ in sites):
-        yield frozenset(world) - first
+    yield frozenset(world) - first
     groups = {tuple(one) for log in play.logs.values() for one in log.groups.values()}
     left = [set(one) for one in groups if len(one) > 1 and _is_alike(set(one), first)]
     for bit in range((play.world_size - 1).bit_length()):
@@ -273,7 +282,8 @@ def _note(
             "played again with every second rank answered otherwise by its own machine and process "
             f"({_words(sites)}): the communication agrees all the same. Sets and folders were "
             f"walked from both ends, clocks ran ahead by a day{_shown(shown)}, files were there or "
-            "not, or of another size and time, hosts, addresses and random states differed"
+            "not, or of another size and time, hosts, addresses and random states differed; dice "
+            "fell on both ends of their range"
         )
         log.notes.append((KIND, message, "exact"))
 

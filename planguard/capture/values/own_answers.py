@@ -19,7 +19,6 @@ import io
 import os
 import pathlib
 import platform
-import random
 import re
 import shutil
 import socket
@@ -38,6 +37,7 @@ from planguard.capture.values.otherwise import (
     other_time,
 )
 from planguard.capture.values.own_clock import Clock, Moment
+from planguard.capture.values.own_dice import Dice, Throw, kept_dice
 from planguard.capture.values.own_files import opened
 from planguard.sources import file_of, is_library, is_own, is_program
 
@@ -65,16 +65,8 @@ _LAUNCHED = re.compile(
     r"(LOCAL_|GROUP_|ROLE_|NODE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+"
 )
 """What a launcher tells each rank, and a played rank is told, too."""
-_DRAWS = (
-    "random", "uniform", "randint", "randrange", "choice", "choices", "sample", "shuffle", "gauss",
-    "betavariate", "expovariate", "normalvariate", "triangular", "getrandbits", "rand", "randn",
-    "permutation", "normal", "binomial", "poisson", "random_sample", "standard_normal",
-)  # fmt: skip
-"""Of ``random`` and ``numpy.random``."""
 _NAMED = 6
 """Variables that are named."""
-_CHOSEN_SEEDS = 1 << 32
-"""Seeds below are somebody's choice; torch's own are random numbers of 53 bits and more."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +77,13 @@ class Odd:
         ranks: Them.
         sites: Where; None everywhere.
         moment: What their clocks show; None for a day later at each question.
+        throw: What they throw.
     """
 
     ranks: frozenset[int]
     sites: frozenset[Site] | None = None
     moment: Moment | None = None
+    throw: Throw = Throw.OTHER
 
 
 @dataclass
@@ -111,11 +105,13 @@ class Answers:
     variables: dict[str, str] = field(default_factory=dict)
     clock: Clock = field(init=False)
     _flipped: set[Site] = field(default_factory=set)
-    _is_seeded: bool = False
+    dice: Dice = field(init=False)
 
     def __post_init__(self) -> None:
         self.clock = Clock(lambda place: self.is_odd(CLOCK, place), _place)
-        self.clock.moment = self.odd.moment if self.odd is not None else None
+        self.dice = Dice(self.rank, lambda place: self.is_odd(DICE, place), _place)
+        if self.odd is not None:
+            self.clock.moment, self.dice.throw = self.odd.moment, self.odd.throw
 
     def files(self) -> list[str]:
         """Return the program's files, where it asked for the time; see ``own_clock.moments``."""
@@ -226,33 +222,6 @@ class Answers:
         place = _place(frame)
         return ~found if place is not None and self.is_odd(HASH, place) else found
 
-    # --- dice --------------------------------------------------------------------------------
-
-    def throw(self) -> None:
-        """Give the rank a random state of torch's of its own, unless somebody set a seed."""
-        import torch
-
-        self._is_seeded = torch.initial_seed() < _CHOSEN_SEEDS
-        if not self._is_seeded:
-            torch.default_generator.manual_seed(_CHOSEN_SEEDS + self.rank)
-
-    def _draw(self, original: Any) -> Any:
-        def draw(*args: Any, **options: Any) -> Any:
-            place = _place(sys._getframe(1))  # noqa: SLF001 - same
-            if place is not None and not self._is_seeded and self.is_odd(DICE, place):
-                self._is_seeded = True
-                _seed(self.rank + 1)
-            return original(*args, **options)
-
-        return draw
-
-    def _seeding(self, original: Any) -> Any:
-        def seed(*args: Any, **options: Any) -> Any:
-            self._is_seeded = True
-            return original(*args, **options)
-
-        return seed
-
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
         yield from self.clock.questions()
@@ -271,16 +240,7 @@ class Answers:
         yield type(os.environ), "__getitem__", self._variable
         yield builtins, "hash", lambda _: self._hash
         yield builtins, "id", lambda _: self._address
-        for module in (random, getattr(sys.modules.get("numpy"), "random", None)):
-            yield from ((module, name, self._draw) for name in _DRAWS)
-            yield module, "seed", self._seeding
-
-
-def _seed(number: int) -> None:
-    random.setstate(random.Random(number).getstate())  # noqa: S311 - no secret
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.set_state(numpy.random.RandomState(number).get_state())
+        yield from self.dice.questions()
 
 
 _HASH, _ID = hash, id
@@ -321,26 +281,9 @@ def own_answers(answers: Answers) -> Iterator[None]:
                 if id(value) in replaced and replaced[id(value)][0] is value:
                     known[name] = replaced[id(value)][1]
                     stack.callback(known.__setitem__, name, value)
-        stack.enter_context(_kept_dice())
-        answers.throw()
+        stack.enter_context(kept_dice())
+        answers.dice.begin()
         yield
-
-
-@contextmanager
-def _kept_dice() -> Iterator[None]:
-    """Leave the caller's random states as they were: a block runs in the caller's own process."""
-    import torch
-
-    states = torch.get_rng_state(), random.getstate()
-    numpy = sys.modules.get("numpy")
-    other = numpy.random.get_state() if numpy is not None else None
-    try:
-        yield
-    finally:
-        torch.set_rng_state(states[0])
-        random.setstate(states[1])
-        if numpy is not None:
-            numpy.random.set_state(other)
 
 
 def _put_into_type(stack: ExitStack, kind: type, name: str, make: Callable[[Any], Any]) -> None:
