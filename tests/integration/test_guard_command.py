@@ -136,7 +136,7 @@ def test_the_settings_file_names_what_is_wrong():
         "exit_code": 0,
         "warn_after": 300.0,
     }
-    for text, said in (("timout = 3", "unknown key 'timout'"), ("timeout = -1", "timeout: a time")):
+    for text, said in (("timeou = 3", "unknown key 'timeou'"), ("timeout = -1", "timeout: a time")):
         with pytest.raises(UsageError, match=said):
             settings_of(f"[guard]\n{text}", "planguard.toml")
 
