@@ -217,7 +217,7 @@ function matricesPanel(body) {
   const copies = D.traffic.keys.some((key) => key[0] === "copy");
   const lacks = ["zero-copy", "unified"].filter((memory) => !D.traffic.keys.some((key) => key[1].endsWith(`(${memory})`)));
   add(body, el("div", { class: "bar" }, el("label", {}, "traffic", pick), scale, axes, hasNodes ? nodes : null, el("span", { class: "grow" }), tableButton("pairs")),
-    pattern, el("div", { class: "flex" }, made.map((one) => el("div", { class: "chart" }, one.title, one.canvas))), views.length > 2 ? thumbs : null,
+    pattern, el("div", { class: "flex" }, made.map((one) => el("div", { class: "chart" }, one.title, one.canvas, pictures(() => body, { name: `matrix-${one.field}`, title: one.field === "bytes" ? "bytes between ranks" : "messages between ranks", canvas: one.canvas, draw, note: () => pattern.textContent })))), views.length > 2 ? thumbs : null,
     D.traffic.byNode ? el("p", { class: "soft" }, `Drawn by node: too many ranks or links for a cell each.${D.traffic.nodes.length ? "" : " The plan names no nodes; a topology would part them."}`) : null,
     ...D.traffic.notes.map((note) => el("p", { class: "soft" }, note)),
     el("p", { class: "soft" }, `${copies ? "" : "Copies to and from the host (row H): the plan has none. "}${lacks.length ? `Of ${lacks.join(" and ")} memory the plan has no copies.` : ""}`));

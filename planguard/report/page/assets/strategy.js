@@ -369,7 +369,7 @@ function strategyPanel(body) {
     if (color >= 0) { made.style.background = SPACE_COLORS[color]; made.style.borderColor = SPACE_COLORS[color]; made.style.color = "#14171b"; }
     return dot && made;
   }), spaces.length > 60 ? el("span", { class: "soft" }, `and ${number(spaces.length - 60)} more`) : "");
-  add(body, el("div", { class: "bar" }, checks, graph.stacks.length ? stack : null, el("button", { onclick: () => scaleBy(1.6), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleBy(1 / 1.6), "aria-label": "zoom out" }, "−"), el("span", { class: "grow" }), tableButton("operators")),
+  add(body, el("div", { class: "bar" }, checks, graph.stacks.length ? stack : null, el("button", { onclick: () => scaleBy(1.6), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleBy(1 / 1.6), "aria-label": "zoom out" }, "−"), el("span", { class: "grow" }), pictures(() => body, { name: "strategy", title: "operators in execution order", canvas, draw, note: () => "left to right: the order of execution" }), tableButton("operators")),
     spaces.length ? names : null, el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, map), side),
     el("div", { class: "legend" }, el("span", {}, "● computation"), el("span", {}, "◆ communication"), el("span", {}, "solid rim: partitioned output"), el("span", {}, "dashed rim: redistribution"), el("span", {}, "boxed numbers: cuts of each dimension")),
     graph.cut ? el("p", { class: "soft" }, `${number(graph.cut)} more operators are in the tables of actions only.`) : null);

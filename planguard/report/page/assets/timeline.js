@@ -297,6 +297,18 @@ function timelinePanel(body) {
     return made;
   };
   const density = el("span", { class: "soft", id: "density" });
+  const names = (sheet) => { // the names of the rows that are seen
+    sheet.font = FONT;
+    sheet.textBaseline = "middle";
+    sheet.textAlign = "left";
+    for (const item of items) {
+      const y = item.y + item.height / 2 - frame.scrollTop;
+      if (y < 20 || y > Math.min(total.height, 740)) continue;
+      sheet.fillStyle = item.row === undefined ? colors.soft : colors.ink;
+      sheet.fillText(item.name.length > 22 ? `${item.name.slice(0, 21)}…` : item.name, item.row === undefined ? 0 : 10, y);
+    }
+  };
+  const saves = pictures(() => body, { name: "timeline", title: "timeline", canvas, draw, margin: 150, beside: names, note: () => `times are ${T.head.basis}${S.range ? "; a part of the run" : ""}` });
   add(body, 
     el("div", { class: "bar" },
       view, el("button", { onclick: () => scaleBy(0.5), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleBy(2), "aria-label": "zoom out" }, "−"),
@@ -304,7 +316,7 @@ function timelinePanel(body) {
       hasCollectives ? el("button", { id: "hundred", onclick: firstHundred }, "first 100 collectives") : null,
       toggle("messages", "messages"), most[0] || most[1] ? toggle("lines", "FLOPs and memory lines") : null,
       el("button", { onclick: () => { const all = T.head.tree.map((stage, at) => (stage.rows.length > 1 ? at : -1)).filter((at) => at >= 0); if (folded.size) folded.clear(); else all.forEach((at) => folded.add(at)); put({ fold: folded.size ? [...folded] : null }); layout(); }, id: "fold" }, "fold stages"),
-      el("span", { class: "grow" }), tableButton("actions"), tableButton("devices")),
+      el("span", { class: "grow" }), saves, tableButton("actions"), tableButton("devices")),
     frame, strip, legendOf(most), el("div", { class: "legend" }, density),
     el("p", { class: "soft" }, `Times are ${T.head.basis}${T.head.basis === "modeled" ? `, model ${T.head.model}` : ""}. Drag to zoom, Shift-drag to pan, double-click for the whole run; click an operation to follow it in every view.`),
     el("p", { class: "soft" }, T.head.basis === "modeled" ? "FLOPS, measured memory and measured times of a device come from a recorded run." : T.head.ranks.some((r) => r.rate) ? "" : "The recording says no FLOPs; torch.profiler does with with_flops=True, and memory with profile_memory=True."),

@@ -41,6 +41,7 @@ function topologyPanel(body) {
     where.set(rank, [SIDE / 2 + REACH * Math.cos(angle), SIDE / 2 + REACH * Math.sin(angle)]);
   });
   let lasso = null;
+  const sizesSaid = "node size: communication and waiting; node color: share of communication in it (bright: all); line width: bytes";
 
   const bend = (link) => {
     const [x1, y1] = where.get(link.pair[0]), [x2, y2] = where.get(link.pair[1]);
@@ -254,8 +255,8 @@ function topologyPanel(body) {
     if (best >= 0) put({ op: [link.pair[0], T.action[best], T.member[best] === ABSENT ? 0 : T.member[best]] });
   }
 
-  add(body, el("div", { class: "bar" }, el("span", { class: "soft" }, "node size: communication and waiting; node color: share of communication in it (bright: all); line width: bytes"), el("span", { class: "grow" }), tableButton("links")),
-    el("div", { class: "flex" }, el("div", { class: "chart" }, canvas), el("div", { class: "chart" }, said, matrix)),
+  add(body, el("div", { class: "bar" }, el("span", { class: "soft" }, sizesSaid), el("span", { class: "grow" }), tableButton("links")),
+    el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, pictures(() => body, { name: "topology", title: "devices and links", canvas, draw, note: () => sizesSaid })), el("div", { class: "chart" }, said, matrix, pictures(() => body, { name: "links", title: "links of the chosen devices", canvas: matrix, draw: drawLinks, note: () => "bars: share of the largest of the chosen links" }))),
     el("div", { class: "legend" }, types.map((type) => { const dot = el("i", {}); dot.style.background = type === "unknown" ? "var(--soft)" : LINK_COLORS[types.indexOf(type) % LINK_COLORS.length]; return el("span", {}, dot, type === "unknown" ? "link type unknown" : type); }),
       el("span", {}, el("i", { class: "k-collective" }), isMeasured ? "measured duration" : "modeled duration"), el("span", {}, el("i", { class: "k-recv" }), "bytes"), el("span", {}, el("i", { class: "k-forward" }), isMeasured ? "measured bandwidth" : "stated bandwidth")),
     el("p", { class: "soft" }, `${isMeasured ? "A duration is from when all members have come to when both ends have left; a round lasts as long as its slowest link." : "A recorded run gives measured durations and bandwidths of links."} A click on a cell chooses its largest operator in every view.`));

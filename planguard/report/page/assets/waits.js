@@ -23,6 +23,7 @@ function waitsPanel(body) {
     const steps = finding.witness ? finding.witness.steps : [];
     slider.max = steps.length;
     graph.replaceChildren(finding.cycle.length ? waitGraph(finding) : el("p", { class: "soft" }, finding.witness && finding.witness.end === "mismatch" ? "These actions meet and do not agree." : "Nobody waits in a circle here: the actions that are stuck have no partner."));
+    if (finding.cycle.length) graph.append(pictures(() => graph, { name: "waits", title: "who waits for whom", picture: () => graph.querySelector("svg"), note: () => `${finding.code}: ${finding.message}` }));
     move();
   }
 
@@ -157,7 +158,9 @@ function beside() {
     if (!time) continue;
     const canvas = el("canvas", { role: "img", "aria-label": title });
     canvases.push([canvas, time]);
-    box.append(el("div", { class: "chart" }, el("h4", {}, title), canvas));
+    const name = time === T ? "as-planned" : "repaired";
+    box.append(el("div", { class: "chart" }, el("h4", {}, title), canvas,
+      pictures(() => box, { name, title, canvas, draw: () => small(canvas, time, end, S.ranks && S.ranks.length ? S.ranks : null, box.clientWidth || 900), note: () => `times are ${time.head.basis}` })));
   }
   const draw = () => {
     const ranks = S.ranks && S.ranks.length ? S.ranks : null;
@@ -173,9 +176,15 @@ function small(canvas, time, end, ranks, width) {
   const rows = time.head.ranks.map((_, row) => row).slice(0, 32);
   const height = Math.max(12, Math.min(26, 300 / rows.length));
   const left = 62, wide = width - left - 8;
-  const context = sized(canvas, width, rows.length * height + 4);
+  const bottom = rows.length * height + 4;
+  const context = sized(canvas, width, bottom + 18);
   const scale = wide / (end * 1.06);
   context.font = FONT;
+  context.textBaseline = "middle";
+  context.textAlign = "center";
+  context.fillStyle = colors.soft;
+  for (const t of ticks(0, end, wide / 110)) if (t * scale < wide - 24) context.fillText(us(t), left + t * scale, bottom + 9);
+  context.textAlign = "left";
   rows.forEach((row, line) => {
     const y = 2 + line * height, rank = time.head.ranks[row].rank;
     context.fillStyle = ranks && ranks.includes(rank) ? colors.mark : colors.faint;
