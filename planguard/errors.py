@@ -99,6 +99,7 @@ class UnsafePlanError(PlanGuardError):
 PACKAGES = {
     "torch": "pip install torch; a CPU build is enough (docs/how-to/install.md#torch)",
     "zstandard": "pip install 'planguard[zstd]'",
+    "PIL": "pip install 'planguard[pictures]', or write an SVG: -o matrix.svg",
     "pyarrow": "pip install 'planguard[parquet]'",
     "ray": "pip install 'planguard[ray]'",
     "distributed": "pip install 'planguard[dask]'",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from planguard.cli import EXIT_FINDINGS, EXIT_INTERRUPTED
 from planguard.errors import UsageError
+from planguard.files import Targets
 
 _EPILOG = """\
 examples:
@@ -47,6 +48,7 @@ class GuardJob:
             help="mean time of all ranks in their last call, then a warning (five times --timeout)",
         )
         add("--report", metavar="FILE", help="write the report there, and FILE as .json beside it")
+        add("--force", action="store_true", help="overwrite a report that is there")
         add("--exit-code", metavar="N", help="end stuck ranks with this code; 0 leaves them (42)")
         add(
             "--native",
@@ -83,7 +85,7 @@ class GuardJob:
         with tempfile.TemporaryDirectory(prefix="planguard-") as folder:
             report = Path(options.report or Path(folder) / "stuck.txt").resolve()
             if options.report:
-                _refuse_old(report)
+                _make_room(report, force=args.force)
             options = replace(options, report=str(report))
             end = run_job(command, {**injected(), **options.to_environment()})
             is_stuck = report.exists()
@@ -98,10 +100,12 @@ class GuardJob:
         return end.code if end.code >= 0 else 128 - end.code
 
 
-def _refuse_old(report: Path) -> None:
-    """Refuse a report that lies there: it would be taken for this job's."""
+def _make_room(report: Path, *, force: bool) -> None:
+    """Claim the two files of a report; an old one would be taken for this job's.
+
+    Raises:
+        UsageError: One of them is there and not to be overwritten, or cannot be written.
+    """
+    targets = Targets(force=force)
     for file in (report, report.with_suffix(".json")):
-        if file.exists():
-            raise UsageError(f"{file} exists", hint="choose another --report, or remove it")
-    if not report.parent.is_dir():
-        raise UsageError(f"{report.parent} is no folder", hint="make it first")
+        targets.claim(file, "--report").real.unlink(missing_ok=True)

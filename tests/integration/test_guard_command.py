@@ -65,8 +65,12 @@ def test_a_job_that_hangs_is_told_and_ended(tmp_path):
     assert (tmp_path / "stuck.json").exists()
     again = guarded(tmp_path, "hang")
     assert again.returncode == 2
-    assert "exists" in again.stdout
+    assert "stuck.txt exists and was left as it is" in again.stdout
     assert "END" not in again.stdout
+    forced = guarded(tmp_path, "fails", "--force")
+    assert forced.returncode == 1
+    assert "were stuck" not in forced.stdout  # the old report is no answer to this job
+    assert not (tmp_path / "stuck.txt").exists()
 
 
 @pytest.mark.processes
@@ -116,7 +120,7 @@ def test_ctrl_c_leaves_nothing(tmp_path):
         (["--exit-code", "300", "--", "true"], {}, "--exit-code: a code from 0 to 255"),
         (["--", "true"], {"PLANGUARD_GUARD_WARN_AFTER": "0"}, "PLANGUARD_GUARD_WARN_AFTER: a time"),
         (["--", "true"], {"PLANGUARD_GUARD_NATIVE": "maybe"}, "PLANGUARD_GUARD_NATIVE: true or"),
-        (["--report", "no/where/stuck.txt", "--", "true"], {}, "is no folder"),
+        (["--report", "no/where/stuck.txt", "--", "true"], {}, "there is no folder"),
         (["--", "no-such-command"], {}, "cannot be run"),
     ],
 )

@@ -42,6 +42,7 @@ WITHOUT_TORCH = {
     ("dryrun", "--stub", "-o", "b", "--", "torchrun", "--nproc-per-node", "2", "train.py"): (
         "planguard dryrun"
     ),
+    ("guard", "--", "torchrun", "--nproc-per-node", "2", "train.py"): "torchrun",
     ("report", PLAN, "-o", "report.html"): 0,
     ("replay", PLAN): "a replay",
     ("replay", PLAN, "--backend", "nccl"): "a replay",

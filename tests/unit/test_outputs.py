@@ -63,9 +63,9 @@ READS = {
 }  # fmt: skip
 AS_CHECK = {("precheck", "--output"), ("precheck", "--write-baseline")}
 """Options that ``check`` adds to another command (``cli.check.add_output``, ``add_gate``)."""
-NEW = {("precheck", "--fix"), ("precheck", "--patch")}
-"""A file that must be new, through the same door; asked with a script that is played, in
-``integration/test_precheck_command.py``.
+NEW = {("precheck", "--fix"), ("precheck", "--patch"), ("guard", "--report")}
+"""A file that must be new, through the same door; asked with a script that is played or a job, in
+``integration/test_precheck_command.py`` and ``test_guard_command.py``.
 """
 CASES = pytest.mark.parametrize("words", WRITES.values(), ids=["-".join(key) for key in WRITES])
 

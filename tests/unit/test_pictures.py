@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
-import struct
-import zlib
+import sys
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -32,26 +32,48 @@ def test_the_sender_is_on_x(mesh):
     assert receivers == [1, 2, 4]
 
 
-def decode(data):
-    """Decode the PNGs that are written here: one IDAT, filter 0."""
-    assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    width, height = struct.unpack(">II", data[16:24])
-    length = struct.unpack(">I", data[33:37])[0]
-    rows = zlib.decompress(data[41 : 41 + length])
-    return (
-        np.frombuffer(rows, np.uint8)
-        .reshape(height, 1 + 3 * width)[:, 1:]
-        .reshape(height, width, 3)
-    )
+def pixels_of(data):
+    """Return the pixels of a PNG, height, width, 3."""
+    image = pytest.importorskip("PIL.Image")
+    return np.asarray(image.open(io.BytesIO(data)).convert("RGB"))
 
 
 def test_a_png_has_a_square_per_pair(mesh):
-    """Receiver down, sender across; pairs without traffic are gray."""
-    pixels = decode(matrix_png(matrix(traffic(mesh)), cell=1))
-    gray = (pixels == 238).all(axis=2)
+    """Receiver down, sender across; pairs without traffic are gray; 32 units of two pixels each."""
+    pytest.importorskip("PIL")
+    moved = matrix(traffic(mesh))
+    pixels = pixels_of(matrix_png(moved))
+    middles = pixels[2 * 72 + 16 : 2 * 72 + 16 * 64 : 64, 2 * 64 + 16 : 2 * 64 + 16 * 64 : 64]
+    gray = (middles == 238).all(axis=2)
+    assert gray.shape == (16, 16)
     assert (~gray).sum() == len(traffic(mesh).total())
     assert not gray[4, 0]
     assert gray[0, 4]
+    assert matrix_png(moved) == matrix_png(moved)
+
+
+def test_a_png_has_a_title_axes_and_a_legend(mesh):
+    """Something is written above, left of, below and right of the cells, as in the SVG."""
+    pytest.importorskip("PIL")
+    pixels = pixels_of(matrix_png(matrix(traffic(mesh)), counts=True))
+    edge, low = 2 * (64 + 16 * 32), 2 * (72 + 16 * 32)
+    written = (pixels < 128).all(axis=2)
+    for name, part in {
+        "title": written[:60], "labels": written[2 * 72 : low, 40:124], "axis": written[low:],
+        "receiver": written[2 * 72 : low, :40], "legend": written[2 * 72 : low, edge + 80 :],
+    }.items():  # fmt: skip
+        assert part.any(), name
+
+
+def test_a_png_without_pillow_says_how_to_get_it(root, tmp_path, monkeypatch, capsys):
+    """One error with the extra and the SVG, exit code 2, nothing written."""
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    target = tmp_path / "matrix.png"
+    assert main(["report", str(root / "examples" / "mesh-3d.plan.json"), "-o", str(target)]) == 2
+    said = capsys.readouterr().err
+    assert "planguard[pictures]" in said
+    assert "matrix.svg" in said
+    assert not target.exists()
 
 
 def test_an_svg_is_well_formed_whatever_names_hold():

@@ -1,10 +1,8 @@
-"""Communication matrices as SVG and PNG, deterministic bytes, no library."""
+"""Communication matrices as SVG and PNG, the same bytes for the same matrix."""
 
 from __future__ import annotations
 
 import math
-import struct
-import zlib
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
 _STOPS = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
 _NONE = (238, 238, 238)
 _LEFT, _TOP, _EDGE = 64, 72, 24
+_SOFT = (85, 85, 85)
 
 
 def color(share: float) -> tuple[int, int, int]:
@@ -49,7 +48,7 @@ def matrix_svg(matrix: Matrix, *, counts: bool = False, log: bool = True) -> str
     """
     numbers = matrix.counts if counts else matrix.bytes
     n = len(matrix.labels)
-    cell = max(4, min(32, 640 // max(n, 1)))
+    cell = _cell(n)
     width, height = _LEFT + n * cell + _EDGE + 96, _TOP + n * cell + 48
     out = [
         (
@@ -111,9 +110,8 @@ def _cells(matrix: Matrix, numbers: Any, share: Any, cell: int) -> list[str]:
 
 
 def _axis(labels: tuple[str, ...], cell: int, n: int) -> list[str]:
-    every = max(1, math.ceil(14 / cell), math.ceil(n / 32))
     out = []
-    for at in range(0, n, every):
+    for at in range(0, n, _every(cell, n)):
         middle = at * cell + cell / 2
         name = _text(labels[at])
         out.append(
@@ -127,55 +125,72 @@ def _axis(labels: tuple[str, ...], cell: int, n: int) -> list[str]:
 
 
 def _legend(numbers: Any, cell: int, n: int, *, counts: bool, log: bool) -> list[str]:
-    x, top, steps = _LEFT + n * cell + _EDGE, _TOP, 9
-    most = int(numbers.max())
-    out = []
-    for step in range(steps):
-        share = 1 - step / (steps - 1)
-        red, green, blue = color(share)
-        value = round((1 + most) ** share - 1) if log else round(most * share)
-        named = f"{value:,}" if counts else size(value)
-        y = top + step * 16
+    x, out = _LEFT + n * cell + _EDGE, []
+    for y, (red, green, blue), said in _steps(numbers, counts=counts, log=log):
         out.append(
             f'<rect x="{x}" y="{y}" width="14" height="16" fill="#{red:02x}{green:02x}{blue:02x}"/>'
         )
-        out.append(f'<text x="{x + 20}" y="{y + 12}">{_text(named)}</text>')
-    y = top + steps * 16 + 4
-    out.append(f'<rect x="{x}" y="{y}" width="14" height="14" fill="#eeeeee" stroke="#bbb"/>')
-    out.append(f'<text x="{x + 20}" y="{y + 12}">no traffic</text>')
+        out.append(f'<text x="{x + 20}" y="{y + 12}">{_text(said)}</text>')
     return out
+
+
+def _steps(numbers: Any, *, counts: bool, log: bool) -> list[tuple[int, tuple[int, int, int], str]]:
+    """Return the legend: place from the top, color and words of each step, and of no traffic."""
+    most, steps, out = int(numbers.max()), 9, []
+    for step in range(steps):
+        share = 1 - step / (steps - 1)
+        value = round((1 + most) ** share - 1) if log else round(most * share)
+        out.append((_TOP + step * 16, color(share), f"{value:,}" if counts else size(value)))
+    return [*out, (_TOP + steps * 16 + 4, _NONE, "no traffic")]
+
+
+def _cell(n: int) -> int:
+    return max(4, min(32, 640 // max(n, 1)))
+
+
+def _every(cell: int, n: int) -> int:
+    """Return which labels are written: every so many."""
+    return max(1, math.ceil(14 / cell), math.ceil(n / 32))
 
 
 def _text(text: str) -> str:
     return escape(clean(text), quote=True)
 
 
-def matrix_png(matrix: Matrix, *, counts: bool = False, log: bool = True, cell: int = 8) -> bytes:
-    """Return the cells of a matrix as PNG: one square per pair, sender on x, receiver on y.
+def matrix_png(matrix: Matrix, *, counts: bool = False, log: bool = True) -> bytes:
+    """Return a matrix as PNG: what ``matrix_svg`` draws, two pixels for each of its units.
 
     Args:
         matrix: The matrix.
         counts: Draw messages instead of bytes.
         log: Logarithmic color scale.
-        cell: Pixels per cell.
+
+    Raises:
+        MissingPackageError: Pillow is not installed.
     """
-    import numpy as np
+    from planguard.report.pictures.sheet import Sheet
 
-    share = shares(matrix.counts if counts else matrix.bytes, log=log).T
-    ramp = np.array([color(step / 255) for step in range(256)], np.uint8)
-    pixels = ramp[np.clip(np.round(share * 255), 0, 255).astype(int)]
-    pixels[share < 0] = _NONE
-    return png(np.repeat(np.repeat(pixels, cell, axis=0), cell, axis=1))
-
-
-def png(pixels: Any) -> bytes:
-    """Return pixels, ``uint8 [height, width, 3]``, as a PNG file."""
-    height, width, _ = pixels.shape
-    rows = b"".join(b"\0" + pixels[y].tobytes() for y in range(height))
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
-    body = b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts
-    )
-    return b"\x89PNG\r\n\x1a\n" + body
+    numbers = matrix.counts if counts else matrix.bytes
+    n = len(matrix.labels)
+    cell = _cell(n)
+    sheet = Sheet(_LEFT + n * cell + _EDGE + 96, _TOP + n * cell + 48)
+    sheet.text(_LEFT, 16, clean(_title(matrix, counts=counts)), size=14)
+    sheet.text(_LEFT, 34, clean(_subtitle(matrix)), ink=_SOFT)
+    share = shares(numbers, log=log)
+    for src in range(n):
+        for dst in range(n):
+            value, x, y = float(share[src, dst]), _LEFT + src * cell, _TOP + dst * cell
+            sheet.box(x, y, cell - 1, cell - 1, _NONE if value < 0 else color(value))
+            if src == dst and numbers[src, dst]:
+                sheet.hatch(x, y, cell - 1, cell - 1)
+    for at in range(0, n, _every(cell, n)):
+        middle, name = at * cell + cell / 2, clean(matrix.labels[at])
+        sheet.text(_LEFT + middle, _TOP + n * cell + 10, name, anchor="mm")
+        sheet.text(_LEFT - 6, _TOP + middle, name, anchor="rm")
+    sheet.text(_LEFT + n * cell / 2, _TOP + n * cell + 30, "sender", anchor="mm")
+    sheet.upright(14, _TOP + n * cell / 2, "receiver")
+    x = _LEFT + n * cell + _EDGE
+    for y, ink, said in _steps(numbers, counts=counts, log=log):
+        sheet.box(x, y, 14, 16, ink)
+        sheet.text(x + 20, y + 8, said)
+    return sheet.png()
