@@ -236,6 +236,7 @@ function readColors() {
 // Hatching says what a color alone must not say: local copies, waiting, stuck.
 const patterns = new Map();
 function hatch(context, color, gap = 5, weight = 1) {
+  if (context.hatch) return context.hatch(color, gap, weight);
   const key = `${color} ${gap} ${weight}`;
   if (!patterns.has(key)) {
     const tile = el("canvas", { width: gap * 2, height: gap * 2 });
@@ -250,8 +251,10 @@ function hatch(context, color, gap = 5, weight = 1) {
   return context.createPattern(patterns.get(key), "repeat");
 }
 
-// Give a canvas a size in CSS pixels and return its context, cleared.
+// Give a canvas a size in CSS pixels and return its context, cleared; while a chart is drawn for a
+// file, the paper of the file in place of its canvas.
 function sized(canvas, width, height) {
+  if (paper && paper.canvas === canvas) return paper.begin(width, height);
   const ratio = Math.min(2, window.devicePixelRatio || 1);
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
