@@ -21,6 +21,11 @@ def saved(tab, button):
     return name, waiting.value.path().read_bytes()
 
 
+def parsed(data):
+    """Return the root of an SVG that the page wrote."""
+    return ET.fromstring(data)  # noqa: S314 - the file is the page's own
+
+
 def colors_of(png):
     """Return size and the number of different bytes of pixels of a PNG that Chromium wrote."""
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
@@ -50,7 +55,7 @@ def test_every_chart_is_saved_as_svg_and_png(visit, name):
     for row in rows:
         file, data = saved(tab, row.query_selector("[data-save=svg]"))
         assert file.endswith(".svg")
-        tree = ET.fromstring(data)
+        tree = parsed(data)
         texts = ["".join(one.itertext()) for one in tree.iter(f"{SVG}text")]
         title = tree.findtext(f"{SVG}title")
         assert title
@@ -75,7 +80,7 @@ def test_a_matrix_says_its_scale_axes_and_legend(visit):
     tab = visit("resnet50", "open=matrices&scale=linear")
     row = tab.query_selector("#panel-matrices .save")
     _, data = saved(tab, row.query_selector("[data-save=svg]"))
-    said = " ".join("".join(one.itertext()) for one in ET.fromstring(data).iter(f"{SVG}text"))
+    said = " ".join("".join(one.itertext()) for one in parsed(data).iter(f"{SVG}text"))
     for word in ("sender", "receiver", "linear scale", "no traffic", "MiB", "stays on the device"):
         assert word in said
     tab.click("#scale")
@@ -92,7 +97,7 @@ def test_a_whole_timeline_is_saved_and_the_page_stays_as_it_was(visit):
     size = "[planguard.plot.canvas.width, planguard.plot.canvas.height]"
     before = tab.evaluate(size)
     _, data = saved(tab, tab.query_selector("#panel-timeline [data-save=svg]"))
-    texts = {"".join(one.itertext()) for one in ET.fromstring(data).iter(f"{SVG}text")}
+    texts = {"".join(one.itertext()) for one in parsed(data).iter(f"{SVG}text")}
     assert {f"rank {rank}" for rank in range(16)} <= texts
     assert any(text.endswith((" us", " ms", " s")) for text in texts)
     assert tab.evaluate(size) == before
@@ -105,6 +110,32 @@ def test_hostile_names_stay_text_in_files(visit):
         if not row.is_visible():
             continue
         _, data = saved(tab, row.query_selector("[data-save=svg]"))
-        tags = {one.tag.removeprefix(SVG) for one in ET.fromstring(data).iter()}
+        tags = {one.tag.removeprefix(SVG) for one in parsed(data).iter()}
         assert tags <= {"svg", "title", "desc", "defs", "pattern", "radialGradient", "stop",
                         "path", "rect", "text"}  # fmt: skip
+
+
+def test_unified_and_zero_copy_memory_have_bars(open_page, tmp_path):
+    """What each device takes and gives by Unified Memory and by zero-copy stands in bars of its
+    own, with bytes and devices on the axes; explicit copies have none.
+    """
+    import planguard
+
+    builder = planguard.PlanBuilder(world_size=2)
+    for rank in range(2):
+        builder.program(rank).h2d(bytes=4096)
+        builder.program(rank).barrier()
+    builder.program(0).h2d(bytes=3 << 20, memory="unified")
+    builder.program(1).d2d(peer=0, bytes=1 << 20, memory="zero-copy")
+    page = tmp_path / "page.html"
+    planguard.check(builder.build()).report().save(page)
+    tab = open_page(page, "open=matrices")
+    assert tab.locator("canvas[data-memory]").count() == 2
+    texts = []
+    for memory in ("unified", "zero-copy"):
+        button = tab.query_selector(f".chart:has(canvas[data-memory={memory}]) [data-save=svg]")
+        _, data = saved(tab, button)
+        texts.append({"".join(one.itertext()) for one in parsed(data).iter(f"{SVG}text")})
+    assert {"3.00 MiB", "H", "0", "received", "transmitted", "bytes"} <= texts[0]
+    assert {"1.00 MiB", "0", "1"} <= texts[1]
+    assert "H" not in texts[1]

@@ -262,7 +262,7 @@ function topologyPanel(body) {
   const holder = el("div", {}, legend);
   const saveLinks = saveButtons({ canvas: matrix, draw, legends: [holder], title: "Links of the chosen devices", notes: () => [`full bars: ${fullBars}; boxplots: least, quartiles and most of an operator; rows are sources, columns are targets`] });
   add(body, el("div", { class: "bar" }, el("span", { class: "soft" }, sizes), el("span", { class: "grow" }), tableButton("links")),
-    el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, saveButtons({ canvas, draw, legends: [holder], title: "Devices and links", notes: () => [sizes, `largest node: ${us(mostCost)} (${basis}); widest line: ${bytes(mostBytes)}, widths grow with its logarithm; a dashed link carries nothing`] })),
+    el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, saveButtons({ canvas, draw, legends: [holder], title: "Devices and links", notes: () => [sizes, `${mostCost > 1e-9 ? `largest node: ${us(mostCost)} (${basis})` : "no node has a known end"}; widest line: ${bytes(mostBytes)}, widths grow with its logarithm; a dashed link carries nothing`] })),
       el("div", { class: "chart" }, said, matrix, saveLinks)),
     holder,
     el("p", { class: "soft" }, `${isMeasured ? "A duration is from when all members have come to when both ends have left; a round lasts as long as its slowest link." : "A recorded run gives measured durations and bandwidths of links."} A click on a cell chooses its largest operator in every view.`));
