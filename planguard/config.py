@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.catalog import CATALOG, SEVERITIES, find, lookup
 from planguard.errors import UsageError, shorten
 from planguard.files import refuse_special
+from planguard.guarding import read_options
 from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions, seconds
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Settings:
         severity: Severity by selector.
         per_plan_ignores: Findings expected in some plans.
         rules: Thresholds of rules by code.
+        guard: Options of ``planguard guard`` by name.
         origins: Where each value came from: ``default``, a file, an option.
         folder: Folder of the configuration file.
     """
@@ -63,6 +65,7 @@ class Settings:
     severity: Mapping[str, str] = field(default_factory=dict)
     per_plan_ignores: tuple[PlanIgnore, ...] = ()
     rules: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    guard: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
 
@@ -84,6 +87,7 @@ class Settings:
             "severity": dict(self.severity),
             "per-plan-ignores": ignores,
             "rules": {code: dict(values) for code, values in self.rules.items()},
+            "guard": {name.replace("_", "-"): value for name, value in self.guard.items()},
         }
         lines = [f"{key} = {_toml(value)}" for key, value in values.items()]
         width = min(50, max(map(len, lines)))
@@ -288,6 +292,10 @@ def _rules(value: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     return rules
 
 
+def _guard(value: dict[str, Any]) -> dict[str, Any]:
+    return read_options(value)
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "model": _model,
     "select": _selectors,
@@ -299,4 +307,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "severity": _severities,
     "per-plan-ignores": _plan_ignores,
     "rules": _rules,
+    "guard": _guard,
 }

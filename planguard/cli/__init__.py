@@ -109,6 +109,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("screen", "planguard.cli.screen", "many plans: what is blocked, and why"),
     CommandEntry("precheck", "planguard.cli.precheck", "a training script on any data"),
     CommandEntry("dryrun", "planguard.cli.dryrun", "record a job and decide what it did"),
+    CommandEntry("guard", "planguard.cli.guard", "run a job, and say which ranks are stuck"),
     CommandEntry("report", "planguard.cli.report", "pictures of a plan"),
     CommandEntry("replay", "planguard.cli.replay", "run a witness on real processes"),
     CommandEntry("complete", "planguard.cli.complete", "completions for bash, zsh and fish"),

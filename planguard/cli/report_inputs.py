@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.cli.adapters import LOOKED_AT, load_plan
+from planguard.cli.adapters import LOOKED_AT, is_evidence, load_plan
+from planguard.errors import PlanError
 
 if TYPE_CHECKING:
     import argparse
@@ -49,8 +50,17 @@ def subject(path: str, args: argparse.Namespace) -> Subject:
         PlanError: It cannot be read.
         UsageError: There is nothing to read, or no such planner.
     """
-    reader = None if args.planner is not None or args.option else _reader(Path(path))
-    return Subject(load_plan(path, args)) if reader is None else reader(path)
+    if args.planner is not None or args.option:
+        return Subject(load_plan(path, args))
+    reader = _reader(Path(path))
+    if reader is not None:
+        return reader(path)
+    try:
+        return Subject(load_plan(path, args))
+    except PlanError:
+        if not is_evidence(path):
+            raise
+        return _recording(path)  # logs and stacks: no times, and the ranks where they stood
 
 
 def _reader(path: Path) -> Callable[[str], Subject] | None:
@@ -83,7 +93,6 @@ def _head(path: Path, count: int) -> bytes:
 def _is_recording(path: Path) -> bool:
     """Whether a file is a dump or a trace; only what may be one is read whole."""
     from planguard.audit.readers.files import HEAD, kind_of, read
-    from planguard.errors import PlanError
 
     head = _head(path, HEAD)
     if not head.startswith((b"\x1f\x8b", b"{", b"[")):

@@ -135,13 +135,25 @@ def _stand(
     )
 
 
-def no_progress(states: Mapping[int, RankState], warn_after: float) -> str:
-    """Return the warning PG502 when ranks spend long in their calls; empty otherwise."""
+def no_progress(
+    states: Mapping[int, RankState], warn_after: float, world_size: int | None = None
+) -> str:
+    """Return the warning PG502 when ranks spend long in their calls; empty otherwise.
+
+    The mean is over all ranks, those that compute with none, as the Intel Trace Collector takes it
+    (its user guide, "No Progress"): who waits for one slow rank is no news, a job that stands is.
+
+    Args:
+        states: What is known of the ranks.
+        warn_after: Mean seconds above which it is said.
+        world_size: Number of ranks; those of which nothing is known count as computing.
+    """
     times = [state.since_s for state in states.values() if state.current is not None]
-    if not times or sum(times) / len(times) < warn_after:
+    mean = sum(times) / max(world_size or len(states), 1)
+    if not times or mean < warn_after:
         return ""
-    mean = sum(times) / len(times)
     return (
-        f"warning[PG502]: no progress: {len(times)} ranks have been {mean:.1f} s on average in "
-        "their last call; a rank that still computes, a slow file system, or a polling loop"
+        f"warning[PG502]: no progress: {len(times)} of {world_size or len(states)} ranks stand in "
+        f"their last call, {mean:.1f} s on average over all; a rank that still computes, a slow "
+        "file system, or a polling loop"
     )

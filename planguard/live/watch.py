@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 TICK = 0.25
-EXIT_STUCK = 42
+_LATER = 5.0
+"""Times the timeout until slowness is said: the Intel Trace Collector's 5 minutes beside its 1."""
 
 
 class LiveGuard:
@@ -180,7 +181,7 @@ class LiveGuard:
         return found
 
     def _maybe_warn(self, states: dict[int, RankState]) -> None:
-        said = no_progress(states, self.warn_after)
+        said = no_progress(states, self.warn_after, self.world_size)
         if said and not self._warned:
             self._warned = True
             _say(said)
@@ -221,7 +222,8 @@ def guard(
 
     Args:
         timeout: Seconds in one call after which a rank is suspected.
-        warn_after: Mean seconds in the last call after which PG502 is said; ``timeout`` if None.
+        warn_after: Mean seconds of all ranks in their last call after which PG502 is said; None for
+            five times the timeout, above what a deadlock takes to be told.
         report: Rank 0 writes the report here, and beside it as JSON.
         exit_code: End every stuck process with this code after the report; None: only report.
         on_stuck: Called with the report, in the guard's thread of every stuck rank.
@@ -238,7 +240,7 @@ def guard(
     if timeout <= 0:
         raise UsageError(f"a timeout of {timeout} seconds", hint="give seconds above 0")
     path = None if report is None else Path(report)
-    warn = timeout if warn_after is None else warn_after
+    warn = _LATER * timeout if warn_after is None else warn_after
     return LiveGuard(timeout, warn, path, exit_code, on_stuck, native=native).start()
 
 

@@ -82,7 +82,7 @@ def dump(name: str) -> Callable[[Path], object]:
         from importlib import import_module
 
         module, _, function = name.partition(":")
-        found = getattr(import_module(f"planguard.audit.{module}"), function)
+        found = getattr(import_module(f"planguard.audit.readers.{module}"), function)
         return found(path.read_bytes(), str(path))
 
     return read

@@ -3,18 +3,21 @@
 Each pair is a program that hangs, or may hang, on real ranks, and one that agrees first.
 """
 
-# ruff: noqa: D103, DTZ005, PLC0208, PTH116, PTH204, PTH208 - programs as people write them
+# ruff: noqa: D103, NPY002, DTZ005, DTZ011, PLC0208, PTH116, PTH204, PTH208, PTH123, SIM115 - programs as people write them
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import random
+import shutil
 import socket
 import time
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
 import pytest
 
 from planguard.verdict import Outcome
@@ -26,6 +29,14 @@ from planguard.capture import precheck  # noqa: E402 - torch must be there
 
 NAMES = ["layer0", "layer1", "layer2", "layer3"]
 HERE = Path(__file__)
+SAVED: list[Path] = []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def saved(tmp_path_factory):
+    """A checkpoint that is there."""
+    SAVED.append(tmp_path_factory.mktemp("saved") / "last.pt")
+    torch.save({"step": 1}, SAVED[0])
 
 
 @pytest.fixture(autouse=True)
@@ -216,6 +227,31 @@ def by_dice():
             dist.barrier()
 
 
+def by_coin():
+    if random.random() < 0.5:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_rank_0s_coin():
+    if dist.get_rank() == 0 and random.randint(1, 100) <= 2:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_numpys_choice():
+    random.seed(3)  # it is not NumPy's
+    if np.random.choice(["text", "image"]) == "image":
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_torchs_coin():
+    if torch.rand(1).item() > 0.999:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
 def by_host():
     dist.all_reduce(torch.ones(2))
     dist.all_reduce(torch.ones(len(socket.gethostname())))
@@ -254,8 +290,174 @@ def by_address():
         dist.all_reduce(tensor)
 
 
+def by_minute():
+    if datetime.now().minute == 0:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_night():
+    now = datetime.now()
+    if now.hour == 3 and now.minute == 30:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_sunday():
+    if time.localtime().tm_wday == 6:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_seconds_of_the_hour():
+    for _ in range(3):
+        if int(time.time()) % 3600 < 10:
+            dist.barrier()
+        dist.all_reduce(torch.ones(2))
+
+
+def this_minute():
+    return int(time.strftime("%M"))
+
+
+def by_a_helpers_minute():
+    if this_minute() in (17, 47):
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_first_of_the_month():
+    if date.today().day == 1:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_loops_time():
+    async def work():
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        for _ in range(3):
+            await asyncio.sleep(0)
+            if loop.time() - start > 600:
+                break
+            dist.all_reduce(torch.ones(2))
+        dist.barrier()
+
+    asyncio.run(work())
+
+
+def by_opening():
+    try:
+        with open("resume-that-is-nowhere.json") as file:
+            file.read()
+        dist.barrier()
+    except FileNotFoundError:
+        pass
+    dist.all_reduce(torch.ones(2))
+
+
+def by_loading():
+    start = 0
+    try:
+        start = int(torch.load(SAVED[0])["step"])
+    except FileNotFoundError:
+        print("from the beginning")
+    for _ in range(start, 3):
+        dist.all_reduce(torch.ones(2))
+
+
+def by_access():
+    if os.access("checkpoint-that-is-nowhere", os.R_OK):
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_room_on_disk():
+    if shutil.disk_usage("/").free > 10**9:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+MOMENTS = [
+    by_minute, by_night, by_sunday, by_seconds_of_the_hour, by_a_helpers_minute,
+    by_first_of_the_month, by_loops_time,
+]  # fmt: skip
+FILES = [by_opening, by_loading, by_access, by_room_on_disk]
+
+
+@pytest.mark.parametrize("job", [*MOMENTS, *FILES], ids=lambda job: job.__name__)
+def test_an_hour_or_a_file_of_one_rank_is_not_decided(job):
+    """What a day later is the same: an hour, a remainder; and files that are opened: UNKNOWN."""
+    verdict = decide(job)
+    assert verdict.unknown
+    assert f"{HERE.name}:" in " ".join(verdict.reasons)
+
+
+def by_agreed_minute():
+    given = [datetime.now().minute % 15 == 0]
+    dist.broadcast_object_list(given, 0)
+    if given[0]:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_named_folder():
+    name = f"run-{datetime.now():%Y%m%d}-{time.strftime('%H%M')}-{int(time.time()) % 100}"
+    dist.all_reduce(torch.ones(2))
+    print(name)
+
+
+def by_needed_file():
+    config = open(HERE).read(1)
+    dist.all_reduce(torch.ones(len(config)))
+
+
+def by_caught_and_raised_file():
+    try:
+        text = HERE.read_text()
+    except FileNotFoundError as error:
+        raise SystemExit("no configuration") from error
+    dist.all_reduce(torch.ones(len(text) and 1))
+
+
+def by_waiting_in_a_loop():
+    async def work():
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        loop.call_at(loop.time() + 0.01, done.set_result, 1)
+        async with asyncio.timeout_at(loop.time() + 30):
+            await done
+        dist.all_reduce(torch.ones(2))
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        by_agreed_minute,
+        by_named_folder,
+        by_needed_file,
+        by_caught_and_raised_file,
+        by_waiting_in_a_loop,
+    ],
+    ids=lambda job: job.__name__,
+)
+def test_an_hour_that_is_agreed_and_a_file_that_must_be_there_are_right(job):
+    """Broadcast, a name of a folder, a file without which the job ends, a timer: SAFE."""
+    assert decide(job).outcome is Outcome.SAFE
+
+
+def test_the_moments_that_were_shown_are_told():
+    """The ledger names them, so that nobody takes them for all."""
+    verdict = decide(by_agreed_minute)
+    said = " ".join(one.message for one in verdict.approximations if one.kind == "own-answers")
+    assert "12-31 23:59:59" in said
+
+
 DOUBTED = [
     by_clock, by_imported_clock, by_date, by_folder, by_glob, by_file, by_snapshot, by_dice,
+    by_coin, by_rank_0s_coin, by_numpys_choice, by_torchs_coin,
     by_host, by_node, by_size, by_time, by_fresh,
     by_nanoseconds,
 ]  # fmt: skip
@@ -308,6 +510,19 @@ def by_seeded_dice():
     dist.all_reduce(torch.ones(2))
 
 
+def by_agreed_coin():
+    coin = torch.rand(1)
+    dist.broadcast(coin, 0)
+    if coin.item() < 0.5:
+        dist.barrier()
+    np.random.seed(1)
+    torch.manual_seed(1)
+    if np.random.normal() < 0.5 or torch.randint(0, 2, (1,)).item():
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+    print(random.gauss(0, 1), random.shuffle([1, 2, 3]))
+
+
 def by_sorted_folder():
     for name in sorted(os.listdir(HERE.parent))[:2]:
         dist.all_reduce(torch.ones(len(name)))
@@ -333,7 +548,7 @@ def by_known_address():
 
 
 AGREED = [
-    by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_sorted_folder,
+    by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_agreed_coin, by_sorted_folder,
     by_gathered_host, by_known_address,
 ]  # fmt: skip
 

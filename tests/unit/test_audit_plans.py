@@ -122,9 +122,8 @@ def test_two_plans_of_different_sizes_are_refused():
         pg.audit(CSV, plan=SENDS_PLAN)
 
 
-@pytest.mark.parametrize("command", ["check", "report"])
-def test_evidence_where_a_plan_is_wanted_names_audit(command, tmp_path, capsys):
-    """`check` of dumps, of a log or of stacks, `report` of a log: one error that names audit."""
+def test_evidence_where_a_plan_is_wanted_names_audit(tmp_path, capsys):
+    """`check` of dumps, of a log or of stacks: one error that names audit; `report` draws them."""
     log = tmp_path / "rank_0.log"
     said = "WorkNCCL(SeqNum=11, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=9) ran for 9"
     log.write_text(f"[Rank 0] Watchdog caught collective operation timeout: {said}\n")
@@ -132,13 +131,16 @@ def test_evidence_where_a_plan_is_wanted_names_audit(command, tmp_path, capsys):
     stack.parent.mkdir()
     rows = ("Process 7: python a.py", 'Thread 7 (idle): "MainThread"', "    f (a.py:3)")
     stack.write_text("\n".join(rows) + "\n")
-    dumps = [str(SENDS), str(SENDS / "rank_0.pickle")] if command == "check" else []
-    for path in (str(log), str(stack.parent), *dumps):
-        assert main([command, path, *(["--format", "html"] if command == "report" else [])]) == 2
+    for path in (str(log), str(stack.parent), str(SENDS), str(SENDS / "rank_0.pickle")):
+        assert main(["check", path]) == 2
         printed = capsys.readouterr()
         words = " ".join((printed.out + printed.err).split())
         assert "is evidence of a run and no plan" in words
         assert "planguard audit " in words
+        page = tmp_path / "page.html"
+        assert main(["report", path, "-o", str(page), "--force"]) == 0
+        assert b"culprit" in page.read_bytes()
+        capsys.readouterr()
 
 
 def test_a_text_that_is_neither_names_the_adapters(tmp_path, capsys):

@@ -8,8 +8,8 @@ import textwrap
 
 import pytest
 
-from planguard.capture.batches.depends import tests_of as read_tests
 from planguard.capture.batches.likes import likes_of
+from planguard.capture.names.depends import tests_of as read_tests
 
 torch = pytest.importorskip("torch")
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from planguard.audit.findings.wording import MAX_SHOWN
 from planguard.audit.readers.part import DOUBT, LOST_END
 from planguard.words import clean, name_ranks
 
@@ -63,6 +64,9 @@ def _graded(one: Finding, recording: Recording, doubts: list[Gap]) -> Finding:
         level = 0
     place = next((n for n, note in enumerate(one.notes) if _SAID.match(note)), None)
     rests = " and ".join(f"{what} of {name_ranks(ranks)}" for (what, _), ranks in told.items())
+    named = sum(map(len, told.values()))
+    if rests and len(one.related_actions) >= MAX_SHOWN - 1 and len(recording.ranks) > named:
+        rests += " and of others"  # no more places are kept
     rests = f"rests on {rests}" if rests else ""
     since = f"since {clean(doubts[0].message)}" if doubts else ""
     if place is None:

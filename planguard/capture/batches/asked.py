@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.batches.edited import alive, codes_of, paired
+from planguard.capture.names.depends import HANDLER, LOOP, TEST, place_in_file
 from planguard.sources import is_program
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int, int, int]
 """A test: file, line, column, and the column behind it."""
-TEST, LOOP, HANDLER = "test", "loop", "handler"
 _TURN, _ENTERED = "turn", "entered"
 _NAME = "__planguard_told__"
 _OPERATORS: dict[type[ast.cmpop], Any] = {
@@ -46,11 +46,6 @@ _OPERATORS: dict[type[ast.cmpop], Any] = {
 }  # fmt: skip
 _MOST_SEEN = 200  # operands that are kept
 _LONG = 64  # letters of a text, or entries of a list, beyond which an operand is none to try
-
-
-def place_in_file(node: ast.AST) -> tuple[int, int, int]:
-    """Return where a test stands: its line, its column, and the column behind it."""
-    return node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]  # it has them
 
 
 @dataclass(frozen=True)

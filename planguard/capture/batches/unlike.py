@@ -25,15 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.batches.asked import (
-    HANDLER,
-    LOOP,
-    Forced,
-    Seen,
-    followed,
-    following,
-)
-from planguard.capture.batches.depends import tests_of
+from planguard.capture.batches.asked import Forced, Seen, followed, following
 from planguard.capture.batches.likes import Like, is_varied, likes_of, parts_of
 from planguard.capture.batches.sampled import (
     decide,
@@ -45,6 +37,7 @@ from planguard.capture.batches.sampled import (
 from planguard.capture.batches.samples import choose
 from planguard.capture.batches.steps import function_of, is_meant_by
 from planguard.capture.batches.tried import Batch, Ended, joined_like, supply_of_batches
+from planguard.capture.names.depends import HANDLER, LOOP, tests_of
 from planguard.capture.play.loaders import short
 from planguard.errors import UsageError, shorten
 from planguard.verdict import Approximation
@@ -53,9 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from planguard.capture.batches.asked import Followed, Place
-    from planguard.capture.batches.depends import Test
     from planguard.capture.batches.sampled import Answer, Door
     from planguard.capture.batches.samples import Assignment
+    from planguard.capture.names.depends import Test
     from planguard.capture.play.ranks import Play, PlayedRank
 
 VARIED = "varied"

@@ -38,6 +38,10 @@ def stub_work_class() -> Any:
             self.future: Any = torch.futures.Future()
             self.future.set_result(result)
             self.arrive: Any = _nothing
+            self.sender: Any = -1
+
+        def _source_rank(self) -> Any:
+            return self.sender
 
         def wait(self, timeout: Any = None) -> bool:
             self.recorder.wait(self.issued)

@@ -1,10 +1,11 @@
 # ruff: noqa: INP001 - Python imports it by this name, it is no module of the package
-"""Starts the recorder in every rank of a job; ``planguard dryrun`` puts this folder on the path.
+"""Starts the recorder or the guard in every rank of a job.
 
-Python imports ``sitecustomize`` at its start. Importing torch here would slow every process down,
-so the recorder starts when the program itself has imported it. Which process is a rank is not known
-before ``init_process_group``: launchers set ``RANK`` when they like, or never. A ``sitecustomize``
-that was there before is run as well.
+``planguard dryrun`` and ``planguard guard`` put this folder on the path, and Python imports
+``sitecustomize`` at its start. Importing torch here would slow every process down, so both start
+when the program itself has imported it. Which process is a rank is not known before
+``init_process_group``: launchers set ``RANK`` when they like, or never. A ``sitecustomize`` that
+was there before is run as well.
 """
 
 from __future__ import annotations
@@ -18,13 +19,18 @@ from typing import Any
 
 
 def _start() -> None:
-    from planguard.capture.run.start import start_from_environment
+    if os.environ.get("PLANGUARD_RECORD"):
+        from planguard.capture.run.start import start_from_environment
 
-    start_from_environment()
+        start_from_environment()
+    if os.environ.get("PLANGUARD_GUARD"):
+        from planguard.live import environment
+
+        environment.start_from_environment()
 
 
 class _AfterTorch:
-    """Finds ``torch`` as all the others do, and starts the recorder when it has been imported.
+    """Finds ``torch`` as all the others do, and starts ours when it has been imported.
 
     It stays until then: programs that only ask whether there is a torch come first.
     """
@@ -32,7 +38,7 @@ class _AfterTorch:
     is_asking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the module's own spec with a loader that starts the recorder behind it."""
+        """Return the module's own spec with a loader that starts ours behind it."""
         if name != "torch" or self.is_asking:
             return None
         self.is_asking = True
@@ -64,7 +70,8 @@ def _chain(inject: str) -> None:
 
 def _begin() -> None:
     inject, package = (os.environ.get(f"PLANGUARD_RECORD_{name}") for name in ("INJECT", "HOME"))
-    if os.environ.get("PLANGUARD_RECORD") and package:
+    is_wanted = os.environ.get("PLANGUARD_RECORD") or os.environ.get("PLANGUARD_GUARD")
+    if is_wanted and package:
         # Last of all: the job's own packages come first, and only what it lacks is found here.
         if package not in sys.path:
             sys.path.append(package)

@@ -34,6 +34,7 @@ class RankLog:
         waits: Places where one of its threads waited for another otherwise than by a join.
         passes: Walks over loaders of declared length (see ``loaders.Pass``).
         sites: What it asked of its own machine and process, and where (``own_answers``).
+        files: The program's, where it asked for the time.
     """
 
     rank: int
@@ -50,6 +51,7 @@ class RankLog:
     waits: list[str] = field(default_factory=list)
     passes: list[dict[str, Any]] = field(default_factory=list)
     sites: list[list[str]] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -76,6 +78,7 @@ def log_of(
         recorder.threads.waits,
         [asdict(one) for one in recorder.passes],
         [list(site) for site in session.answers.sites],
+        session.answers.files(),
     )
 
 

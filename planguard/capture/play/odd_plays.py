@@ -8,28 +8,34 @@ kinds of questions are played one by one, and where that helps the lines, to nam
 * The order of a set is another on every rank of every run: what goes wrong then is a finding.
 * A clock, a folder, a file, a host, a random state may answer alike: there nothing is decided, and
   the line is named; nor where a rank raises because a file is said to be there that is not, for
-  instance. A rank that raises when its time is over ends the job, which is no divergence.
+  instance. A rank that raises when its time is over, or since it cannot open a file, ends the job,
+  which is no divergence.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.restarts import next_start, note_start, part
-from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, Odd, Site
+from planguard.capture.values.moments import moments
+from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, OPENED, Odd, Site
+from planguard.capture.values.own_dice import Throw
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from planguard.capture.play.ranks import Play
+    from planguard.capture.values.own_clock import Moment
     from planguard.verdict import Verdict
 
 KIND = "own-answers"
 """Of the ledger's entries: what only one rank knows, and what was made of it."""
 _MOST_LINES = 12
 """Lines of one kind that are played one by one; beyond, the kind is named with its first lines."""
+_NOT_OPENED = ("FileNotFoundError", "FileExistsError")
+"""What stands in the frames of a rank that ends since it cannot open a file."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class OddPlays:
             return play
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
-        for odd in _halves(play, new):
+        for odd in _halves(play):
             ended = self._ended(play, Odd(odd, frozenset(new)))
             if ended.how in ("same", "safe"):
                 continue
@@ -85,9 +91,40 @@ class OddPlays:
                 doubts[_words(new), _ranks(odd)] = None
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
+        shown = [] if doubts else self._at_ends(play, new, doubts, raised)
         self.known.update(new)
-        _note(play, new, doubts, raised)
+        _note(play, new, doubts, raised, shown)
         return play
+
+    def _at_ends(
+        self,
+        play: Play,
+        sites: list[Site],
+        doubts: dict[tuple[str, str], None],
+        raised: dict[str, None],
+    ) -> list[Moment]:
+        """Play with clocks that show what the program may wait for, and dice that fall on an end.
+
+        Returns:
+            What the clocks showed.
+        """
+        clocks = [one for one in sites if one[0] == CLOCK]
+        files = dict.fromkeys(file for log in play.logs.values() for file in log.files)
+        found = moments(files, [place for _, place in clocks]) if clocks else []
+        dice = [one for one in sites if one[0] == DICE]
+        ends = (Throw.LOWEST, Throw.HIGHEST) if dice else ()
+        answers = [Odd(frozenset(), frozenset(clocks), moment=one) for one in found]
+        answers += [Odd(frozenset(), frozenset(dice), throw=one) for one in ends]
+        for answer in answers:
+            asked = clocks if answer.moment is not None else dice
+            for odd in _halves(play):
+                ended = self._ended(play, replace(answer, ranks=odd))
+                if ended.how == "raised":
+                    raised[_words(asked)] = None
+                elif ended.how not in ("same", "safe"):
+                    doubts[_words(asked), _ranks(odd)] = None
+                    return found
+        return found
 
     def _by_kind(
         self,
@@ -117,7 +154,7 @@ class OddPlays:
             lines = its if kind in CERTAIN else self._lines(play, odd, its, ended, bad)
             if lines:
                 doubts[_words(lines), _ranks(odd)] = None
-            elif kind == CLOCK and len(its) <= _MOST_LINES:
+            elif kind in (CLOCK, OPENED) and len(its) <= _MOST_LINES:
                 raised[_words(its)] = None  # no line by itself does anything but that
             else:
                 doubts[_words(its), _ranks(odd)] = None
@@ -146,6 +183,10 @@ class OddPlays:
         kinds = {kind for kind, _ in odd.sites or ()}
         if failed and failed <= odd.ranks and CLOCK in kinds and not kinds & CERTAIN:
             return _Ended("raised")
+        if failed and failed <= odd.ranks and kinds == {OPENED}:
+            traces = [again.logs[rank].trace for rank in failed]
+            if all(any(name in one for name in _NOT_OPENED) for one in traces):
+                return _Ended("raised")
         verdict = self.decide(again)
         if verdict.unsafe:
             return _Ended("unsafe", again)
@@ -173,11 +214,11 @@ def _content(play: Play) -> dict[int, tuple[Any, ...]]:
     return {rank: (log.actions, log.groups, log.notes, log.end) for rank, log in play.logs.items()}
 
 
-def _halves(play: Play, sites: list[Site]) -> Iterator[frozenset[int]]:
+def _halves(play: Play) -> Iterator[frozenset[int]]:
     """Return ranks to answer otherwise: every group has some of them, and some others.
 
     Groups of a mesh have ranks whose numbers differ in one bit: one has an odd number of bits. For
-    other groups, single bits follow. Dice need no second play: no rank is special in them.
+    other groups, single bits follow.
     """
     if play.world_size < 2:
         return
@@ -186,8 +227,7 @@ def _halves(play: Play, sites: list[Site]) -> Iterator[frozenset[int]]:
     if play.like:  # a few stand for all: every second of those
         first = frozenset(sorted(play.logs)[1::2])
     yield first
-    if any(kind != DICE for kind, _ in sites):
-        yield frozenset(world) - first
+    yield frozenset(world) - first
     groups = {tuple(one) for log in play.logs.values() for one in log.groups.values()}
     left = [set(one) for one in groups if len(one) > 1 and _is_alike(set(one), first)]
     for bit in range((play.world_size - 1).bit_length()):
@@ -221,6 +261,7 @@ def _note(
     sites: list[Site],
     doubts: dict[tuple[str, str], None],
     raised: dict[str, None],
+    shown: list[Moment],
 ) -> None:
     _, log = min(play.logs.items())
     for words, ranks in doubts:
@@ -232,17 +273,26 @@ def _note(
         log.notes.extend([(KIND, message, "under"), (KIND, message, "over")])
     for words in raised:
         message = (
-            f"where the time of {words} is over, a rank raises; that the job then ends is taken"
+            f"where {words} says otherwise (a time that is over, a file that is not there), a rank "
+            "raises; that the job then ends is taken"
         )
         log.notes.append((KIND, message, "exact"))
     if not doubts:
         message = (
             "played again with every second rank answered otherwise by its own machine and process "
             f"({_words(sites)}): the communication agrees all the same. Sets and folders were "
-            "walked from both ends, clocks ran ahead by a day, files were there or not, or of "
-            "another size and time, hosts, addresses and random states differed"
+            f"walked from both ends, clocks ran ahead by a day{_shown(shown)}, files were there or "
+            "not, or of another size and time, hosts, addresses and random states differed; dice "
+            "fell on both ends of their range"
         )
         log.notes.append((KIND, message, "exact"))
+
+
+def _shown(moments: list[Moment]) -> str:
+    """Name the moments that clocks showed, for tests of the hour or of a remainder."""
+    if not moments:
+        return ""
+    return f", and showed {', '.join(dict.fromkeys(one.words for one in moments))} of a later year"
 
 
 def _words(sites: list[Site]) -> str:

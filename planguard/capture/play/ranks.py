@@ -8,17 +8,17 @@ the store, and nobody said that a sample will do. Nothing is set up per play but
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
-import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.classes import first_ranks, rank_classes, settle
 from planguard.capture.play.compute_stub import follow_values, stub_compute
+from planguard.capture.play.ends import callbacks_at_exit, end_of, leaving_at_once, note_stuck
 from planguard.capture.play.fake_compute import NotFakeError, fake_compute
 from planguard.capture.play.fake_world import refuse_real_group
 from planguard.capture.play.imports import begun, learn, slow_imports, warm_learnt
@@ -34,7 +34,6 @@ from planguard.capture.play.processes import silence
 from planguard.capture.play.session import session
 from planguard.capture.values.values import doubt_end
 from planguard.errors import PlanGuardError, UsageError
-from planguard.sources import is_library, is_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -318,6 +317,7 @@ class PlayedRank:
         self._mailbox = mailbox
         self._is_fork = is_fork
         self._stack = ExitStack()
+        self._at_exit: Callable[[], None] = _nothing
         self.log = b""
 
     def __enter__(self) -> Self:
@@ -340,14 +340,32 @@ class PlayedRank:
             )
             recorder = self.session.recorder
             stack.enter_context(_COMPUTE[play.compute](recorder=recorder))
+            if self._is_fork:
+                self._at_exit = stack.enter_context(callbacks_at_exit(recorder))
+                stack.enter_context(leaving_at_once(self._leave))
             self._stack = stack.pop_all()
         return self
+
+    def _leave(self, code: int) -> None:
+        """Hand in the log where ``os._exit`` ends the process: nothing more is run."""
+        self._at_exit = _nothing
+        with contextlib.suppress(OSError):
+            if code:
+                self._mailbox.fail(f"it ends its process by os._exit({code})", "")
+            elif self.__exit__(None, None, None):
+                self._mailbox.end(self.log)
+        self._mailbox.close()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         """Take the end of the body as data, whatever it is, unless it tells nothing of the job."""
         recorder = self.session.recorder
         try:
-            end, frames = _end_of(error)
+            if not isinstance(error, (Stalled, PlanGuardError, NotFakeError, KeyboardInterrupt)):
+                self._at_exit()
+        except Stalled as stalled:
+            error = stalled
+        try:
+            end, frames = end_of(error)
             if recorder.is_stalled:
                 end = frames = ""  # what it does without values tells nothing
             if end and recorder.doubted:
@@ -355,7 +373,7 @@ class PlayedRank:
         finally:
             self._stack.close()  # what the session records last is in the log
         if isinstance(error, Stalled) or recorder.is_stalled:
-            _stuck(self.session)
+            note_stuck(self.session.recorder)
         if not self._is_fork and not isinstance(error, (Stalled, type(None))):
             return False  # in the caller's own process it is the caller's
         self.log = log_of(
@@ -364,37 +382,12 @@ class PlayedRank:
         return True
 
 
+def _nothing() -> None:
+    """Nothing was registered for the end of the process."""
+
+
 def _leave_thread_pool() -> None:
     """Compute in one thread: a forked child that enters the parent's thread pool hangs."""
     import torch
 
     torch.set_num_threads(1)
-
-
-def _end_of(error: BaseException | None) -> tuple[str, str]:
-    """Return how a body ended, in one line, and the frames.
-
-    Raises:
-        BaseException: The one given, where it says nothing of the job: it comes from here or from
-            ``torch.distributed``, which may lack on a recording group what a real one has.
-    """
-    if error is None or isinstance(error, Stalled):
-        return "", ""
-    if isinstance(error, SystemExit) and error.code in (None, 0):
-        return "", ""
-    if isinstance(error, (PlanGuardError, NotFakeError, KeyboardInterrupt)):
-        raise error
-    frames = traceback.extract_tb(error.__traceback__)
-    inner = frames[-1].filename if frames else ""
-    if not frames or is_own(inner) or (is_library(inner) and "distributed" in Path(inner).parts):
-        raise error
-    text = "".join(traceback.format_exception(error))[-4000:]
-    return f"{type(error).__name__}: {error}", text.strip()
-
-
-def _stuck(current: Session) -> None:
-    """Say that a rank waits for ever; the plan then shows why, or nothing is decided."""
-    recorder = current.recorder
-    key = f"the key {recorder.missing!r} of the store, " if recorder.missing else ""
-    what = f"{key}which nobody sets" if key else "an object, a value or a shape that nobody sends"
-    recorder.note("stuck", f"rank {recorder.rank} waits for {what}", "under")

@@ -15,12 +15,16 @@ from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.exchanges import EXCHANGES, Exchange, put
 from planguard.capture.play.mailbox import Gather, Take, is_control
 from planguard.capture.values.made_up import expect, mark
+from planguard.capture.values.sinks import place_of
+from planguard.capture.values.watched import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from planguard.capture.play.mailbox import Mailbox
 
+ANY_SOURCE = "any-source"
+"""Of the ledger's entries: what a program makes of who sent a message."""
 SAME = {
     "_allgather_base": "all_gather_single",
     "allgather_into_tensor_coalesced": "all_gather_single_coalesced",
@@ -80,7 +84,17 @@ class _Control(_Collectives):
         """Record a receive from anyone; who sends is not known, so neither is what arrives."""
         work = super().recv_anysource(tensors, tag)
         mark(tensors)
+        others = [place for place, rank in enumerate(self.members) if rank != self.recorder.rank]
+        work.sender = watch(next(iter(others), 0), self._sender_decides)
         return work
+
+    def _sender_decides(self, frame: Any) -> None:
+        said = (
+            "which rank's message comes first to a receive from any rank is not played, and the "
+            f"program decides on it at {place_of(frame)}"
+        )
+        for direction in ("under", "over"):
+            self.recorder.note(ANY_SOURCE, said, direction)
 
     def monitored_barrier(self, *_: Any, **__: Any) -> None:
         """Record the barrier of gloo that says who is missing; it waits like any other."""

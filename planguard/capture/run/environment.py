@@ -23,11 +23,22 @@ INJECT, HOME = "PLANGUARD_RECORD_INJECT", "PLANGUARD_RECORD_HOME"
 def environment_of(
     folder: Path, *, frames: int = FRAMES, witness: bool = False, values: bool = False
 ) -> dict[str, str]:
-    """Return the environment in which a job's ranks record themselves, over that of this process.
+    """Return the environment in which a job's ranks record themselves, over this process's own."""
+    return {
+        **injected(),
+        FOLDER: str(folder.resolve()),
+        FRAMES_KEPT: str(frames),
+        **({WITNESS: "1"} if witness else {}),
+        **({VALUES: "1"} if values else {}),
+    }
 
-    The folder of the recorder's ``sitecustomize`` comes first on the path of Python, and holds
-    nothing else; where PlanGuard itself lies is told apart, since all that is installed beside it
-    would hide what the job brings.
+
+def injected() -> dict[str, str]:
+    """Return the environment in which PlanGuard looks into every Python process, over this one's.
+
+    The folder of its ``sitecustomize`` comes first on the path of Python, and holds nothing else;
+    where PlanGuard itself lies is told apart, since all that is installed beside it would hide what
+    the job brings.
     """
     inject = package_folder() / "capture" / "inject"
     paths = [str(inject), os.environ.get("PYTHONPATH", "")]
@@ -36,10 +47,6 @@ def environment_of(
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         INJECT: str(inject.resolve()),
         HOME: str(package_folder().resolve().parent),
-        FOLDER: str(folder.resolve()),
-        FRAMES_KEPT: str(frames),
-        **({WITNESS: "1"} if witness else {}),
-        **({VALUES: "1"} if values else {}),
     }
 
 

@@ -74,14 +74,18 @@ class _Signals:
 
 
 def run_job(
-    command: Sequence[str], environment: dict[str, str], folder: Path, *, stall: float = STALL
+    command: Sequence[str],
+    environment: dict[str, str],
+    folder: Path | None = None,
+    *,
+    stall: float = STALL,
 ) -> JobEnd:
-    """Run a job whose ranks write logs into a folder; nothing of it is left behind.
+    """Run a job to its end; nothing of it is left behind.
 
     Args:
         command: The job.
         environment: What it finds in its environment.
-        folder: Where the logs go.
+        folder: Where its ranks write logs that show whether it goes on; None where they do not.
         stall: Seconds without progress after which it is ended; 0 for none.
 
     Raises:
@@ -92,7 +96,8 @@ def run_job(
     with signals.caught():
         process = _start(command, {**environment, TOKEN: token})
         try:
-            return _attend(process, token, Watch(folder), signals, stall)
+            watch = None if folder is None else Watch(folder)
+            return _attend(process, token, watch, signals, stall)
         except BaseException:
             _end(process, token, signal.SIGKILL, signals)
             raise
@@ -121,7 +126,11 @@ def _is_terminal() -> bool:
 
 
 def _attend(
-    process: subprocess.Popen[bytes], token: str, watch: Watch, signals: _Signals, stall: float
+    process: subprocess.Popen[bytes],
+    token: str,
+    watch: Watch | None,
+    signals: _Signals,
+    stall: float,
 ) -> JobEnd:
     """Wait for the end of the job."""
     last = time.monotonic()
@@ -135,7 +144,7 @@ def _attend(
             ended = _end(process, token, number, signals)
             return JobEnd(process.wait(), signal=number, ended=ended)
         now = time.monotonic()
-        if now - looked < pause:
+        if watch is None or now - looked < pause:
             continue
         looked = now
         if watch.has_moved() or not watch.is_waiting:

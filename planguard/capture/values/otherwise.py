@@ -37,6 +37,12 @@ def other_state(found: os.stat_result, *, is_later: bool) -> os.stat_result:
     return os.stat_result([*found[:6], size, *times], more)
 
 
+def other_disk(found: Any, *, is_full: bool) -> Any:
+    """Return what ``shutil.disk_usage`` says of a disk that is full, or empty."""
+    total = found.total
+    return type(found)(total, total, 0) if is_full else type(found)(total, 0, total)
+
+
 def other_host(found: os.uname_result) -> os.uname_result:
     """Return what ``os.uname`` says on another host."""
     return os.uname_result((found[0], f"{found[1]}-other", *found[2:]))

@@ -2,10 +2,10 @@
 
 Played ranks share a machine and an interpreter, so they would agree on all of it by accident. Every
 question that the program's own files ask is noted with its line, and a rank can be given another
-answer there (``odd_plays`` says which, and what follows): clocks run ahead, sets and folders are
-walked from the other end, a file is there or not, of another size and time, the host has another
-name. Values do not change otherwise, so nothing has to be tracked through the program: what it does
-with the answer, and whether the ranks agree on it, is played.
+answer there (``odd_plays`` says which, and what follows): clocks run ahead (``own_clock``), sets
+and folders are walked from the other end, a file is there or not (``own_files``), of another size
+and time, the host has another name. Values do not change otherwise, so nothing has to be tracked
+through the program: what it does with the answer, and whether the ranks agree on it, is played.
 
 torch's random state is a rank's own from the start, unless somebody set a seed.
 """
@@ -15,27 +15,30 @@ from __future__ import annotations
 import builtins
 import datetime as dt
 import gc
+import io
 import os
 import pathlib
 import platform
-import random
 import re
+import shutil
 import socket
 import sys
-import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.walk_order import hashes_alike, walked
 from planguard.capture.values.otherwise import (
     OtherEntries,
+    other_disk,
     other_host,
     other_size,
     other_state,
     other_time,
 )
+from planguard.capture.values.own_clock import Clock, Moment
+from planguard.capture.values.own_dice import Dice, Throw, kept_dice
+from planguard.capture.values.own_files import opened
 from planguard.sources import file_of, is_library, is_own, is_program
 
 if TYPE_CHECKING:
@@ -48,12 +51,10 @@ Site = tuple[str, str]
 ORDER, HASH, CLOCK = "the order of a set", "the hash of a text", "the clock"
 FOLDER, FILE, DICE = "the order of a folder", "whether a file is there", "the random state"
 HOST, STATE, ADDRESS = "the host's name", "the size or time of a file", "the address of an object"
+OPENED = "whether a file can be opened"
 CERTAIN = frozenset({ORDER, HASH})
 """What differs between any two ranks, so that a play in which it does is one that happens."""
 
-_AHEAD = 86_400
-"""Seconds by which a clock gets ahead at each question: any time that a program waits for."""
-_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _FILES = (("exists", "lexists", "isfile", "isdir"), ("exists", "is_file", "is_dir"))
 _STATES = (
     (os.path, "getsize"), (os.path, "getmtime"), (os.path, "getctime"), (os.path, "getatime"),
@@ -64,16 +65,8 @@ _LAUNCHED = re.compile(
     r"(LOCAL_|GROUP_|ROLE_|NODE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+"
 )
 """What a launcher tells each rank, and a played rank is told, too."""
-_DRAWS = (
-    "random", "uniform", "randint", "randrange", "choice", "choices", "sample", "shuffle", "gauss",
-    "betavariate", "expovariate", "normalvariate", "triangular", "getrandbits", "rand", "randn",
-    "permutation", "normal", "binomial", "poisson", "random_sample", "standard_normal",
-)  # fmt: skip
-"""Of ``random`` and ``numpy.random``."""
 _NAMED = 6
 """Variables that are named."""
-_CHOSEN_SEEDS = 1 << 32
-"""Seeds below are somebody's choice; torch's own are random numbers of 53 bits and more."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +76,14 @@ class Odd:
     Attributes:
         ranks: Them.
         sites: Where; None everywhere.
+        moment: What their clocks show; None for a day later at each question.
+        throw: What they throw.
     """
 
     ranks: frozenset[int]
     sites: frozenset[Site] | None = None
+    moment: Moment | None = None
+    throw: Throw = Throw.OTHER
 
 
 @dataclass
@@ -106,9 +103,30 @@ class Answers:
     sites: dict[Site, None] = field(default_factory=dict)
     sees_sets: bool = True
     variables: dict[str, str] = field(default_factory=dict)
-    _ahead: int = 0
+    clock: Clock = field(init=False)
     _flipped: set[Site] = field(default_factory=set)
-    _is_seeded: bool = False
+    dice: Dice = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(lambda place: self.is_odd(CLOCK, place), _place)
+        self.dice = Dice(self.rank, lambda place: self.is_odd(DICE, place), _place)
+        if self.odd is not None:
+            self.clock.moment, self.dice.throw = self.odd.moment, self.odd.throw
+
+    def files(self) -> list[str]:
+        """Return the program's files, where it asked for the time; see ``own_clock.moments``."""
+        asked = [place.rpartition(":")[0] for kind, place in self.sites if kind == CLOCK]
+        if not asked:
+            return []
+        loaded = (file_of(module) for module in list(sys.modules.values()))
+        return list(dict.fromkeys([*asked, *(file for file in loaded if is_program(file))]))
+
+    def is_other(self, kind: str, place: str) -> bool:
+        """Note a question; tell whether this rank is answered otherwise, which it is once."""
+        if not self.is_odd(kind, place) or (kind, place) in self._flipped:
+            return False
+        self._flipped.add((kind, place))  # once: a loop may wait for it
+        return True
 
     def is_odd(self, kind: str, place: str) -> bool:
         """Note a question; tell whether this rank is answered otherwise there."""
@@ -128,29 +146,6 @@ class Answers:
             return found
         return found[::-1]
 
-    def _clock(self, original: Any, unit: Any) -> Any:
-        def clock(*args: Any) -> Any:
-            place = _place(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
-            if place is None:
-                return original(*args)
-            if self.is_odd(CLOCK, place):
-                self._ahead += _AHEAD
-            return original(*args) + self._ahead * unit
-
-        return clock
-
-    def _day(self, original: Any) -> Any:
-        def now(kind: Any, *args: Any, **options: Any) -> Any:
-            found = original.__get__(None, kind)(*args, **options)
-            place = _place(sys._getframe(1))  # noqa: SLF001 - same
-            if place is None:
-                return found
-            if self.is_odd(CLOCK, place):
-                self._ahead += _AHEAD
-            return found + dt.timedelta(seconds=self._ahead)
-
-        return classmethod(now)
-
     def _folder(self, original: Any) -> Any:
         def entries(*args: Any, **options: Any) -> Any:
             found = original(*args, **options)
@@ -165,12 +160,19 @@ class Answers:
         def is_there(*args: Any, **options: Any) -> Any:
             found = original(*args, **options)
             place = _place(sys._getframe(1))  # noqa: SLF001 - same
-            if place is None or not self.is_odd(FILE, place) or (FILE, place) in self._flipped:
-                return found
-            self._flipped.add((FILE, place))  # once: a loop may wait for the file
-            return not found
+            return found if place is None or not self.is_other(FILE, place) else not found
 
         return is_there
+
+    def _disk(self, original: Any) -> Any:
+        def usage(*args: Any) -> Any:
+            found = original(*args)
+            place = _place(sys._getframe(1))  # noqa: SLF001 - same
+            if place is None or not self.is_odd(STATE, place):
+                return found
+            return other_disk(found, is_full=bool(self.rank.bit_count() % 2))
+
+        return usage
 
     def _state(self, original: Any) -> Any:
         is_size = original.__name__ == "getsize"
@@ -220,42 +222,17 @@ class Answers:
         place = _place(frame)
         return ~found if place is not None and self.is_odd(HASH, place) else found
 
-    # --- dice --------------------------------------------------------------------------------
-
-    def throw(self) -> None:
-        """Give the rank a random state of torch's of its own, unless somebody set a seed."""
-        import torch
-
-        self._is_seeded = torch.initial_seed() < _CHOSEN_SEEDS
-        if not self._is_seeded:
-            torch.default_generator.manual_seed(_CHOSEN_SEEDS + self.rank)
-
-    def _draw(self, original: Any) -> Any:
-        def draw(*args: Any, **options: Any) -> Any:
-            place = _place(sys._getframe(1))  # noqa: SLF001 - same
-            if place is not None and not self._is_seeded and self.is_odd(DICE, place):
-                self._is_seeded = True
-                _seed(self.rank + 1)
-            return original(*args, **options)
-
-        return draw
-
-    def _seeding(self, original: Any) -> Any:
-        def seed(*args: Any, **options: Any) -> Any:
-            self._is_seeded = True
-            return original(*args, **options)
-
-        return seed
-
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
-        for name in _CLOCKS:
-            yield time, name, partial(self._clock, unit=1.0)
-            yield time, f"{name}_ns", partial(self._clock, unit=10**9)
+        yield from self.clock.questions()
         for name in ("listdir", "scandir"):
             yield os, name, self._folder
         for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
             yield from ((owner, name, self._file) for name in names)
+        yield os, "access", self._file
+        yield shutil, "disk_usage", self._disk
+        for owner in (builtins, io):
+            yield owner, "open", lambda given: opened(given, lambda at: self.is_other(OPENED, at))
         for owner, name in _STATES:
             yield owner, name, self._state
         for owner, name in _NAMES:
@@ -263,16 +240,7 @@ class Answers:
         yield type(os.environ), "__getitem__", self._variable
         yield builtins, "hash", lambda _: self._hash
         yield builtins, "id", lambda _: self._address
-        for module in (random, getattr(sys.modules.get("numpy"), "random", None)):
-            yield from ((module, name, self._draw) for name in _DRAWS)
-            yield module, "seed", self._seeding
-
-
-def _seed(number: int) -> None:
-    random.setstate(random.Random(number).getstate())  # noqa: S311 - no secret
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.set_state(numpy.random.RandomState(number).get_state())
+        yield from self.dice.questions()
 
 
 _HASH, _ID = hash, id
@@ -307,32 +275,15 @@ def own_answers(answers: Answers) -> Iterator[None]:
             put(owner, name, make)
         for kind, name in ((dt.datetime, "now"), (dt.datetime, "utcnow"),
                            (dt.datetime, "today"), (dt.date, "today")):  # fmt: skip
-            _put_into_type(stack, kind, name, answers._day)  # noqa: SLF001 - same
+            _put_into_type(stack, kind, name, answers.clock.day)
         for known in _programs():
             for name, value in list(known.items()):
                 if id(value) in replaced and replaced[id(value)][0] is value:
                     known[name] = replaced[id(value)][1]
                     stack.callback(known.__setitem__, name, value)
-        stack.enter_context(_kept_dice())
-        answers.throw()
+        stack.enter_context(kept_dice())
+        answers.dice.begin()
         yield
-
-
-@contextmanager
-def _kept_dice() -> Iterator[None]:
-    """Leave the caller's random states as they were: a block runs in the caller's own process."""
-    import torch
-
-    states = torch.get_rng_state(), random.getstate()
-    numpy = sys.modules.get("numpy")
-    other = numpy.random.get_state() if numpy is not None else None
-    try:
-        yield
-    finally:
-        torch.set_rng_state(states[0])
-        random.setstate(states[1])
-        if numpy is not None:
-            numpy.random.set_state(other)
 
 
 def _put_into_type(stack: ExitStack, kind: type, name: str, make: Callable[[Any], Any]) -> None:

@@ -11,11 +11,11 @@ import hashlib
 from importlib.resources import files
 
 SCRIPTS = (
-    "core", "export", "charts", "verdict", "waits", "marey", "lines", "timeline", "overview",
+    "core", "picture", "charts", "verdict", "waits", "marey", "lines", "timeline", "overview",
     "matrices", "strategy", "topology", "tables", "start",
 )  # fmt: skip
 """Sources of the page's script, in the order they are joined."""
-STORE_SCRIPTS = ("core", "export", "verdict", "waits", "store")
+STORE_SCRIPTS = ("core", "picture", "verdict", "waits", "store")
 """Sources of the script of a store's page."""
 
 

@@ -236,7 +236,6 @@ function readColors() {
 // Hatching says what a color alone must not say: local copies, waiting, stuck.
 const patterns = new Map();
 function hatch(context, color, gap = 5, weight = 1) {
-  if (context.hatch) return context.hatch(color, gap, weight);
   const key = `${color} ${gap} ${weight}`;
   if (!patterns.has(key)) {
     const tile = el("canvas", { width: gap * 2, height: gap * 2 });
@@ -246,15 +245,17 @@ function hatch(context, color, gap = 5, weight = 1) {
     ink.beginPath();
     for (let x = -gap * 2; x <= gap * 4; x += gap) { ink.moveTo(x, gap * 2); ink.lineTo(x + gap * 2, 0); }
     ink.stroke();
+    tile.hatch = [color, gap, weight];
     patterns.set(key, tile);
   }
   return context.createPattern(patterns.get(key), "repeat");
 }
 
-// Give a canvas a size in CSS pixels and return its context, cleared; while a chart is drawn for a
-// file, the paper of the file in place of its canvas.
+// Give a canvas a size in CSS pixels and return its context, cleared.
+let lent = null; // the sheet that a chart is drawn on in the place of its canvas
+
 function sized(canvas, width, height) {
-  if (paper && paper.canvas === canvas) return paper.begin(width, height);
+  if (lent && lent.canvas === canvas) return lent.context;
   const ratio = Math.min(2, window.devicePixelRatio || 1);
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);

@@ -193,7 +193,7 @@ function implicitCharts() {
     const draw = () => drawImplicit(canvas, memory);
     draw();
     follow((change) => { if (["iteration", "theme", "palette"].some((field) => field in change)) redraw(draw); });
-    return el("div", { class: "chart" }, el("h4", {}, title), canvas, holder, saveButtons({ canvas, draw, title, legends: [holder], notes: () => [`bytes, linear scale; ${D.traffic.basis}${chosenStep() ? `; ${chosenStep().name}` : ""}`] }));
+    return el("div", { class: "chart" }, el("h4", {}, title), canvas, holder, pictures(() => holder, { name: `${memory}-memory`, title, canvas, draw, note: () => `bytes, linear scale, ${D.traffic.basis}${chosenStep() ? `; ${chosenStep().name}` : ""}` }));
   });
 }
 
@@ -280,10 +280,7 @@ function matricesPanel(body) {
   const copies = D.traffic.keys.some((key) => key[0] === "copy");
   const lacks = IMPLICIT.filter((memory) => !D.traffic.keys.some((key) => key[1].endsWith(`(${memory})`)));
   add(body, el("div", { class: "bar" }, el("label", {}, "traffic", pick), scale, axes, hasNodes ? nodes : null, el("span", { class: "grow" }), tableButton("pairs")),
-    pattern, el("div", { class: "flex" }, made.map((one) => el("div", { class: "chart" }, one.title, one.canvas, saveButtons({
-      canvas: one.canvas, draw, title: () => `${one.title.textContent}: ${views[Math.min(S.matrix || 0, views.length - 1)].title}`,
-      notes: () => [pattern.textContent, `color: ${one.field === "bytes" ? "bytes" : "messages"}, ${S.scale === "linear" ? "linear" : "logarithmic"} scale; hatched: ${shown.isRolled ? "inside the node" : "stays on the device"}`],
-    })))), views.length > 2 ? thumbs : null, el("div", { class: "flex" }, implicitCharts()),
+    pattern, el("div", { class: "flex" }, made.map((one) => el("div", { class: "chart" }, one.title, one.canvas, pictures(() => body, { name: `matrix-${one.field}`, title: one.field === "bytes" ? "bytes between ranks" : "messages between ranks", canvas: one.canvas, draw, note: () => pattern.textContent })))), views.length > 2 ? thumbs : null, el("div", { class: "flex" }, implicitCharts()),
     D.traffic.byNode ? el("p", { class: "soft" }, `Drawn by node: too many ranks or links for a cell each.${D.traffic.nodes.length ? "" : " The plan names no nodes; a topology would part them."}`) : null,
     ...D.traffic.notes.map((note) => el("p", { class: "soft" }, note)),
     el("p", { class: "soft" }, `${copies ? "" : "Copies to and from the host (row H): the plan has none. "}${lacks.length ? `Of ${lacks.join(" and ")} memory the plan has no copies.` : ""}`));

@@ -43,6 +43,8 @@ async function start() {
   Object.assign(S, recall());
   const asked = S.open;
   T = D.time ? timeline(D.time, "") : null;
+  const isTimeless = T !== null && T.head.basis === "measured" && !(T.head.makespan > 0);
+  if (isTimeless) T = null; // logs and stacks: what stands there has no times
   performance.mark("arranged");
   header();
   const said = D.verdict;
@@ -52,10 +54,10 @@ async function start() {
   if (T) panel("timeline", "Timeline", `${us(T.head.makespan)} ${T.head.basis}${T.head.complete ? "" : "; some ranks never end"}`, timelinePanel);
   if (T) panel("overview", "Training overview", T.head.steps.length ? `${plural(T.head.steps.length, "step")}, ${T.head.basis}` : `one ${T.head.basis} step per device`, overviewPanel);
   panel("matrices", "Communication matrices", patternText(D.traffic.views[0]), matricesPanel);
-  panel("strategy", "Parallelism strategy", `${plural(D.strategy.nodes.length, "operator")} in ${plural(D.strategy.blocks.length, "program")}`, strategyPanel);
+  if (D.strategy.nodes.length) panel("strategy", "Parallelism strategy", `${plural(D.strategy.nodes.length, "operator")} in ${plural(D.strategy.blocks.length, "program")}`, strategyPanel);
   if (D.topology.links.length) panel("topology", "Devices and links", D.topology.stated ? "from the plan's topology" : "the plan states no topology: link types are unknown", topologyPanel);
   panel("tables", "Tables", "the numbers behind every chart", tablesPanel);
-  if (D.left.drawn !== "all" || !T) notice();
+  if (D.left.drawn !== "all" || !T) notice(isTimeless);
   // The culprit of an audit is marked in every view from the start.
   const culprit = said.audit && !S.ranks ? said.audit.culprit : [];
   if (culprit.length && culprit.length < D.world) S.ranks = culprit.slice(0, 4096);
@@ -78,8 +80,10 @@ async function start() {
   }));
 }
 
-function notice() {
-  const text = D.left.drawn === "all"
+function notice(isTimeless) {
+  const text = isTimeless
+    ? "The files say no times: the timeline is left out."
+    : D.left.drawn === "all"
     ? `${number(D.left.actions)} actions are too many to simulate: the timeline is left out.`
     : D.left.drawn === "classes"
     ? `The whole plan would pass 5 MB: the timeline shows one rank of every class of equal ranks, ${number(D.left.ranks)} of ${number(D.world)}.`

@@ -302,7 +302,7 @@ function strategyPanel(body) {
     side.replaceChildren(el("h4", {}, "Operators by kind"),
       el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", "cut", "redistr.", "comm.", "plain"].map((text) => el("th", {}, text)))), el("tbody", {}, rows))),
       ...(groups.length ? [el("p", { class: "soft" }, `by group: ${groups.map(([name, count]) => `${name} ${number(count)}`).join(", ")}`)] : []),
-      ...(graph.blocks.some((block) => block.stages.length) && graph.blocks.length > 1 ? (() => { const stages = stagePicture(graph); return [stages, saveSvgButtons(stages, "Stages and their messages", ["a number: messages between two stages of one kind; down: to later stages, up: to earlier ones"])]; })() : []),
+      ...(graph.blocks.some((block) => block.stages.length) && graph.blocks.length > 1 ? [stagePicture(graph)] : []),
       ...(picked >= 0 ? [el("h4", {}, "Attributes"), ...attributes(picked)] : []));
   }
   function attributes(i) {
@@ -369,10 +369,9 @@ function strategyPanel(body) {
     if (color >= 0) { made.style.background = SPACE_COLORS[color]; made.style.borderColor = SPACE_COLORS[color]; made.style.color = "#14171b"; }
     return dot && made;
   }), spaces.length > 60 ? el("span", { class: "soft" }, `and ${number(spaces.length - 60)} more`) : "");
-  const legend = el("div", {}, el("div", { class: "legend" }, el("span", {}, "● computation"), el("span", {}, "◆ communication"), el("span", {}, "solid rim: partitioned output"), el("span", {}, "dashed rim: redistribution"), el("span", {}, "boxed numbers: cuts of each dimension")));
-  add(body, el("div", { class: "bar" }, checks, graph.stacks.length ? stack : null, el("button", { onclick: () => scaleBy(1.6), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleBy(1 / 1.6), "aria-label": "zoom out" }, "−"), el("span", { class: "grow" }), tableButton("operators")),
-    spaces.length ? names : null, el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, map, saveButtons({ canvas, draw, legends: [legend], title: "Parallelism strategy", notes: () => [`operators from left to right in execution order, a row of operators per program; ${number(longest)} places, drawn as chosen on the page`] })), side),
-    legend,
+  add(body, el("div", { class: "bar" }, checks, graph.stacks.length ? stack : null, el("button", { onclick: () => scaleBy(1.6), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleBy(1 / 1.6), "aria-label": "zoom out" }, "−"), el("span", { class: "grow" }), pictures(() => body, { name: "strategy", title: "operators in execution order", canvas, draw, note: () => "left to right: the order of execution" }), tableButton("operators")),
+    spaces.length ? names : null, el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, map), side),
+    el("div", { class: "legend" }, el("span", {}, "● computation"), el("span", {}, "◆ communication"), el("span", {}, "solid rim: partitioned output"), el("span", {}, "dashed rim: redistribution"), el("span", {}, "boxed numbers: cuts of each dimension")),
     graph.cut ? el("p", { class: "soft" }, `${number(graph.cut)} more operators are in the tables of actions only.`) : null);
   drawNames();
   findStep();

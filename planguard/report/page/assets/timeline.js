@@ -1,6 +1,5 @@
 // The timeline's panel: tree of stages with the pixel map, plot, brush, zoom, keys.
 
-const GUTTER = 250; // names and pixel map beside the rows, in a file
 let plot = null; // what tests and other panels may ask of the timeline
 
 function timelinePanel(body) {
@@ -61,12 +60,6 @@ function timelinePanel(body) {
     draw();
   }
 
-  const ranksOf = (item) => (item.row === undefined ? T.head.tree[item.stage].rows.map((row) => T.head.ranks[row]) : [T.head.ranks[item.row]]);
-  const meanOf = (ranks, field) => { const own = ranks.map((r) => r[field]).filter(Boolean); return own.length ? own.reduce((a, b) => a + b, 0) / own.length : null; };
-  // The columns of the pixel map that have any value.
-  const columnsOf = () => [["flops", "FLOPs"], ["rate", "FLOPS"], ["memory", "mem"]]
-    .map(([field, head]) => ({ field, head, most: Math.max(0, ...T.head.ranks.map((r) => r[field] || 0)), of: (ranks) => meanOf(ranks, field) })).filter((column) => column.most);
-
   function drawTree() {
     const largest = { flops: Math.max(0, ...T.head.ranks.map((r) => r.flops || 0)), memory: Math.max(0, ...T.head.ranks.map((r) => r.memory || 0)), rate: Math.max(0, ...T.head.ranks.map((r) => r.rate || 0)) };
     const told = T.head.basis === "modeled" ? "modeled" : "as recorded";
@@ -77,9 +70,9 @@ function timelinePanel(body) {
       return made;
     };
     tree.replaceChildren(heads, ...items.map((item) => {
-      const ranks = ranksOf(item);
+      const ranks = item.row === undefined ? T.head.tree[item.stage].rows.map((row) => T.head.ranks[row]) : [T.head.ranks[item.row]];
       const stuck = ranks.filter((rank) => rank.stuck);
-      const mean = (field) => meanOf(ranks, field);
+      const mean = (field) => { const own = ranks.map((r) => r[field]).filter(Boolean); return own.length ? own.reduce((a, b) => a + b, 0) / own.length : null; };
       const isStage = item.row === undefined;
       const name = el("button", { class: "name", title: item.name, "aria-expanded": isStage ? String(!item.isFolded) : null,
         onclick: () => { if (isStage) { fold(item.stage); } else put({ ranks: [ranks[0].rank], stage: null }); },
@@ -114,36 +107,6 @@ function timelinePanel(body) {
       item.isOn = on.size > 0 && on.size < T.head.ranks.length && ranks.some((rank) => on.has(rank));
     }
     [...tree.querySelectorAll(".row")].forEach((row, at) => row.classList.toggle("on", Boolean(items[at].isOn)));
-  }
-
-  // All rows with their names, for a file: on the page the names are buttons beside the canvas.
-  function drawWhole() {
-    const width = Math.max(600, frame.clientWidth - tree.offsetWidth - 4), [low, high] = range();
-    const context = sized(canvas, GUTTER + width, total.height);
-    context.save();
-    context.translate(GUTTER, 0);
-    const view = { low, high, width, height: total.height, isMarey: S.view !== "gantt", most, ...options };
-    drawTimeline(context, T, items, view);
-    drawStepMarks(context, T, view);
-    outline(context, view);
-    context.restore();
-    context.fillStyle = colors.card; // what began before the range does not run into the names
-    context.fillRect(0, 0, GUTTER, total.height);
-    context.font = FONT;
-    context.textBaseline = "middle";
-    const columns = columnsOf();
-    columns.forEach(({ head }, at) => { context.fillStyle = colors.soft; context.fillText(head, GUTTER - (columns.length - at) * 34, 10); });
-    for (const item of items) {
-      const ranks = ranksOf(item), y = item.y + item.height / 2;
-      context.fillStyle = ranks.some((rank) => rank.stuck) ? colors.bad : colors.ink;
-      const name = item.row === undefined ? `${item.name} (${ranks.length}${item.isFolded ? ", folded" : ""})` : item.name;
-      context.fillText(`${ranks.some((rank) => rank.stuck) ? "✕ " : ""}${cutTo(name, 19)}`, item.row === undefined || item.isSplit ? 2 : 14, y);
-      columns.forEach(({ of, most: top }, at) => {
-        const value = of(ranks);
-        context.fillStyle = value ? ramp(value / top) : colors.none;
-        context.fillRect(GUTTER - (columns.length - at) * 34, item.y + 2, 30, item.height - 4);
-      });
-    }
   }
 
   function draw() {
@@ -334,10 +297,18 @@ function timelinePanel(body) {
     return made;
   };
   const density = el("span", { class: "soft", id: "density" });
-  const legend = el("div", {}, legendOf(most));
-  // What the tallest line and the brightest square stand for.
-  const scales = () => [most[0] && options.lines ? `tallest dark line: ${flops(most[0])}` : "", most[1] && options.lines ? `tallest blue line: ${bytes(most[1])}` : "",
-    ...columnsOf().map(({ field, head, most: top }) => `brightest ${head}: ${field === "memory" ? bytes(top) : `${flops(top)}${field === "rate" ? "/s" : ""}`}`)].filter(Boolean).join("; ");
+  const names = (sheet) => { // the names of the rows that are seen
+    sheet.font = FONT;
+    sheet.textBaseline = "middle";
+    sheet.textAlign = "left";
+    for (const item of items) {
+      const y = item.y + item.height / 2 - frame.scrollTop;
+      if (y < 20 || y > Math.min(total.height, 740)) continue;
+      sheet.fillStyle = item.row === undefined ? colors.soft : colors.ink;
+      sheet.fillText(item.name.length > 22 ? `${item.name.slice(0, 21)}…` : item.name, item.row === undefined ? 0 : 10, y);
+    }
+  };
+  const saves = pictures(() => body, { name: "timeline", title: "timeline", canvas, draw, margin: 150, beside: names, note: () => `times are ${T.head.basis}${S.range ? "; a part of the run" : ""}` });
   add(body, 
     el("div", { class: "bar" },
       view, el("button", { onclick: () => scaleBy(0.5), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleBy(2), "aria-label": "zoom out" }, "−"),
@@ -345,10 +316,8 @@ function timelinePanel(body) {
       hasCollectives ? el("button", { id: "hundred", onclick: firstHundred }, "first 100 collectives") : null,
       toggle("messages", "messages"), most[0] || most[1] ? toggle("lines", "FLOPs and memory lines") : null,
       el("button", { onclick: () => { const all = T.head.tree.map((stage, at) => (stage.rows.length > 1 ? at : -1)).filter((at) => at >= 0); if (folded.size) folded.clear(); else all.forEach((at) => folded.add(at)); put({ fold: folded.size ? [...folded] : null }); layout(); }, id: "fold" }, "fold stages"),
-      el("span", { class: "grow" }), tableButton("actions"), tableButton("devices")),
-    frame, strip, legend, el("div", { class: "legend" }, density),
-    saveButtons({ canvas, draw: drawWhole, legends: [legend], title: () => (S.view === "gantt" ? "Gantt chart" : "Timeline: Marey's graph"),
-      notes: () => [`times are ${T.head.basis}; from ${us(range()[0])} to ${us(range()[1])}`, density.textContent, scales()] }),
+      el("span", { class: "grow" }), saves, tableButton("actions"), tableButton("devices")),
+    frame, strip, legendOf(most), el("div", { class: "legend" }, density),
     el("p", { class: "soft" }, `Times are ${T.head.basis}${T.head.basis === "modeled" ? `, model ${T.head.model}` : ""}. Drag to zoom, Shift-drag to pan, double-click for the whole run; click an operation to follow it in every view.`),
     el("p", { class: "soft" }, T.head.basis === "modeled" ? "FLOPS, measured memory and measured times of a device come from a recorded run." : T.head.ranks.some((r) => r.rate) ? "" : "The recording says no FLOPs; torch.profiler does with with_flops=True, and memory with profile_memory=True."),
     ...T.head.notes.map((note) => el("p", { class: "soft" }, note)));

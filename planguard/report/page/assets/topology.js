@@ -41,6 +41,7 @@ function topologyPanel(body) {
     where.set(rank, [SIDE / 2 + REACH * Math.cos(angle), SIDE / 2 + REACH * Math.sin(angle)]);
   });
   let lasso = null;
+  const sizesSaid = "node size: communication and waiting; node color: share of communication in it (bright: all); line width: bytes";
 
   const bend = (link) => {
     const [x1, y1] = where.get(link.pair[0]), [x2, y2] = where.get(link.pair[1]);
@@ -117,20 +118,18 @@ function topologyPanel(body) {
     drawLinks();
   }
 
-  let cells = { ranks: [], size: 1 }, fullBars = "";
+  let cells = { ranks: [], size: 1 };
   function drawLinks() {
     const picked = (S.ranks || []).filter((rank) => rank < D.world);
     const ranks = picked.length > 1 ? picked.slice(0, 12) : D.world <= 6 ? ordered : picked.length === 1 ? [picked[0], ...links.filter((l) => l.pair.includes(picked[0])).map((l) => l.pair.find((r) => r !== picked[0]))].filter((r, i, all) => all.indexOf(r) === i).slice(0, 8) : [];
-    if (!ranks.length) { said.textContent = "Draw a loop around devices, or choose a link: their matrix appears here."; sized(matrix, 10, 10); saveLinks.hidden = true; return; }
+    if (!ranks.length) { said.textContent = "Draw a loop around devices, or choose a link: their matrix appears here."; sized(matrix, 10, 10); return; }
     said.textContent = "";
-    saveLinks.hidden = false;
     ranks.sort((a, b) => a - b);
     const size = Math.max(38, Math.min(150, 520 / ranks.length)), left = 54, top = 30;
     cells = { ranks, size, left, top };
     const context = sized(matrix, left + size * ranks.length + 8, top + size * ranks.length + 8);
     const inside = links.filter((l) => ranks.includes(l.pair[0]) && ranks.includes(l.pair[1]));
     const most = { time: Math.max(1e-9, ...inside.map(timeOf)), bytes: Math.max(1, ...inside.map((l) => l.bytes)), width: Math.max(1, ...inside.map(widthOf)), oneWidth: Math.max(1, ...inside.flatMap(widthsOf)), one: Math.max(1, ...inside.flatMap((l) => l.sizes)), oneTime: Math.max(1e-9, ...inside.flatMap(timesOf)) };
-    fullBars = `duration ${us(most.time)}, ${bytes(most.bytes)}, bandwidth ${inside.some(widthOf) ? `${bytes(most.width)}/s` : "not known"}`;
     context.font = FONT;
     context.textBaseline = "middle";
     context.textAlign = "center";
@@ -256,15 +255,10 @@ function topologyPanel(body) {
     if (best >= 0) put({ op: [link.pair[0], T.action[best], T.member[best] === ABSENT ? 0 : T.member[best]] });
   }
 
-  const sizes = "node size: communication and waiting; node color: share of communication in it (bright: all); line width: bytes";
-  const legend = el("div", { class: "legend" }, types.map((type) => { const dot = el("i", {}); dot.style.background = type === "unknown" ? "var(--soft)" : LINK_COLORS[types.indexOf(type) % LINK_COLORS.length]; return el("span", {}, dot, type === "unknown" ? "link type unknown" : type); }),
-      el("span", {}, el("i", { class: "k-collective" }), isMeasured ? "measured duration" : "modeled duration"), el("span", {}, el("i", { class: "k-recv" }), "bytes"), el("span", {}, el("i", { class: "k-forward" }), isMeasured ? "measured bandwidth" : "stated bandwidth"));
-  const holder = el("div", {}, legend);
-  const saveLinks = saveButtons({ canvas: matrix, draw, legends: [holder], title: "Links of the chosen devices", notes: () => [`full bars: ${fullBars}; boxplots: least, quartiles and most of an operator; rows are sources, columns are targets`] });
-  add(body, el("div", { class: "bar" }, el("span", { class: "soft" }, sizes), el("span", { class: "grow" }), tableButton("links")),
-    el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, saveButtons({ canvas, draw, legends: [holder], title: "Devices and links", notes: () => [sizes, `${mostCost > 1e-9 ? `largest node: ${us(mostCost)} (${basis})` : "no node has a known end"}; widest line: ${bytes(mostBytes)}, widths grow with its logarithm; a dashed link carries nothing`] })),
-      el("div", { class: "chart" }, said, matrix, saveLinks)),
-    holder,
+  add(body, el("div", { class: "bar" }, el("span", { class: "soft" }, sizesSaid), el("span", { class: "grow" }), tableButton("links")),
+    el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, pictures(() => body, { name: "topology", title: "devices and links", canvas, draw, note: () => sizesSaid })), el("div", { class: "chart" }, said, matrix, pictures(() => body, { name: "links", title: "links of the chosen devices", canvas: matrix, draw: drawLinks, note: () => "bars: share of the largest of the chosen links" }))),
+    el("div", { class: "legend" }, types.map((type) => { const dot = el("i", {}); dot.style.background = type === "unknown" ? "var(--soft)" : LINK_COLORS[types.indexOf(type) % LINK_COLORS.length]; return el("span", {}, dot, type === "unknown" ? "link type unknown" : type); }),
+      el("span", {}, el("i", { class: "k-collective" }), isMeasured ? "measured duration" : "modeled duration"), el("span", {}, el("i", { class: "k-recv" }), "bytes"), el("span", {}, el("i", { class: "k-forward" }), isMeasured ? "measured bandwidth" : "stated bandwidth")),
     el("p", { class: "soft" }, `${isMeasured ? "A duration is from when all members have come to when both ends have left; a round lasts as long as its slowest link." : "A recorded run gives measured durations and bandwidths of links."} A click on a cell chooses its largest operator in every view.`));
   draw();
   topologyProbe = { where, draw };

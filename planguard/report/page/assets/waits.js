@@ -23,6 +23,7 @@ function waitsPanel(body) {
     const steps = finding.witness ? finding.witness.steps : [];
     slider.max = steps.length;
     graph.replaceChildren(finding.cycle.length ? waitGraph(finding) : el("p", { class: "soft" }, finding.witness && finding.witness.end === "mismatch" ? "These actions meet and do not agree." : "Nobody waits in a circle here: the actions that are stuck have no partner."));
+    if (finding.cycle.length) graph.append(pictures(() => graph, { name: "waits", title: "who waits for whom", picture: () => graph.querySelector("svg"), note: () => `${finding.code}: ${finding.message}` }));
     move();
   }
 
@@ -118,7 +119,7 @@ function waitGraph(finding) {
     box.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(); });
     made.append(box);
   });
-  return el("div", {}, made, saveSvgButtons(made, `Who waits for whom: ${finding.code} ${finding.name}`, ["an arrow goes from who waits to what it waits for, or to what has to come first; a red box is stuck; a dashed arrow: only after this"]));
+  return made;
 }
 
 // One column per rank with the actions the witness keeps; their state after so many steps.
@@ -151,14 +152,15 @@ function witnessLanes(witness, step) {
 // The plan as it stands and repaired, over the same scale of time.
 function beside() {
   const after = timeline(D.repaired, "repaired.");
-  const box = el("div", {}), canvases = [], legend = el("div", {}, legendOf([0, 0]));
+  const box = el("div", {}), canvases = [];
   const end = Math.max(T ? T.last : 0, after.last);
   for (const [title, time] of [["as planned: never completes", T], [`repaired: completes in ${us(after.head.makespan)} (${after.head.basis})`, after]]) {
     if (!time) continue;
     const canvas = el("canvas", { role: "img", "aria-label": title });
     canvases.push([canvas, time]);
-    const again = () => small(canvas, time, end, S.ranks && S.ranks.length ? S.ranks : null, box.clientWidth || 900);
-    box.append(el("div", { class: "chart" }, el("h4", {}, title), canvas, saveButtons({ canvas, title, draw: again, legends: [legend], notes: () => [`time, ${after.head.basis}; upper half of a row: computation, lower half: communication; red, hatched: never completes`] })));
+    const name = time === T ? "as-planned" : "repaired";
+    box.append(el("div", { class: "chart" }, el("h4", {}, title), canvas,
+      pictures(() => box, { name, title, canvas, draw: () => small(canvas, time, end, S.ranks && S.ranks.length ? S.ranks : null, box.clientWidth || 900), note: () => `times are ${time.head.basis}` })));
   }
   const draw = () => {
     const ranks = S.ranks && S.ranks.length ? S.ranks : null;
@@ -174,13 +176,14 @@ function small(canvas, time, end, ranks, width) {
   const rows = time.head.ranks.map((_, row) => row).slice(0, 32);
   const height = Math.max(12, Math.min(26, 300 / rows.length));
   const left = 62, wide = width - left - 8;
-  const foot = rows.length * height + 4, context = sized(canvas, width, foot + 16);
+  const bottom = rows.length * height + 4;
+  const context = sized(canvas, width, bottom + 18);
   const scale = wide / (end * 1.06);
   context.font = FONT;
   context.textBaseline = "middle";
-  context.fillStyle = colors.soft;
   context.textAlign = "center";
-  for (const t of ticks(0, end, wide / 110)) context.fillText(us(t), Math.max(left + 12, left + t * scale), foot + 7);
+  context.fillStyle = colors.soft;
+  for (const t of ticks(0, end, wide / 110)) if (t * scale < wide - 24) context.fillText(us(t), left + t * scale, bottom + 9);
   context.textAlign = "left";
   rows.forEach((row, line) => {
     const y = 2 + line * height, rank = time.head.ranks[row].rank;

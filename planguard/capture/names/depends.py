@@ -14,16 +14,21 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.capture.batches.asked import HANDLER, LOOP, TEST, place_in_file
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+TEST, LOOP, HANDLER = "test", "loop", "handler"
+"""Kinds of tests: a truth value, how often a loop turns, whether an error is caught."""
 _Fact = tuple[str, str, str]
 """A name of a function (``v``, function, name), an attribute (``a``), a result (``r``)."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _ENTRIES = ("forward", "__call__", "__iter__", "__getitem__", "__next__", "__len__")
+
+
+def place_in_file(node: ast.AST) -> tuple[int, int, int]:
+    """Return where a test stands: its line, its column, and the column behind it."""
+    return node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]  # it has them
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,26 @@ def tests_of(
     return _Program(sources).tests(step, set(parameters))
 
 
+def tests_on(sources: Mapping[str, str], places: Iterable[str]) -> list[Test]:
+    """Return the tests of some files, and which of them depend on what calls at some lines return.
+
+    Args:
+        sources: Text by file.
+        places: Where those calls stand, ``file:line``.
+    """
+    asked: dict[str, set[int]] = defaultdict(set)
+    for place in places:
+        file, _, line = place.rpartition(":")
+        asked[file].add(int(line))
+    return _Program(sources, asked).tests()
+
+
 class _Program:
-    def __init__(self, sources: Mapping[str, str]) -> None:
+    def __init__(
+        self, sources: Mapping[str, str], asked: Mapping[str, set[int]] | None = None
+    ) -> None:
+        self.asked: set[ast.AST] = set()  # calls whose results depend
+        self._asked_at = asked or {}
         self.facts: set[_Fact] = set()
         self.functions: dict[str, list[_Scope]] = defaultdict(list)
         self.scopes: dict[ast.AST, _Scope] = {}
@@ -94,7 +117,9 @@ class _Program:
                 continue
             self._scopes(tree, _Scope(file, tree, None), file, [])
 
-    def tests(self, step: tuple[str, int], parameters: set[str]) -> list[Test]:
+    def tests(
+        self, step: tuple[str, int] = ("", 0), parameters: set[str] | frozenset[str] = frozenset()
+    ) -> list[Test]:
         file, line = step
         for scope in self.scopes.values():
             node = scope.node
@@ -134,6 +159,10 @@ class _Program:
             scope.own.add(node.name)
         elif isinstance(node, ast.Global | ast.Nonlocal):
             scope.elsewhere.update(node.names)
+        elif isinstance(node, ast.Call):
+            asked_at = self._asked_at.get(file) or set()
+            if any(node.lineno <= line <= (node.end_lineno or 0) for line in asked_at):
+                self.asked.add(node)
         elif isinstance(node, ast.Import):
             self.modules.update(one.asname or one.name.partition(".")[0] for one in node.names)
         for child, tests in self._children(node, under):
@@ -175,6 +204,8 @@ class _Program:
         if isinstance(node, ast.Lambda):
             return self._depends(node.body)
         if isinstance(node, ast.Call):
+            if node in self.asked:
+                return True
             known = self._called(node)
             if any(("r", "", one.key) in self.facts for one in known):
                 return True

@@ -1,0 +1,105 @@
+"""At which moments a program may decide otherwise than a day later.
+
+Where its tests depend on its clock, and it takes dates apart or computes remainders, a rank is
+played at the first and the last moment of a year, where every such number is smallest and largest,
+and at those that its tests name (``hour == 3``).
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from typing import TYPE_CHECKING
+
+from planguard.capture.names.depends import tests_on
+from planguard.capture.values.own_clock import Moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_PARTS = frozenset({
+    "year", "month", "day", "hour", "minute", "second", "microsecond", "weekday", "isoweekday",
+    "isocalendar", "toordinal", "timetuple", "utctimetuple", "date", "strftime", "isoformat",
+    "ctime", "localtime", "gmtime", "asctime", "fmod", "divmod",
+})  # fmt: skip
+"""Names that take a time apart; ``tm_hour`` and its like besides."""
+_FIELDS = ("month", "day", "hour", "minute", "second")
+_SHORT = {"tm_min": "minute", "tm_sec": "second", "tm_mon": "month", "tm_mday": "day",
+          "tm_wday": "weekday"}  # fmt: skip
+_FIRST, _LAST = (1, 1, 0, 0, 0), (12, 31, 23, 59, 59)
+_MOST_NUMBERS = 6
+"""Numbers of tests that become moments; the ledger names those that were played."""
+
+
+def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
+    """Return the moments at which a program may decide otherwise than a day later; none for most.
+
+    Args:
+        files: The program's.
+        places: Lines that ask for the time, ``file:line``.
+    """
+    texts = {file: "".join(linecache.getlines(file)) for file in dict.fromkeys(files)}
+    trees = []
+    for text in texts.values():
+        try:
+            trees.append(ast.parse(text))
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+    if not any(_takes_apart(node) for tree in trees for node in ast.walk(tree)):
+        return []
+    tests = [one for one in tests_on(texts, places) if one.depends]
+    if not tests:
+        return []
+    numbers: dict[int, None] = {}
+    named: dict[str, int] = {}
+    lines = {(one.file, one.line) for one in tests}
+    for file, tree in zip(texts, trees, strict=False):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Compare) and (file, node.lineno) in lines:
+                numbers.update(dict.fromkeys(_numbers(node)))
+                named.update(_named(node))
+    found = [Moment(_FIRST), Moment(_LAST)]
+    if named:
+        fields = tuple(named.get(name, low) for name, low in zip(_FIELDS, _FIRST, strict=True))
+        found.append(_moment(fields, named.get("weekday")))
+    found += [_moment((one,) * 5, one) for one in list(numbers)[:_MOST_NUMBERS]]
+    return list(dict.fromkeys(found))
+
+
+def _moment(fields: Sequence[int], weekday: int | None) -> Moment:
+    most = (12, 28, 23, 59, 59)  # every month has a 28th
+    parts = [min(max(one, low), high) for one, low, high in zip(fields, _FIRST, most, strict=True)]
+    month, day, hour, minute, second = parts
+    return Moment((month, day, hour, minute, second), None if weekday is None else weekday % 7)
+
+
+def _takes_apart(node: ast.AST) -> bool:
+    """Tell whether a node may ask for a part of a time: a field of a date, a remainder."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in _PARTS or node.attr.startswith("tm_")
+    if isinstance(node, ast.Name):
+        return node.id in _PARTS
+    if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Mod | ast.FloorDiv):
+        left = node.left if isinstance(node, ast.BinOp) else node.target
+        is_text = isinstance(left, ast.JoinedStr) or (
+            isinstance(left, ast.Constant) and isinstance(left.value, str)
+        )
+        return not is_text
+    return False
+
+
+def _numbers(node: ast.Compare) -> Iterator[int]:
+    for one in ast.walk(node):
+        value = one.value if isinstance(one, ast.Constant) else None
+        if isinstance(value, int | float) and 0 <= value < 60:
+            yield int(value)
+
+
+def _named(node: ast.Compare) -> Iterator[tuple[str, int]]:
+    """Return the fields that a comparison names, with their numbers: ``now.hour == 3``."""
+    left = node.left.func if isinstance(node.left, ast.Call) else node.left
+    number = node.comparators[0]
+    if isinstance(left, ast.Attribute) and isinstance(number, ast.Constant):
+        name = _SHORT.get(left.attr, left.attr.removeprefix("tm_"))
+        if (name in _FIELDS or name == "weekday") and type(number.value) is int:
+            yield name, number.value

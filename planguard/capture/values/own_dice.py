@@ -1,0 +1,188 @@
+"""What one rank throws: the random states of Python, NumPy and torch.
+
+Nobody seeded them alike, so one rank may throw anything. Some other numbers would agree by luck (a
+coin does every second time), so a rank throws the lowest and the highest: its first numbers are the
+ends of their range, and a test of a random number goes each way.
+
+The states are those of a Mersenne Twister (MT19937; Matsumoto and Nishimura 1998), which all three
+use: what it gives is its words, tempered; of the words that temper to the lowest and the highest
+number a state begins with 64.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import sys
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+_DRAWS = (
+    "random", "uniform", "randint", "randrange", "choice", "choices", "sample", "shuffle", "gauss",
+    "betavariate", "expovariate", "normalvariate", "triangular", "getrandbits", "rand", "randn",
+    "permutation", "normal", "binomial", "poisson", "random_sample", "standard_normal",
+)  # fmt: skip
+"""Of ``random`` and ``numpy.random``."""
+_TENSORS = ("rand", "randint", "randperm", "bernoulli", "multinomial")
+"""Of torch; ``randn`` makes data and weights."""
+_FEW = 4
+"""Elements of a tensor up to which it may be a throw; larger ones are data."""
+_CHOSEN_SEEDS = 1 << 32
+"""Seeds below are somebody's choice; torch's own are random numbers of 53 bits and more."""
+_WORDS, _ENDS = 624, 64
+"""Words of a state, and how many of them are an end of the range: loops that reject end."""
+_ALL = 0xFFFFFFFF
+
+
+class Throw(Enum):
+    """What an odd rank throws: some other numbers, or first the ends of their range."""
+
+    OTHER = "other numbers"
+    LOWEST = "the lowest numbers"
+    HIGHEST = "the highest numbers"
+
+
+class Dice:
+    """The random states of one rank.
+
+    Attributes:
+        seeded: Libraries whose state the program seeded: there the ranks are alike.
+        throw: What this rank throws where it is odd.
+    """
+
+    def __init__(
+        self, rank: int, is_odd: Callable[[str], bool], place: Callable[[FrameType], str | None]
+    ) -> None:
+        self._rank = rank
+        self._is_odd = is_odd
+        self._place = place
+        self.throw = Throw.OTHER
+        self.seeded: set[str] = set()
+
+    def begin(self) -> None:
+        """Give the rank a state of torch's of its own, unless somebody set a seed."""
+        import torch
+
+        if torch.initial_seed() < _CHOSEN_SEEDS:  # whoever seeds torch is taken to seed them all
+            self.seeded.update(("random", "numpy", "torch"))
+        else:
+            torch.default_generator.manual_seed(_CHOSEN_SEEDS + self._rank)
+
+    def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+        """Return every function that throws or seeds: owner, name, what makes the other one."""
+        import torch
+
+        for name in _DRAWS:
+            yield random, name, lambda original: self._draw(original, "random")
+        yield random, "seed", lambda original: self._seeding(original, "random")
+        numbers = getattr(sys.modules.get("numpy"), "random", None)
+        for name in _DRAWS if numbers is not None else ():
+            yield numbers, name, lambda original: self._draw(original, "numpy")
+        yield numbers, "seed", lambda original: self._seeding(original, "numpy")
+        for name in _TENSORS:
+            yield torch, name, self._tensor
+        for owner in (torch, torch.random):
+            yield owner, "manual_seed", lambda original: self._seeding(original, "torch")
+
+    def _draw(self, original: Any, home: str) -> Any:
+        def draw(*args: Any, **options: Any) -> Any:
+            self._thrown(sys._getframe(1), home)  # noqa: SLF001 - the interpreter has no public way
+            return original(*args, **options)
+
+        return draw
+
+    def _tensor(self, original: Any) -> Any:
+        def draw(*args: Any, **options: Any) -> Any:
+            if options.get("generator") is None and "torch" not in self.seeded:
+                state = _torch_state()
+                found = original(*args, **options)
+                is_cpu = getattr(found, "device", None) is not None and found.device.type == "cpu"
+                if not is_cpu or found.numel() > _FEW:
+                    return found
+                _set_torch_state(state)
+                self._thrown(sys._getframe(1), "torch")  # noqa: SLF001 - same
+            return original(*args, **options)
+
+        return draw
+
+    def _thrown(self, frame: FrameType, home: str) -> None:
+        place = self._place(frame)
+        if place is not None and home not in self.seeded and self._is_odd(place):
+            self.seeded.add(home)  # once: from here on it has a state
+            _set_state(home, self._rank + 1, self.throw)
+
+    def _seeding(self, original: Any, home: str) -> Any:
+        def seed(*args: Any, **options: Any) -> Any:
+            self.seeded.add(home)
+            return original(*args, **options)
+
+        return seed
+
+
+def _set_state(home: str, number: int, throw: Throw) -> None:
+    """Set the state of a library to one of its own, whose first numbers are an end of the range."""
+    words = list(random.Random(number).getstate()[1][:_WORDS])  # noqa: S311 - no secret
+    if throw is not Throw.OTHER:
+        words[:_ENDS] = [_untempered(0 if throw is Throw.LOWEST else _ALL)] * _ENDS
+    if home == "random":
+        random.setstate((3, (*words, 0), None))
+    elif home == "numpy":
+        import numpy as np
+
+        np.random.set_state(("MT19937", np.array(words, dtype=np.uint32), 0, 0, 0.0))  # noqa: NPY002 - it is the state that is asked
+    else:
+        import torch
+
+        # at::CPUGeneratorImpl's state, aten/src/ATen/CPUGeneratorImpl.cpp: seed, left, seeded,
+        # next, 624 words, and numbers kept for the next normal one, of which there are none.
+        head = struct.pack("<QiiQ", number, _WORDS, 1, 1)
+        size = len(_torch_state())
+        data = (head + struct.pack(f"<{_WORDS}Q", *words)).ljust(size, b"\0")
+        torch.set_rng_state(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+
+
+def _torch_state() -> Any:
+    import torch
+
+    return torch.get_rng_state()
+
+
+def _set_torch_state(state: Any) -> None:
+    import torch
+
+    torch.set_rng_state(state)
+
+
+def _untempered(number: int) -> int:
+    """Return the word of a Mersenne Twister that gives a number of 32 bits."""
+    number ^= number >> 18
+    number ^= number << 15 & 0xEFC60000
+    found = number
+    for _ in range(4):
+        found = number ^ (found << 7 & 0x9D2C5680)
+    number, found = found & _ALL, found & _ALL
+    for _ in range(2):
+        found = number ^ found >> 11
+    return found & _ALL
+
+
+@contextmanager
+def kept_dice() -> Iterator[None]:
+    """Leave the caller's random states as they were: a block runs in the caller's own process."""
+    import torch
+
+    states = torch.get_rng_state(), random.getstate()
+    numpy = sys.modules.get("numpy")
+    other = numpy.random.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        if numpy is not None:
+            numpy.random.set_state(other)
