@@ -108,16 +108,34 @@ def _dense(weights: Any) -> float:
 
 
 def _halo(weights: Any) -> float:
-    """Both off-diagonals, with or without the circular corners."""
+    """Both off-diagonals, without the corners of a ring."""
+    return _window(weights, is_circular=False)
+
+
+def _circular_halo(weights: Any) -> float:
+    """Both off-diagonals and both corners: the last rank is the neighbor of the first."""
+    return _window(weights, is_circular=True)
+
+
+def _window(weights: Any, *, is_circular: bool) -> float:
+    """Return the share of the neighbors' traffic, 0 where it is not a window of this kind.
+
+    The corners tell a stencil whose border wraps around (ComScribe's Jacobi solver) from one that
+    ends at the first and the last rank (its Game of Life). Of three ranks all are neighbors in a
+    circle: that is not told from ``dense``.
+    """
     import numpy as np
 
     rest, n = _off(weights), len(weights)
-    if n < 3 or not rest.any():
+    if n < 3 + is_circular or not rest.any():
         return 0.0
     near = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-    window = (near == 1) | (near == n - 1)
-    both = rest[near == 1]
-    return float(rest[window].sum() / rest.sum()) if both.all() else 0.0
+    window, corners = near == 1, near == n - 1
+    if bool(rest[corners].all()) != is_circular or bool(rest[corners].any()) != is_circular:
+        return 0.0
+    if is_circular:
+        window = window | corners
+    return float(rest[window].sum() / rest.sum()) if rest[window].all() else 0.0
 
 
 def _master_worker(weights: Any) -> float:
@@ -129,10 +147,15 @@ def _master_worker(weights: Any) -> float:
 
 
 def _staircase(weights: Any) -> float:
-    """What each rank sends falls with its number."""
-    sent = _off(weights).sum(axis=1)
-    falls = all(a > b for a, b in itertools.pairwise(sent))
-    return float(len(sent) > 2 and falls)
+    """What each rank sends falls with its number, or what it exchanges with the next rank does.
+
+    The second is ComScribe's Game of Life, run on 1, 2, ... 16 devices one after the other.
+    """
+    rest = _off(weights)
+    if len(rest) < 3:
+        return 0.0
+    sides = (rest.sum(axis=1),) if not _halo(weights) else (rest.diagonal(1), rest.diagonal(-1))
+    return float(all(a > b for side in sides for a, b in itertools.pairwise(side)))
 
 
 def _diagonal(weights: Any) -> float:
@@ -155,8 +178,9 @@ _RULES: tuple[tuple[str, Callable[[Any], float]], ...] = (
     ("closed ring", _closed_ring),
     ("open ring", _open_ring),
     ("dense", _dense),
-    ("halo window", _halo),
-    ("master-worker L", _master_worker),
     ("staircase", _staircase),
+    ("halo window", _halo),
+    ("circular halo window", _circular_halo),
+    ("master-worker L", _master_worker),
     ("neighbor traffic", _neighbors),
 )

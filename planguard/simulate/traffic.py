@@ -180,7 +180,8 @@ def _item(program: Program, place: int) -> _Item | None:
         other = None if peer is UNSET else int(peer)
         name = node.__struct_config__.tag
         memory = "" if node.memory in (UNSET, "explicit") else f" ({node.memory})"
-        return _Item(kind, NONE, sig, f"{name}\0{memory}\0{phase}", other)
+        path = "" if node.path is UNSET else node.path
+        return _Item(kind, NONE, sig, f"{name}\0{memory}\0{phase}\0{path}", other)
     return _Item(kind, NONE, 0, "") if kind == Kind.CHOICE_BEGIN else None
 
 
@@ -206,7 +207,8 @@ class _Count:
         self.edges: dict[Key, dict[tuple[int, int], list[int]]] = defaultdict(
             lambda: defaultdict(lambda: [0, 0])
         )
-        self.unsized = self.branches = self.registered = 0
+        self.unsized = self.branches = self.registered = self.staged = 0
+        self.links, self.nodes = _stated(plan)
 
     def notes(self) -> tuple[str, ...]:
         found = []
@@ -216,6 +218,11 @@ class _Count:
             found.append(f"every branch of {self.branches:,} choices is counted")
         if self.registered:
             found.append(f"{self.registered:,} calls of registered operations are not counted")
+        if self.staged:
+            found.append(
+                f"{self.staged:,} copies between devices without a stated link are counted "
+                "through the host"
+            )
         return tuple(found)
 
     def add(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
@@ -225,6 +232,9 @@ class _Count:
                 cell = self.edges[parcel.key][parcel.src, parcel.dst]
                 cell[0] += parcel.bytes * times
                 cell[1] += parcel.messages * times
+                derived = item.kind == Kind.COPY and item.phase.startswith("d2d\0")
+                if derived and item.phase.endswith("\0") and parcel.src == HOST:
+                    self.staged += times
 
     def _note(self, item: _Item, times: int) -> None:
         """Remember calls that choose, that no formula counts, or that state no size."""
@@ -242,20 +252,36 @@ class _Count:
         if item.kind in OPERATION_KINDS:
             yield from self._registered(item, rank)
         elif item.kind == Kind.COPY:
-            yield self._copy(item, rank)
+            yield from self._copy(item, rank)
         elif item.kind in SEND_KINDS:
             yield from self._send(item, rank)
         elif item.kind != Kind.CHOICE_BEGIN:
             yield from self._collective(item, rank)
 
-    def _copy(self, item: _Item, rank: int) -> Parcel:
-        name, memory, phase = item.phase.split("\0")
+    def _copy(self, item: _Item, rank: int) -> Iterator[Parcel]:
+        name, memory, phase, path = item.phase.split("\0")
         signature = self.code.signatures[item.sig]
         key = Key("copy", name + memory, "", signature.dtype or "", phase)
-        src, dst = rank, rank if item.peer is None else item.peer
-        if name != "d2d":
-            src, dst = (HOST, rank) if name == "h2d" else (rank, HOST)
-        return Parcel(key, src, dst, signature.bytes or 0, 1)
+        size, peer = signature.bytes or 0, rank if item.peer is None else item.peer
+        if name == "d2d" and not self._is_staged(rank, peer, path):
+            yield Parcel(key, rank, peer, size, 1)
+            return
+        if name != "h2d":
+            yield Parcel(key, rank, HOST, size, 1)
+        if name != "d2h":
+            yield Parcel(key, HOST, rank if name == "h2d" else peer, size, 1)
+
+    def _is_staged(self, rank: int, peer: int, path: str) -> bool:
+        """Return whether a copy between two devices goes through the host.
+
+        So it is stated, or the plan states links and none between the two. CUDA then copies to the
+        host and from there to the other device (ComScribe, case 1.3).
+        """
+        if rank == peer or path:
+            return path == "via_host" and rank != peer
+        if not self.links or self.nodes.get(rank) != self.nodes.get(peer):
+            return False  # peer access is a matter of one node
+        return frozenset((rank, peer)) not in self.links
 
     def _send(self, item: _Item, rank: int) -> Iterator[Parcel]:
         _, group, mode, a, b, _ = self.code.refs[item.ref * REF_WORDS : (item.ref + 1) * REF_WORDS]
@@ -300,6 +326,17 @@ class _Count:
     def _members(self, group: ProcessGroup, rank: int) -> Sequence[int]:
         members = group.members(rank, self.plan.mesh)
         return range(self.plan.world_size) if not members and group.name == "world" else members
+
+
+def _stated(plan: Plan) -> tuple[set[frozenset[int]], dict[int, int]]:
+    """Return the pairs that the plan states links for, and the nodes of its ranks."""
+    topology: Any = plan.document.topology
+    if topology is UNSET:
+        return set(), {}
+    links = () if topology.links is UNSET else topology.links
+    places = () if topology.ranks is UNSET else topology.ranks
+    nodes = {place.rank: place.node for place in places if place.node is not UNSET}
+    return {frozenset((link.src, link.dst)) for link in links}, nodes
 
 
 def _formula(item: _Item) -> Callable[[int, int, int, int], int] | None:

@@ -18,6 +18,22 @@ def trace_page(tmp_path_factory, root):
     return out
 
 
+def test_the_odd_operator_of_a_real_step_is_found_by_a_click(open_page, tmp_path, root):
+    """ResNet-50: a click on the link of the two devices chooses its largest operator, the one that
+    does not belong to the step, in every view; rank and call are those of the trace.
+    """
+    out = tmp_path / "resnet50.html"
+    folder = root / "tests" / "corpus" / "traces" / "resnet50-odd"
+    assert main(["report", str(folder), "-o", str(out)]) == 0
+    tab = open_page(out, "open=topology")
+    matrix = tab.locator("#panel-topology canvas[role=img]")
+    matrix.scroll_into_view_if_needed()
+    size = matrix.evaluate("(canvas) => (canvas.clientWidth - 62) / 2")
+    matrix.click(position={"x": 54 + 1.5 * size, "y": 30 + 0.5 * size})
+    assert "256 MiB" in tab.inner_text("#selection")
+    assert "all_reduce" in tab.inner_text("#selection")
+
+
 def test_a_step_of_a_trace_drives_every_view(open_page, trace_page):
     """A step chosen in the overview is the range of the timeline, the traffic of the matrices, the
     operators that stand out, the rows of the table; times are called measured.

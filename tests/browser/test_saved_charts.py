@@ -100,3 +100,28 @@ def test_a_chart_looks_the_same_behind_its_saving(visit):
     saved(tab, "timeline", "SVG")
     saved(tab, "timeline", "PNG")
     assert tab.evaluate(shot) == before
+
+
+def test_unified_and_zero_copy_memory_have_bars(open_page, tmp_path):
+    """What each device takes and gives by Unified Memory and by zero-copy stands in bars of its
+    own, with bytes and devices on the axes; explicit copies have none.
+    """
+    import planguard
+
+    builder = planguard.PlanBuilder(world_size=2)
+    for rank in range(2):
+        builder.program(rank).h2d(bytes=4096)
+        builder.program(rank).barrier()
+    builder.program(0).h2d(bytes=3 << 20, memory="unified")
+    builder.program(1).d2d(peer=0, bytes=1 << 20, memory="zero-copy")
+    page = tmp_path / "page.html"
+    planguard.check(builder.build()).report().save(page)
+    tab = open_page(page, "open=matrices")
+    assert tab.locator("canvas[data-memory]").count() == 2
+    unified, zero_copy = (
+        words(saved(tab, f"{memory}-memory", "SVG")).split(" | ")
+        for memory in ("unified", "zero-copy")
+    )
+    assert {"3.00 MiB", "H", "0", "received", "transmitted", "bytes"} <= set(unified)
+    assert {"1.00 MiB", "0", "1"} <= set(zero_copy)
+    assert "H" not in zero_copy

@@ -124,6 +124,50 @@ def test_traffic_by_node_keeps_the_total():
     assert rolled.bytes.tolist() == [[24, 24], [24, 24]]
 
 
+def copies(links, nodes=(0, 0, 0), **fields):
+    """Return what a copy of 8 bytes from device 0 to device 2 moves, and the notes."""
+    builder = planguard.PlanBuilder(world_size=3)
+    places = [{"rank": rank, "node": node} for rank, node in enumerate(nodes)]
+    builder.topology(places, [{"src": a, "dst": b} for a, b in links])
+    for rank in range(3):
+        builder.program(rank).barrier()
+    builder.program(0).d2d(peer=2, bytes=8, **fields)
+    moved = traffic(builder.build())
+    return moved.total(family="copy"), moved.notes
+
+
+def test_a_copy_between_devices_without_a_link_goes_through_the_host():
+    """Peer access follows the stated links: without one CUDA copies to the host and on (ComScribe,
+    case 1.3), and a note says so; a stated path decides; other nodes and no links say nothing.
+    """
+    direct, staged = {(0, 2): (8, 1)}, {(-1, 2): (8, 1), (0, -1): (8, 1)}
+    found, notes = copies([(0, 1), (1, 2)])
+    assert found == staged
+    assert any("through the host" in note for note in notes)
+    assert copies([(0, 1), (2, 0)]) == (direct, ())
+    assert copies([]) == (direct, ())
+    assert copies([(0, 1)], nodes=(0, 0, 1)) == (direct, ())
+    assert copies([(0, 1)], path="peer") == (direct, ())
+    assert copies([(0, 2)], path="via_host") == (staged, ())
+
+
+@pytest.mark.parametrize(("own", "told"), [(0, True), (1, True), (None, False)])
+def test_the_copy_that_went_astray_is_told_on_either_side(own, told):
+    """0 -> 1 and, in place of 1 -> 0, a copy of one device to itself: PG631, whichever end slipped;
+    a copy one way alone is no slip, nor is an own copy of another size on the sender.
+    """
+    builder = planguard.PlanBuilder(world_size=2)
+    for rank in range(2):
+        builder.program(rank).barrier()
+    builder.program(0).d2d(peer=1, bytes=8)
+    if own is not None:
+        builder.program(own).d2d(peer=own, bytes=8)
+    elif not told:
+        builder.program(0).d2d(peer=0, bytes=16)
+    found = planguard.check(builder.build(), model="nccl", rules=True).findings
+    assert ("PG631" in {one.code for one in found}) == told
+
+
 def shape(name):
     """Build a plan of eight ranks with a known pattern."""
 
@@ -136,6 +180,21 @@ def shape(name):
             p.isend(peer=peer, bytes=8)
         for peer in with_next:
             p.recv(peer=peer, bytes=8)
+
+    def circular(p, r):  # a Jacobi solver's: the last rank is the neighbor of the first
+        peers = [(r - 1) % 8, (r + 1) % 8]
+        for peer in peers:
+            p.isend(peer=peer, bytes=8)
+        for peer in peers:
+            p.recv(peer=peer, bytes=8)
+
+    def staircase(p, r):  # the Game of Life on 1, 2, ... 8 devices, one run after the other
+        for devices in range(1, 9):
+            peers = [q for q in (r - 1, r + 1) if 0 <= q < devices and r < devices]
+            for peer in peers:
+                p.isend(peer=peer, bytes=8)
+            for peer in peers:
+                p.recv(peer=peer, bytes=8)
 
     def master(p, r):
         if r == 0:
@@ -152,14 +211,16 @@ def shape(name):
         "master-worker L": master,
         "scatter-gather L": lambda p, _: p.h2d(bytes=8),
         "local copies": lambda p, _: p.d2d(bytes=8),
+        "circular halo window": circular,
+        "staircase": staircase,
     }
     return every_rank(8, forms[name])
 
 
 @pytest.mark.parametrize(
     "name",
-    ["closed ring", "open ring", "dense", "halo window", "master-worker L", "scatter-gather L",
-     "local copies"],
+    ["closed ring", "open ring", "dense", "halo window", "circular halo window", "staircase",
+     "master-worker L", "scatter-gather L", "local copies"],
 )  # fmt: skip
 def test_a_pattern_is_named(name):
     """What ComScribe's authors read off a matrix by eye is computed."""

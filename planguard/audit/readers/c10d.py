@@ -168,10 +168,10 @@ def _size(op: str, one: Dispatch) -> tuple[int | None, str | None]:
     shapes = one.shapes[place] if place < len(one.shapes) else None
     name = str(one.types[place]) if place < len(one.types) else ""
     inner = name.partition("(")[2].rstrip(")").rpartition("(")[2] if "(" in name else name
-    return _elements(shapes), element_type(inner.partition(",")[0].removesuffix(")"))
+    return elements(shapes), element_type(inner.partition(",")[0].removesuffix(")"))
 
 
-def _elements(shapes: Any, depth: int = 0) -> int | None:
+def elements(shapes: Any, depth: int = 0) -> int | None:
     """Return the elements of a shape, or of a list of one shape."""
     if not isinstance(shapes, list) or depth > 3 or len(shapes) > 4096:
         return None
@@ -182,5 +182,5 @@ def _elements(shapes: Any, depth: int = 0) -> int | None:
             if not 0 <= total < 1 << 62:
                 return None
         return total if shapes or depth else None
-    inner = [_elements(shape, depth + 1) for shape in shapes]
+    inner = [elements(shape, depth + 1) for shape in shapes]
     return None if None in inner else sum(inner)  # type: ignore[arg-type]

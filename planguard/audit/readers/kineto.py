@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from planguard.audit.readers.c10d import Dispatch, Dispatches, groups_of
+from planguard.audit.readers.c10d import Dispatch, Dispatches, elements, groups_of
+from planguard.audit.readers.names import operation
 from planguard.audit.readers.part import Part
 from planguard.audit.readers.safe import decode_json
 from planguard.audit.readers.times import OPERATORS, is_call, way_of
@@ -42,23 +44,58 @@ def read_kineto(data: bytes, file: str) -> Part:
     events = sorted(trace.events, key=lambda event: event.ts)
     dispatches = Dispatches(part)
     way = way_of([event for event in events if event.args is not UNSET])
+    types = _types_of_runs(events) if way == OPERATORS else {}
     for event in events:
         if event.args is UNSET or not is_call(event.name, event.cat, event.args, way):
             continue
         if way == OPERATORS:
-            dispatches.add(_dispatch(event, event.args, file))
+            dispatches.add(_dispatch(event, event.args, file, types))
         else:
             _params(dispatches, event, event.args)
     return part
 
 
-def _dispatch(event: _Event, args: dict[str, Any], file: str) -> Dispatch:
+RUNS = ("all_reduce", "broadcast", "reduce")
+"""Operations of gloo whose run has the one tensor of its call."""
+
+
+def _types_of_runs(events: list[_Event]) -> dict[tuple[str, int], str]:
+    """Return the element types of gloo's runs, which name them, by operation and elements.
+
+    A call names a list of tensors without their type. Threads of gloo run calls side by side, so
+    the order of runs says nothing: a type is taken only where all runs of an operation with as many
+    elements have it, and there is one for each call.
+    """
+    types: dict[tuple[str, int], set[str]] = defaultdict(set)
+    more: Counter[tuple[str, int]] = Counter()
+    for event in events:
+        args = {} if event.args is UNSET else event.args
+        shapes, names = args.get("Input Dims"), args.get("Input type")
+        is_run = event.name.startswith("gloo:")
+        if not is_run and not event.name.startswith(OPERATORS):
+            continue
+        op = operation(event.name.removeprefix("gloo:").removeprefix(OPERATORS))
+        count = elements(shapes[0]) if isinstance(shapes, list) and shapes else None
+        if op not in RUNS or count is None:
+            continue
+        more[op, count] += 1 if is_run else -1
+        if is_run:
+            types[op, count].add(str(names[0]) if isinstance(names, list) and names else "")
+    return {key: min(own) for key, own in types.items() if len(own) == 1 and not more[key]}
+
+
+def _dispatch(
+    event: _Event, args: dict[str, Any], file: str, runs: dict[tuple[str, int], str]
+) -> Dispatch:
     values, shapes = args.get("Concrete Inputs", []), args.get("Input Dims", [])
     types = args.get("Input type", [])
     if not all(isinstance(row, list) for row in (values, shapes, types)):
         raise PlanError("arguments of a call are no list", file=file, path="$.traceEvents")
     # A list of tensors names no element type in this format.
     names = [name if name != "TensorList" else "" for name in map(str, types)]
+    if names and not names[0] and shapes:
+        op, count = operation(event.name.removeprefix(OPERATORS)), elements(shapes[0])
+        names[0] = "" if count is None else runs.get((op, count), "")
     number = args.get("Ev Idx")
     return Dispatch(
         event.name.removeprefix("c10d::"),

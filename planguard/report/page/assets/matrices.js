@@ -134,6 +134,69 @@ function drawMatrixLegend(context, x, top, height, most, field, options) {
   context.fillText("no traffic", x + 17, top + height + 14);
 }
 
+// Unified Memory and zero-copy move data without a call of their own: bars of what every device
+// takes and gives (ComScribe, figures 6.1e and 6.1f).
+const IMPLICIT = ["unified", "zero-copy"];
+
+function implicitOf(memory) {
+  const wanted = new Set(D.traffic.keys.map((key, at) => (key[0] === "copy" && key[1].endsWith(`(${memory})`) ? at : -1)));
+  const rows = new Map(), step = chosenStep() ? S.iteration : null;
+  const of = (rank) => { if (!rows.has(rank)) rows.set(rank, [0, 0]); return rows.get(rank); };
+  for (let i = 0; i < C["edge.src"].length; i++) {
+    if (!wanted.has(C["edge.key"][i]) || (step !== null && C["edge.step"][i] !== step)) continue;
+    of(C["edge.dst"][i])[0] += C["edge.bytes"][i];
+    of(C["edge.src"][i])[1] += C["edge.bytes"][i];
+  }
+  return [...rows].sort(([a], [b]) => (b === D.world) - (a === D.world) || a - b); // the host first
+}
+
+function drawImplicit(canvas, memory) {
+  const rows = implicitOf(memory), left = 78, right = 20, tall = 170, top = 14;
+  const step = Math.max(14, Math.min(60, 460 / Math.max(1, rows.length))), wide = left + rows.length * step + right;
+  const context = sized(canvas, Math.max(200, wide), top + tall + 38);
+  const most = Math.max(1, ...rows.flatMap(([, moved]) => moved)), high = (value) => top + tall - (value / most) * tall;
+  context.font = FONT;
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  for (const share of [0, 0.5, 1]) {
+    context.fillStyle = colors.soft;
+    context.fillText(bytes(most * share), left - 6, high(most * share));
+    context.fillStyle = colors.line;
+    context.fillRect(left, Math.round(high(most * share)), rows.length * step, 1);
+  }
+  context.textAlign = "center";
+  rows.forEach(([rank, [taken, given]], at) => {
+    const x = left + at * step, bar = step * 0.36;
+    context.fillStyle = colors.recv;
+    context.fillRect(x + step * 0.12, high(taken), bar, top + tall - high(taken));
+    context.fillStyle = colors.send;
+    context.fillRect(x + step * 0.52, high(given), bar, top + tall - high(given));
+    context.fillStyle = colors.ink;
+    if (at % Math.ceil(26 / step) === 0 || rank === D.world) context.fillText(rank === D.world ? "H" : `${rank}`, x + step / 2, top + tall + 11);
+  });
+  context.fillStyle = colors.soft;
+  context.fillText("device; H: host", left + (rows.length * step) / 2, top + tall + 28);
+  context.save();
+  context.translate(9, top + tall / 2);
+  context.rotate(-Math.PI / 2);
+  context.fillText("bytes", 0, 0);
+  context.restore();
+  context.textAlign = "left";
+}
+
+// The bars of each kind of memory that has copies; none by node, where ranks are not told apart.
+function implicitCharts() {
+  return IMPLICIT.filter((memory) => !D.traffic.byNode && implicitOf(memory).length).map((memory) => {
+    const title = memory === "unified" ? "Unified Memory, by device" : "Zero-copy memory, by device";
+    const legend = el("div", { class: "legend" }, el("span", {}, el("i", { class: "k-recv" }), "received"), el("span", {}, el("i", { class: "k-send" }), "transmitted"));
+    const canvas = el("canvas", { role: "img", "aria-label": `${title}: bytes received and transmitted`, "data-memory": memory }), holder = el("div", {}, legend);
+    const draw = () => drawImplicit(canvas, memory);
+    draw();
+    follow((change) => { if (["iteration", "theme", "palette"].some((field) => field in change)) redraw(draw); });
+    return el("div", { class: "chart" }, el("h4", {}, title), canvas, holder, pictures(() => holder, { name: `${memory}-memory`, title, canvas, draw, note: () => `bytes, linear scale, ${D.traffic.basis}${chosenStep() ? `; ${chosenStep().name}` : ""}` }));
+  });
+}
+
 function patternText(view) {
   return view.patterns.length ? view.patterns.map(([name, sure]) => `${name} (${Math.round(sure * 100)} %)`).join(", ") : "no named pattern";
 }
@@ -215,9 +278,9 @@ function matricesPanel(body) {
     thumbs.replaceChildren(...small.filter(Boolean));
   }
   const copies = D.traffic.keys.some((key) => key[0] === "copy");
-  const lacks = ["zero-copy", "unified"].filter((memory) => !D.traffic.keys.some((key) => key[1].endsWith(`(${memory})`)));
+  const lacks = IMPLICIT.filter((memory) => !D.traffic.keys.some((key) => key[1].endsWith(`(${memory})`)));
   add(body, el("div", { class: "bar" }, el("label", {}, "traffic", pick), scale, axes, hasNodes ? nodes : null, el("span", { class: "grow" }), tableButton("pairs")),
-    pattern, el("div", { class: "flex" }, made.map((one) => el("div", { class: "chart" }, one.title, one.canvas, pictures(() => body, { name: `matrix-${one.field}`, title: one.field === "bytes" ? "bytes between ranks" : "messages between ranks", canvas: one.canvas, draw, note: () => pattern.textContent })))), views.length > 2 ? thumbs : null,
+    pattern, el("div", { class: "flex" }, made.map((one) => el("div", { class: "chart" }, one.title, one.canvas, pictures(() => body, { name: `matrix-${one.field}`, title: one.field === "bytes" ? "bytes between ranks" : "messages between ranks", canvas: one.canvas, draw, note: () => pattern.textContent })))), views.length > 2 ? thumbs : null, el("div", { class: "flex" }, implicitCharts()),
     D.traffic.byNode ? el("p", { class: "soft" }, `Drawn by node: too many ranks or links for a cell each.${D.traffic.nodes.length ? "" : " The plan names no nodes; a topology would part them."}`) : null,
     ...D.traffic.notes.map((note) => el("p", { class: "soft" }, note)),
     el("p", { class: "soft" }, `${copies ? "" : "Copies to and from the host (row H): the plan has none. "}${lacks.length ? `Of ${lacks.join(" and ")} memory the plan has no copies.` : ""}`));
