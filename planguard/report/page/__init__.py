@@ -147,7 +147,9 @@ def _packed(
     from planguard.report.page.traffic import matrices
 
     columns, names = Columns(), Names()
-    every = rows(found) if found is not None else _stated(plan)
+    told = said(verdict, plan, found)
+    absent = (told["cause"] or {}).get("who", []) if (told["cause"] or {}).get("missing") else []
+    every = rows(found, absent) if found is not None else _stated(plan)
     kept = every if drawn == "all" else _representatives(every)
     table = SpanTable(plan, names)
     shown = None if found is None or drawn == "none" else found
@@ -155,7 +157,7 @@ def _packed(
         "title": clean(plan.name or (plan.file or "plan").rsplit("/", 1)[-1]),
         "version": __version__,
         "world": plan.world_size,
-        "verdict": said(verdict, plan),
+        "verdict": told,
         "traffic": matrices(plan, columns, algorithm, found),
         "strategy": strategy(plan, every, found),
         "topology": topology(plan, algorithm, found),

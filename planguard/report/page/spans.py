@@ -20,7 +20,7 @@ from planguard.simulate.rates import computed, rate
 from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from planguard.plan.plan import Plan
     from planguard.plan.views import ActionView
@@ -49,8 +49,13 @@ class Row:
     phases: Mapping[int, str] = field(default_factory=dict)
 
 
-def rows(found: Schedule) -> list[Row]:
-    """Return the rows of a schedule, ordered by stage and rank."""
+def rows(found: Schedule, first: Collection[int] = ()) -> list[Row]:
+    """Return the rows of a schedule, ordered by stage and rank.
+
+    Args:
+        found: The schedule.
+        first: Ranks that come before the others of their stage, with their stage.
+    """
     plan = found.plan
     by_rank: dict[int, list[Span]] = {rank: [] for rank in range(plan.world_size)}
     for span in found.spans:
@@ -63,7 +68,15 @@ def rows(found: Schedule) -> list[Row]:
         alike = classes.setdefault((stages_of(plan, rank), sequence), len(classes))
         phases = _phases(plan, spans) if found.steps else {}
         out.append(Row(rank, stages_of(plan, rank), tuple(spans), alike, phases))
-    return sorted(out, key=lambda row: (row.stages, row.alike, row.rank))
+    chosen = set(first)
+    ahead = {(row.stages, row.alike) for row in out if row.rank in chosen}
+    staged = {stages for stages, _ in ahead if stages}
+
+    def place(row: Row) -> tuple[Any, ...]:
+        own = row.stages in staged if row.stages else (row.stages, row.alike) in ahead
+        return not own, row.stages, row.rank not in chosen, row.alike, row.rank
+
+    return sorted(out, key=place)
 
 
 def _phases(plan: Plan, spans: list[Span]) -> dict[int, str]:
