@@ -51,11 +51,14 @@ def test_the_line_is_that_of_the_action(visit, root, name):
     """The line that is told holds the action: in a plan file, its operation."""
     tab = visit(name)
     file, _, line = tab.evaluate("planguard.data.verdict.cause.place").rpartition(":")
-    path = next((p for p in (root / "examples", root) if (p / name).exists())) / name
+    path = next(p for p in (root / "examples", root) if (p / name).exists()) / name
     assert path.name == file.rsplit("/", 1)[-1]
     cause = tab.evaluate("planguard.data.verdict.cause")
     if name.endswith(".plan.json"):
-        assert f'"{cause["call"].split(" ")[0].split("(")[0]}"' in path.read_text().split("\n")[int(line) - 1]  # noqa: E501
+        assert (
+            f'"{cause["call"].split(" ")[0].split("(")[0]}"'
+            in path.read_text().split("\n")[int(line) - 1]
+        )  # noqa: E501
 
 
 def test_the_missing_rank_is_marked_and_first(visit):
@@ -85,6 +88,8 @@ def test_no_slider_is_dead_and_no_chart_is_empty(visit, name):
     tab = visit(name, reduced_motion="reduce")
     dead = "[...document.querySelectorAll('input[type=range]')].filter((i) => i.offsetParent && Number(i.max) < 1).length"  # noqa: E501
     assert tab.evaluate(dead) == 0
-    data = tab.evaluate("({edges: planguard.data.columns['edge.src'][2], nodes: planguard.data.strategy.nodes.length})")  # noqa: E501
+    data = tab.evaluate(
+        "({edges: planguard.data.columns['edge.src'][2], nodes: planguard.data.strategy.nodes.length})"
+    )  # noqa: E501
     assert tab.locator("#panel-matrices").count() == (data["edges"] > 0)
     assert tab.locator("#panel-strategy").count() == (data["nodes"] > 0)

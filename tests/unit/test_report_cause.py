@@ -12,11 +12,13 @@ from planguard.verdict import Finding
 
 
 def finding(code, ranks, *notes, severity="error"):
+    """Return a finding of these ranks."""
     return Finding(code, code, severity, "certain", "execution", code, ranks, notes=notes)
 
 
 @pytest.fixture
 def verdict(root):
+    """Return any unsafe verdict; its findings are replaced."""
     return planguard.check(root / "examples" / "head-to-head.plan.json")
 
 

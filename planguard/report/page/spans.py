@@ -57,14 +57,22 @@ def rows(found: Schedule, first: Collection[int] = ()) -> list[Row]:
         first: Ranks that come before the others of their stage, with their stage.
     """
     plan = found.plan
-    by_rank: dict[int, list[Span]] = {rank: [] for rank in range(plan.world_size)}
+    drawn: Collection[int] = found.stands.keys() or range(plan.world_size)
+    by_rank: dict[int, list[Span]] = {rank: [] for rank in drawn}
+    names: dict[tuple[int, int, int | None], str] = {}
     for span in found.spans:
         by_rank[span.rank].append(span)
     classes: dict[tuple[Any, ...], int] = {}
     out = []
     for rank, spans in by_rank.items():
         spans.sort(key=lambda s: (s.action, -1 if s.member is None else s.member, s.start))
-        sequence = tuple((s.kind, s.action, s.member, _name(plan, s)) for s in spans)
+        program = plan.code.rank_program[rank]
+        for span in spans:
+            if (program, span.action, span.member) not in names:
+                names[program, span.action, span.member] = _name(plan, span)
+        sequence = tuple(
+            (s.kind, s.action, s.member, names[program, s.action, s.member]) for s in spans
+        )
         alike = classes.setdefault((stages_of(plan, rank), sequence), len(classes))
         phases = _phases(plan, spans) if found.steps else {}
         out.append(Row(rank, stages_of(plan, rank), tuple(spans), alike, phases))
@@ -247,6 +255,7 @@ def devices(plan: Plan, kept: list[Row], run: Schedule | None = None) -> Iterato
         tail = last - max(busy) if busy else 0.0
         yield {
             "rank": row.rank,
+            "for": len(run.stands.get(row.rank, (0,))) if run is not None else 1,
             "alike": row.alike,
             "n": len(row.spans),
             "flops": flops or None,

@@ -83,6 +83,8 @@ async function start() {
 function notice() {
   const text = D.left.drawn === "all"
     ? `${number(D.left.actions)} actions are too many to simulate: the timeline is left out.`
+    : D.left.drawn === "folded"
+    ? `The timeline shows ${number(D.left.ranks)} of ${number(D.world)} ranks: the others run as they do, at the same times.`
     : D.left.drawn === "classes"
     ? `The whole plan would pass 5 MB: the timeline shows one rank of every class of equal ranks, ${number(D.left.ranks)} of ${number(D.world)}.`
     : "The whole plan would pass 5 MB: the timeline is left out.";

@@ -33,7 +33,7 @@ function timelinePanel(body) {
       else if (folded.has(at)) items.push({ stage: at, isFolded: true, name: stage.name, folds: () => { if (!folds.has(at)) folds.set(at, foldOf(T, stage.rows)); return folds.get(at); } });
       else {
         items.push({ stage: at, name: stage.name });
-        for (const row of stage.rows) items.push({ row, stage: at, name: `rank ${T.head.ranks[row].rank}` });
+        for (const row of stage.rows) items.push({ row, stage: at, name: `rank ${T.head.ranks[row].rank}${T.head.ranks[row].for > 1 ? ` (${number(T.head.ranks[row].for)} alike)` : ""}` });
       }
     });
     const count = items.filter((item) => item.row !== undefined || item.isFolded).length;
