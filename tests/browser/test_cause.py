@@ -58,7 +58,7 @@ def test_the_line_is_that_of_the_action(visit, root, name):
         assert (
             f'"{cause["call"].split(" ")[0].split("(")[0]}"'
             in path.read_text().split("\n")[int(line) - 1]
-        )  # noqa: E501
+        )
 
 
 def test_the_missing_rank_is_marked_and_first(visit):
@@ -90,6 +90,6 @@ def test_no_slider_is_dead_and_no_chart_is_empty(visit, name):
     assert tab.evaluate(dead) == 0
     data = tab.evaluate(
         "({edges: planguard.data.columns['edge.src'][2], nodes: planguard.data.strategy.nodes.length})"
-    )  # noqa: E501
+    )
     assert tab.locator("#panel-matrices").count() == (data["edges"] > 0)
     assert tab.locator("#panel-strategy").count() == (data["nodes"] > 0)
