@@ -88,8 +88,17 @@ def test_no_slider_is_dead_and_no_chart_is_empty(visit, name):
     tab = visit(name, reduced_motion="reduce")
     dead = "[...document.querySelectorAll('input[type=range]')].filter((i) => i.offsetParent && Number(i.max) < 1).length"  # noqa: E501
     assert tab.evaluate(dead) == 0
-    data = tab.evaluate(
-        "({edges: planguard.data.columns['edge.src'][2], nodes: planguard.data.strategy.nodes.length})"
-    )
-    assert tab.locator("#panel-matrices").count() == (data["edges"] > 0)
-    assert tab.locator("#panel-strategy").count() == (data["nodes"] > 0)
+    edges = tab.evaluate("planguard.data.columns['edge.src'][2]")
+    nodes = tab.evaluate("planguard.data.strategy.nodes.length")
+    assert tab.locator("#panel-matrices").count() == (edges > 0)
+    assert tab.locator("#panel-strategy").count() == (nodes > 0)
+
+
+def test_a_headline_number_leads_to_its_view(visit):
+    """A click on a number opens the panel that it comes from and chooses what it speaks of."""
+    tab = visit("mesh-3d.plan.json")
+    tab.locator("#numbers button", has_text="largest message").click()
+    assert tab.evaluate("planguard.state.op.length") == 3
+    assert "all_reduce" in tab.inner_text("#selection")
+    tab.locator("#numbers button", has_text="bytes moved").click()
+    assert tab.locator("#panel-matrices[open]").count() == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import tarfile
 import zipfile
 
@@ -24,7 +23,7 @@ def names(trials):
 
 
 def test_plans_inside_archives_are_trials(tmp_path):
-    """A zip and a tarball beside a plan: each plan is a trial, named as it stands in its archive."""
+    """A zip and a tarball beside a plan: each plan is a trial, named as in its archive."""
     (tmp_path / "a.plan.json").write_bytes(PLAN)
     with zipfile.ZipFile(tmp_path / "z.zip", "w") as file:
         file.writestr("runs/b.plan.json", PLAN)
@@ -61,7 +60,7 @@ def test_an_archive_writes_nothing_elsewhere(tmp_path):
     trials = Trials(str(archive))
     assert names(trials) == [f"{archive}/good.plan.json"]
     assert len(trials.skipped) == 4
-    assert sorted(os.listdir(tmp_path)) == ["evil.tar"]
+    assert [path.name for path in tmp_path.iterdir()] == ["evil.tar"]
 
 
 def test_an_archive_that_swells_is_refused(tmp_path, monkeypatch):

@@ -146,6 +146,7 @@ def _packed(
     from planguard import __version__
     from planguard.report.page.columns import Columns, Names
     from planguard.report.page.graph import strategy
+    from planguard.report.page.headline import headline
     from planguard.report.page.links import topology
     from planguard.report.page.said import said
     from planguard.report.page.spans import SpanTable, rows
@@ -163,6 +164,7 @@ def _packed(
         "version": __version__,
         "world": plan.world_size,
         "verdict": told,
+        "numbers": headline(every, found, moved, plan),
         "traffic": matrices(plan, columns, moved, found),
         "strategy": strategy(plan, every, found),
         "topology": topology(plan, moved.algorithm, found),

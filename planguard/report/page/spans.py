@@ -6,7 +6,7 @@ whose sequences of operations are equal; stages are joined by the ribbons of the
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from planguard.plan.code import WORDS
 from planguard.report.page.columns import ABSENT, Names
+from planguard.report.page.headline import length, union
 from planguard.simulate.entries import KINDS
 from planguard.simulate.rates import computed, rate
 from planguard.words import clean, name_ranks
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from planguard.report.page.columns import Columns
     from planguard.simulate.schedule import Schedule, Span
 
+_COVERED = {
+    "compute": ("compute",),
+    "copy": ("copy",),
+    "communication": ("collective", "send", "recv"),
+}
+"""Kinds of spans whose time is told together: what they cover, not their sum."""
 FORWARD, BACKWARD = ("forward", "fwd", "f"), ("backward", "bwd", "b")
 
 
@@ -239,7 +246,13 @@ def devices(plan: Plan, kept: list[Row], run: Schedule | None = None) -> Iterato
     """
     done = computed(run)
     for row in kept:
-        time: Counter[str] = Counter()
+        done_with = [span for span in row.spans if span.end is not None]
+        time = {
+            name: length(union((s.ready, s.end or s.ready) for s in done_with if s.kind in kinds))
+            for name, kinds in _COVERED.items()
+        }
+        # A rank that waits in two calls at once waits once.
+        waits = [(s.start, (s.end or s.ready) if s.kind == "wait" else s.ready) for s in done_with]
         flops, last, tail, held = 0.0, 0.0, 0.0, 0
         for span in row.spans:
             node: Any = plan.action_at(span.rank, span.action, span.member).action
@@ -247,9 +260,6 @@ def devices(plan: Plan, kept: list[Row], run: Schedule | None = None) -> Iterato
             if span.kind == "compute":
                 held = max(held, int(_number(node, "bytes") or 0))
             if span.end is not None:
-                time[span.kind] += span.end - span.ready  # type: ignore[assignment]
-                if span.kind != "wait":
-                    time["blocked"] += span.ready - span.start  # type: ignore[assignment]
                 last = max(last, span.end)
         busy = [s.end for s in row.spans if s.kind == "compute" and s.end is not None]
         tail = last - max(busy) if busy else 0.0
@@ -263,8 +273,8 @@ def devices(plan: Plan, kept: list[Row], run: Schedule | None = None) -> Iterato
             "rate": rate(done.get(row.rank, ())) or None,
             "compute": round(time["compute"], 3),
             "copy": round(time["copy"], 3),
-            "communication": round(time["collective"] + time["send"] + time["recv"], 3),
-            "waiting": round(time["blocked"] + time["wait"], 3),
+            "communication": round(time["communication"], 3),
+            "waiting": round(length(union(waits)), 3),
             "tail": round(tail, 3),
             "end": round(last, 3),
             "stuck": any(s.end is None for s in row.spans),

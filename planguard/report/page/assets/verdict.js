@@ -40,6 +40,17 @@ function auditBox(audit, findings) {
   return box;
 }
 
+// What a plan is asked first; each number leads to the view that it comes from.
+function numbersBox() {
+  const box = el("section", { id: "numbers", "aria-label": "headline numbers" });
+  for (const [name, value, what, target, chosen] of D.numbers) {
+    const into = panels[target] ? target : "tables";
+    box.append(el("button", { title: what, "data-panel": into, onclick: () => { show(into); put(chosen); } },
+      el("span", { class: "soft" }, name), el("b", {}, value), el("span", { class: "soft what" }, what)));
+  }
+  return box;
+}
+
 // The cause: who, which call, which line; what every other rank waits for.
 function causeBox(cause) {
   const finding = D.verdict.findings[cause.finding], others = cause.waits;
