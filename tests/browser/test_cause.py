@@ -102,3 +102,24 @@ def test_a_headline_number_leads_to_its_view(visit):
     assert "all_reduce" in tab.inner_text("#selection")
     tab.locator("#numbers button", has_text="bytes moved").click()
     assert tab.locator("#panel-matrices[open]").count() == 1
+
+
+def test_the_search_box_finds_rows_by_words(visit):
+    """Every word must be in a row; the address keeps what was looked for."""
+    tab = visit("mesh-3d.plan.json", "open=tables&table=actions")
+    rows = "document.querySelectorAll('#panel-tables tbody tr').length"
+    whole = tab.evaluate(rows)
+    tab.fill("#find", "all_reduce dp")
+    until(tab, f"{rows} < {whole}")
+    texts = [row.inner_text() for row in tab.locator("#panel-tables tbody tr").all()]
+    assert texts
+    assert all("all_reduce" in text and "dp" in text for text in texts)
+    until(tab, "location.hash.includes('find=')")
+
+
+def test_panels_and_cause_are_headings(visit):
+    """A screen reader walks the page by its headings: the plan, the cause, every panel."""
+    tab = visit("head-to-head.plan.json")
+    heads = [head.inner_text() for head in tab.locator("h1, h2").all()]
+    assert len(heads) == 2 + tab.locator("details.panel").count()
+    assert "PG001" in heads[1]
