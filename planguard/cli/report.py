@@ -158,6 +158,7 @@ def _page(given: Subject, args: argparse.Namespace) -> bytes:
     from planguard.plan.format import read
     from planguard.report.page import page
     from planguard.simulate.rules import advise
+    from planguard.simulate.traffic import traffic
 
     plan, options = given.plan, CheckOptions(budget=BUDGET)
     if args.model is not None:
@@ -167,10 +168,17 @@ def _page(given: Subject, args: argparse.Namespace) -> bytes:
         fixed = repair.fix(plan, api.check(plan, options=options), options)
         repaired = None if fixed.text is None else read(fixed.text, limits=plan.limits)
         verdict = fixed.verdict
-    advice = advise(plan, run=given.run)
+    moved = traffic(plan)
+    advice = advise(plan, run=given.run, moved=moved)
     verdict = replace(verdict, findings=(*verdict.findings, *advice))
     drawn = page(
-        plan, verdict, repaired=repaired, model=args.model, algorithm=args.algorithm, run=given.run
+        plan,
+        verdict,
+        repaired=repaired,
+        model=args.model,
+        algorithm=args.algorithm,
+        run=given.run,
+        moved=moved if args.algorithm == moved.algorithm else None,
     )
     return drawn.data
 

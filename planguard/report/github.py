@@ -46,7 +46,7 @@ class GithubReporter:
             hint = "" if result.error is None else result.error.hint
             self._write("error", Spot(result.path), code, [message, hint])
             return
-        places = Places(result)
+        places = Places(result.path, result.plan)
         for finding in shown_findings(verdict):
             unknown = verdict.unknown and finding.code.startswith("PG9")
             title = "UNKNOWN" if unknown else f"{finding.code} {finding.name}"

@@ -31,7 +31,7 @@ class GitlabReporter:
             code, message = result.refusal
             self._add(Spot(result.path), code, message, "critical", code)
             return
-        places = Places(result)
+        places = Places(result.path, result.plan)
         for finding in shown_findings(result.verdict):
             severity = SEVERITIES[finding.severity]
             spot = places.spot(finding.primary)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planguard.report import Result
+    from planguard.plan.plan import Plan
     from planguard.verdict import Location
 
 LARGE = 1 << 20
@@ -25,31 +25,32 @@ class Spot:
 
 @dataclass
 class Places:
-    """Finds the places of one result, each line once."""
+    """Finds the places of one plan that was read from ``path``, each line once."""
 
-    result: Result
+    path: str
+    plan: Plan | None
     known: dict[tuple[int, int], int | None] = field(default_factory=dict)
 
     def spot(self, place: Location | None) -> Spot:
         """Return where a place is; the plan as a whole for None."""
         if place is None:
-            return Spot(self.result.path)
+            return Spot(self.path)
         if place.source is not None and place.source.line is not None:
             return Spot(place.source.file, place.source.line)
-        return Spot(self.result.path, self._line(place.rank, place.action))
+        return Spot(self.path, self._line(place.rank, place.action))
 
     def at(self, rank: int, action: int) -> Spot:
         """Return where an action of the plan is."""
-        plan = self.result.plan
+        plan = self.plan
         if plan is None:
-            return Spot(self.result.path)
+            return Spot(self.path)
         source = plan.action_at(rank, action).src
         if source is not None and source.line is not None:
             return Spot(source.file, source.line)
-        return Spot(self.result.path, self._line(rank, action))
+        return Spot(self.path, self._line(rank, action))
 
     def _line(self, rank: int, action: int) -> int | None:
-        plan = self.result.plan
+        plan = self.plan
         if plan is None or plan.file is None:
             return None
         key = (rank, action)

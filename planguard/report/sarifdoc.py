@@ -49,7 +49,7 @@ class ResultWriter:
     """
 
     def __init__(self, result: Result) -> None:
-        self.input, self.places = result, Places(result)
+        self.input, self.places = result, Places(result.path, result.plan)
         self.dropped: list[str] = []
 
     def result(self, finding: Finding) -> dict[str, Any]:

@@ -9,7 +9,7 @@ with its precision and recall.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,18 @@ class Condition:
     name: str
     op: str
     text: str
+    value: Any = field(default=None, compare=False, repr=False)
+
+    def holds(self, params: Mapping[str, Any]) -> bool:
+        """Whether a trial of these parameters has it."""
+        if self.name not in params:
+            return self.op == "!="
+        value = _key(params[self.name])
+        if self.op in {"=", "!="}:
+            return (value == self.value) is (self.op == "=")
+        if not _is_number(value):
+            return False
+        return bool(value >= self.value if self.op == ">=" else value <= self.value)
 
     def __str__(self) -> str:
         return f"{self.name}{self.op}{self.text}"
@@ -106,7 +118,7 @@ class _Table:
         self._failing = (1 << len(failing)) - 1
         self._others = ((1 << len(self._trials)) - 1) ^ self._failing
         self._names = sorted({name for trial in self._trials for name in trial})[:MAX_NAMES]
-        self._columns = {name: _bits(self._trials, name) for name in self._names}
+        self._columns = {name: _Column(self._trials, name) for name in self._names}
 
     def exact(self) -> Rule | None:
         """Return the shortest conjunction that holds for the failing trials and no others."""
@@ -160,56 +172,94 @@ class _Table:
         """Yield conditions; with ``inside`` only those that may hold for all those trials."""
         for name in self._names:
             column = self._columns[name]
-            numbers = sorted(value for value in column if _is_number(value))
             yield from self._equal(name, column, inside)
-            yield from _bounds(name, column, numbers, inside)
+            yield from _bounds(name, column, None if inside is None else self._n)
 
     def _equal(
-        self, name: str, column: dict[Any, int], inside: int | None
+        self, name: str, column: _Column, inside: int | None
     ) -> Iterator[tuple[Condition, int]]:
-        values = sorted(column, key=_order)
+        values = sorted(column.values, key=_order)
         all_bits = self._failing | self._others
-        for value in values[: MAX_VALUES if inside is None else None]:
-            bits = column[value]
-            if inside is None or bits & inside == inside:
-                yield Condition(0, name, "=", _show(value)), bits
-            if inside is not None and not bits & inside and len(values) <= MAX_VALUES:
-                yield Condition(2, name, "!=", _show(value)), all_bits & ~bits
+        if inside is None:
+            for value in values[:MAX_VALUES]:
+                yield Condition(0, name, "=", _show(value), value), column.bits(value)
+            return
+        failing = column.of(self._n)
+        if len(failing) == 1:
+            (value,) = failing
+            yield Condition(0, name, "=", _show(value), value), column.bits(value)
+        if len(values) <= MAX_VALUES:
+            for value in values:
+                if value not in failing:
+                    yield (
+                        Condition(2, name, "!=", _show(value), value),
+                        all_bits & ~column.bits(value),
+                    )
 
 
-def _bounds(
-    name: str, column: dict[Any, int], numbers: list[Any], inside: int | None
-) -> Iterator[tuple[Condition, int]]:
-    """Yield ``>=`` and ``<=``: of all values, or just the bounds of the trials inside."""
+class _Column:
+    """The values of one parameter; a bit set is made of a condition when it is asked for.
+
+    One for every distinct value would grow with the square of the trials where a parameter is
+    continuous: a million learning rates are a million sets of a million bits.
+    """
+
+    def __init__(self, trials: Sequence[Mapping[str, Any]], name: str) -> None:
+        self._keys: list[Any] = [
+            _key(trial[name]) if name in trial else _ABSENT for trial in trials
+        ]
+        self.values = set(self._keys) - {_ABSENT}
+        self.numbers = sorted(value for value in self.values if _is_number(value))
+
+    def of(self, count: int) -> set[Any]:
+        """Return the values of the first trials."""
+        return set(self._keys[:count]) - {_ABSENT}
+
+    def bits(self, value: Any) -> int:
+        """Return which trials have a value."""
+        return _packed(key == value for key in self._keys)
+
+    def at_least(self, least: Any) -> int:
+        """Return which trials have a number that is not smaller."""
+        return _packed(_is_number(key) and key >= least for key in self._keys)
+
+    def at_most(self, most: Any) -> int:
+        """Return which trials have a number that is not larger."""
+        return _packed(_is_number(key) and key <= most for key in self._keys)
+
+
+class _Absent:
+    """What a trial has of a parameter that it lacks: equal to nothing else."""
+
+
+_ABSENT = _Absent()
+
+
+def _key(value: Any) -> Any:
+    """Return a value as it is compared: ``True`` is not 1."""
+    return _show(value) if isinstance(value, bool) or value is None else value
+
+
+def _packed(marks: Iterator[bool]) -> int:
+    """Return marks as the bits of one number, the first one lowest."""
+    return int("".join("1" if mark else "0" for mark in marks)[::-1] or "0", 2)
+
+
+def _bounds(name: str, column: _Column, failing: int | None) -> Iterator[tuple[Condition, int]]:
+    """Yield ``>=`` and ``<=``: the bounds of the failing trials, or values at equal steps."""
+    numbers = column.numbers
     if len(numbers) < 2:
         return
-    if inside is not None:
-        found = [value for value in numbers if column[value] & inside]
+    if failing is not None:
+        found = sorted(value for value in column.of(failing) if _is_number(value))
         thresholds = sorted({found[0], found[-1]}) if found else []
     else:
-        step = max(1, len(numbers) // MAX_VALUES)
-        thresholds = numbers[::step]
-    at_least, total = {}, 0
-    for value in reversed(numbers):
-        total |= column[value]
-        at_least[value] = total
+        thresholds = numbers[:: max(1, len(numbers) // MAX_VALUES)]
     for value in thresholds:
         if value != numbers[0]:
-            yield Condition(1, name, ">=", _show(value)), at_least[value]
+            yield Condition(1, name, ">=", _show(value), value), column.at_least(value)
         if value != numbers[-1]:
-            yield Condition(1, name, "<=", _show(value)), (total & ~at_least[value]) | column[value]
-
-
-def _bits(trials: Sequence[Mapping[str, Any]], name: str) -> dict[Any, int]:
-    """Return which trials have which value of a parameter."""
-    marks: dict[Any, bytearray] = {}
-    size = (len(trials) + 7) // 8
-    for place, trial in enumerate(trials):
-        if name in trial:
-            value = trial[name]
-            key = _show(value) if isinstance(value, bool) or value is None else value
-            marks.setdefault(key, bytearray(size))[place // 8] |= 1 << (place % 8)
-    return {value: int.from_bytes(mark, "little") for value, mark in marks.items()}
+            yield Condition(1, name, "<=", _show(value), value), column.at_most(value)
 
 
 def _rank(item: tuple[Rule, Any]) -> tuple[Any, ...]:

@@ -12,6 +12,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from planguard.errors import UsageError, shorten
 from planguard.files import is_special, unrecorded
 from planguard.loading import HEAD, PLAN_FIELDS, is_recognized
@@ -165,7 +167,18 @@ def _has_plans(path: str) -> bool:
             head = file.read(HEAD)
     except OSError:
         return True  # the reader says what is wrong with it
-    return any(f'"{field}"'.encode() in head for field in ("plan", *PLAN_FIELDS))
+    return any(f'"{field}"'.encode() in head for field in ("plan", *PLAN_FIELDS)) or _names(head)
+
+
+def _names(head: bytes) -> bool:
+    """Whether the first line names a file, with at most a name and parameters beside it."""
+    try:
+        first = msgspec.json.decode(head.lstrip().partition(b"\n")[0])
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return (
+        isinstance(first, dict) and "path" in first and first.keys() <= {"path", "name", "params"}
+    )
 
 
 def _shape(path: str) -> tuple[str, str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SMALLEST, LARGEST = 32, 2048
 """Trials of a window; it grows while windows take less than ``WINDOW_SECONDS``."""
+REMEMBERED = 100_000
+"""Inputs whose answer is kept in memory, so that equal ones are read once."""
 WINDOW_BYTES = 64 << 20
 """Bytes of plans in memory that a window holds, roughly."""
 WINDOW_SECONDS = 1.0
@@ -103,6 +105,7 @@ class Screening:
         self._inputs: dict[Any, Answer] = {}
         self._options = asdict(settings.options)
         self._decided_now: set[str] = set()
+        self._mostly_new = False
         self._verdicts: Iterator[tuple[str, Verdict]] | None = None
         self.is_done = False
 
@@ -178,8 +181,10 @@ class Screening:
                 first.setdefault(digest, place)
         decided = read
         if cache:
-            again = [self._task(p, window[p], decide=True) for p in first.values()]
-            decided = _by_id(self._executor.run(again))
+            new = [p for p in first.values() if not read[p].outcome]
+            again = [self._task(p, window[p], decide=True) for p in new]
+            decided = {**read, **_by_id(self._executor.run(again))}
+            self._mostly_new = 2 * len(first) > len(places)
         made = [
             _skeleton(digest, decided[place], read[place], window[place].name)
             for digest, place in first.items()
@@ -202,10 +207,14 @@ class Screening:
         for place in places:
             if keys[place] not in self._inputs:
                 first.setdefault(keys[place], place)
-        asked = [self._task(place, window[place], decide=False) for place in first.values()]
+        # Reading costs more than deciding: where most plans are new, they are decided at once.
+        asked = [self._task(p, window[p], decide=self._mostly_new) for p in first.values()]
         answers = _by_id(self._executor.run(asked))
         self._inputs.update((key, answers[place]) for key, place in first.items())
-        return {place: self._inputs[keys[place]] for place in places}
+        found = {place: self._inputs[keys[place]] for place in places}
+        while len(self._inputs) > REMEMBERED:
+            del self._inputs[next(iter(self._inputs))]
+        return found
 
     def _is_known(self, digest: str) -> bool:
         known = self._known.get(digest)

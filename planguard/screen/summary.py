@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import shorten
@@ -11,11 +12,15 @@ from planguard.screen.correlate import Rule, find_rule
 from planguard.screen.rows import OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping
 
     from planguard.screen.rows import Row, Skeleton
     from planguard.screen.store import Store
 
+SAMPLE = 50_000
+"""Trials of a code, and others, that a rule is looked for in; it is counted on all."""
+CAUSES = 4
+"""Most rules of one code."""
 MAX_SKELETONS = 12
 """Skeletons listed; the most frequent unsafe ones first."""
 
@@ -37,11 +42,19 @@ class Family:
 
 @dataclass(frozen=True)
 class Culprit:
-    """A code, the trials that have it, and the parameters that tell them from the others."""
+    """A code, the trials that have it, and the parameters that tell them from the others.
+
+    Attributes:
+        code: The code.
+        trials: Unsafe trials that it decides.
+        rule: What tells them, or None.
+        more: Rules of those that the rules before do not hold for.
+    """
 
     code: str
     trials: int
     rule: Rule | None
+    more: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,24 +92,68 @@ class Summary:
 
 def summarize(store: Store) -> Summary:
     """Return what the rows of a store say."""
-    rows = list(store.rows())
-    families = _families(rows, store.skeletons())
-    codes: dict[str, Counter[str]] = {}
-    for row in rows:
-        codes.setdefault(row.outcome, Counter())[row.code] += 1
+    seen = _Seen()
+    for row in store.rows():
+        seen.add(row)
+    families = _families(seen.alike, store.skeletons())
     return Summary(
-        trials=dict(Counter(row.outcome for row in rows)),
+        trials=dict(seen.outcomes),
         skeletons=dict(Counter(family.skeleton.outcome for family in families)),
-        codes={outcome: _sorted(counts) for outcome, counts in codes.items()},
+        codes={outcome: _sorted(counts) for outcome, counts in seen.codes.items()},
         families=families,
-        culprits=_culprits(rows),
-        refused=sum(row.end == "refused" for row in rows),
-        crashed=sum(row.end == "crashed" for row in rows),
+        culprits=_culprits(seen, store),
+        refused=seen.ends["refused"],
+        crashed=seen.ends["crashed"],
     )
 
 
-def _families(rows: Sequence[Row], known: dict[str, Skeleton]) -> tuple[Family, ...]:
-    counts = Counter(row.skeleton for row in rows if row.skeleton in known)
+class _Seen:
+    """What one walk over the rows counts, and a sample of them for the correlation.
+
+    Memory does not grow with the rows: of each code ``SAMPLE`` failing trials are kept, and as many
+    of all others, every one with equal chance (algorithm R, from a fixed seed).
+    """
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.ends: Counter[str] = Counter()
+        self.alike: Counter[str] = Counter()
+        self.codes: dict[str, Counter[str]] = {}
+        self.failing: dict[str, _Sample] = {}
+        self.decided = _Sample()
+
+    def add(self, row: Row) -> None:
+        """Count a row."""
+        self.outcomes[row.outcome] += 1
+        self.ends[row.end] += 1
+        self.alike[row.skeleton] += 1
+        self.codes.setdefault(row.outcome, Counter())[row.code] += 1
+        if row.outcome == "UNKNOWN":
+            return
+        self.decided.add((row.codes, row.params))
+        if row.is_unsafe and row.code:
+            self.failing.setdefault(row.code, _Sample()).add((row.codes, row.params))
+
+
+class _Sample:
+    """As many of what is added as ``SAMPLE`` says, each with equal chance."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[tuple[str, ...], Mapping[str, Any]]] = []
+        self.seen = 0
+        self._dice = random.Random(0)  # noqa: S311  a sample, no secret
+
+    def add(self, item: tuple[tuple[str, ...], Mapping[str, Any]]) -> None:
+        """Keep an item, or not."""
+        self.seen += 1
+        if len(self.kept) < SAMPLE:
+            self.kept.append(item)
+        elif (place := self._dice.randrange(self.seen)) < SAMPLE:
+            self.kept[place] = item
+
+
+def _families(counts: Counter[str], known: dict[str, Skeleton]) -> tuple[Family, ...]:
+    counts = Counter({digest: n for digest, n in counts.items() if digest in known})
 
     def place(digest: str) -> tuple[Any, ...]:
         return known[digest].outcome == "SAFE", -counts[digest], digest
@@ -107,16 +164,62 @@ def _families(rows: Sequence[Row], known: dict[str, Skeleton]) -> tuple[Family, 
     )
 
 
-def _culprits(rows: Sequence[Row]) -> tuple[Culprit, ...]:
-    """Correlate every code of the unsafe trials with the parameters."""
-    decided = [row for row in rows if row.outcome != "UNKNOWN"]
-    counts = Counter(row.code for row in decided if row.is_unsafe and row.code)
-    found = []
-    for code, trials in _sorted(counts).items():
-        failing = [row.params for row in decided if row.is_unsafe and row.code == code]
-        others = [row.params for row in decided if code not in row.codes]
-        found.append(Culprit(code, trials, find_rule(failing, others)))
-    return tuple(found)
+def _culprits(seen: _Seen, store: Store) -> tuple[Culprit, ...]:
+    """Correlate every code of the unsafe trials with the parameters.
+
+    What a rule does not cover is asked again, so that two causes of one code are two rules. Where
+    the rules come from samples, they are counted on all rows before they are told.
+    """
+    counts = Counter({code: sample.seen for code, sample in seen.failing.items()})
+    found: dict[str, list[Rule]] = {}
+    for code in _sorted(counts):
+        failing = [params for _, params in seen.failing[code].kept]
+        others = [params for codes, params in seen.decided.kept if code not in codes]
+        found[code] = list(_rules(failing, others))
+    if seen.decided.seen > SAMPLE:
+        found = _recounted(found, store)
+    return tuple(
+        Culprit(code, n, found[code][0] if found[code] else None, tuple(found[code][1:]))
+        for code, n in _sorted(counts).items()
+    )
+
+
+def _rules(failing: list[Mapping[str, Any]], others: list[Mapping[str, Any]]) -> Iterator[Rule]:
+    for _ in range(CAUSES):
+        rule = find_rule(failing, others)
+        if rule is None:
+            return
+        yield rule
+        failing = [p for p in failing if not all(c.holds(p) for c in rule.conditions)]
+        if not failing:
+            return
+
+
+def _recounted(found: dict[str, list[Rule]], store: Store) -> dict[str, list[Rule]]:
+    """Return rules with their numbers over all rows; of several, over what is left for each."""
+    tallies = {(code, at): [0, 0, 0] for code, rules in found.items() for at in range(len(rules))}
+    for row in store.rows():
+        if row.outcome == "UNKNOWN":
+            continue
+        for code, rules in found.items():
+            is_failing = row.is_unsafe and row.code == code
+            if not is_failing and code in row.codes:
+                continue
+            for at, rule in enumerate(rules):
+                tally, covered = (
+                    tallies[code, at],
+                    all(c.holds(row.params) for c in rule.conditions),
+                )
+                tally[0] += covered and is_failing
+                tally[1] += is_failing
+                tally[2] += covered and not is_failing
+                if is_failing and covered:
+                    break  # the rules after it are of what is left
+    return {
+        code: [replace(rule, covered=tallies[code, at][0], failing=tallies[code, at][1],
+                       others=tallies[code, at][2]) for at, rule in enumerate(rules)]
+        for code, rules in found.items()
+    }  # fmt: skip
 
 
 def _sorted(counts: Counter[str]) -> dict[str, int]:
@@ -153,6 +256,10 @@ def lines_of(summary: Summary) -> list[str]:
         lines.append(
             f" {culprit.code} in {culprit.trials:,} trials: {shorten(str(culprit.rule), 200)}"
         )
+        lines += [
+            f" {culprit.code} in {rule.failing:,} of the rest: {shorten(str(rule), 180)}"
+            for rule in culprit.more
+        ]
     return lines
 
 
@@ -179,6 +286,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
                 "code": culprit.code,
                 "trials": culprit.trials,
                 "rule": None if culprit.rule is None else _rule(culprit.rule),
+                "more": [_rule(rule) for rule in culprit.more],
             }
             for culprit in summary.culprits
         ],

@@ -1,7 +1,7 @@
 """Trials: what is screened, from folders, patterns, JSONL files or objects in memory.
 
 A trial is a plan with a name and the parameters it came from. Paths are those that the caller gave
-or that lie below them; nothing that a plan or a line *says* is ever opened.
+or that lie below them; a line opens a file below its own folder only, and a plan none.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
-from planguard.errors import PlanError, UsageError
+from planguard.errors import PlanError, UsageError, shorten
 from planguard.files import is_special
+from planguard.screen.archives import Archives, is_archive
 from planguard.screen.found import (
     LINE_SUFFIXES,
     PARAMS_FILE,
@@ -27,6 +28,8 @@ from planguard.screen.found import (
     find,
 )
 
+PATH_FIELDS = frozenset({"path", "name", "params"})
+"""Fields of a line that names a file instead of holding a plan."""
 MAX_LINE = 256 << 20
 """Longest line of a JSONL file, bytes."""
 
@@ -92,6 +95,7 @@ class Trials:
         self._planner = planner
         self._source: Iterable[Any] = [source] if _is_one(source) else source
         self._found: dict[str, Found] = {}
+        self._archives = Archives()
         self.total: int | None = None
         if isinstance(self._source, (list, tuple)):
             self.total = sum(map(self._count, self._source))
@@ -108,8 +112,36 @@ class Trials:
 
     def _find(self, given: str) -> list[str]:
         if given not in self._found:
-            self._found[given] = find(given, self._planner)
+            self._found[given] = self._looked_into(given)
         return self._found[given].trials
+
+    def _looked_into(self, given: str) -> Found:
+        """Return what a path stands for, the files inside its archives included."""
+        archives = [given] if is_archive(given) else []
+        try:
+            found = Found() if archives else find(given, self._planner)
+        except UsageError:
+            archives = [str(one) for one in sorted(Path(given).rglob("*")) if is_archive(str(one))]
+            if not archives:
+                raise
+            found = Found()
+        archives += [path for path in found.skipped if is_archive(path)]
+        skipped = [path for path in found.skipped if path not in archives]
+        trials = list(found.trials)
+        for archive in archives:
+            folder, left = self._archives.unpacked(archive)
+            skipped += left
+            try:
+                inside = find(folder, self._planner)
+            except UsageError:
+                skipped.append(archive)
+                continue
+            trials += inside.trials
+            skipped += map(self._archives.shown, inside.skipped)
+        if not trials:
+            hint = "--planner names the adapter that reads them"
+            raise UsageError(f"{shorten(given)}: no plan is in it", hint=hint)
+        return Found(trials, sorted(skipped))
 
     def _count(self, item: Any) -> int:
         """Return how many trials an item of the input holds."""
@@ -132,7 +164,9 @@ class Trials:
         if isinstance(item, (str, os.PathLike)):
             planner = self._planner or ""
             for path in self._find(os.fspath(item)):
-                yield from (replace(trial, planner=planner) for trial in _from_path(path))
+                for trial in _from_path(path):
+                    name = self._archives.shown(trial.name)
+                    yield replace(trial, name=name, planner=planner)
         else:
             yield self._from_object(number, item)
 
@@ -217,7 +251,8 @@ def _params_beside(path: Path) -> Params:
 def _from_lines(path: str) -> Iterator[Trial]:
     """Yield the trials of a JSONL file.
 
-    A line is a plan, or ``{"plan": {...}, "name": "...", "params": {...}}``.
+    A line is a plan, or ``{"plan": {...}, "name": "...", "params": {...}}``; ``path`` in place of
+    ``plan`` names a file below the folder of the JSONL file, and nothing elsewhere.
     """
     line_type = msgspec.json.Decoder(dict[str, msgspec.Raw])
     with Path(path).open("rb") as file:
@@ -233,17 +268,34 @@ def _from_line(
 ) -> Trial:
     try:
         fields = decoder.decode(line)
-        if "plan" not in fields:
+        if "plan" not in fields and not fields.keys() <= PATH_FIELDS:
             return Trial(name, data=line)
         given = msgspec.json.decode(fields["name"]) if "name" in fields else ""
         params = msgspec.json.decode(fields["params"]) if "params" in fields else {}
     except (msgspec.DecodeError, RecursionError):
         return Trial(name, data=line)  # the reader says what is wrong with it
+    named = given if isinstance(given, str) and given else ""
+    if "plan" not in fields:
+        path = _below(Path(name.rpartition(":")[0]).parent, fields.get("path", b'""'))
+        if path is None:
+            return Trial(named or name, data=line)  # refused: it names no file of this folder
+        own = flat(params) if isinstance(params, dict) and params else _params_beside(Path(path))
+        return Trial(named or path, path, params=own)
     return Trial(
-        given if isinstance(given, str) and given else name,
+        named or name,
         data=bytes(fields["plan"]),
         params=flat(params) if isinstance(params, dict) else {},
     )
+
+
+def _below(folder: Path, raw: msgspec.Raw | bytes) -> str | None:
+    """Return the path that a line names, if it is there and below a folder, links followed."""
+    given = msgspec.json.decode(raw)
+    if not isinstance(given, str) or not given or "\0" in given:
+        return None
+    path = folder / given
+    inside = path.resolve().is_relative_to(folder.resolve())
+    return str(path) if inside and path.exists() else None
 
 
 def flat(params: Params, prefix: str = "") -> dict[str, Any]:

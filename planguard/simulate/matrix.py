@@ -6,8 +6,10 @@ does: sender on x, receiver on y.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -95,25 +97,61 @@ def by_node(traffic: Traffic, plan: Plan, *, title: str = "by node", **wanted: s
 
     Args:
         traffic: The traffic of the plan.
-        plan: The plan; its topology says where a rank runs. Ranks without a place are on the
-            node ``?``.
+        plan: The plan; its topology says where a rank runs, else its mesh (``rolled``).
         title: Title of the picture.
         wanted: Fields of ``Key``.
     """
-    node = nodes(plan)
-    names = sorted(set(node.values()), key=lambda n: (n is None, n))
-    row = {name: index for index, name in enumerate(names)}
+    row, labels = rolled(plan)
     edges: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
     for (src, dst), (size, messages) in traffic.total(**wanted).items():
         if HOST in (src, dst):
             continue
-        cell = edges[row[node[src]], row[node[dst]]]
+        cell = edges[row[src], row[dst]]
         cell[0] += size
         cell[1] += messages
-    labels = tuple("node ?" if name is None else f"node {name}" for name in names)
     merged = {pair: (cell[0], cell[1]) for pair, cell in edges.items()}
-    found = _dense(merged, {i: i for i in range(len(names))}, labels, title, traffic)
+    found = _dense(merged, {i: i for i in range(len(labels))}, labels, title, traffic)
     return replace(found, by_node=True)
+
+
+ROLLED = 256
+"""Most rows of a matrix that is rolled up along the mesh."""
+
+
+def rolled(plan: Plan) -> tuple[list[int], tuple[str, ...]]:
+    """Return the row of every rank in a matrix of few rows, and their names.
+
+    Rows are the nodes of the topology. Where it names none, they are the coordinates of the mesh:
+    of as many dimensions, from the last one, as give at most ``ROLLED`` rows; ranks that differ in
+    the others share a row.
+    """
+    node, mesh = nodes(plan), plan.mesh
+    if mesh is None or any(name is not None for name in node.values()):
+        names = sorted(set(node.values()), key=lambda n: (n is None, n))
+        row = {name: at for at, name in enumerate(names)}
+        labels = tuple("node ?" if name is None else f"node {name}" for name in names)
+        return [row[node[rank]] for rank in range(plan.world_size)], labels
+    kept: list[int] = []
+    count = 1
+    for dim in reversed(range(len(mesh.sizes))):
+        if count * mesh.sizes[dim] <= ROLLED:
+            kept.insert(0, dim)
+            count *= mesh.sizes[dim]
+    if not kept:
+        return [0] * plan.world_size, ("all ranks",)
+    rows = [
+        sum(
+            mesh.coordinate(rank, dim) * prod(mesh.sizes[d] for d in kept if d > dim)
+            for dim in kept
+        )
+        for rank in range(plan.world_size)
+    ]
+    spots = itertools.product(*(range(mesh.sizes[dim]) for dim in kept))
+    named = tuple(
+        ",".join(f"{mesh.names[dim]}={at}" for dim, at in zip(kept, spot, strict=True))
+        for spot in spots
+    )
+    return rows, named
 
 
 def nodes(plan: Plan) -> dict[int, int | None]:

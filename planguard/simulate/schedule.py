@@ -8,7 +8,7 @@ in the execution never ends in the schedule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -22,13 +22,15 @@ from planguard.semantics.model import Family, find_model, lenient, strict
 from planguard.simulate.costs import Links, Rates
 from planguard.simulate.edges import Call
 from planguard.simulate.entries import COMPUTE, COPY, WAIT, Entries, computations
+from planguard.simulate.folded import LARGE, folded
 from planguard.simulate.settle import Settled, settle
 from planguard.simulate.traffic import primitive_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from planguard.plan.plan import Plan
+    from planguard.simulate.folded import Folded
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class Schedule:
         steps: Steps of training that a trace marks.
         is_timed: Whether times of several ranks can be set against each other: False where clocks
             are not aligned, or the end of a call is not the end of its operation.
+        stands: Of a large plan that was run by representatives: the ranks that each of them stands
+            for. Empty where every rank has its own spans.
     """
 
     plan: Plan
@@ -95,6 +99,11 @@ class Schedule:
     basis: str = "modeled"
     steps: tuple[Step, ...] = ()
     is_timed: bool = True
+    stands: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    def all_ranks(self, ranks: Iterable[int]) -> tuple[int, ...]:
+        """Return ranks together with those that they stand for, in order."""
+        return tuple(sorted(one for rank in ranks for one in self.stands.get(rank, (rank,))))
 
 
 def schedule(
@@ -112,15 +121,34 @@ def schedule(
     Raises:
         PlanError: The plan cannot be expanded.
     """
-    settled = settle(plan)
+    small = folded(plan)
+    settled = settle(plan if small is None else small.plan)
     chosen = find_model(model or plan.model or "nccl")
     scenario = strict(chosen) if worst else lenient(chosen, EAGER_BYTES)
     execution = execute(settled.plan, expand(settled.plan), chosen, scenario, origins=True)
-    clock = _Clock(settled, execution, rates or Rates())
+    clock = _Clock(settled, execution, rates or Rates(), small)
     spans = clock.run()
     ends = [span.end for span in spans if span.end is not None]
     notes = (*settled.notes, *sorted(clock.notes))
-    return Schedule(plan, chosen.name, spans, max(ends, default=0.0), execution.completes, notes)
+    found = Schedule(plan, chosen.name, spans, max(ends, default=0.0), execution.completes, notes)
+    if small is None:
+        return found
+    own = tuple(replace(span, rank=small.ranks[span.rank]) for span in spans)
+    told = (
+        f"{len(small.stands):,} of {plan.world_size:,} ranks are drawn: the others run as they do"
+    )
+    return replace(found, spans=own, stands=small.stands, notes=(*notes, told))
+
+
+def _asked(members: int) -> Sequence[int]:
+    """Return the members whose share is asked for: all of a small group, the ends of a large one.
+
+    A share depends on the place by the remainder of a division alone: the last chunks are short
+    (``edges.chunk``), so the extremes stand at the ends.
+    """
+    if members <= LARGE:
+        return range(members)
+    return (*range(4), members // 2, *range(members - 4, members))
 
 
 @dataclass
@@ -134,7 +162,10 @@ class _Open:
 class _Clock:
     """Runs the lanes of one execution with a clock on each."""
 
-    def __init__(self, settled: Settled, execution: Execution, rates: Rates) -> None:
+    def __init__(
+        self, settled: Settled, execution: Execution, rates: Rates, small: Folded | None = None
+    ) -> None:
+        self.small = small
         self.settled, self.execution, self.rates = settled, execution, rates
         self.plan, self.columns, self.lanes = settled.plan, execution.columns, execution.lanes
         self.links = Links(settled.plan, rates)
@@ -301,10 +332,17 @@ class _Clock:
         sizes = [signature.bytes or 0]
         if signature.layout is not None:
             sizes = [size for size, _ in signature.layout]
-        place = slot - first
+        places: Sequence[int] = (slot - first,)
+        if self.small is not None:
+            # The slowest member may be one that is not run: what a round costs is asked of all.
+            members = self.small.members(members)
+            places = _asked(len(members))
         return sum(
-            self.links.collective_us(
-                Call(primitive, len(members), place, size, root, splits), members
+            max(
+                self.links.collective_us(
+                    Call(primitive, len(members), place, size, root, splits), members
+                )
+                for place in places
             )
             for size in sizes
         )

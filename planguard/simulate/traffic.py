@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
@@ -24,6 +24,7 @@ from planguard.plan.actions import (
 )
 from planguard.plan.code import REF_WORDS, WORDS
 from planguard.plan.compiling.operations import FORMULAS, row_of
+from planguard.plan.groups import WORLD
 from planguard.plan.vocabulary import COALESCED_NAME, SPELLINGS
 from planguard.simulate.edges import ALGORITHMS, Call, outgoing
 
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
     from planguard.plan.code import CompiledPlan, Program, Signature
     from planguard.plan.groups import ProcessGroup
     from planguard.plan.plan import Plan
+    from planguard.simulate.edges import Edge
 
+FEW = 16
+"""Most edges of one member that are remembered for the members at its place in other groups."""
 HOST = -1
 """The host in an edge: the row and column H of a matrix (ComScribe)."""
 
@@ -49,8 +53,7 @@ class Key:
     phase: str
 
 
-@dataclass(frozen=True)
-class Parcel:
+class Parcel(NamedTuple):
     """What one issue of a communication moves from ``src`` to ``dst``."""
 
     key: Key
@@ -58,6 +61,9 @@ class Parcel:
     dst: int
     bytes: int
     messages: int
+
+
+_NOTHING = Key("", "", "", "", "")
 
 
 @dataclass(frozen=True)
@@ -110,11 +116,13 @@ def traffic(plan: Plan, algorithm: str = "ring") -> Traffic:
         ranks = [r for r, p in enumerate(plan.code.rank_program) if p == index]
         for item, times in _items(program).items():
             counter.add(item, times, ranks)
-    edges = {key: dict(sorted(found.items())) for key, found in sorted(counter.edges.items())}
     return Traffic(
         plan.world_size,
         algorithm,
-        {key: {p: (b, c) for p, (b, c) in found.items()} for key, found in edges.items()},
+        {
+            key: {pair: (cell[0], cell[1]) for pair, cell in sorted(found.items())}
+            for key, found in sorted(counter.edges.items())
+        },
         counter.notes(),
     )
 
@@ -209,6 +217,8 @@ class _Count:
         )
         self.unsized = self.branches = self.registered = self.staged = 0
         self.links, self.nodes = _stated(plan)
+        self._instances: dict[tuple[str, int], tuple[Sequence[int], dict[int, int]]] = {}
+        self._edges: dict[tuple[int, int, int, int], list[Edge]] = {}
 
     def notes(self) -> tuple[str, ...]:
         found = []
@@ -227,14 +237,25 @@ class _Count:
 
     def add(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
         self._note(item, times * len(ranks))
+        last, cells = None, self.edges[_NOTHING]
+        is_derived = item.kind == Kind.COPY and item.phase.startswith("d2d\0")
+        is_derived = is_derived and item.phase.endswith("\0")  # the plan states no path
+        for key, src, dst, size, messages in self._all(item, ranks):
+            if key is not last:
+                last, cells = key, self.edges[key]
+            cell = cells[src, dst]
+            cell[0] += size * times
+            cell[1] += messages * times
+            if is_derived and src == HOST:
+                self.staged += times
+        del self.edges[_NOTHING]
+
+    def _all(self, item: _Item, ranks: Sequence[int]) -> Iterator[Parcel]:
+        if is_collective(item.kind) and item.kind not in OPERATION_KINDS:
+            yield from self._collective(item, ranks)
+            return
         for rank in ranks:
-            for parcel in self.parcels(item, rank):
-                cell = self.edges[parcel.key][parcel.src, parcel.dst]
-                cell[0] += parcel.bytes * times
-                cell[1] += parcel.messages * times
-                derived = item.kind == Kind.COPY and item.phase.startswith("d2d\0")
-                if derived and item.phase.endswith("\0") and parcel.src == HOST:
-                    self.staged += times
+            yield from self.parcels(item, rank)
 
     def _note(self, item: _Item, times: int) -> None:
         """Remember calls that choose, that no formula counts, or that state no size."""
@@ -256,7 +277,7 @@ class _Count:
         elif item.kind in SEND_KINDS:
             yield from self._send(item, rank)
         elif item.kind != Kind.CHOICE_BEGIN:
-            yield from self._collective(item, rank)
+            yield from self._collective(item, (rank,))
 
     def _copy(self, item: _Item, rank: int) -> Iterator[Parcel]:
         name, memory, phase, path = item.phase.split("\0")
@@ -294,16 +315,23 @@ class _Count:
         if peer is not None:
             yield Parcel(key, rank, peer, signature.bytes or 0, 1)
 
-    def _collective(self, item: _Item, rank: int) -> Iterator[Parcel]:
+    def _collective(self, item: _Item, ranks: Sequence[int]) -> Iterator[Parcel]:
         group = self.plan.groups[self.code.refs[item.ref * REF_WORDS + 1]]
         signature = self.code.signatures[item.sig]
         primitive = primitive_of(item.kind)
         if primitive is None:
             return
         key = Key("collective", primitive, group.name, signature.dtype or "", item.phase)
-        members = self._members(group, rank)
-        for call in _calls(primitive, signature, members, rank):
-            for edge in outgoing(call, self.algorithm):
+        for rank in ranks:
+            members, places = self._members(group, rank)
+            known = (item.kind, item.sig, len(members), places[rank])
+            edges = self._edges.get(known) if signature.root is None else None
+            if edges is None:
+                calls = _calls(primitive, signature, members, places[rank])
+                edges = [edge for call in calls for edge in outgoing(call, self.algorithm)]
+                if len(edges) <= FEW and signature.root is None:
+                    self._edges[known] = edges
+            for edge in edges:
                 yield Parcel(key, rank, members[edge.to], edge.bytes, edge.transfers)
 
     def _registered(self, item: _Item, rank: int) -> Iterator[Parcel]:
@@ -316,16 +344,25 @@ class _Count:
         size = signature.bytes or 0
         name = row_of(item.kind).name
         key = Key("collective", name, group.name, signature.dtype or "", item.phase)
-        members = self._members(group, rank)
-        src = members.index(rank)
+        members, places = self._members(group, rank)
+        src = places[rank]
         for dst, other in enumerate(members):
             moved = 0 if dst == src else carries(src, dst, len(members), size)
             if moved:
                 yield Parcel(key, rank, other, moved, 1)
 
-    def _members(self, group: ProcessGroup, rank: int) -> Sequence[int]:
-        members = group.members(rank, self.plan.mesh)
-        return range(self.plan.world_size) if not members and group.name == "world" else members
+    def _members(self, group: ProcessGroup, rank: int) -> tuple[Sequence[int], dict[int, int]]:
+        """Return the members of the instance of a group that a rank is in, and their places."""
+        mesh = self.plan.mesh
+        base = mesh.family_base(rank, group.mesh_dims) if mesh and group.is_family else 0
+        found = self._instances.get((group.name, base))
+        if found is None:
+            members = group.members(rank, mesh)
+            if not members and group.name == WORLD:
+                members = range(self.plan.world_size)
+            found = members, {member: place for place, member in enumerate(members)}
+            self._instances[group.name, base] = found
+        return found
 
 
 def _stated(plan: Plan) -> tuple[set[frozenset[int]], dict[int, int]]:
@@ -353,13 +390,12 @@ def primitive_of(kind: int) -> str | None:
 
 
 def _calls(
-    primitive: str, signature: Signature, members: Sequence[int], rank: int
+    primitive: str, signature: Signature, members: Sequence[int], position: int
 ) -> Iterator[Call]:
     """Yield the call of a collective: one for each tensor of a coalesced one."""
     sizes = [signature.bytes or 0]
     if signature.layout is not None:
         sizes = [size for size, _ in signature.layout]
-    position = members.index(rank)
     root = 0 if signature.root is None else members.index(signature.root)
     splits = signature.splits[0] if signature.splits else None
     for size in sizes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
@@ -56,7 +57,7 @@ class Order:
         for row in self.rows:
             yield from row
 
-    @property
+    @cached_property
     def has_transfers(self) -> bool:
         """True when somebody placed the sends and receives already."""
         return any(cell.action.kind in TRANSFER for cell in self.cells())

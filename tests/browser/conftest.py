@@ -50,7 +50,7 @@ def _documents(name: str):
     }  # fmt: skip
     if name in makers:
         return makers[name]()
-    return ROOT / "examples" / name
+    return ROOT / (name if name.startswith("tests/") else f"examples/{name}")
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +76,7 @@ def open_page(browser):
     opened = []
 
     def go(path: Path, state: str = "", **options):
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         context.set_default_timeout(15_000)
         tab = context.new_page()
         tab.trouble = []

@@ -37,6 +37,7 @@ def test_the_stuck_plan_is_told_step_by_step(visit):
     assert "PG001" in tab.inner_text("#panel-verdict")
     assert "verified repair" in tab.inner_text("#panel-verdict")
     states = "[...document.querySelectorAll('.act')].map((act) => act.dataset.state)"
+    until(tab, 'document.querySelectorAll("[data-state=stuck]").length === 2')
     assert tab.evaluate(states) == ["stuck", "later", "stuck", "later"]
     tab.fill("#panel-waits input[type=range]", "1")
     assert tab.evaluate(states) == ["open", "later", "later", "later"]

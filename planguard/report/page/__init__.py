@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from planguard.report.page.spans import Row
     from planguard.simulate.matrix import Matrix
     from planguard.simulate.schedule import Schedule
+    from planguard.simulate.traffic import Traffic
     from planguard.verdict import Verdict
 
 CAP = 5_000_000
@@ -56,6 +57,7 @@ def page(
     model: str | None = None,
     algorithm: str = "ring",
     run: Schedule | None = None,
+    moved: Traffic | None = None,
 ) -> Page:
     """Draw a plan and its verdict as one HTML file; equal inputs give equal bytes.
 
@@ -66,20 +68,23 @@ def page(
         model: Execution model of the timeline; that of the verdict if None.
         algorithm: How collectives are taken apart: ``ring``, ``tree``, ``pairwise``, ``direct``.
         run: Measured times of the plan; modeled ones if None.
+        moved: What the plan moves under ``algorithm``; counted if None.
 
     Raises:
         PlanError: The plan cannot be expanded.
     """
     from planguard.report.page.html import assemble
+    from planguard.simulate.traffic import traffic
 
     if repaired is None:
         repaired = _repaired(plan, verdict)
     chosen = model or (verdict.model if verdict.model != "all" else None)
     run = run or _schedule(plan, chosen, verdict)
     after = None if repaired is None else _schedule(repaired, chosen, verdict)
+    moved = moved or traffic(plan, algorithm)
     data = b""
     for drawn in ("all", "classes", "none"):
-        data = assemble(_packed(plan, verdict, run, after, algorithm, drawn))
+        data = assemble(_packed(plan, verdict, run, after, moved, drawn))
         if len(data) <= CAP:
             break
     return Page(data)
@@ -135,19 +140,22 @@ def _packed(
     verdict: Verdict,
     found: Schedule | None,
     after: Schedule | None,
-    algorithm: str,
+    moved: Traffic,
     drawn: str,
 ) -> str:
     from planguard import __version__
     from planguard.report.page.columns import Columns, Names
     from planguard.report.page.graph import strategy
+    from planguard.report.page.headline import headline
     from planguard.report.page.links import topology
     from planguard.report.page.said import said
     from planguard.report.page.spans import SpanTable, rows
     from planguard.report.page.traffic import matrices
 
     columns, names = Columns(), Names()
-    every = rows(found) if found is not None else _stated(plan)
+    told = said(verdict, plan, found)
+    absent = (told["cause"] or {}).get("who", []) if (told["cause"] or {}).get("missing") else []
+    every = rows(found, absent) if found is not None else _stated(plan)
     kept = every if drawn == "all" else _representatives(every)
     table = SpanTable(plan, names)
     shown = None if found is None or drawn == "none" else found
@@ -155,11 +163,16 @@ def _packed(
         "title": clean(plan.name or (plan.file or "plan").rsplit("/", 1)[-1]),
         "version": __version__,
         "world": plan.world_size,
-        "verdict": said(verdict, plan),
-        "traffic": matrices(plan, columns, algorithm, found),
+        "verdict": told,
+        "numbers": headline(every, found, moved, plan),
+        "traffic": matrices(plan, columns, moved, found),
         "strategy": strategy(plan, every, found),
-        "topology": topology(plan, algorithm, found),
-        "left": {"drawn": drawn, "ranks": len(kept), "actions": plan.actions},
+        "topology": topology(plan, moved.algorithm, found),
+        "left": {
+            "drawn": "folded" if found and found.stands and drawn == "all" else drawn,
+            "ranks": len(kept),
+            "actions": plan.actions,
+        },
         "time": _time(shown, kept, table, columns, ""),
         "repaired": None,
     }
@@ -220,10 +233,11 @@ def _time(
 
 def _schedule(plan: Plan, model: str | None, verdict: Verdict) -> Schedule | None:
     """Return the run to draw: the stuck one where a deadlock is only possible."""
+    from planguard.simulate.folded import folded
     from planguard.simulate.schedule import schedule
     from planguard.verdict import Outcome
 
-    if plan.actions > SIMULATED:
+    if plan.actions > SIMULATED and folded(plan) is None:
         return None
     found = schedule(plan, model)
     if found.complete and verdict.outcome is Outcome.POTENTIAL_DEADLOCK:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from planguard.explain import explain
 from planguard.explain.answer import sizes
 from planguard.explain.reasons import label, sentence
+from planguard.report.page.cause import FOLLOWS, cause, ordered
 from planguard.words import clean
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
+    from planguard.simulate.schedule import Schedule
     from planguard.verdict import CycleEdge, Finding, Location, Verdict, Witness
 
 _HANGS = ("PG0", "PG2", "PG501", "PG502", "PG506")
 """Codes of what a job was stuck in."""
-_NOBODY = frozenset({"PG501", "PG502"})
-"""Those that say who waits, and blame nobody."""
 STEPS = 2000
 """Most steps of a witness that the slider has."""
 _NEXT = {
@@ -36,8 +36,9 @@ _NEXT = {
 }
 
 
-def said(verdict: Verdict, plan: Plan) -> dict[str, Any]:
+def said(verdict: Verdict, plan: Plan, run: Schedule | None = None) -> dict[str, Any]:
     """Return what the page says of a verdict; every text is cleaned, none is markup."""
+    order, follows = ordered(verdict)
     return {
         "outcome": verdict.outcome.value,
         "model": clean(verdict.model),
@@ -46,6 +47,9 @@ def said(verdict: Verdict, plan: Plan) -> dict[str, Any]:
         "file": clean(PurePath(plan.file).name) if plan.file else "",
         "text": "\n".join(clean(line) for line in explain(verdict, plan, width=100).split("\n")),
         "findings": [_finding(finding) for finding in verdict.findings],
+        "order": order,
+        "follows": sorted(follows),
+        "cause": cause(verdict, plan, run),
         "audit": _audit(verdict) if verdict.evidence.kind == "trace" else None,
         "reasons": [clean(reason) for reason in verdict.reasons],
         "approximations": [
@@ -57,7 +61,7 @@ def said(verdict: Verdict, plan: Plan) -> dict[str, Any]:
 def _audit(verdict: Verdict) -> dict[str, Any]:
     """Return what an audit is asked first: who, where it stopped, who waits, what is not known."""
     told = [f for f in verdict.findings if f.code.startswith(_HANGS)]
-    first = next((f for f in told if f.code not in _NOBODY), None)
+    first = next((f for f in told if f.code not in FOLLOWS), None)
     shown = first or (told[0] if told else None)
     labels = ("stopped", "stack", "cause", "waiting", "then", "evidence", "source", "next")
     notes: dict[str, list[str]] = {name: [] for name in labels}

@@ -6,7 +6,7 @@ whose sequences of operations are equal; stages are joined by the ribbons of the
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,25 @@ from msgspec import UNSET
 
 from planguard.plan.code import WORDS
 from planguard.report.page.columns import ABSENT, Names
+from planguard.report.page.headline import length, union
 from planguard.simulate.entries import KINDS
 from planguard.simulate.rates import computed, rate
 from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from planguard.plan.plan import Plan
     from planguard.plan.views import ActionView
     from planguard.report.page.columns import Columns
     from planguard.simulate.schedule import Schedule, Span
 
+_COVERED = {
+    "compute": ("compute",),
+    "copy": ("copy",),
+    "communication": ("collective", "send", "recv"),
+}
+"""Kinds of spans whose time is told together: what they cover, not their sum."""
 FORWARD, BACKWARD = ("forward", "fwd", "f"), ("backward", "bwd", "b")
 
 
@@ -49,21 +56,42 @@ class Row:
     phases: Mapping[int, str] = field(default_factory=dict)
 
 
-def rows(found: Schedule) -> list[Row]:
-    """Return the rows of a schedule, ordered by stage and rank."""
+def rows(found: Schedule, first: Collection[int] = ()) -> list[Row]:
+    """Return the rows of a schedule, ordered by stage and rank.
+
+    Args:
+        found: The schedule.
+        first: Ranks that come before the others of their stage, with their stage.
+    """
     plan = found.plan
-    by_rank: dict[int, list[Span]] = {rank: [] for rank in range(plan.world_size)}
+    drawn: Collection[int] = found.stands.keys() or range(plan.world_size)
+    by_rank: dict[int, list[Span]] = {rank: [] for rank in drawn}
+    names: dict[tuple[int, int, int | None], str] = {}
     for span in found.spans:
         by_rank[span.rank].append(span)
     classes: dict[tuple[Any, ...], int] = {}
     out = []
     for rank, spans in by_rank.items():
         spans.sort(key=lambda s: (s.action, -1 if s.member is None else s.member, s.start))
-        sequence = tuple((s.kind, s.action, s.member, _name(plan, s)) for s in spans)
+        program = plan.code.rank_program[rank]
+        for span in spans:
+            if (program, span.action, span.member) not in names:
+                names[program, span.action, span.member] = _name(plan, span)
+        sequence = tuple(
+            (s.kind, s.action, s.member, names[program, s.action, s.member]) for s in spans
+        )
         alike = classes.setdefault((stages_of(plan, rank), sequence), len(classes))
         phases = _phases(plan, spans) if found.steps else {}
         out.append(Row(rank, stages_of(plan, rank), tuple(spans), alike, phases))
-    return sorted(out, key=lambda row: (row.stages, row.alike, row.rank))
+    chosen = set(first)
+    ahead = {(row.stages, row.alike) for row in out if row.rank in chosen}
+    staged = {stages for stages, _ in ahead if stages}
+
+    def place(row: Row) -> tuple[Any, ...]:
+        own = row.stages in staged if row.stages else (row.stages, row.alike) in ahead
+        return not own, row.stages, row.rank not in chosen, row.alike, row.rank
+
+    return sorted(out, key=place)
 
 
 def _phases(plan: Plan, spans: list[Span]) -> dict[int, str]:
@@ -218,7 +246,13 @@ def devices(plan: Plan, kept: list[Row], run: Schedule | None = None) -> Iterato
     """
     done = computed(run)
     for row in kept:
-        time: Counter[str] = Counter()
+        done_with = [span for span in row.spans if span.end is not None]
+        time = {
+            name: length(union((s.ready, s.end or s.ready) for s in done_with if s.kind in kinds))
+            for name, kinds in _COVERED.items()
+        }
+        # A rank that waits in two calls at once waits once.
+        waits = [(s.start, (s.end or s.ready) if s.kind == "wait" else s.ready) for s in done_with]
         flops, last, tail, held = 0.0, 0.0, 0.0, 0
         for span in row.spans:
             node: Any = plan.action_at(span.rank, span.action, span.member).action
@@ -226,14 +260,12 @@ def devices(plan: Plan, kept: list[Row], run: Schedule | None = None) -> Iterato
             if span.kind == "compute":
                 held = max(held, int(_number(node, "bytes") or 0))
             if span.end is not None:
-                time[span.kind] += span.end - span.ready  # type: ignore[assignment]
-                if span.kind != "wait":
-                    time["blocked"] += span.ready - span.start  # type: ignore[assignment]
                 last = max(last, span.end)
         busy = [s.end for s in row.spans if s.kind == "compute" and s.end is not None]
         tail = last - max(busy) if busy else 0.0
         yield {
             "rank": row.rank,
+            "for": len(run.stands.get(row.rank, (0,))) if run is not None else 1,
             "alike": row.alike,
             "n": len(row.spans),
             "flops": flops or None,
@@ -241,8 +273,8 @@ def devices(plan: Plan, kept: list[Row], run: Schedule | None = None) -> Iterato
             "rate": rate(done.get(row.rank, ())) or None,
             "compute": round(time["compute"], 3),
             "copy": round(time["copy"], 3),
-            "communication": round(time["collective"] + time["send"] + time["recv"], 3),
-            "waiting": round(time["blocked"] + time["wait"], 3),
+            "communication": round(time["communication"], 3),
+            "waiting": round(length(union(waits)), 3),
             "tail": round(tail, 3),
             "end": round(last, 3),
             "stuck": any(s.end is None for s in row.spans),

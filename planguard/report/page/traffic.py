@@ -6,28 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.report.page.columns import ABSENT
 from planguard.report.page.steps import step_traffic
-from planguard.simulate.matrix import LARGEST, by_node, matrix, nodes
+from planguard.simulate.matrix import matrix, nodes, rolled
 from planguard.simulate.patterns import patterns
-from planguard.simulate.traffic import HOST, traffic
+from planguard.simulate.traffic import HOST, Key, Traffic
 from planguard.words import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from planguard.plan.groups import ProcessGroup
     from planguard.plan.plan import Plan
     from planguard.report.page.columns import Columns
     from planguard.simulate.schedule import Schedule
-    from planguard.simulate.traffic import Key, Traffic
 
 DRAWN = 1024
 """Most ranks of a matrix on the page; larger worlds are shown by node."""
 EDGES = 120_000
 """Most edges on the page."""
+LOOKED_AT = 64
+"""Most instances of a group whose pattern is looked at."""
+_ANY = Key("", "", "", "", "")
 _FIELDS = ("family", "primitive", "group", "dtype", "phase")
 
 
 def matrices(
-    plan: Plan, columns: Columns, algorithm: str = "ring", found: Schedule | None = None
+    plan: Plan, columns: Columns, moved: Traffic, found: Schedule | None = None
 ) -> dict[str, Any]:
     """Add the edges of a plan's traffic and return what the page says of them.
 
@@ -35,8 +38,7 @@ def matrices(
     training it belongs to, if the times of the plan have any. ``HOST`` is written as the number of
     ranks.
     """
-    moved = traffic(plan, algorithm)
-    by_step = [] if found is None else step_traffic(found, algorithm)
+    by_step = [] if found is None else step_traffic(found, moved.algorithm)
     world = plan.world_size
     edges: list[tuple[int, ...]] = [
         (world if src == HOST else src, world if dst == HOST else dst, number, size, messages, step)
@@ -45,8 +47,10 @@ def matrices(
         for (src, dst), (size, messages) in pairs.items()
     ]
     place = nodes(plan)
-    if plan.world_size > DRAWN or len(edges) > EDGES:
-        edges = _by_node(moved, place)
+    is_rolled = plan.world_size > DRAWN or len(edges) > EDGES
+    row, names = rolled(plan) if is_rolled else ([], ())
+    if is_rolled:
+        edges = _by_node(moved, row)
     for at, (name, kind) in enumerate(
         [("src", "u32"), ("dst", "u32"), ("key", "u32"), ("bytes", "f64"), ("count", "f64"),
          ("step", "u32")]
@@ -58,10 +62,9 @@ def matrices(
         "notes": list(moved.notes),
         "keys": [[clean(getattr(key, f)) for f in _FIELDS] for key in moved.edges],
         "views": _views(moved, plan),
-        "byNode": plan.world_size > DRAWN or len(edges) > EDGES,
-        "nodes": [None if place[r] is None else place[r] for r in range(plan.world_size)]
-        if plan.world_size <= DRAWN
-        else sorted({n for n in place.values() if n is not None}),
+        "byNode": is_rolled,
+        "rows": list(names),
+        "nodes": [] if is_rolled else [place[r] for r in range(plan.world_size)],
     }
 
 
@@ -80,14 +83,12 @@ def _parted(key: Key, moved: Traffic, by_step: list[Traffic]) -> Iterator[tuple[
     yield ABSENT, {pair: (size, count) for pair, (size, count) in rest.items() if size or count}
 
 
-def _by_node(moved: Traffic, place: dict[int, int | None]) -> list[tuple[int, ...]]:
-    names = sorted(set(place.values()), key=lambda n: (n is None, n))
-    row = {name: at for at, name in enumerate(names)}
+def _by_node(moved: Traffic, row: list[int]) -> list[tuple[int, ...]]:
     cells: dict[tuple[int, int, int], list[int]] = {}
     for number, pairs in enumerate(moved.edges.values()):
         for (src, dst), (size, messages) in pairs.items():
             if HOST not in (src, dst):
-                cell = cells.setdefault((row[place[src]], row[place[dst]], number), [0, 0])
+                cell = cells.setdefault((row[src], row[dst], number), [0, 0])
                 cell[0] += size
                 cell[1] += messages
     return [(*pair, *cell, ABSENT) for pair, cell in sorted(cells.items())]
@@ -102,14 +103,54 @@ def _views(moved: Traffic, plan: Plan) -> list[dict[str, Any]]:
             chosen += [(word + value, {field: value}) for value in values]
     out = []
     for title, wanted in chosen:
-        small = plan.world_size <= LARGEST
-        found = matrix(moved, **wanted) if small else by_node(moved, plan, **wanted)
         out.append(
             {
                 "title": clean(title),
                 "wanted": {field: clean(value) for field, value in wanted.items()},
-                # What stays inside a node is on the diagonal: no pattern of ranks.
-                "patterns": [[p.name, p.confidence] for p in patterns(found)] if small else [],
+                "patterns": _named(moved, plan, wanted),
             }
         )
     return out
+
+
+def _named(moved: Traffic, plan: Plan, wanted: dict[str, str]) -> list[list[Any]]:
+    """Return the patterns of one sum: name, confidence, and how many instances of a group have it.
+
+    The ranks of one instance of a group are looked at alone: eight rings beside each other are no
+    ring, and each of them is one. A pattern is named where all instances show it; in a world too
+    large for a cell each, ``LOOKED_AT`` of them.
+    """
+    group = next((one for one in plan.groups if one.name == wanted.get("group")), None)
+    if group is not None and group.is_family and plan.mesh is not None:
+        return _in_instances(moved.total(**wanted), plan, group)
+    if plan.world_size > DRAWN:
+        return []  # what stays inside a row is on its diagonal: no pattern of ranks
+    return [[p.name, p.confidence, 1] for p in patterns(matrix(moved, **wanted))]
+
+
+def _in_instances(edges: Pairs, plan: Plan, group: ProcessGroup) -> list[list[Any]]:
+    if plan.mesh is None or group.size(plan.mesh) > DRAWN:
+        return []
+    parted: dict[int, Pairs] = {}
+    for pair, cell in edges.items():
+        if HOST not in pair:
+            base = plan.mesh.family_base(pair[0], group.mesh_dims)
+            parted.setdefault(base, {})[pair] = cell
+    found: dict[str, float] = {}
+    seen: set[tuple[str, ...]] = set()
+    for base in sorted(parted)[:LOOKED_AT]:
+        members = group.members(base, plan.mesh)
+        place = {rank: at for at, rank in enumerate(members)}
+        inside = {
+            (place[src], place[dst]): cell
+            for (src, dst), cell in parted[base].items()
+            if src in place and dst in place
+        }
+        if len(inside) < len(parted[base]):
+            return []  # messages that leave the instance
+        own = patterns(matrix(Traffic(len(members), "", {_ANY: inside})))
+        seen.add(tuple(one.name for one in own))
+        for one in own:
+            found[one.name] = min(one.confidence, found.get(one.name, 1.0))
+    count = len(parted)
+    return [[n, sure, count] for n, sure in found.items()] if len(seen) == 1 else []

@@ -43,10 +43,15 @@ def perfetto(schedule: Schedule) -> bytes:
 
 
 def _events(schedule: Schedule) -> Iterator[dict[str, Any]]:
-    ranks = sorted({span.rank for span in schedule.spans})
-    for rank in ranks:
-        yield _meta("process_name", rank, 0, f"rank {rank}")
-        for lane in sorted({_LANES[s.kind] for s in schedule.spans if s.rank == rank}):
+    lanes: dict[int, set[int]] = defaultdict(set)
+    for span in schedule.spans:
+        lanes[span.rank].add(_LANES[span.kind])
+    for rank, own in sorted(lanes.items()):
+        alike = len(schedule.stands.get(rank, (rank,))) - 1
+        yield _meta(
+            "process_name", rank, 0, f"rank {rank}" + (f" (and {alike:,} alike)" if alike else "")
+        )
+        for lane in sorted(own):
             yield _meta("thread_name", rank, lane, _NAMES[lane])
     arrows: dict[int, list[Span]] = defaultdict(list)
     for span in schedule.spans:

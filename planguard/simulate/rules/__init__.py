@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from planguard.plan.plan import Plan
     from planguard.simulate.schedule import Schedule
+    from planguard.simulate.traffic import Traffic
     from planguard.verdict import Finding
 
 DEFAULTS: dict[str, dict[str, float]] = {
@@ -84,6 +85,7 @@ def advise(
     plan: Plan,
     thresholds: Mapping[str, Mapping[str, float]] | None = None,
     run: Schedule | None = None,
+    moved: Traffic | None = None,
 ) -> tuple[Finding, ...]:
     """Apply the rules to a plan.
 
@@ -91,11 +93,14 @@ def advise(
         plan: The plan.
         thresholds: By code and name, over ``DEFAULTS``.
         run: Measured times of the plan; modeled ones, where the plan states some, if None.
+        moved: What it moves, collectives as rings; counted if None.
 
     Returns:
         Findings by code, at most ``PER_RULE`` of each.
     """
     facts = Facts(plan)
+    if moved is not None:
+        facts.moved = moved
     every = DEFAULTS | MEASURED
     limits = {code: {**own, **(thresholds or {}).get(code, {})} for code, own in every.items()}
     found = [list(rule(facts, limits[code])) for code, rule in _STRUCTURE.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,14 @@ from msgspec import UNSET
 
 from planguard.plan.actions import ITEM_BYTES, MEMBER, Kind
 from planguard.plan.code import WORDS
+from planguard.simulate.traffic import traffic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planguard.plan.code import Program
     from planguard.plan.plan import Plan
+    from planguard.simulate.traffic import Traffic
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,11 @@ class Facts:
             )
             for name, spec in specs.items()
         }
+
+    @cached_property
+    def moved(self) -> Traffic:
+        """What the plan moves, collectives as rings."""
+        return traffic(self.plan)
 
     def programs(self) -> Iterator[tuple[list[Use], list[int]]]:
         """Yield the actions of every program with the ranks that run it."""

@@ -24,7 +24,7 @@ _MESSAGES = (Kind.SEND, Kind.RECV)
 
 def link_traffic(facts: Facts, limits: Limits) -> Iterator[Finding]:
     """PG606: links of one role carry different traffic (Visual Diagnostics, case 2)."""
-    moved = traffic(facts.plan)
+    moved = facts.moved
     for family in ("p2p", "collective"):
         roles: dict[str, dict[tuple[int, int], int]] = defaultdict(lambda: defaultdict(int))
         for key, edges in moved.edges.items():
@@ -118,7 +118,7 @@ def _ranks_of(facts: Facts, stage: int) -> tuple[int, ...]:
 def self_traffic(facts: Facts, _: Limits) -> Iterator[Finding]:
     """PG630: a rank moves data to itself (ComScribe, the diagonal)."""
     diagonal = {
-        src: number for (src, dst), (number, _) in traffic(facts.plan).total().items() if src == dst
+        src: number for (src, dst), (number, _) in facts.moved.total().items() if src == dst
     }
     for rank, number in diagonal.items():
         if number:
@@ -129,7 +129,7 @@ def self_traffic(facts: Facts, _: Limits) -> Iterator[Finding]:
 
 def one_way_duplex(facts: Facts, _: Limits) -> Iterator[Finding]:
     """PG631: a pair that should carry both directions carries one (ComScribe's bug)."""
-    copies = traffic(facts.plan).total(family="copy")
+    copies = facts.moved.total(family="copy")
     declared = _duplex(facts)
     for (src, dst), (number, _messages) in copies.items():
         if HOST in (src, dst) or src == dst or not number or copies.get((dst, src), (0, 0))[0]:
@@ -158,9 +158,12 @@ def _duplex(facts: Facts) -> set[tuple[int, int]]:
 
 def master_worker(facts: Facts, _: Limits) -> Iterator[Finding]:
     """PG632: all traffic goes through one device (ComScribe's L)."""
+    # Without a root, "direct" takes nothing apart in another way than a ring does.
+    rooted = any(one.root is not None for one in facts.plan.code.signatures)
+    moved = traffic(facts.plan, "direct") if rooted else facts.moved
     pairs = {
         pair
-        for pair, (number, _) in traffic(facts.plan, "direct").total().items()
+        for pair, (number, _) in moved.total().items()
         if number and HOST not in pair and pair[0] != pair[1]
     }
     if not pairs or facts.plan.world_size < 3:

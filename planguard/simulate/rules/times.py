@@ -51,7 +51,7 @@ def slow_operator(facts: Facts, found: Schedule, limits: Limits) -> Iterator[Fin
                     f"{shown(name)} takes {_length(first):.4g} us on every rank, "
                     f"{_length(first) / statistics.median(times):.1f} times the median of its "
                     f"class ({found.basis})",
-                    ranks=tuple(sorted(ranks)),
+                    ranks=found.all_ranks(ranks),
                     primary=facts.plan.location(first.rank, first.action),
                 )
 
@@ -121,7 +121,7 @@ def collective_waits(facts: Facts, found: Schedule, limits: Limits) -> Iterator[
             "PG603",
             f"members of a round wait {share:.0%} of their time in it, rank {early.rank} the "
             f"longest{_more(rounds[key])} ({found.basis})",
-            ranks=tuple(sorted(span.rank for span in spans)),
+            ranks=found.all_ranks(span.rank for span in spans),
             primary=facts.plan.location(early.rank, early.action),
         )
 
@@ -181,10 +181,11 @@ def stage_waits(facts: Facts, found: Schedule, limits: Limits) -> Iterator[Findi
         if idle <= bubble + limits["tolerance"]:
             continue
         which = f"stage {names[0]}" if len(names) == 1 else f"the rank of stages {list(names)}"
-        several = f" on rank {longest} of its {len(ranks):,} ranks" if len(ranks) > 1 else ""
+        alike = found.all_ranks(ranks)
+        several = f" on rank {longest} of its {len(alike):,} ranks" if len(alike) > 1 else ""
         yield make_finding(
             "PG604",
             f"{which} idles {idle:.0%} of the time{several}, {bubble:.0%} is the bubble of "
             f"{depth} stages and {count} microbatches ({found.basis})",
-            ranks=tuple(ranks),
+            ranks=alike,
         )

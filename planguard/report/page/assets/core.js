@@ -179,7 +179,7 @@ const panels = {};
 function panel(id, title, gist, build) {
   const body = el("div", { class: "body" });
   const made = el("details", { class: "panel", id: `panel-${id}` },
-    el("summary", {}, title, el("span", { class: "gist" }, gist)), body);
+    el("summary", {}, el("h2", {}, title), el("span", { class: "gist" }, gist)), body);
   let built = false;
   const fill = () => {
     if (made.open && !built) { built = true; build(body); }

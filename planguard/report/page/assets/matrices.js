@@ -10,7 +10,7 @@ function matrixOf(view, byNode) {
   const isRolled = byNode || traffic.byNode;
   let labels, place;
   if (traffic.byNode) {
-    labels = (traffic.nodes.length ? traffic.nodes : ["?"]).map((node) => `node ${node}`);
+    labels = traffic.rows;
     place = (rank) => rank;
   } else if (byNode) {
     const names = [...new Set(traffic.nodes)].sort((a, b) => (a === null) - (b === null) || a - b);
@@ -198,7 +198,7 @@ function implicitCharts() {
 }
 
 function patternText(view) {
-  return view.patterns.length ? view.patterns.map(([name, sure]) => `${name} (${Math.round(sure * 100)} %)`).join(", ") : "no named pattern";
+  return view.patterns.length ? view.patterns.map(([name, sure, count]) => `${name}${count > 1 ? ` in each of ${number(count)} groups` : ""} (${Math.round(sure * 100)} %)`).join(", ") : "no named pattern";
 }
 
 function matricesPanel(body) {
@@ -281,7 +281,7 @@ function matricesPanel(body) {
   const lacks = IMPLICIT.filter((memory) => !D.traffic.keys.some((key) => key[1].endsWith(`(${memory})`)));
   add(body, el("div", { class: "bar" }, el("label", {}, "traffic", pick), scale, axes, hasNodes ? nodes : null, el("span", { class: "grow" }), tableButton("pairs")),
     pattern, el("div", { class: "flex" }, made.map((one) => el("div", { class: "chart" }, one.title, one.canvas, pictures(() => body, { name: `matrix-${one.field}`, title: one.field === "bytes" ? "bytes between ranks" : "messages between ranks", canvas: one.canvas, draw, note: () => pattern.textContent })))), views.length > 2 ? thumbs : null, el("div", { class: "flex" }, implicitCharts()),
-    D.traffic.byNode ? el("p", { class: "soft" }, `Drawn by node: too many ranks or links for a cell each.${D.traffic.nodes.length ? "" : " The plan names no nodes; a topology would part them."}`) : null,
+    D.traffic.byNode ? el("p", { class: "soft" }, `Rolled up, ${plural(D.traffic.rows.length, "row")}: too many ranks or links for a cell each. Rows are the nodes of the plan's topology, else the coordinates of its mesh.`) : null,
     ...D.traffic.notes.map((note) => el("p", { class: "soft" }, note)),
     el("p", { class: "soft" }, `${copies ? "" : "Copies to and from the host (row H): the plan has none. "}${lacks.length ? `Of ${lacks.join(" and ")} memory the plan has no copies.` : ""}`));
   draw();

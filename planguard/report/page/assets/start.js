@@ -48,21 +48,24 @@ async function start() {
   performance.mark("arranged");
   header();
   const said = D.verdict;
-  const waiting = said.findings.filter((finding) => finding.cycle.length || finding.witness);
-  panel("verdict", "Verdict and findings", plural(said.findings.length, "finding"), verdictPanel);
+  const waiting = shownWaits();
+  if (said.cause) document.getElementById("main").append(el("div", { id: "first" }));
   if (waiting.length) panel("waits", "Who waits for whom", "the witness, step by step", waitsPanel);
-  if (T) panel("timeline", "Timeline", `${us(T.head.makespan)} ${T.head.basis}${T.head.complete ? "" : "; some ranks never end"}`, timelinePanel);
-  if (T) panel("overview", "Training overview", T.head.steps.length ? `${plural(T.head.steps.length, "step")}, ${T.head.basis}` : `one ${T.head.basis} step per device`, overviewPanel);
-  panel("matrices", "Communication matrices", patternText(D.traffic.views[0]), matricesPanel);
+  panel("verdict", "Verdict and findings", plural(said.findings.length, "finding"), verdictPanel);
+  if (T && T.total) panel("timeline", "Timeline", `${us(T.head.makespan)} ${T.head.basis}${T.head.complete ? "" : "; some ranks never end"}`, timelinePanel);
+  if (T && T.last > 0) panel("overview", "Training overview", T.head.steps.length ? `${plural(T.head.steps.length, "step")}, ${T.head.basis}` : `one ${T.head.basis} step per device`, overviewPanel);
+  if (C["edge.src"].length) panel("matrices", "Communication matrices", patternText(D.traffic.views[0]), matricesPanel);
   if (D.strategy.nodes.length) panel("strategy", "Parallelism strategy", `${plural(D.strategy.nodes.length, "operator")} in ${plural(D.strategy.blocks.length, "program")}`, strategyPanel);
   if (D.topology.links.length) panel("topology", "Devices and links", D.topology.stated ? "from the plan's topology" : "the plan states no topology: link types are unknown", topologyPanel);
   panel("tables", "Tables", "the numbers behind every chart", tablesPanel);
+  if (D.numbers.length) document.getElementById("panel-verdict").before(numbersBox());
+  if (said.cause) document.getElementById("first").replaceWith(causeBox(said.cause));
   if (D.left.drawn !== "all" || !T) notice(isTimeless);
   // The culprit of an audit is marked in every view from the start.
   const culprit = said.audit && !S.ranks ? said.audit.culprit : [];
   if (culprit.length && culprit.length < D.world) S.ranks = culprit.slice(0, 4096);
   selectionBar();
-  const first = asked || (waiting.length ? ["verdict", "waits", "timeline"] : ["verdict", "timeline"]);
+  const first = asked || (waiting.length ? ["waits", "verdict", "timeline"] : ["verdict", "timeline"]);
   for (const id of first) {
     if (!panels[id]) continue;
     panels[id].made.open = true;
@@ -85,6 +88,8 @@ function notice(isTimeless) {
     ? "The files say no times: the timeline is left out."
     : D.left.drawn === "all"
     ? `${number(D.left.actions)} actions are too many to simulate: the timeline is left out.`
+    : D.left.drawn === "folded"
+    ? `The timeline shows ${number(D.left.ranks)} of ${number(D.world)} ranks: the others run as they do, at the same times.`
     : D.left.drawn === "classes"
     ? `The whole plan would pass 5 MB: the timeline shows one rank of every class of equal ranks, ${number(D.left.ranks)} of ${number(D.world)}.`
     : "The whole plan would pass 5 MB: the timeline is left out.";

@@ -107,8 +107,9 @@ function chosenPanel(body) {
     }
     if (name !== family[4]) add(body, el("p", { class: "soft" }, `It communicates as ${family[4]}, whose witness this is.`));
     D.verdict = told;
-    told.findings.forEach((finding, at) => { if (finding.severity === "error") add(body, findingBox(finding, at)); });
-    if (told.findings.some((finding) => finding.cycle.length || finding.witness)) {
+    if (told.cause) add(body, causeBox(told.cause));
+    for (const at of told.order) if (told.findings[at].severity === "error") add(body, findingBox(told.findings[at], at));
+    if (shownWaits().length) {
       const made = el("div", {});
       panels.waits = { made, fill: () => {} };
       body.append(made);

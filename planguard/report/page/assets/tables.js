@@ -52,15 +52,19 @@ function tablesPanel(body) {
   const pick = el("select", { id: "table", "aria-label": "table", onchange: () => { sorted = null; put({ table: pick.value }); draw(); } },
     Object.keys(TABLES).filter((name) => T || !["actions", "devices", "steps"].includes(name)).map((name) => el("option", { value: name }, name)));
   const holder = el("div", { class: "scroll", tabindex: 0 }), note = el("p", { class: "soft" });
+  const find = el("input", { type: "search", id: "find", placeholder: "find in this table", "aria-label": "find in this table", maxlength: 200, oninput: () => put({ find: find.value || null }) });
   let sorted = null;
 
   function draw() {
     const name = S.table || (T ? "actions" : "pairs");
     pick.value = name;
+    if (find.value !== (S.find || "")) find.value = S.find || "";
     const made = TABLES[name]();
     const lazy = made.row !== undefined;
     let order = lazy ? made.order() : made.rows.map((_, i) => i);
     const cells = lazy ? made.row : (i) => made.rows[i];
+    const words = (S.find || "").toLowerCase().split(/\s+/).filter(Boolean);
+    if (words.length) order = order.filter((i) => { const text = cells(i).join(" ").toLowerCase(); return words.every((word) => text.includes(word)); });
     if (sorted) {
       const value = (i) => cells(i)[sorted.at];
       const keyed = order.map((i) => [value(i), i]);
@@ -78,7 +82,7 @@ function tablesPanel(body) {
     holder.replaceChildren(el("table", {}, el("thead", {}, head), el("tbody", {}, rows)));
     note.textContent = order.length > SHOWN ? `the first ${number(SHOWN)} of ${number(order.length)} rows; choose ranks to narrow it` : plural(order.length, "row");
   }
-  add(body, el("div", { class: "bar" }, el("label", {}, "table", pick), note), holder);
+  add(body, el("div", { class: "bar" }, el("label", {}, "table", pick), find, note), holder);
   draw();
-  follow((change) => { if (["table", "ranks", "op", "matrix", "nodes", "iteration"].some((field) => field in change)) redraw(draw); });
+  follow((change) => { if (["table", "ranks", "op", "matrix", "nodes", "iteration", "find"].some((field) => field in change)) redraw(draw); });
 }

@@ -9,6 +9,7 @@ function timelinePanel(body) {
   const frame = el("div", { class: "time" }, tree, el("div", {}, holder, space));
   const strip = el("canvas", { class: "strip", tabindex: -1, "aria-hidden": "true" });
   const options = { messages: true, lines: true };
+  const stopped = new Set(D.verdict.cause && D.verdict.cause.missing ? D.verdict.cause.who : []);
   const end = fullTime(T);
   const most = [7, 6].map((field) => Math.max(0, ...T.head.operations.map((o) => (D.names[o[1]] === "compute" ? o[field] || 0 : 0))));
   let items = [], dragging = null, folds = new Map();
@@ -32,7 +33,7 @@ function timelinePanel(body) {
       else if (folded.has(at)) items.push({ stage: at, isFolded: true, name: stage.name, folds: () => { if (!folds.has(at)) folds.set(at, foldOf(T, stage.rows)); return folds.get(at); } });
       else {
         items.push({ stage: at, name: stage.name });
-        for (const row of stage.rows) items.push({ row, stage: at, name: `rank ${T.head.ranks[row].rank}` });
+        for (const row of stage.rows) items.push({ row, stage: at, name: `rank ${T.head.ranks[row].rank}${T.head.ranks[row].for > 1 ? ` (${number(T.head.ranks[row].for)} alike)` : ""}` });
       }
     });
     const count = items.filter((item) => item.row !== undefined || item.isFolded).length;
@@ -80,6 +81,7 @@ function timelinePanel(body) {
       isStage ? `${item.isFolded ? "▸" : "▾"} ${item.name}  (${ranks.length})` : item.name);
       const made = el("div", { class: `row ${isStage || item.isSplit ? "stage" : "rank"}`, "data-ranks": ranks.length > 64 ? "" : ranks.map((r) => r.rank).join(" ") },
         stuck.length ? el("span", { class: "cross", title: stuckText(stuck) }, "✕") : null, name,
+        ranks.some((rank) => stopped.has(rank.rank)) ? el("span", { class: "stopped" }, "stopped here") : null,
         largest.flops ? pixel(mean("flops"), largest.flops, mean("flops") ? `${flops(mean("flops"))} (${told})` : "no FLOPs are known") : null,
         largest.rate ? pixel(mean("rate"), largest.rate, mean("rate") ? `${flops(mean("rate"))}/s (measured)` : "no FLOPS are known") : null,
         largest.memory ? pixel(mean("memory"), largest.memory, mean("memory") ? `${bytes(mean("memory"))} (${told})` : "no working set is known") : null);

@@ -14,7 +14,7 @@ function verdictPanel(body) {
   }
   for (const reason of said.reasons) add(body, el("p", {}, reason));
   if (!said.findings.length) add(body, el("p", {}, "No findings. Look here next: the timeline for idle time, the matrices for what moves."));
-  said.findings.forEach((finding, at) => add(body, findingBox(finding, at)));
+  for (const at of said.order) add(body, findingBox(said.findings[at], at));
   for (const [kind, direction, message] of said.approximations) {
     add(body, el("p", { class: "soft" }, `${kind} (${direction}): ${message}`));
   }
@@ -40,9 +40,44 @@ function auditBox(audit, findings) {
   return box;
 }
 
+// What a plan is asked first; each number leads to the view that it comes from.
+function numbersBox() {
+  const box = el("section", { id: "numbers", "aria-label": "headline numbers" });
+  for (const [name, value, what, target, chosen] of D.numbers) {
+    const into = panels[target] ? target : "tables";
+    box.append(el("button", { title: what, "data-panel": into, onclick: () => { show(into); put(chosen); } },
+      el("span", { class: "soft" }, name), el("b", {}, value), el("span", { class: "soft what" }, what)));
+  }
+  return box;
+}
+
+// The cause: who, which call, which line; what every other rank waits for.
+function causeBox(cause) {
+  const finding = D.verdict.findings[cause.finding], others = cause.waits;
+  const who = `rank${cause.who.length === 1 ? "" : "s"} ${rankSet(cause.who)}`;
+  const row = (name, ...texts) => [el("dt", {}, name), ...texts.map((text) => el("dd", {}, text))];
+  const at = (place) => (place ? ` at ${place}` : "");
+  const facts = el("dl", {});
+  add(facts, ...row("call", `${cause.missing ? "" : `#${cause.action} `}${cause.call}`), ...(cause.place ? row("line", cause.place) : []));
+  if (cause.decided.length) add(facts, ...row("decided", ...cause.decided));
+  if (cause.stopped.length) add(facts, ...row("stopped here", ...cause.stopped.map(([rank, how, action, text, place]) => `rank ${rank} ${how === "its program is empty" ? "has an empty program" : `${how} #${action} ${text}${at(place)}`}`)));
+  if (cause.against.length) add(facts, ...row("against", ...cause.against.map(([rank, action, text, place]) => `rank ${rank} #${action} ${text}${at(place)}`)));
+  const box = el("section", { id: "cause", class: "culprit cause", "data-certain": "yes", "data-ranks": cause.who.join(","), "aria-labelledby": "cause-title" },
+    el("h2", { id: "cause-title" }, cause.who.length ? el("span", { class: "who" }, who) : null, el("span", { class: "code" }, finding.code), cause.sentence), facts);
+  if (others.length) {
+    box.append(el("h3", {}, "What the others wait for"), el("ul", {}, others.map(([ranks, text, place, why]) =>
+      el("li", {}, el("b", {}, `rank${ranks.length === 1 ? "" : "s"} ${rankSet(ranks)}`), ` in ${text}${at(place)}: ${why}`)),
+    cause.more ? el("li", {}, `and ${plural(cause.more, "more kind")} of waiting`) : null));
+  }
+  box.append(el("div", { class: "next" }, panels.waits ? el("button", { onclick: () => show("waits") }, "see the witness play") : null,
+    el("button", { onclick: () => look(finding) }, "mark it in every view")));
+  return box;
+}
+
 function findingBox(finding, at) {
   const box = el("section", { class: "finding", "data-severity": finding.severity },
-    el("h3", {}, el("span", { class: "code" }, finding.code), finding.message));
+    el("h3", {}, el("span", { class: "code" }, finding.code),
+      D.verdict.follows.includes(at) ? el("span", { class: "soft" }, "follows from the cause: ") : null, finding.message));
   const place = finding.primary;
   if (place) {
     const where = `rank ${place.rank} #${place.action}  ${place.text}`;

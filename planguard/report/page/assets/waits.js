@@ -1,20 +1,26 @@
 // The wait-for graph of a finding, and its witness step by step.
 
+// Findings with something to show here, the cause first.
+function shownWaits() {
+  const order = D.verdict.order || D.verdict.findings.map((_, at) => at);
+  return order.map((at) => D.verdict.findings[at]).filter((finding) => finding.cycle.length || (finding.witness && finding.witness.steps.length));
+}
+
 function waitsPanel(body) {
-  const chosen = D.verdict.findings.filter((finding) => finding.cycle.length || finding.witness)
-    .sort((a, b) => (b.cycle.length > 0) - (a.cycle.length > 0));
+  const chosen = shownWaits();
   let finding = chosen[0], playing = null;
   const graph = el("div", {}), lanes = el("div", { class: "lanes" }), said = el("p", { class: "soft", "aria-live": "polite" });
   const slider = el("input", { type: "range", min: 0, step: 1, "aria-label": "step of the witness",
-    oninput: () => put({ step: Number(slider.value) }) });
+    oninput: () => { stop(); put({ step: Number(slider.value) }); } });
   const play = el("button", { id: "play", onclick: () => (playing === null ? begin() : stop()) }, "play");
   const before = el("div", {});
-  const pick = el("select", { "aria-label": "finding", onchange: () => { finding = chosen[pick.value]; put({ step: null }); draw(); } },
+  const pick = el("select", { "aria-label": "finding", onchange: () => { stop(); finding = chosen[pick.value]; put({ step: null }); draw(); } },
     chosen.map((f, at) => el("option", { value: at }, `${f.code} ${f.name}`)));
   const begin = () => {
     play.textContent = "stop";
     if (step() >= Number(slider.max)) put({ step: 0 });
-    playing = setInterval(() => (step() >= Number(slider.max) ? stop() : put({ step: step() + 1 })), 600);
+    // A long witness is over within twelve seconds.
+    playing = setInterval(() => (!body.isConnected || step() >= Number(slider.max) ? stop() : put({ step: step() + 1 })), Math.max(40, Math.min(600, 12000 / Number(slider.max))));
   };
   const stop = () => { clearInterval(playing); playing = null; play.textContent = "play"; };
   const step = () => Math.min(S.step === undefined ? Number(slider.max) : S.step, Number(slider.max));
@@ -22,6 +28,7 @@ function waitsPanel(body) {
   function draw() {
     const steps = finding.witness ? finding.witness.steps : [];
     slider.max = steps.length;
+    for (const control of controls) control.hidden = steps.length === 0;
     graph.replaceChildren(finding.cycle.length ? waitGraph(finding) : el("p", { class: "soft" }, finding.witness && finding.witness.end === "mismatch" ? "These actions meet and do not agree." : "Nobody waits in a circle here: the actions that are stuck have no partner."));
     if (finding.cycle.length) graph.append(pictures(() => graph, { name: "waits", title: "who waits for whom", picture: () => graph.querySelector("svg"), note: () => `${finding.code}: ${finding.message}` }));
     move();
@@ -43,15 +50,18 @@ function waitsPanel(body) {
     lanes.replaceChildren(...witnessLanes(witness, at));
   }
 
-  add(body, 
-    el("div", { class: "bar" }, chosen.length > 1 ? el("label", {}, "finding", pick) : null,
-      el("label", {}, "step", slider), play,
-      el("button", { onclick: () => put({ step: Math.max(0, step() - 1) }), "aria-label": "one step back" }, "◀"),
-      el("button", { onclick: () => put({ step: Math.min(Number(slider.max), step() + 1) }), "aria-label": "one step on" }, "▶")),
+  const controls = [el("label", {}, "step", slider), play,
+    el("button", { onclick: () => { stop(); put({ step: Math.max(0, step() - 1) }); }, "aria-label": "one step back" }, "◀"),
+    el("button", { onclick: () => { stop(); put({ step: Math.min(Number(slider.max), step() + 1) }); }, "aria-label": "one step on" }, "▶")];
+  add(body,
+    el("div", { class: "bar" }, chosen.length > 1 ? el("label", {}, "finding", pick) : null, controls),
     said, el("div", { class: "waits" }, graph, lanes), before);
   if (D.repaired) before.append(beside());
   follow((change) => { if ("step" in change) move(); });
   draw();
+  // The witness plays by itself, once; who asked for less motion, or for a step, sees its end.
+  if (Number(slider.max) && S.step === undefined && !matchMedia("(prefers-reduced-motion: reduce)").matches) begin();
+  addEventListener("beforeprint", () => { if (playing !== null) { stop(); put({ step: null }); } });
 }
 
 const eventWord = (event) => ({ issue: "issues", start: "starts", complete: "completes", flush: "flushes", wait: "waits in" }[event] || event);
@@ -139,7 +149,10 @@ function witnessLanes(witness, step) {
   }
   const ranks = [...new Set(witness.actions.map(([rank]) => rank))].sort((a, b) => a - b);
   const words = { open: "under way", done: "done", stuck: "stuck", later: "not reached" };
-  return ranks.slice(0, 64).map((rank) => el("div", {}, el("h5", {}, `rank ${rank}`),
+  const absent = new Map(((D.verdict.cause && D.verdict.cause.stopped) || []).map((row) => [row[0], row]));
+  const lanes = [...absent.keys(), ...ranks.filter((rank) => !absent.has(rank))];
+  return lanes.slice(0, 64).map((rank) => el("div", {}, el("h5", {}, `rank ${rank}`, absent.has(rank) ? el("span", { class: "stopped" }, "stopped here") : null),
+    absent.has(rank) ? el("p", { class: "soft" }, absent.get(rank)[2] === null ? absent.get(rank)[1] : `${absent.get(rank)[1]} #${absent.get(rank)[2]} ${absent.get(rank)[3]}`) : null,
     witness.actions.filter(([r]) => r === rank).slice(0, 200).map(([, action]) => {
       const key = `${rank} ${action}`, is = state.get(key) || "later";
       const i = T ? findSpan(T, rank, action) : -1;

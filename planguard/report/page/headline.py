@@ -1,0 +1,146 @@
+"""The numbers that a plan is asked for first, each with the view that shows where it comes from."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from planguard.simulate.traffic import HOST
+from planguard.words import clean, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from planguard.plan.plan import Plan
+    from planguard.report.page.spans import Row
+    from planguard.simulate.schedule import Schedule, Span
+    from planguard.simulate.traffic import Traffic
+
+KINDS = 4
+"""Most kinds of traffic that are named; the rest is a number."""
+Times = list[tuple[float, float]]
+
+
+def union(times: Iterable[tuple[float, float]]) -> Times:
+    """Return intervals without overlap, in order: what several calls cover together."""
+    out: Times = []
+    for start, end in sorted(times):
+        if end <= start:
+            continue
+        if out and start <= out[-1][1]:
+            out[-1] = out[-1][0], max(end, out[-1][1])
+        else:
+            out.append((start, end))
+    return out
+
+
+def length(times: Iterable[tuple[float, float]]) -> float:
+    """Return how long intervals without overlap are together."""
+    return sum(end - start for start, end in times)
+
+
+def without(times: Times, taken: Times) -> float:
+    """Return how much of some intervals lies outside of others; neither overlaps itself."""
+    both = length(times) + length(taken) - length(union([*times, *taken]))
+    return length(times) - both
+
+
+def headline(rows: list[Row], run: Schedule | None, moved: Traffic, plan: Plan) -> list[Any]:
+    """Return the numbers: name, value, what it says, the panel behind it, what to choose there.
+
+    Args:
+        rows: The ranks that are drawn.
+        run: Their times, or None where the plan is too long to run.
+        moved: What the plan moves.
+        plan: The plan.
+    """
+    found = [] if run is None else list(_times(rows, run))
+    return [*found, *_bytes(moved), *_largest(rows, plan, run)]
+
+
+def _times(rows: list[Row], run: Schedule) -> Iterator[list[Any]]:
+    by = f"{run.basis}, model {run.model}" if run.basis == "modeled" else run.basis
+    if not run.complete:
+        yield ["step time", "never ends", f"some ranks wait for ever ({by})", "timeline", {}]
+        return
+    if not run.makespan:
+        return
+    yield ["step time", _us(run.makespan), f"until the last rank ends ({by})", "timeline", {}]
+    busy: dict[int, float] = {}
+    weights = {row.rank: len(run.stands.get(row.rank, (0,))) for row in rows}
+    exposed = 0.0
+    for row in rows:
+        compute = union(_ends(s) for s in row.spans if s.kind == "compute")
+        talk = union(_ends(s) for s in row.spans if s.kind not in {"compute", "copy"})
+        busy[row.rank] = length(compute)
+        exposed += without(talk, compute) * weights[row.rank]
+    world = sum(weights.values())
+    mean = sum(busy[rank] * weight for rank, weight in weights.items()) / world
+    if len({row.stages for row in rows}) > 1 and mean:
+        share = 1 - mean / run.makespan
+        yield ["bubble", f"{share:.1%}", f"of the time of a rank without computation, mean ({by})",
+               "timeline", {}]  # fmt: skip
+    share = exposed / world / run.makespan
+    yield ["exposed communication", f"{share:.1%}",
+           f"of the time in calls while the rank computes nothing, mean ({by})",
+           "overview", {}]  # fmt: skip
+    if mean:
+        most = max(busy, key=lambda rank: (busy[rank], -rank))
+        yield ["imbalance", f"{busy[most] / mean:.2f}",
+               f"computation of rank {most} over the mean ({by})",
+               "tables", {"table": "devices", "ranks": [most]}]  # fmt: skip
+
+
+def _ends(span: Span) -> tuple[float, float]:
+    return span.start, span.start if span.end is None else span.end
+
+
+def _bytes(moved: Traffic) -> Iterator[list[Any]]:
+    kinds: Counter[tuple[str, str]] = Counter()
+    for key, edges in moved.edges.items():
+        kinds[key.group, key.primitive] += sum(
+            number for (src, dst), (number, _) in edges.items() if HOST not in (src, dst)
+        )
+    total = sum(kinds.values())
+    if not total:
+        return
+    named = [
+        f"{clean(primitive)} on {clean(group) or 'the device'} {size(number)}"
+        for (group, primitive), number in kinds.most_common(KINDS)
+    ]
+    more = f", {len(kinds) - KINDS} more kinds" if len(kinds) > KINDS else ""
+    what = f"{', '.join(named)}{more} ({moved.algorithm}, {moved.basis})"
+    yield ["bytes moved", size(total), what, "matrices", {"matrix": None}]
+
+
+def _largest(rows: list[Row], plan: Plan, run: Schedule | None) -> Iterator[list[Any]]:
+    """Yield the largest call of a rank that is drawn, by the size that the plan states for it."""
+    from planguard.report.page.spans import size_of
+
+    best: tuple[int, int, int, int | None] | None = None
+    known: dict[tuple[int, int, int | None], int] = defaultdict(int)
+    for row in rows:
+        program = plan.code.rank_program[row.rank]
+        for span in row.spans:
+            if span.kind not in {"collective", "send"}:
+                continue
+            key = program, span.action, span.member
+            if key not in known:
+                view = plan.action_at(span.rank, span.action, span.member)
+                known[key] = size_of(plan, span.rank, view.instruction) or 0
+            if known[key] and (best is None or known[key] > best[0]):
+                best = known[key], span.rank, span.action, span.member
+    if best is not None and run is not None:
+        number, rank, action, member = best
+        place = plan.location(rank, action, member)
+        source = f" at {place.source.file}:{place.source.line}" if place.source else ""
+        yield ["largest message", size(number), clean(f"rank {rank} #{action} {place.op}{source}"),
+               "timeline", {"ranks": [rank], "op": [rank, action, member or 0]}]  # fmt: skip
+
+
+def _us(time: float) -> str:
+    """Return a time as the page writes it: four digits, in the unit that a person reads."""
+    for unit, scale in (("us", 1.0), ("ms", 1e3)):
+        if time < 1000 * scale:
+            return f"{time / scale:.4g} {unit}"
+    return f"{time / 1e6:.4g} s"

@@ -1,0 +1,99 @@
+"""Any experiment folder: archives and lines that name files, and nothing outside of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+
+import pytest
+
+from planguard.errors import UsageError
+from planguard.screen import archives
+from planguard.screen.trials import Trials
+
+PLAN = json.dumps({"schema": "planguard.plan/1", "world_size": 1,
+                   "ranks": {"0": {"actions": []}}}).encode()  # fmt: skip
+
+
+def names(trials):
+    """Return the names of trials."""
+    return [trial.name for trial in trials]
+
+
+def test_plans_inside_archives_are_trials(tmp_path):
+    """A zip and a tarball beside a plan: each plan is a trial, named as in its archive."""
+    (tmp_path / "a.plan.json").write_bytes(PLAN)
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as file:
+        file.writestr("runs/b.plan.json", PLAN)
+        file.writestr("runs/params.json", '{"lr": 2}')
+        file.writestr("notes.txt", "hello")
+    with tarfile.open(tmp_path / "t.tar.gz", "w:gz") as tape:
+        info = tarfile.TarInfo("c.plan.json")
+        info.size = len(PLAN)
+        tape.addfile(info, io.BytesIO(PLAN))
+    trials = Trials(str(tmp_path))
+    found = {trial.name: dict(trial.params) for trial in trials}
+    assert found == {
+        f"{tmp_path}/a.plan.json": {},
+        f"{tmp_path}/z.zip/runs/b.plan.json": {"lr": 2},
+        f"{tmp_path}/t.tar.gz/c.plan.json": {},
+    }
+    assert trials.skipped == [f"{tmp_path}/z.zip/notes.txt"]
+
+
+def test_an_archive_writes_nothing_elsewhere(tmp_path):
+    """Names that lead out, absolute ones, links and devices are left inside and listed."""
+    archive = tmp_path / "evil.tar"
+    with tarfile.open(archive, "w") as tape:
+        for name in ("../out.plan.json", "/tmp/out.plan.json", "a/../../out.plan.json"):  # noqa: S108
+            info = tarfile.TarInfo(name)
+            info.size = len(PLAN)
+            tape.addfile(info, io.BytesIO(PLAN))
+        link = tarfile.TarInfo("link.plan.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tape.addfile(link)
+        info = tarfile.TarInfo("good.plan.json")
+        info.size = len(PLAN)
+        tape.addfile(info, io.BytesIO(PLAN))
+    trials = Trials(str(archive))
+    assert names(trials) == [f"{archive}/good.plan.json"]
+    assert len(trials.skipped) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["evil.tar"]
+
+
+def test_an_archive_that_swells_is_refused(tmp_path, monkeypatch):
+    """More bytes than the limit end the unpacking with one clear error."""
+    monkeypatch.setattr(archives, "MOST_BYTES", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "z.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("b.plan.json", b" " * (8 << 20))
+    with pytest.raises(UsageError, match="more than"):
+        Trials(str(tmp_path / "z.zip")).total  # noqa: B018
+    (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04 and then nothing")
+    with pytest.raises(UsageError, match="cannot be unpacked"):
+        Trials([str(tmp_path / "cut.zip")])
+
+
+def test_lines_may_name_files_of_their_folder(tmp_path):
+    """A line with a path is the trial in that file; a path elsewhere opens nothing."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.plan.json").write_bytes(PLAN)
+    (tmp_path / "out.plan.json").write_bytes(PLAN)
+    (tmp_path / "in" / "link.plan.json").symlink_to(tmp_path / "out.plan.json")
+    lines = tmp_path / "in" / "trials.jsonl"
+    given = ["a.plan.json", "../out.plan.json", str(tmp_path / "out.plan.json"), "link.plan.json",
+             "missing.plan.json"]  # fmt: skip
+    lines.write_text("\n".join(json.dumps({"path": p, "params": {"lr": 1}}) for p in given))
+    found = list(Trials([str(lines)]))
+    assert [trial.path for trial in found] == [str(tmp_path / "in" / "a.plan.json"), "", "", "", ""]
+    assert found[0].params == {"lr": 1}
+
+
+def test_a_log_of_paths_is_no_trial(tmp_path):
+    """A JSONL log whose lines have a path among other things is passed over."""
+    (tmp_path / "a.plan.json").write_bytes(PLAN)
+    (tmp_path / "log.jsonl").write_text('{"path": "a.plan.json", "level": "info"}\n')
+    trials = Trials(str(tmp_path))
+    assert names(trials) == [f"{tmp_path}/a.plan.json"]
+    assert trials.skipped == [f"{tmp_path}/log.jsonl"]
