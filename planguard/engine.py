@@ -239,15 +239,31 @@ class _Fixed:
         return _verdict(decider, decision, self.options, brief=brief or self.brief)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Rest:
-    """Decides what a plan leaves open once something was picked."""
+    """Decides what a plan leaves open once something was picked.
+
+    A route often asks for the outcome of a plan first and for its findings then. The last plan is
+    kept with its columns, and with its verdict where both questions have one answer.
+    """
 
     options: CheckOptions
     brief: bool
+    _last: tuple[Plan, Any, bool, Verdict] | None = None
 
     def __call__(self, plan: Plan, *, brief: bool) -> Verdict:
-        return _decide(plan, expand(plan), self.options, brief=brief or self.brief)
+        brief = brief or self.brief
+        columns = None
+        # By identity: a plan is never changed, and the one kept here is alive.
+        if self._last is not None and self._last[0] is plan:
+            _, columns, was_brief, verdict = self._last
+            if was_brief is brief:
+                return verdict
+        if columns is None:
+            columns = expand(plan)
+        verdict = _decide(plan, columns, self.options, brief=brief)
+        self._last = plan, columns, brief, verdict
+        return verdict
 
 
 def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool) -> Verdict:

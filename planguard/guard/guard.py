@@ -42,7 +42,8 @@ SYMBOLIC = 4096
 class Guard:
     """Checks the candidates of a search; plans that communicate alike are decided once.
 
-    One guard may be used from several threads. Verdicts are those of ``planguard.check``; of a
+    One guard may be used from several threads. One that is pickled, for a pool of processes, takes
+    its options along and starts without answers. Verdicts are those of ``planguard.check``; of a
     cached one the outcome is there at once, and the findings are made by a full check of the
     asking plan when they are first looked at.
 
@@ -95,6 +96,13 @@ class Guard:
         self._max_entries = max_entries
         self._decided = 0
         self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what makes a guard like this one; answers stay in the process that has them."""
+        return {"options": self.options, "max_entries": self._max_entries, "load": self._load}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Guard.__init__(self, **state)
 
     @property
     def stats(self) -> GuardStats:

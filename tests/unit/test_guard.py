@@ -84,6 +84,69 @@ def test_options_and_models_do_not_mix():
     assert set(full.models) == set(planguard.check(ring(2), model="all").models)
 
 
+def bucketed(launch, *, crossed=False):
+    """Two ranks reduce four gradients in buckets, behind messages that may cross."""
+    later = [
+        {"op": "all_reduce", "bytes": 8, "label": f"g{n}", "id": f"g{n}", "async": True,
+         "work": f"g{n}"} for n in range(4)
+    ]  # fmt: skip
+    names = [one["id"] for one in later]
+    ends = [{"op": "unordered", "body": later}, {"op": "wait", "work": names}]
+    plan = ring(2, crossed=crossed)
+    for program in plan["ranks"].values():
+        program["actions"] += ends
+    policy = {"membership": "fixed", "launch": launch, "cap_bytes": 16}
+    plan["fusion"] = [{"id": "ddp", "group": "world", "members": names, **policy}]
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("plan", "outcome", "runs"),
+    [
+        (bucketed("ordered"), "SAFE", 1),
+        (bucketed("when-ready"), "MISMATCH", 2),
+        (bucketed("when-ready", crossed=True), "DEADLOCK", 1),
+    ],
+)
+def test_a_guard_decides_each_order_of_flushes_once(plan, outcome, runs, monkeypatch):
+    """What is asked for its outcome only is not decided again for findings nobody looks at."""
+    from planguard import engine
+
+    decided = []
+    routed = engine._routed
+
+    def counted(plan, *args, **fields):
+        decided.append(plan)
+        return routed(plan, *args, **fields)
+
+    monkeypatch.setattr(engine, "_routed", counted)
+    assert Guard(model="gloo").check(plan).outcome.value == outcome
+    assert len(decided) == 1 + runs  # the open plan, and the orders of its flushes
+    monkeypatch.undo()
+    assert planguard.check(plan, model="gloo").outcome.value == outcome
+
+
+def test_findings_asked_for_after_the_outcome_are_complete():
+    """A case that was decided for its outcome first still gets its witness when it is shown."""
+    verdict = planguard.check(bucketed("when-ready"), model="gloo")
+    assert verdict.outcome.value == "MISMATCH"
+    assert verdict.findings[0].witness is not None
+
+
+def test_a_guard_can_be_pickled():
+    """A pool of processes gets a guard with the same options, and without its answers."""
+    guard = Guard(model="gloo", budget="50ms", max_entries=7)
+    guard.check(ring(3))
+    other = pickle.loads(pickle.dumps(guard))  # noqa: S301  our own bytes
+    assert other.options == guard.options
+    assert (other.stats.checks, guard.stats.checks) == (0, 1)
+    assert other.check(ring(3, crossed=True)).unsafe
+    assert guard.stats.checks == 1
+    for size in range(2, 12):
+        other.check(ring(size))
+    assert other.stats.entries <= 7
+
+
 def test_threads_share_a_guard():
     """Concurrent checks give the verdicts of single ones and lose no count."""
     guard = Guard(model="gloo", max_entries=8)
