@@ -11,11 +11,12 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.capture.groups.modes import infra_mode
 from planguard.capture.groups.recorder import Stalled
-from planguard.capture.values.made_up import is_marked, mark, tensors_in, unmark
+from planguard.capture.play.hidden import draws, note_draw
+from planguard.capture.values.made_up import holds_marked, is_marked, mark, tensors_in, unmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +42,12 @@ _SHAPING = frozenset(
     {"_pack_padded_sequence", "_to_sparse", "_to_sparse_csr", "_nested_tensor_from_mask"}
 )
 """Operators whose results have a shape by values, and that torch does not tag so."""
-_MOVING = frozenset({"clone", "_to_copy", "cat", "copy_"})
+_MOVING = frozenset(
+    {
+        "clone", "_to_copy", "cat", "copy_", "split_with_sizes_copy", "chunk_cat", "_chunk_cat",
+        "_foreach_copy_",
+    }
+)  # fmt: skip
 """Those of them that need not move what is made up."""
 
 
@@ -113,16 +119,22 @@ def _mode_class() -> Any:
             if names & {"DTensor", "AsyncCollectiveTensor"}:
                 return NotImplemented  # they come again, unwrapped
             if self.least is not None and not names and _is_large(func, args, self.least):
-                if _changes_first(func):
+                if _kind_of(func).changes_first:
                     self.stubbed += 1
                     mark(tensors_in(args[0]))
                     return None if func.__name__.startswith("_foreach") else args[0]
+                if func.namespace == "fsdp":  # into buffers that are there, and returns nothing
+                    self.stubbed += 1
+                    mark(_written(func, args, kwargs))
+                    return None
                 made = self._made(func, args, kwargs)
                 if made is not None:
                     self.stubbed += 1
                     mark(tensors_in(made))
                     return made
             self.real += 1
+            if self.recorder is not None and _kind_of(func).is_random:
+                note_draw(self.recorder)
             return _followed(self.recorder, func, args, kwargs)
 
         def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -146,9 +158,9 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
     """
     if func.namespace == "c10d":
         return func(*args, **kwargs)
-    if not any(is_marked(one) for one in tensors_in([args, kwargs])):
+    if not (holds_marked(args) or (kwargs and holds_marked(kwargs.values()))):
         return func(*args, **kwargs)
-    name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
+    name = _kind_of(func).name
     if name == "wait_tensor":  # what was under way is there now, and its group has said what it is
         found = func(*args, **kwargs)
         if any(is_marked(one) for one in tensors_in([args, kwargs])):
@@ -173,10 +185,8 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
 
 def _is_large(func: Any, args: Any, least: int) -> bool:
     """Tell whether an operator computes on many elements, or moves many that are made up."""
-    name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
-    if func.namespace != "aten" or func.is_view:
-        return False
-    if name in _REAL and not (name in _MOVING and any(map(is_marked, _tensors(args)))):
+    kind = _kind_of(func)
+    if not kind.may_be_left or (kind.is_real and not (kind.is_moving and holds_marked(args))):
         return False
     total = 0
     for tensor in _tensors(args):
@@ -184,6 +194,52 @@ def _is_large(func: Any, args: Any, least: int) -> bool:
             continue
         total += tensor.numel()
     return total >= least
+
+
+class _Kind(NamedTuple):
+    """What the schema of an operator says of it, read once.
+
+    Attributes:
+        name: Its name without the namespace.
+        may_be_left: It is one that may be left undone, if it is large.
+        is_real: It moves data or makes it, and is done nevertheless.
+        is_moving: Of these, one that need not move what is made up.
+        changes_first: It changes its first argument and nothing else.
+        is_random: It draws numbers.
+    """
+
+    name: str
+    may_be_left: bool
+    is_real: bool
+    is_moving: bool
+    changes_first: bool
+    is_random: bool
+
+
+_KINDS: dict[int, _Kind] = {}  # by identity: operators stay, and torch's hash of them is slow
+
+
+def _kind_of(func: Any) -> _Kind:
+    kind = _KINDS.get(id(func))
+    if kind is None:
+        kind = _KINDS[id(func)] = _read_kind(func)
+    return kind
+
+
+def _read_kind(func: Any) -> _Kind:
+    schema = func._schema  # noqa: SLF001 - torch has no public way
+    name = schema.name.partition("::")[2]
+    is_known = func.namespace == "aten" or (
+        func.namespace == "fsdp" and name in _MOVING and not schema.returns
+    )
+    return _Kind(
+        name,
+        is_known and not func.is_view,
+        name in _REAL,
+        name in _MOVING,
+        _changes_first(func),
+        draws(func),
+    )
 
 
 def tells_values(func: Any) -> bool:

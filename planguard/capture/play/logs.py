@@ -34,6 +34,8 @@ class RankLog:
         waits: Places where one of its threads waited for another otherwise than by a join.
         passes: Walks over loaders of declared length (see ``loaders.Pass``).
         sites: What it asked of its own machine and process, and where (``own_answers``).
+        said: A fingerprint of all that it said to the other ranks and to the store, in order.
+        hidden: What else may have told it something of them (``hidden``); empty for nothing.
     """
 
     rank: int
@@ -50,6 +52,8 @@ class RankLog:
     waits: list[str] = field(default_factory=list)
     passes: list[dict[str, Any]] = field(default_factory=list)
     sites: list[list[str]] = field(default_factory=list)
+    said: str = ""
+    hidden: str = ""
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -60,7 +64,7 @@ def log_of(
     session: Session, *, end: str = "", trace: str = "", imported: list[str] | None = None
 ) -> RankLog:
     """Take the log of a session."""
-    recorder = session.recorder
+    recorder, said = session.recorder, session.mailbox.said
     return RankLog(
         session.rank,
         recorder.actions,
@@ -76,6 +80,8 @@ def log_of(
         recorder.threads.waits,
         [asdict(one) for one in recorder.passes],
         [list(site) for site in session.answers.sites],
+        said,
+        recorder.hidden,
     )
 
 

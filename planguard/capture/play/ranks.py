@@ -21,6 +21,7 @@ from planguard.capture.play.classes import first_ranks, rank_classes, settle
 from planguard.capture.play.compute_stub import follow_values, stub_compute
 from planguard.capture.play.fake_compute import NotFakeError, fake_compute
 from planguard.capture.play.fake_world import refuse_real_group
+from planguard.capture.play.hidden import watch_hidden
 from planguard.capture.play.imports import begun, learn, slow_imports, warm_learnt
 from planguard.capture.play.logs import (
     build_plan,
@@ -340,6 +341,10 @@ class PlayedRank:
             )
             recorder = self.session.recorder
             stack.enter_context(_COMPUTE[play.compute](recorder=recorder))
+            if play.compute == "fake" or not self._is_fork:
+                recorder.note_hidden("is not followed")  # a hook could not be taken off again
+            else:
+                watch_hidden(recorder.note_hidden)
             self._stack = stack.pop_all()
         return self
 

@@ -48,6 +48,25 @@ def is_marked(tensor: Any) -> bool:
     return getattr(storage, "planguard_made_up", False)
 
 
+def holds_marked(args: Iterable[Any]) -> bool:
+    """Tell whether the values of some tensor among arguments are made up, lists opened.
+
+    The same as to ask ``tensors_in``, for every operator of a job, and so without generators.
+    """
+    import torch
+
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            if is_marked(arg):
+                return True
+        elif isinstance(arg, (list, tuple)):
+            if holds_marked(arg):
+                return True
+        elif isinstance(arg, dict) and holds_marked(arg.values()):
+            return True
+    return False
+
+
 def tensors_in(args: Any) -> Iterator[Any]:
     """Return the tensors of arguments or results, lists opened."""
     import torch
