@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -58,13 +58,11 @@ def other_calls(sample):
 
 def by_a_file(sample, folder):
     """Tell others by a file: rank 0 writes what it has, and they act on it."""
-    path = os.path.join(folder, "first")
+    path = Path(folder) / "first"
     if dist.get_rank() == 0:
-        with open(path, "w") as file:
-            file.write(str(sample))
+        path.write_text(str(sample))
     dist.barrier()
-    with open(path) as file:
-        found = int(file.read())
+    found = int(path.read_text())
     if found == 3 and sample == 2:
         dist.all_reduce(torch.ones(1))
 
