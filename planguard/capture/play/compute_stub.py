@@ -204,7 +204,7 @@ def _is_large(func: Any, args: Any, least: int) -> bool:
     if not kind.may_be_left:
         return False
     if kind.is_real and not (
-        kind.is_moving and (holds_marked(args) or kind.is_flat and _moves_nothing(args))
+        kind.is_moving and (holds_marked(args) or (kind.is_flat and _moves_nothing(args)))
     ):
         return False
     total = 0
