@@ -146,7 +146,7 @@ def decide(
     told: dict[Assignment, Told | None] = {}
     is_untold = False
     for assignment in chosen.assignments:
-        if len(played) == chosen.enough and told and cannot_tell(told):
+        if told and chosen.enough <= told.keys() and cannot_tell(told):
             is_untold = all(one.verdict.safe for one in known.values())
             if is_untold:
                 break
@@ -157,7 +157,7 @@ def decide(
         try:
             play_one(play, door, supply, assignment)
             content = _content(play)
-            if len(played) < chosen.enough:
+            if chosen.enough:
                 told[assignment] = told_in(play)
             played.append(assignment)
             door.tell(len(played), len(chosen.assignments))

@@ -41,8 +41,8 @@ class Chosen:
         assignments: What is played.
         base: How many of them, from the first, must be played for a cover to be one.
         what: What ranks are given, in words.
-        enough: How many of them, from the first, do where ranks cannot tell assignments apart
-            (``untold``): every sample on all ranks, and a mixed one; 0 where all are played.
+        enough: Those of them that do where ranks cannot tell assignments apart (``untold``): every
+            sample on all ranks, and a mixed one. None where no such argument is wanted.
     """
 
     samples: int
@@ -50,7 +50,7 @@ class Chosen:
     assignments: tuple[Assignment, ...]
     base: int
     what: str = "samples"
-    enough: int = 0
+    enough: frozenset[Assignment] = frozenset()
 
     @property
     def total(self) -> int:
@@ -76,7 +76,7 @@ def choose(samples: int, world_size: int, most: int = MOST, what: str = "samples
         if len(known) >= most:
             break
         known.setdefault(assignment)
-    return Chosen(samples, world_size, tuple(known), len(base), what, len(first))
+    return Chosen(samples, world_size, tuple(known), len(base), what, frozenset(first))
 
 
 def _first(samples: int, world_size: int) -> Iterator[Assignment]:

@@ -28,7 +28,9 @@ _WAYS = {
     "socket.bind": "opens a socket", "sqlite3.connect": "opens a database",
     "shutil.copyfile": "copies files", "os.remove": "removes files", "os.rename": "moves files",
     "os.mkdir": "makes folders", "os.truncate": "changes files", "os.link": "links files",
-    "os.symlink": "links files", "ctypes.dlopen": "loads a library",
+    "os.symlink": "links files", "os.rmdir": "removes folders", "os.utime": "changes files",
+    "os.kill": "sends a signal", "socket.__new__": "opens a socket",
+    "ctypes.dlopen": "loads a library",
 }  # fmt: skip
 """Events of Python's audit that are no reading of a file, and what they are called here."""
 
