@@ -13,8 +13,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from planguard.capture.groups.recorder import Recorder
 
 _CODE = (".py", ".pyc", ".pyi", ".so", ".pth", ".pyd", "pyvenv.cfg", "METADATA", "PKG-INFO")
@@ -35,12 +33,18 @@ _WAYS = {
 """Events of Python's audit that are no reading of a file, and what they are called here."""
 
 
-def watch_hidden(note: Callable[[str], None]) -> None:
-    """Note what this process does beside its messages; for good, so only in one that ends.
+def watch_hidden(recorder: Recorder, *, is_followed: bool) -> None:
+    """Note what this process does beside its messages.
 
     Args:
-        note: Called with what it does, in words.
+        recorder: Told what it does, in words.
+        is_followed: This process ends with its rank, so that a hook need not be taken off again,
+            and draws that it makes are seen. Else it is noted that nothing is known.
     """
+    note = recorder.note_hidden
+    if not is_followed:
+        note("is not followed")
+        return
 
     def hear(event: str, args: tuple[Any, ...]) -> None:
         if event == "open":

@@ -326,14 +326,13 @@ class PlayedRank:
             _leave_thread_pool()
             random.setstate(self._play._dice)  # noqa: SLF001 - Python seeds it anew in a fork
         play = self._play
-        mesh = play.mesh if play.makes_mesh else ()
         self._before = begun()
         with ExitStack() as stack:
             self.session = stack.enter_context(
                 session(
                     self.rank,
                     play.world_size,
-                    mesh,
+                    play.mesh if play.makes_mesh else (),
                     self._mailbox,
                     local_size=play.local_size,
                     odd=play.odd,
@@ -341,10 +340,7 @@ class PlayedRank:
             )
             recorder = self.session.recorder
             stack.enter_context(_COMPUTE[play.compute](recorder=recorder))
-            if play.compute == "fake" or not self._is_fork:
-                recorder.note_hidden("is not followed")  # a hook could not be taken off again
-            else:
-                watch_hidden(recorder.note_hidden)
+            watch_hidden(recorder, is_followed=self._is_fork and play.compute != "fake")
             self._stack = stack.pop_all()
         return self
 
@@ -383,9 +379,8 @@ def _end_of(error: BaseException | None) -> tuple[str, str]:
         BaseException: The one given, where it says nothing of the job: it comes from here or from
             ``torch.distributed``, which may lack on a recording group what a real one has.
     """
-    if error is None or isinstance(error, Stalled):
-        return "", ""
-    if isinstance(error, SystemExit) and error.code in (None, 0):
+    is_return = isinstance(error, SystemExit) and error.code in (None, 0)
+    if is_return or error is None or isinstance(error, Stalled):
         return "", ""
     if isinstance(error, (PlanGuardError, NotFakeError, KeyboardInterrupt)):
         raise error
