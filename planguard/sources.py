@@ -80,6 +80,7 @@ def is_library(file: str) -> bool:
     return _lies_in_library(file, _torch_folders()) or _is_generated(file)
 
 
+@lru_cache(maxsize=65536)
 def is_installed(file: str) -> bool:
     """Tell whether a file lies among installed packages, those of other environments included."""
     return not SITES.isdisjoint(Path(file).parts)

@@ -260,8 +260,8 @@ def test_an_undecided_assignment_leaves_the_step_undecided_unless_one_is_unsafe(
 def test_a_cover_says_what_was_played_and_an_early_end_is_undecided():
     """SAFE with the cover in the ledger; UNKNOWN where the time ends before its base."""
 
-    def step(_):
-        dist.barrier()
+    def step(sample):
+        dist.all_reduce(torch.tensor(sample))  # so that ranks could tell what others have
 
     samples = [1, 2]
     check = told(step, samples, 4, most_assignments=10)

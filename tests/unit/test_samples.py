@@ -66,3 +66,16 @@ def test_bugs_are_met_early():
     assert chosen.assignments[0] == (0,) * 6
     assert chosen.assignments[1] == (0, 0, 0, 0, 0, 1)
     assert {number for one in chosen.assignments[:8] for number in one} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(("kinds", "world"), SIZES)
+def test_what_is_enough_without_mixes_has_every_sample_on_all_ranks_and_one_mix(kinds, world):
+    """Only a cover may end early, behind every sample on all ranks and a mixed assignment."""
+    chosen = choose(kinds, world)
+    if kinds**world <= MOST:
+        assert not chosen.enough
+        return
+    assert chosen.enough <= set(chosen.assignments[: chosen.base])
+    mixed = {one for one in chosen.enough if len(set(one)) > 1}
+    assert len(mixed) == 1
+    assert chosen.enough - mixed == {(number,) * world for number in range(kinds)}

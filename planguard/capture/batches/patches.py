@@ -128,7 +128,9 @@ def find_patch(
     tried: list[str] = []
     # The assignment that was unsafe comes first: what does not help is known after one play.
     bad = answer.played[-1]
-    order = replace(chosen, assignments=tuple(dict.fromkeys((bad, *chosen.assignments))))
+    # What the edit takes from an assignment shows in its own play only: none is left out (untold).
+    those = tuple(dict.fromkeys((bad, *chosen.assignments)))
+    order = replace(chosen, assignments=those, enough=frozenset())
     kept = Kept(parting.decided.file, supply, order.assignments, door, end)
     found: list[tuple[tuple[bool, bool], Patch]] = []
     for proposal, edited in _edits(parting, chosen.world_size, program):

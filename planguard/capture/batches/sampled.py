@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.batches.parting import Way, find_parting
-from planguard.capture.batches.samples import covered
+from planguard.capture.batches.samples import covered, covered_untold
+from planguard.capture.batches.untold import cannot_tell, told_in
 from planguard.capture.batches.way_places import read_anew
 from planguard.capture.batches.ways import read_way, way_to
 from planguard.capture.play.loaders import copied, short, told_ends
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from planguard.capture.batches.parting import Parting
     from planguard.capture.batches.samples import Assignment, Chosen
+    from planguard.capture.batches.untold import Told
     from planguard.capture.play.ranks import Play, PlayedRank
     from planguard.plan.plan import Plan
     from planguard.verdict import Outcome, Verdict
@@ -141,7 +143,13 @@ def decide(
     end = time.monotonic() + budget
     known: dict[tuple[bytes, ...], _Decided] = {}
     played: list[Assignment] = []
+    told: dict[Assignment, Told | None] = {}
+    is_untold = False
     for assignment in chosen.assignments:
+        if told and chosen.enough <= told.keys() and cannot_tell(told):
+            is_untold = all(one.verdict.safe for one in known.values())
+            if is_untold:
+                break
         if played and time.monotonic() >= end:
             break
         play = door.new_play()
@@ -149,6 +157,8 @@ def decide(
         try:
             play_one(play, door, supply, assignment)
             content = _content(play)
+            if chosen.enough:
+                told[assignment] = told_in(play)
             played.append(assignment)
             door.tell(len(played), len(chosen.assignments))
             if content in known:  # equal logs are one plan, decided once
@@ -166,7 +176,7 @@ def decide(
             return Answer(explained, plan, tuple(played), parting)
         is_silent = says_nothing(plan, play)
         known[content] = _Decided(assignment, plan, verdict, is_silent)
-    return _join(supply, chosen, tuple(known.values()), tuple(played), budget)
+    return _join(supply, chosen, tuple(known.values()), tuple(played), budget, is_untold=is_untold)
 
 
 def play_one(play: Play, door: Door, supply: Supply, assignment: Assignment) -> None:
@@ -188,7 +198,8 @@ def says_nothing(plan: Plan, play: Play) -> bool:
 
 def _content(play: Play) -> tuple[bytes, ...]:
     """Return all that a decision on a play is made from."""
-    return tuple(log.to_json() for _, log in sorted(play.logs.items()))
+    logs = [log for _, log in sorted(play.logs.items())]
+    return tuple(replace(log, imported=[], said="", hidden="").to_json() for log in logs)
 
 
 def _raised_at(trace: str) -> str:
@@ -277,6 +288,8 @@ def _join(
     decided: Sequence[_Decided],
     played: tuple[Assignment, ...],
     budget: float,
+    *,
+    is_untold: bool,
 ) -> Answer:
     open_ = [one for one in decided if one.verdict.unknown and not one.is_silent]
     agreed = [one for one in decided if one.verdict.safe]
@@ -289,14 +302,14 @@ def _join(
         return Answer(_told(one.verdict, supply, one.assignment), one.plan, played)
     joined = _joined([one.verdict for one in agreed])
     silent = [one.assignment for one in decided if one.is_silent]
-    said = covered(chosen, played)
+    said = covered_untold(chosen, played) if is_untold else covered(chosen, played)
     if silent:
         said += (
             "; where all ranks have "
             + " or ".join(_alike(supply, one) for one in silent)
             + ", none communicates"
         )
-    is_base = set(chosen.assignments[: chosen.base]) <= set(played)
+    is_base = is_untold or set(chosen.assignments[: chosen.base]) <= set(played)
     entry = Approximation(
         SAMPLES, said, "exact" if is_base else "under", scope="plan", used=not is_base
     )

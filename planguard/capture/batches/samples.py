@@ -41,6 +41,8 @@ class Chosen:
         assignments: What is played.
         base: How many of them, from the first, must be played for a cover to be one.
         what: What ranks are given, in words.
+        enough: Those of them that do where ranks cannot tell assignments apart (``untold``): every
+            sample on all ranks, and a mixed one. None where no such argument is wanted.
     """
 
     samples: int
@@ -48,6 +50,7 @@ class Chosen:
     assignments: tuple[Assignment, ...]
     base: int
     what: str = "samples"
+    enough: frozenset[Assignment] = frozenset()
 
     @property
     def total(self) -> int:
@@ -64,15 +67,24 @@ def choose(samples: int, world_size: int, most: int = MOST, what: str = "samples
         most: Up to so many, all assignments are played; a cover beyond its base ends there.
         what: What ranks are given, in words.
     """
-    base = tuple(dict.fromkeys(_base(samples, world_size)))
     is_few = samples**world_size <= most
+    first = () if is_few or samples < 2 else tuple(_first(samples, world_size))
+    base = tuple(dict.fromkeys((*first, *_base(samples, world_size))))
     rest = _every(samples, world_size) if is_few else _beyond(samples, world_size)
     known = dict.fromkeys(base)
     for assignment in rest:
         if len(known) >= most:
             break
         known.setdefault(assignment)
-    return Chosen(samples, world_size, tuple(known), len(base), what)
+    return Chosen(samples, world_size, tuple(known), len(base), what, frozenset(first))
+
+
+def _first(samples: int, world_size: int) -> Iterator[Assignment]:
+    """Return every sample on all ranks, and, since that shows most bugs, one odd rank as second."""
+    yield (0,) * world_size
+    yield _odd(0, 1, world_size - 1, world_size)
+    for number in range(1, samples):
+        yield (number,) * world_size
 
 
 def _base(samples: int, world_size: int) -> Iterator[Assignment]:
@@ -155,6 +167,19 @@ def covered(chosen: Chosen, played: Sequence[Assignment]) -> str:
         f"(samples by rank: {listed}{more}); "
         "the others are taken to end as these do, and data unlike these "
         f"{chosen.what} is not decided"
+    )
+
+
+def covered_untold(chosen: Chosen, played: Sequence[Assignment]) -> str:
+    """Say what was played where ranks cannot tell what the others have, and what follows."""
+    listed = ", ".join(map(written, played))
+    return (
+        f"{len(played)} of {chosen.total} assignments of {chosen.samples} {chosen.what} to "
+        f"{chosen.world_size} ranks were played: every sample on all ranks, and a mixed one "
+        f"(samples by rank: {listed}); every rank issued the same calls and sent the same to the "
+        "others whichever sample it had, so no rank can tell what the others have, and every "
+        f"other assignment is the same communication; data unlike these {chosen.what} is not "
+        "decided"
     )
 
 

@@ -190,7 +190,9 @@ class Beyond:
 
     def _confirmed(self, pair: list[Batch], those: tuple[Assignment, ...]) -> Answer | None:
         """Play as the step is, without anything told, until it is unsafe."""
-        chosen = replace(choose(2, self.world_size, 1), assignments=those, base=len(those))
+        chosen = replace(
+            choose(2, self.world_size, 1), assignments=those, base=len(those), enough=frozenset()
+        )
         batch = pair[1].words
         try:
             door = replace(self.door, new_play=self._play)

@@ -57,6 +57,7 @@ class Recorder:
         store_reads: Readings on which this rank decided: the place, and the key.
         doubted: Where a made-up number was first read, whatever became of it.
         passes: Walks over loaders of declared length.
+        hidden: What may have told this rank of others beside their messages (``play/hidden``).
     """
 
     rank: int
@@ -74,6 +75,7 @@ class Recorder:
     store_races: set[str] = field(default_factory=set)
     store_reads: dict[str, list[str]] = field(default_factory=dict)
     passes: list[Any] = field(default_factory=list)
+    hidden: str = ""
     _beyond: int = 0
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
@@ -232,6 +234,10 @@ class Recorder:
         for member in members:
             member.batch = launch
         self._append(action)
+
+    def note_hidden(self, what: str) -> None:
+        """Note what may tell this rank of others beside their messages; the first one is kept."""
+        self.hidden = self.hidden or what
 
     def note(self, kind: str, message: str, direction: str) -> None:
         """Add a ledger entry, once."""

@@ -11,11 +11,20 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.capture.groups.modes import infra_mode
 from planguard.capture.groups.recorder import Stalled
-from planguard.capture.values.made_up import is_marked, mark, tensors_in, unmark
+from planguard.capture.play.hidden import draws, note_draw
+from planguard.capture.values.made_up import (
+    holds_marked,
+    is_marked,
+    is_unwritten,
+    mark,
+    note_unwritten,
+    tensors_in,
+    unmark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,17 +40,25 @@ _REAL = frozenset(
         "copy_", "clone", "_to_copy", "cat", "equal", "_local_scalar_dense", "nonzero", "item",
         "zero_", "fill_", "set_", "resize_", "detach", "detach_", "new_zeros", "new_empty",
         "empty_like", "zeros_like", "ones_like", "split_with_sizes_copy", "chunk_cat",
-        "_chunk_cat", "_foreach_copy_",
+        "_chunk_cat", "_foreach_copy_", "all_gather_copy_in",
     }
 )  # fmt: skip
 """Operators that move data about or make it: they cost little, and groups rely on them."""
 _OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
 """Operators that leave nothing of what their first argument was."""
+_MEMORY = frozenset({"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"})
+"""Operators that make memory."""
+_PLAIN = ("Tensor", "Parameter")
 _SHAPING = frozenset(
     {"_pack_padded_sequence", "_to_sparse", "_to_sparse_csr", "_nested_tensor_from_mask"}
 )
 """Operators whose results have a shape by values, and that torch does not tag so."""
-_MOVING = frozenset({"clone", "_to_copy", "cat", "copy_"})
+_MOVING = frozenset(
+    {
+        "clone", "_to_copy", "cat", "copy_", "split_with_sizes_copy", "chunk_cat", "_chunk_cat",
+        "_foreach_copy_", "all_gather_copy_in",
+    }
+)  # fmt: skip
 """Those of them that need not move what is made up."""
 
 
@@ -109,30 +126,40 @@ def _mode_class() -> Any:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            names = {kind.__name__ for kind in types} - {"Tensor", "Parameter"}
-            if names & {"DTensor", "AsyncCollectiveTensor"}:
+            kind = _kind_of(func)
+            names = [kind.__name__ for kind in types if kind.__name__ not in _PLAIN]
+            if names and ("DTensor" in names or "AsyncCollectiveTensor" in names):
                 return NotImplemented  # they come again, unwrapped
             if self.least is not None and not names and _is_large(func, args, self.least):
-                if _changes_first(func):
+                if kind.changes_first:
                     self.stubbed += 1
                     mark(tensors_in(args[0]))
                     return None if func.__name__.startswith("_foreach") else args[0]
+                if func.namespace == "fsdp":
+                    self.stubbed += 1
+                    return _unmoved(func, args, kwargs)
                 made = self._made(func, args, kwargs)
                 if made is not None:
                     self.stubbed += 1
                     mark(tensors_in(made))
                     return made
             self.real += 1
+            if kind.makes_memory and self.least is not None and not names:
+                return _noted(func(*args, **kwargs))
+            if self.recorder is not None and kind.is_random:
+                note_draw(self.recorder)
             return _followed(self.recorder, func, args, kwargs)
 
         def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
             """Return zeros in the shape of the result; None where that is not known."""
             if func._schema.is_mutable:  # noqa: SLF001 - torch has no public way
                 return None
-            key = (func, _key(args), _key(kwargs))
+            key = (func._name, _key(args), _key(kwargs))  # noqa: SLF001 - torch has no public way
             if key not in self.shapes:
                 self.shapes[key] = _on_meta(func, args, kwargs)
             shapes = self.shapes[key]
+            if type(shapes) is _Shape:
+                return _zeros(shapes)
             return None if shapes is None else torch.utils._pytree.tree_map(_zeros, shapes)  # noqa: SLF001 - torch has no public way
 
     return StubCompute
@@ -146,9 +173,9 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
     """
     if func.namespace == "c10d":
         return func(*args, **kwargs)
-    if not any(is_marked(one) for one in tensors_in([args, kwargs])):
+    if not (holds_marked(args) or (kwargs and holds_marked(kwargs.values()))):
         return func(*args, **kwargs)
-    name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
+    name = _kind_of(func).name
     if name == "wait_tensor":  # what was under way is there now, and its group has said what it is
         found = func(*args, **kwargs)
         if any(is_marked(one) for one in tensors_in([args, kwargs])):
@@ -173,10 +200,12 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
 
 def _is_large(func: Any, args: Any, least: int) -> bool:
     """Tell whether an operator computes on many elements, or moves many that are made up."""
-    name = func._schema.name.partition("::")[2]  # noqa: SLF001 - torch has no public way
-    if func.namespace != "aten" or func.is_view:
+    kind = _kind_of(func)
+    if not kind.may_be_left:
         return False
-    if name in _REAL and not (name in _MOVING and any(map(is_marked, _tensors(args)))):
+    if kind.is_real and not (
+        kind.is_moving and (holds_marked(args) or (kind.is_flat and _moves_nothing(args)))
+    ):
         return False
     total = 0
     for tensor in _tensors(args):
@@ -184,6 +213,82 @@ def _is_large(func: Any, args: Any, least: int) -> bool:
             continue
         total += tensor.numel()
     return total >= least
+
+
+def _noted(made: Any) -> Any:
+    """Note that nothing was written into a large tensor."""
+    if made.numel() > SPARED and made.is_floating_point() and made.device.type == "cpu":
+        note_unwritten(made)
+    return made
+
+
+class _Kind(NamedTuple):
+    """What the schema of an operator says of it, read once.
+
+    Attributes:
+        name: Its name without the namespace.
+        may_be_left: It is one that may be left undone, if it is large.
+        is_real: It moves data or makes it, and is done nevertheless.
+        is_moving: Of these, one that need not move what is made up.
+        changes_first: It changes its first argument and nothing else.
+        is_random: It draws numbers.
+        is_flat: It moves data into the flat buffers of FSDP2.
+        makes_memory: It makes memory into which nothing was written.
+    """
+
+    name: str
+    may_be_left: bool
+    is_real: bool
+    is_moving: bool
+    changes_first: bool
+    is_random: bool
+    is_flat: bool
+    makes_memory: bool
+
+
+def _kind_of(func: Any) -> _Kind:
+    """Return what is known of an operator; on itself, since torch's hash of it is slow."""
+    try:
+        return func.planguard_kind  # type: ignore[no-any-return]
+    except AttributeError:
+        func.planguard_kind = kind = _read_kind(func)
+        return kind
+
+
+def _read_kind(func: Any) -> _Kind:
+    schema = func._schema  # noqa: SLF001 - torch has no public way
+    name = schema.name.partition("::")[2]
+    is_flat = name == "all_gather_copy_in" or (name in _MOVING and not schema.returns)
+    is_known = func.namespace == "aten" or (func.namespace == "fsdp" and is_flat)
+    return _Kind(
+        name,
+        is_known and not func.is_view,
+        name in _REAL,
+        name in _MOVING,
+        _changes_first(func),
+        draws(func),
+        func.namespace == "fsdp" and is_flat,
+        func.namespace == "aten" and name in _MEMORY and not schema.is_mutable,
+    )
+
+
+def _moves_nothing(args: Any) -> bool:
+    """Tell whether what an operator of FSDP2 gathers is memory that nobody wrote."""
+    source = list(_tensors(args[:1]))
+    return bool(source) and all(map(is_unwritten, source))
+
+
+def _unmoved(func: Any, args: Any, kwargs: Any) -> Any:
+    """Leave an operator of FSDP2 undone: it moves data into buffers that are there."""
+    import torch
+
+    if not func._schema.returns:  # noqa: SLF001 - torch has no public way
+        mark(_written(func, args, kwargs))
+        return None
+    # Torch's own kernel without data returns the views of the buffer that the one with data fills.
+    found = func.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.Meta), *args, **kwargs)  # noqa: SLF001 - same
+    mark(tensors_in(found))
+    return found
 
 
 def tells_values(func: Any) -> bool:

@@ -12,6 +12,8 @@ import importlib
 import sys
 import warnings
 
+from planguard.sources import file_of, is_program
+
 BASE = ("torch.distributed.distributed_c10d", "torch.distributed.device_mesh")
 _SLOW = (
     "torch._dynamo",
@@ -41,6 +43,8 @@ def warm(*modules: str) -> None:
 def warm_learnt() -> None:
     """Import what every play needs, and what ranks were seen to import."""
     warm(*BASE, *_LEARNT)
+    for module in list(sys.modules.values()):
+        is_program(file_of(module))  # every rank asks that of every module; forks keep the answers
 
 
 def learn(modules: list[str]) -> None:

@@ -35,6 +35,8 @@ class RankLog:
         passes: Walks over loaders of declared length (see ``loaders.Pass``).
         sites: What it asked of its own machine and process, and where (``own_answers``).
         files: The program's, where it asked for the time.
+        said: A fingerprint of all that it said to the other ranks and to the store, in order.
+        hidden: What else may have told it something of them (``hidden``); empty for nothing.
     """
 
     rank: int
@@ -52,6 +54,8 @@ class RankLog:
     passes: list[dict[str, Any]] = field(default_factory=list)
     sites: list[list[str]] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    said: str = ""
+    hidden: str = ""
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -62,7 +66,7 @@ def log_of(
     session: Session, *, end: str = "", trace: str = "", imported: list[str] | None = None
 ) -> RankLog:
     """Take the log of a session."""
-    recorder = session.recorder
+    recorder, said = session.recorder, session.mailbox.said
     return RankLog(
         session.rank,
         recorder.actions,
@@ -79,6 +83,8 @@ def log_of(
         [asdict(one) for one in recorder.passes],
         [list(site) for site in session.answers.sites],
         session.answers.files(),
+        said,
+        recorder.hidden,
     )
 
 

@@ -14,6 +14,7 @@ its sender says so, so that nobody waits for bytes that do not come.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import pickle
 import threading
 from dataclasses import dataclass
@@ -81,6 +82,7 @@ class Mailbox:
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
+        self._said = hashlib.blake2b(digest_size=16)
         self._sending = threading.Lock()
         self._answers: dict[int, Any] = {}
         self._asked = 0
@@ -166,10 +168,18 @@ class Mailbox:
         """Hang up."""
         self._pipe.close()
 
+    @property
+    def said(self) -> str:
+        """A fingerprint of all that this rank has said so far, in order."""
+        return self._said.hexdigest()
+
     def _send(self, what: str, key: Any, data: Any) -> None:
         if not self.is_stalled:
             with self._sending:
-                self._pipe.send((what, key, data))
+                message = pickle.dumps((what, key, data))
+                self._said.update(b"%d " % len(message))
+                self._said.update(message)
+                self._pipe.send_bytes(message)  # what ``recv`` reads as the object
 
 
 def _others() -> int:

@@ -21,6 +21,7 @@ from planguard.capture.play.compute_stub import follow_values, stub_compute
 from planguard.capture.play.ends import callbacks_at_exit, end_of, leaving_at_once, note_stuck
 from planguard.capture.play.fake_compute import NotFakeError, fake_compute
 from planguard.capture.play.fake_world import refuse_real_group
+from planguard.capture.play.hidden import watch_hidden
 from planguard.capture.play.imports import begun, learn, slow_imports, warm_learnt
 from planguard.capture.play.logs import (
     build_plan,
@@ -325,14 +326,13 @@ class PlayedRank:
             _leave_thread_pool()
             random.setstate(self._play._dice)  # noqa: SLF001 - Python seeds it anew in a fork
         play = self._play
-        mesh = play.mesh if play.makes_mesh else ()
         self._before = begun()
         with ExitStack() as stack:
             self.session = stack.enter_context(
                 session(
                     self.rank,
                     play.world_size,
-                    mesh,
+                    play.mesh if play.makes_mesh else (),
                     self._mailbox,
                     local_size=play.local_size,
                     odd=play.odd,
@@ -340,6 +340,7 @@ class PlayedRank:
             )
             recorder = self.session.recorder
             stack.enter_context(_COMPUTE[play.compute](recorder=recorder))
+            watch_hidden(recorder, is_followed=self._is_fork and play.compute != "fake")
             if self._is_fork:
                 self._at_exit = stack.enter_context(callbacks_at_exit(recorder))
                 stack.enter_context(leaving_at_once(self._leave))

@@ -6,6 +6,7 @@ Views share the mark; operators hand it on (``compute_stub``), and messages do (
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,6 +49,41 @@ def is_marked(tensor: Any) -> bool:
     return getattr(storage, "planguard_made_up", False)
 
 
+def note_unwritten(tensor: Any) -> None:
+    """Say that nobody has written into the memory of a tensor yet."""
+    storage = _storage(tensor)
+    if storage is not None:
+        storage.planguard_unwritten = tensor._version  # noqa: SLF001 - torch has no other
+
+
+def is_unwritten(tensor: Any) -> bool:
+    """Tell whether nobody seems to have written into a tensor: what lies there are no values.
+
+    Who takes what was written for unwritten must mark what is made of it.
+    """
+    known = getattr(_storage(tensor), "planguard_unwritten", None)
+    return known is not None and bool(known == tensor._version)  # noqa: SLF001 - same
+
+
+def holds_marked(args: Iterable[Any]) -> bool:
+    """Tell whether the values of some tensor among arguments are made up, lists opened.
+
+    The same as to ask ``tensors_in``, for every operator of a job, and so without generators.
+    """
+    import torch
+
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            if is_marked(arg):
+                return True
+        elif isinstance(arg, (list, tuple)):
+            if holds_marked(arg):
+                return True
+        elif isinstance(arg, dict) and holds_marked(arg.values()):
+            return True
+    return False
+
+
 def tensors_in(args: Any) -> Iterator[Any]:
     """Return the tensors of arguments or results, lists opened."""
     import torch
@@ -63,10 +99,17 @@ def tensors_in(args: Any) -> Iterator[Any]:
 
 def _storage(tensor: Any) -> Any:
     """Return the storage, None for a wrapper such as DTensor, whose parts are elsewhere."""
-    from torch._C import TensorBase  # the method of Tensor tells who asks for memory
-
-    local = getattr(tensor, "_local_tensor", None)
+    local = None if type(tensor) in _plain() else getattr(tensor, "_local_tensor", None)
     try:
-        return TensorBase.untyped_storage(tensor if local is None else local)
+        return _plain()[0].untyped_storage(tensor if local is None else local)
     except (RuntimeError, NotImplementedError):  # sparse and other kinds have none
         return None
+
+
+@cache
+def _plain() -> tuple[Any, Any, Any]:
+    """Return the class below ``Tensor``, whose methods tell nobody, and those that wrap nothing."""
+    import torch
+    from torch._C import TensorBase
+
+    return TensorBase, torch.Tensor, torch.nn.Parameter
