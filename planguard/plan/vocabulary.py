@@ -295,6 +295,8 @@ EVERYONE = frozenset(row.name for row in _COLLECTIVES if row.degree == "all")
 REDUCING = frozenset(row.name for row in BUILT_IN if row.reduces)
 FUSIBLE = REDUCING & EVERYONE
 """Collectives of which several can travel as one in a fused buffer: sizes add up."""
+IN_PLACE = frozenset(row.name for row in _COLLECTIVES if "tensors" in row.c10d.values())
+"""Collectives that give back the tensors they take: torch's schema calls both ``tensors``."""
 HANDLES = _of(Family.HANDLE)
 LIFETIME = _of(Family.GROUP)
 CREATIONS = LIFETIME - {"destroy"}

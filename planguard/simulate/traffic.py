@@ -238,15 +238,14 @@ class _Count:
     def add(self, item: _Item, times: int, ranks: Sequence[int]) -> None:
         self._note(item, times * len(ranks))
         last, cells = None, self.edges[_NOTHING]
-        is_derived = item.kind == Kind.COPY and item.phase.startswith("d2d\0")
-        is_derived = is_derived and item.phase.endswith("\0")  # the plan states no path
+        no_path = item.kind == Kind.COPY and item.phase[:4] + item.phase[-1:] == "d2d\0\0"
         for key, src, dst, size, messages in self._all(item, ranks):
             if key is not last:
                 last, cells = key, self.edges[key]
             cell = cells[src, dst]
             cell[0] += size * times
             cell[1] += messages * times
-            if is_derived and src == HOST:
+            if no_path and src == HOST:
                 self.staged += times
         del self.edges[_NOTHING]
 
@@ -293,10 +292,9 @@ class _Count:
             yield Parcel(key, HOST, rank if name == "h2d" else peer, size, 1)
 
     def _is_staged(self, rank: int, peer: int, path: str) -> bool:
-        """Return whether a copy between two devices goes through the host.
+        """Return whether a copy between devices goes through the host (ComScribe, case 1.3).
 
-        So it is stated, or the plan states links and none between the two. CUDA then copies to the
-        host and from there to the other device (ComScribe, case 1.3).
+        So it is stated, or the plan states links and none between the two.
         """
         if rank == peer or path:
             return path == "via_host" and rank != peer

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import operator
+from collections import defaultdict
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -13,6 +14,7 @@ from planguard.audit.readers.part import Part
 from planguard.audit.readers.safe import decode_json
 from planguard.audit.readers.times import OPERATORS, is_call, way_of
 from planguard.errors import PlanError
+from planguard.plan.vocabulary import IN_PLACE
 
 
 class _Event(Struct, gc=False):
@@ -55,19 +57,17 @@ def read_kineto(data: bytes, file: str) -> Part:
     return part
 
 
-RUNS = ("all_reduce", "broadcast", "reduce")
-"""Operations of gloo whose run has the one tensor of its call."""
-
-
 def _types_of_runs(events: list[_Event]) -> dict[tuple[str, int], str]:
     """Return the element types of gloo's runs, which name them, by operation and elements.
 
-    A call names a list of tensors without their type. Threads of gloo run calls side by side, so
-    the order of runs says nothing: a type is taken only where all runs of an operation with as many
-    elements have it, and there is one for each call.
+    A call names a list of tensors without their type; the run of one that is in place has that one
+    tensor. Threads of gloo run calls side by side, so the order of runs says nothing: a type is
+    taken only where all runs of an operation with as many elements have it, there is one for each
+    call, and none before its call: a window that cuts off one call and another's run has as many.
     """
     types: dict[tuple[str, int], set[str]] = defaultdict(set)
-    more: Counter[tuple[str, int]] = Counter()
+    calls: dict[tuple[str, int], list[float]] = defaultdict(list)
+    runs: dict[tuple[str, int], list[float]] = defaultdict(list)
     for event in events:
         args = {} if event.args is UNSET else event.args
         shapes, names = args.get("Input Dims"), args.get("Input type")
@@ -76,12 +76,18 @@ def _types_of_runs(events: list[_Event]) -> dict[tuple[str, int], str]:
             continue
         op = operation(event.name.removeprefix("gloo:").removeprefix(OPERATORS))
         count = elements(shapes[0]) if isinstance(shapes, list) and shapes else None
-        if op not in RUNS or count is None:
+        if op not in IN_PLACE or count is None:
             continue
-        more[op, count] += 1 if is_run else -1
+        (runs if is_run else calls)[op, count].append(event.ts)
         if is_run:
             types[op, count].add(str(names[0]) if isinstance(names, list) and names else "")
-    return {key: min(own) for key, own in types.items() if len(own) == 1 and not more[key]}
+    found = {}
+    for key, own in types.items():
+        began, ran = sorted(calls[key]), sorted(runs[key])
+        is_whole = len(began) == len(ran) and all(map(operator.le, began, ran))
+        if len(own) == 1 and is_whole:
+            found[key] = min(own)
+    return found
 
 
 def _dispatch(
