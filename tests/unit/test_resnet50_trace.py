@@ -36,7 +36,7 @@ def test_the_odd_operator_has_the_largest_bandwidth_and_duration(document):
         assert seen["times"][4] == pytest.approx(ODD / seen["bandwidths"][4] * 1e6, rel=0.01)
 
 
-def traced(calls, runs):
+def traced(calls, runs, ran=100.0):
     """Return the calls of a trace with these dispatcher calls and runs of gloo: (name, n, type)."""
     events = [
         {"name": f"c10d::{name}", "cat": "cpu_op", "ts": 1.0 + at, "args": {
@@ -44,7 +44,7 @@ def traced(calls, runs):
             "Input type": ["TensorList", "", "Scalar"]}}
         for at, (name, n, _) in enumerate(calls)
     ] + [
-        {"name": f"gloo:{name}", "cat": "user_annotation", "ts": 100.0 - at, "args": {
+        {"name": f"gloo:{name}", "cat": "user_annotation", "ts": ran - at, "args": {
             "Input Dims": [[n]], "Input type": [kind]}}
         for at, (name, n, kind) in enumerate(runs)
     ]  # fmt: skip
@@ -64,3 +64,10 @@ def test_types_of_calls_come_from_the_runs_that_fit_alone():
     mixed = [("all_reduce", 8, "float"), ("all_reduce", 8, "int"), ("broadcast", 8, "int")]
     assert traced(same, mixed) == [(8, None), (8, "i32")]
     assert traced(two, runs[:1]) == [(8, "f32"), (6, None)]
+
+
+def test_a_run_before_every_call_is_another_calls():
+    """A window that cuts off the start of one call and the run of another has one of each: the type
+    of the first is none of the second's.
+    """
+    assert traced([("allreduce_", 8, "")], [("all_reduce", 8, "int")], ran=-50.0) == [(8, None)]
