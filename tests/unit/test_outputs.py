@@ -126,6 +126,7 @@ def test_nothing_else_opens_a_file_for_writing() -> None:
         "planguard/replay/pool.py": "the same",
         "planguard/replay/script/watch.py": "a standalone script",
         "planguard/screen/travel.py": "scratch files of a worker, in a folder of its own",
+        "planguard/screen/archives.py": "what an archive holds, in a folder of its own",
         "planguard/testing.py": "writes into a folder that it made",
         "planguard/capture/run/log.py": "a log that grows while the job runs; O_EXCL",
         "planguard/capture/play/processes.py": "os.devnull",

@@ -58,7 +58,10 @@ async function start() {
   if (D.strategy.nodes.length) panel("strategy", "Parallelism strategy", `${plural(D.strategy.nodes.length, "operator")} in ${plural(D.strategy.blocks.length, "program")}`, strategyPanel);
   if (D.topology.links.length) panel("topology", "Devices and links", D.topology.stated ? "from the plan's topology" : "the plan states no topology: link types are unknown", topologyPanel);
   panel("tables", "Tables", "the numbers behind every chart", tablesPanel);
-  if (D.numbers.length) document.getElementById("panel-verdict").before(numbersBox());
+  if (D.numbers.length) {
+    const verdict = document.getElementById("panel-verdict");
+    if (said.audit) verdict.after(numbersBox()); else verdict.before(numbersBox()); // of an audit, the culprit first
+  }
   if (said.cause) document.getElementById("first").replaceWith(causeBox(said.cause));
   if (D.left.drawn !== "all" || !T) notice(isTimeless);
   // The culprit of an audit is marked in every view from the start.
