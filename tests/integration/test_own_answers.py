@@ -12,10 +12,12 @@ import platform
 import random
 import shutil
 import socket
+import sys
 import time
 from datetime import date, datetime
 from pathlib import Path
 from time import monotonic
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
+from planguard.capture.play import odd_plays  # noqa: E402 - same
 
 NAMES = ["layer0", "layer1", "layer2", "layer3"]
 HERE = Path(__file__)
@@ -391,6 +394,20 @@ def test_an_hour_or_a_file_of_one_rank_is_not_decided(job):
     verdict = decide(job)
     assert verdict.unknown
     assert f"{HERE.name}:" in " ".join(verdict.reasons)
+
+
+def test_of_a_large_program_what_ran_is_read(monkeypatch):
+    """Other modules of the process are not, nor are they searched for what a clock decides."""
+    read = []
+    monkeypatch.setattr(odd_plays, "_READ_WHOLE", 0)
+    found = odd_plays.moments
+    monkeypatch.setattr(odd_plays, "moments", lambda *given: read.append(given[0]) or found(*given))
+    unrelated = ModuleType("unrelated")
+    unrelated.__file__ = __file__.replace("test_own_answers", "test_untold")
+    monkeypatch.setitem(sys.modules, "unrelated", unrelated)
+    assert decide(by_a_helpers_minute).unknown
+    assert read[0][0] == __file__
+    assert unrelated.__file__ not in read[0]
 
 
 def by_agreed_minute():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 
 import pytest
 
+from planguard.capture.names import depends
 from planguard.capture.values.moments import moments
 from planguard.capture.values.own_clock import Moment
 
@@ -46,6 +48,16 @@ def test_the_numbers_of_a_test_are_moments(tmp_path, text, wanted):
     these = found(tmp_path, text)
     assert these[:2] == [FIRST, LAST]
     assert wanted in [one.fields for one in these]
+
+
+def test_a_large_program_is_read_in_a_moment():
+    """The text of a test is cut out of its lines; once the whole file was cut for each of them."""
+    lines = [f"if 'ä' < day() and now().hour == {at % 60}:\n    save()" for at in range(2_000)]
+    text = "\n".join(lines)
+    before = time.process_time()
+    found = depends.tests_on({"program.py": text}, ["program.py:1"])
+    assert time.process_time() - before < 5
+    assert {one.text for one in found if one.line == 3_999} == {"'ä' < day()", "now().hour == 19"}
 
 
 def test_what_a_function_gives_is_followed(tmp_path):

@@ -10,6 +10,7 @@ Agreement washes nothing here: a side that no batch takes is one that was not pl
 from __future__ import annotations
 
 import ast
+import io
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -323,14 +324,27 @@ class _Program:
     # --- tests -------------------------------------------------------------------------------
 
     def _found(self, file: str, tree: ast.Module) -> Iterator[Test]:
+        # Cut once: ``ast.get_source_segment`` cuts the whole file anew for each test.
+        lines = [line.encode() for line in io.StringIO(self.texts[file], newline="")]
         for node in ast.walk(tree):
             for one, kind in _tests(node):
                 depends = self._depends(one) if kind != HANDLER else True
                 if isinstance(node, ast.For | ast.AsyncFor | ast.Match):
                     what = node.subject if isinstance(node, ast.Match) else node.iter
                     depends = self._depends(what)
-                text = ast.get_source_segment(self.texts[file], _shown(one)) or ""
+                text = _text(lines, _shown(one))
                 yield Test(file, *place_in_file(one), kind, " ".join(text.split())[:80], depends)
+
+
+def _text(lines: list[bytes], node: ast.AST) -> str:
+    """Return what a node says; columns count bytes of UTF-8."""
+    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None)
+    if last is None:
+        return ""
+    parts = lines[first - 1 : last]
+    parts[-1] = parts[-1][: getattr(node, "end_col_offset", None)]
+    parts[0] = parts[0][getattr(node, "col_offset", 0) :]
+    return b"".join(parts).decode()
 
 
 def _shown(node: ast.AST) -> ast.AST:

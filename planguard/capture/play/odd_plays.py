@@ -14,6 +14,7 @@ kinds of questions are played one by one, and where that helps the lines, to nam
 
 from __future__ import annotations
 
+import linecache
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,9 @@ KIND = "own-answers"
 """Of the ledger's entries: what only one rank knows, and what was made of it."""
 _MOST_LINES = 12
 """Lines of one kind that are played one by one; beyond, the kind is named with its first lines."""
+_READ_WHOLE = 200_000
+"""Characters of a program that is read whole for what its clocks may decide (about two seconds);
+of more, the files whose code ran."""
 _NOT_OPENED = ("FileNotFoundError", "FileExistsError")
 """What stands in the frames of a rank that ends since it cannot open a file."""
 
@@ -80,8 +84,13 @@ class OddPlays:
             return play
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
+        clocks = [place for kind, place in new if kind == CLOCK]
+        files = _files(play)
+        follows = bool(clocks) and _size(files) > _READ_WHOLE
         for odd in _halves(play):
-            ended = self._ended(play, Odd(odd, frozenset(new)))
+            ended = self._ended(play, Odd(odd, frozenset(new), follows=follows))
+            if follows and ended.play is not None:
+                files, follows = _files(ended.play), False
             if ended.how in ("same", "safe"):
                 continue
             found = self._by_kind(play, odd, new, ended, doubts, raised)
@@ -91,7 +100,9 @@ class OddPlays:
                 doubts[_words(new), _ranks(odd)] = None
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
-        shown = [] if doubts else self._at_ends(play, new, doubts, raised)
+        shown = moments(files, clocks) if clocks and not doubts else []
+        if not doubts:
+            self._at_ends(play, new, shown, doubts, raised)
         self.known.update(new)
         _note(play, new, doubts, raised, shown)
         return play
@@ -100,20 +111,15 @@ class OddPlays:
         self,
         play: Play,
         sites: list[Site],
+        shown: list[Moment],
         doubts: dict[tuple[str, str], None],
         raised: dict[str, None],
-    ) -> list[Moment]:
-        """Play with clocks that show what the program may wait for, and dice that fall on an end.
-
-        Returns:
-            What the clocks showed.
-        """
+    ) -> None:
+        """Play with clocks that show what the program may wait for, and dice on an end."""
         clocks = [one for one in sites if one[0] == CLOCK]
-        files = dict.fromkeys(file for log in play.logs.values() for file in log.files)
-        found = moments(files, [place for _, place in clocks]) if clocks else []
         dice = [one for one in sites if one[0] == DICE]
         ends = (Throw.LOWEST, Throw.HIGHEST) if dice else ()
-        answers = [Odd(frozenset(), frozenset(clocks), moment=one) for one in found]
+        answers = [Odd(frozenset(), frozenset(clocks), moment=one) for one in shown]
         answers += [Odd(frozenset(), frozenset(dice), throw=one) for one in ends]
         for answer in answers:
             asked = clocks if answer.moment is not None else dice
@@ -123,8 +129,7 @@ class OddPlays:
                     raised[_words(asked)] = None
                 elif ended.how not in ("same", "safe"):
                     doubts[_words(asked), _ranks(odd)] = None
-                    return found
-        return found
+                    return
 
     def _by_kind(
         self,
@@ -178,7 +183,7 @@ class OddPlays:
         except UsageError:  # a rank that does not finish, for example
             return _Ended("open")
         if _content(again) == _content(play):
-            return _Ended("same")
+            return _Ended("same", again)
         failed = {rank for rank, log in again.logs.items() if log.end}
         kinds = {kind for kind, _ in odd.sites or ()}
         if failed and failed <= odd.ranks and CLOCK in kinds and not kinds & CERTAIN:
@@ -194,7 +199,16 @@ class OddPlays:
             return _Ended("open")
         if not verdict.safe:
             return _Ended("open", again)
-        return _Ended("safe")
+        return _Ended("safe", again)
+
+
+def _files(play: Play) -> list[str]:
+    return list(dict.fromkeys(file for log in play.logs.values() for file in log.files))
+
+
+def _size(files: list[str]) -> int:
+    """Return how many characters some files have together."""
+    return sum(len(line) for file in files for line in linecache.getlines(file))
 
 
 def with_odd_plays(play: Play, decide: Callable[[Play], Verdict]) -> Play:

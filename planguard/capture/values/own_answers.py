@@ -39,6 +39,7 @@ from planguard.capture.values.otherwise import (
 from planguard.capture.values.own_clock import Clock, Moment
 from planguard.capture.values.own_dice import Dice, Throw, kept_dice
 from planguard.capture.values.own_files import opened
+from planguard.capture.values.ran import Ran
 from planguard.sources import file_of, is_library, is_own, is_program
 
 if TYPE_CHECKING:
@@ -78,12 +79,14 @@ class Odd:
         sites: Where; None everywhere.
         moment: What their clocks show; None for a day later at each question.
         throw: What they throw.
+        follows: Every rank tells of which files code ran, which takes its time.
     """
 
     ranks: frozenset[int]
     sites: frozenset[Site] | None = None
     moment: Moment | None = None
     throw: Throw = Throw.OTHER
+    follows: bool = False
 
 
 @dataclass
@@ -105,6 +108,7 @@ class Answers:
     variables: dict[str, str] = field(default_factory=dict)
     clock: Clock = field(init=False)
     _flipped: set[Site] = field(default_factory=set)
+    _ran: Ran | None = None
     dice: Dice = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,10 +118,12 @@ class Answers:
             self.clock.moment, self.dice.throw = self.odd.moment, self.odd.throw
 
     def files(self) -> list[str]:
-        """Return the program's files, where it asked for the time; see ``own_clock.moments``."""
+        """Return the program's files, where it asked for the time; see ``moments``."""
         asked = [place.rpartition(":")[0] for kind, place in self.sites if kind == CLOCK]
         if not asked:
             return []
+        if self._ran is not None:
+            return list(dict.fromkeys([*asked, *self._ran.files()]))
         loaded = (file_of(module) for module in list(sys.modules.values()))
         return list(dict.fromkeys([*asked, *(file for file in loaded if is_program(file))]))
 
@@ -136,6 +142,12 @@ class Answers:
         if odd is None or self.rank not in odd.ranks:
             return False
         return odd.sites is None or site in odd.sites
+
+    def follow(self) -> None:
+        """Note from now on of which files code runs, where that was asked for."""
+        # A debugger keeps its place; then every file that is loaded counts.
+        if self.odd is not None and self.odd.follows and sys.gettrace() is None:
+            self._ran = Ran(is_program)
 
     # --- answers -----------------------------------------------------------------------------
 
@@ -283,6 +295,7 @@ def own_answers(answers: Answers) -> Iterator[None]:
                     stack.callback(known.__setitem__, name, value)
         stack.enter_context(kept_dice())
         answers.dice.begin()
+        answers.follow()
         yield
 
 
