@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.restarts import next_start, note_start, part
-from planguard.capture.values.moments import moments
+from planguard.capture.values.moments import moments, names
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, OPENED, Odd, Site
 from planguard.capture.values.own_dice import Throw
+from planguard.capture.values.own_host import HOST
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class OddPlays:
         doubts: dict[tuple[str, str], None],
         raised: dict[str, None],
     ) -> list[Moment]:
-        """Play with clocks that show what the program may wait for, and dice that fall on an end.
+        """Play with clocks and hosts that say what tests name, and dice that fall on an end.
 
         Returns:
             What the clocks showed.
@@ -115,8 +116,11 @@ class OddPlays:
         ends = (Throw.LOWEST, Throw.HIGHEST) if dice else ()
         answers = [Odd(frozenset(), frozenset(clocks), moment=one) for one in found]
         answers += [Odd(frozenset(), frozenset(dice), throw=one) for one in ends]
+        hosts = [one for one in sites if one[0] == HOST]
+        called = names(files, [place for _, place in hosts]) if hosts else []
+        answers += [Odd(frozenset(), frozenset(hosts), name=one) for one in called]
         for answer in answers:
-            asked = clocks if answer.moment is not None else dice
+            asked = [one for one in sites if one in (answer.sites or ())]
             for odd in _halves(play):
                 ended = self._ended(play, replace(answer, ranks=odd))
                 if ended.how == "raised":
