@@ -13,6 +13,7 @@ from typing import Any
 YEARS = 1000 * 86_400
 """Seconds by which a file is written at another time: by more than clocks run ahead."""
 _MORE = 86_400
+_LARGE, _AMOUNT = 1 << 16, 64
 
 
 def other_time(seconds: float, *, is_later: bool) -> float:
@@ -56,8 +57,10 @@ def other_fact(found: Any, *, is_more: bool) -> Any:
     if isinstance(found, bool):
         return not found
     if isinstance(found, int | float):
-        more = 2 * found + 1
-        return more if is_more or found <= 1 else type(found)(found / 2)
+        # Amounts of memory differ by more than counts, of which a program may start as many.
+        factor = _AMOUNT if found >= _LARGE else 2
+        more = factor * found + 1
+        return more if is_more or found <= 1 else type(found)(found / factor)
     if isinstance(found, set):
         kept = sorted(found)
         return {*kept, max(kept, default=0) + 1} if is_more or len(kept) < 2 else set(kept[:-1])
