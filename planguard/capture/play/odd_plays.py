@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.restarts import next_start, note_start, part
-from planguard.capture.values.moments import moments
+from planguard.capture.values.moments import moments, names
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, OPENED, Odd, Site
 from planguard.capture.values.own_dice import Throw
+from planguard.capture.values.own_host import HOST
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ class OddPlays:
             return play
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
-        clocks = [place for kind, place in new if kind == CLOCK]
+        clocks, hosts = ([place for kind, place in new if kind == one] for one in (CLOCK, HOST))
         files = _files(play)
-        follows = bool(clocks) and _size(files) > _READ_WHOLE
+        follows = bool(clocks or hosts) and _size(files) > _READ_WHOLE
         for odd in _halves(play):
             ended = self._ended(play, Odd(odd, frozenset(new), follows=follows))
             if follows and ended.play is not None:
@@ -101,8 +102,9 @@ class OddPlays:
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
         shown = moments(files, clocks) if clocks and not doubts else []
+        called = names(files, hosts) if hosts and not doubts else []
         if not doubts:
-            self._at_ends(play, new, shown, doubts, raised)
+            self._at_ends(play, new, shown, called, doubts, raised)
         self.known.update(new)
         _note(play, new, doubts, raised, shown)
         return play
@@ -112,17 +114,20 @@ class OddPlays:
         play: Play,
         sites: list[Site],
         shown: list[Moment],
+        called: list[str],
         doubts: dict[tuple[str, str], None],
         raised: dict[str, None],
     ) -> None:
-        """Play with clocks that show what the program may wait for, and dice on an end."""
+        """Play with clocks and hosts that say what tests name, and dice on an end."""
         clocks = [one for one in sites if one[0] == CLOCK]
         dice = [one for one in sites if one[0] == DICE]
         ends = (Throw.LOWEST, Throw.HIGHEST) if dice else ()
         answers = [Odd(frozenset(), frozenset(clocks), moment=one) for one in shown]
         answers += [Odd(frozenset(), frozenset(dice), throw=one) for one in ends]
+        hosts = [one for one in sites if one[0] == HOST]
+        answers += [Odd(frozenset(), frozenset(hosts), name=one) for one in called]
         for answer in answers:
-            asked = clocks if answer.moment is not None else dice
+            asked = [one for one in sites if one in (answer.sites or ())]
             for odd in _halves(play):
                 ended = self._ended(play, replace(answer, ranks=odd))
                 if ended.how == "raised":

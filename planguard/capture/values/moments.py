@@ -66,6 +66,36 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
     return list(dict.fromkeys(found))
 
 
+def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
+    """Return the texts that a program compares a host's name with.
+
+    Args:
+        files: The program's.
+        places: Lines that ask for the name, ``file:line``.
+    """
+    texts = {file: "".join(linecache.getlines(file)) for file in dict.fromkeys(files)}
+    lines = {(one.file, one.line) for one in tests_on(texts, places) if one.depends}
+    found: dict[str, None] = {}
+    for file, text in texts.items():
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Compare | ast.Call):
+                continue
+            # Of a call the result may be tested anywhere: its name says that it compares.
+            if (file, node.lineno) in lines or _is_part_of_text(node):
+                inside = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
+                found.update(dict.fromkeys(one for one in inside if isinstance(one, str) and one))
+    return list(found)[:_MOST_NUMBERS]
+
+
+def _is_part_of_text(node: ast.AST) -> bool:
+    call = node.func if isinstance(node, ast.Call) else None
+    return isinstance(call, ast.Attribute) and call.attr in ("startswith", "endswith")
+
+
 def _moment(fields: Sequence[int], weekday: int | None) -> Moment:
     most = (12, 28, 23, 59, 59)  # every month has a 28th
     parts = [min(max(one, low), high) for one, low, high in zip(fields, _FIRST, most, strict=True)]

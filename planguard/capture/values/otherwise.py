@@ -7,11 +7,13 @@ empty: which of them a program would notice depends on what the file is.
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 YEARS = 1000 * 86_400
 """Seconds by which a file is written at another time: by more than clocks run ahead."""
 _MORE = 86_400
+_LARGE, _AMOUNT = 1 << 16, 64
 
 
 def other_time(seconds: float, *, is_later: bool) -> float:
@@ -43,9 +45,42 @@ def other_disk(found: Any, *, is_full: bool) -> Any:
     return type(found)(total, total, 0) if is_full else type(found)(total, 0, total)
 
 
-def other_host(found: os.uname_result) -> os.uname_result:
-    """Return what ``os.uname`` says on another host."""
-    return os.uname_result((found[0], f"{found[1]}-other", *found[2:]))
+def other_host(found: Any, name: str | None) -> Any:
+    """Return what another host is called, or what ``os.uname`` says there."""
+    said = found if isinstance(found, str) else found[1]
+    other = f"{said}-other" if name is None else name
+    return other if isinstance(found, str) else os.uname_result((found[0], other, *found[2:]))
+
+
+def other_fact(found: Any, *, is_more: bool) -> Any:
+    """Return what a machine with more, or with less, says of itself: a number, or several."""
+    if isinstance(found, bool):
+        return not found
+    if isinstance(found, int | float):
+        # Amounts of memory differ by more than counts, of which a program may start as many.
+        factor = _AMOUNT if found >= _LARGE else 2
+        more = factor * found + 1
+        return more if is_more or found <= 1 else type(found)(found / factor)
+    if isinstance(found, set):
+        kept = sorted(found)
+        return {*kept, max(kept, default=0) + 1} if is_more or len(kept) < 2 else set(kept[:-1])
+    if isinstance(found, tuple):
+        values = [other_fact(one, is_more=is_more) for one in found]
+        return type(found)(*values) if hasattr(found, "_fields") else type(found)(values)
+    return found
+
+
+def other_words(found: Any) -> Any:
+    """Return what a program could print instead: its numbers one higher, else another word."""
+    if isinstance(found, bytes):
+        return os.fsencode(other_words(os.fsdecode(found)))
+    if not isinstance(found, str):
+        return found
+    other = re.sub(r"\d+", lambda one: str(int(one[0]) + 1), found)
+    if other != found:
+        return other
+    end = found[len(found.rstrip()) :]
+    return f"{found.rstrip()}-other{end}"
 
 
 class OtherEntries:

@@ -18,10 +18,8 @@ import gc
 import io
 import os
 import pathlib
-import platform
 import re
 import shutil
-import socket
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -31,7 +29,6 @@ from planguard.capture.names.walk_order import hashes_alike, walked
 from planguard.capture.values.otherwise import (
     OtherEntries,
     other_disk,
-    other_host,
     other_size,
     other_state,
     other_time,
@@ -39,6 +36,7 @@ from planguard.capture.values.otherwise import (
 from planguard.capture.values.own_clock import Clock, Moment
 from planguard.capture.values.own_dice import Dice, Throw, kept_dice
 from planguard.capture.values.own_files import opened
+from planguard.capture.values.own_host import HOST, Host
 from planguard.capture.values.ran import Ran
 from planguard.sources import file_of, is_library, is_own, is_program
 
@@ -51,7 +49,7 @@ Site = tuple[str, str]
 
 ORDER, HASH, CLOCK = "the order of a set", "the hash of a text", "the clock"
 FOLDER, FILE, DICE = "the order of a folder", "whether a file is there", "the random state"
-HOST, STATE, ADDRESS = "the host's name", "the size or time of a file", "the address of an object"
+STATE, ADDRESS = "the size or time of a file", "the address of an object"
 OPENED = "whether a file can be opened"
 CERTAIN = frozenset({ORDER, HASH})
 """What differs between any two ranks, so that a play in which it does is one that happens."""
@@ -61,7 +59,6 @@ _STATES = (
     (os.path, "getsize"), (os.path, "getmtime"), (os.path, "getctime"), (os.path, "getatime"),
     (os, "stat"), (os, "lstat"), (pathlib.Path, "stat"),
 )  # fmt: skip
-_NAMES = ((socket, "gethostname"), (socket, "getfqdn"), (platform, "node"), (os, "uname"))
 _LAUNCHED = re.compile(
     r"(LOCAL_|GROUP_|ROLE_|NODE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+"
 )
@@ -80,6 +77,7 @@ class Odd:
         moment: What their clocks show; None for a day later at each question.
         throw: What they throw.
         follows: Every rank tells of which files code ran, which takes its time.
+        name: What their host is called; None for another name.
     """
 
     ranks: frozenset[int]
@@ -87,6 +85,7 @@ class Odd:
     moment: Moment | None = None
     throw: Throw = Throw.OTHER
     follows: bool = False
+    name: str | None = None
 
 
 @dataclass
@@ -110,16 +109,21 @@ class Answers:
     _flipped: set[Site] = field(default_factory=set)
     _ran: Ran | None = None
     dice: Dice = field(init=False)
+    host: Host = field(init=False)
 
     def __post_init__(self) -> None:
         self.clock = Clock(lambda place: self.is_odd(CLOCK, place), _place)
         self.dice = Dice(self.rank, lambda place: self.is_odd(DICE, place), _place)
+        self.host = Host(self.rank, self.is_odd, _place)
         if self.odd is not None:
             self.clock.moment, self.dice.throw = self.odd.moment, self.odd.throw
+            sites, self.host.name = self.odd.sites, self.odd.name
+            self.dice.is_asked = lambda place: sites is None or (DICE, place) in sites
 
     def files(self) -> list[str]:
-        """Return the program's files, where it asked for the time; see ``moments``."""
-        asked = [place.rpartition(":")[0] for kind, place in self.sites if kind == CLOCK]
+        """Return the program's files, where it asked what its tests may name; see ``moments``."""
+        named = (CLOCK, HOST)
+        asked = [place.rpartition(":")[0] for kind, place in self.sites if kind in named]
         if not asked:
             return []
         if self._ran is not None:
@@ -201,16 +205,6 @@ class Answers:
 
         return state
 
-    def _host(self, original: Any) -> Any:
-        def name(*args: Any) -> Any:
-            found = original(*args)
-            place = _place(sys._getframe(1))  # noqa: SLF001 - same
-            if place is None or not self.is_odd(HOST, place):
-                return found
-            return f"{found}-other" if isinstance(found, str) else other_host(found)
-
-        return name
-
     def _address(self, value: Any) -> int:
         found = _ID(value)
         place = _place(sys._getframe(1))  # noqa: SLF001 - same
@@ -247,8 +241,7 @@ class Answers:
             yield owner, "open", lambda given: opened(given, lambda at: self.is_other(OPENED, at))
         for owner, name in _STATES:
             yield owner, name, self._state
-        for owner, name in _NAMES:
-            yield owner, name, self._host
+        yield from self.host.questions()
         yield type(os.environ), "__getitem__", self._variable
         yield builtins, "hash", lambda _: self._hash
         yield builtins, "id", lambda _: self._address

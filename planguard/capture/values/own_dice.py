@@ -4,6 +4,10 @@ Nobody seeded them alike, so one rank may throw anything. Some other numbers wou
 coin does every second time), so a rank throws the lowest and the highest: its first numbers are the
 ends of their range, and a test of a random number goes each way.
 
+Sources that nobody can seed, or that the program makes without a seed (``Random()``,
+``default_rng()``, ``secrets``, ``uuid4``, ``os.urandom``), differ between processes anyway, and may
+agree by luck: where an odd rank throws one end of the range, the others throw the other one there.
+
 The states are those of a Mersenne Twister (MT19937; Matsumoto and Nishimura 1998), which all three
 use: what it gives is its words, tempered; of the words that temper to the lowest and the highest
 number a state begins with 64.
@@ -11,9 +15,12 @@ number a state begins with 64.
 
 from __future__ import annotations
 
+import os
 import random
+import secrets
 import struct
 import sys
+import uuid
 from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -37,6 +44,10 @@ _CHOSEN_SEEDS = 1 << 32
 _WORDS, _ENDS = 624, 64
 """Words of a state, and how many of them are an end of the range: loops that reject end."""
 _ALL = 0xFFFFFFFF
+_SHORT = 4
+"""Bytes up to which all of them are an end; of more it is the outer ones, as they may be a name."""
+_RANDOM_BYTES = frozenset(one.__file__ for one in (random, secrets, uuid))
+"""Files through which a program asks for random bytes."""
 
 
 class Throw(Enum):
@@ -46,6 +57,12 @@ class Throw(Enum):
     LOWEST = "the lowest numbers"
     HIGHEST = "the highest numbers"
 
+    @property
+    def opposite(self) -> Throw:
+        """The other end of the range."""
+        ends = {Throw.LOWEST: Throw.HIGHEST, Throw.HIGHEST: Throw.LOWEST}
+        return ends.get(self, Throw.OTHER)
+
 
 class Dice:
     """The random states of one rank.
@@ -53,6 +70,7 @@ class Dice:
     Attributes:
         seeded: Libraries whose state the program seeded: there the ranks are alike.
         throw: What this rank throws where it is odd.
+        is_asked: Tells whether odd ranks are answered otherwise at a line.
     """
 
     def __init__(
@@ -62,7 +80,9 @@ class Dice:
         self._is_odd = is_odd
         self._place = place
         self.throw = Throw.OTHER
+        self.is_asked: Callable[[str], bool] = lambda _: False
         self.seeded: set[str] = set()
+        self._done: set[str] = set()
 
     def begin(self) -> None:
         """Give the rank a state of torch's of its own, unless somebody set a seed."""
@@ -84,6 +104,10 @@ class Dice:
         for name in _DRAWS if numbers is not None else ():
             yield numbers, name, lambda original: self._draw(original, "numpy")
         yield numbers, "seed", lambda original: self._seeding(original, "numpy")
+        yield random.Random, "seed", self._own
+        for owner in (os, random):
+            yield owner, "urandom" if owner is os else "_urandom", self._bytes
+        yield numbers, "default_rng", self._generator
         for name in _TENSORS:
             yield torch, name, self._tensor
         for owner in (torch, torch.random):
@@ -116,6 +140,65 @@ class Dice:
             self.seeded.add(home)  # once: from here on it has a state
             _set_state(home, self._rank + 1, self.throw)
 
+    def _end(self, place: str | None) -> Throw:
+        """Note that a source without a seed is asked; return what this rank throws there."""
+        if place is None:
+            return Throw.OTHER
+        is_odd = self._is_odd(place)
+        return self.throw if is_odd or not self.is_asked(place) else self.throw.opposite
+
+    def _own(self, original: Any) -> Any:
+        def seed(state: random.Random, a: Any = None, *args: Any, **options: Any) -> None:
+            original(state, a, *args, **options)
+            frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - same
+            while frame is not None and frame.f_code.co_filename == random.__file__:
+                frame = frame.f_back  # __init__
+            if a is not None or frame is None or isinstance(state, random.SystemRandom):
+                return
+            throw = self._end(self._place(frame))
+            if throw is not Throw.OTHER:
+                state.setstate((3, (*_words(self._rank + 1, throw), 0), None))
+
+        return seed
+
+    def _generator(self, original: Any) -> Any:
+        def default_rng(seed: Any = None) -> Any:
+            throw = Throw.OTHER
+            if seed is None:
+                throw = self._end(self._place(sys._getframe(1)))  # noqa: SLF001 - same
+            if throw is Throw.OTHER:
+                return original(seed)
+            import numpy as np
+
+            twister = np.random.MT19937()
+            words = np.array(_words(self._rank + 1, throw), dtype=np.uint32)
+            twister.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 0}}
+            return np.random.Generator(twister)
+
+        return default_rng
+
+    def _bytes(self, original: Any) -> Any:
+        def urandom(size: int, /) -> bytes:
+            found: bytes = original(size)
+            frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - same
+            is_bits = frame is not None and frame.f_code.co_name == "getrandbits"
+            while frame is not None and frame.f_code.co_filename in _RANDOM_BYTES:
+                frame = frame.f_back
+            place = None if frame is None else self._place(frame)
+            throw = self._end(place)
+            if place is None or throw is Throw.OTHER or place in self._done:
+                return found
+            if is_bits:  # a number below a bound is drawn again while it is none: once is an end
+                self._done.add(place)
+            # Of a number below 2**k the k + 1 highest bits are asked: 01...1 is the highest one.
+            high = b"\x7f" if is_bits else b"\xff"
+            first, last = (b"\0", b"\0") if throw is Throw.LOWEST else (high, b"\xff")
+            if size > _SHORT:
+                return first + found[1:-1] + last
+            return (first + last * size)[:size]
+
+        return urandom
+
     def _seeding(self, original: Any, home: str) -> Any:
         def seed(*args: Any, **options: Any) -> Any:
             self.seeded.add(home)
@@ -124,11 +207,17 @@ class Dice:
         return seed
 
 
-def _set_state(home: str, number: int, throw: Throw) -> None:
-    """Set the state of a library to one of its own, whose first numbers are an end of the range."""
+def _words(number: int, throw: Throw) -> list[int]:
+    """Return the words of a state of its own, whose first numbers are an end of the range."""
     words = list(random.Random(number).getstate()[1][:_WORDS])  # noqa: S311 - no secret
     if throw is not Throw.OTHER:
         words[:_ENDS] = [_untempered(0 if throw is Throw.LOWEST else _ALL)] * _ENDS
+    return words
+
+
+def _set_state(home: str, number: int, throw: Throw) -> None:
+    """Set the state of a library to one of its own."""
+    words = _words(number, throw)
     if home == "random":
         random.setstate((3, (*words, 0), None))
     elif home == "numpy":

@@ -1,0 +1,93 @@
+"""What one rank's machine is: its name, how much it has of what, and what other programs say there.
+
+Nodes of one job are seldom bought and installed on one day. A count of processors, free memory, the
+load, or the output of ``nvidia-smi`` or ``git`` on one of them need not be that of the others.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import resource
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.values.otherwise import other_fact, other_host, other_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+HOST, FACT, TOLD = "the host's name", "what the machine has", "what another program says"
+_NAMES = ((socket, "gethostname"), (socket, "getfqdn"), (platform, "node"), (os, "uname"))
+_FACTS = {
+    "os": ("cpu_count", "process_cpu_count", "getloadavg", "sched_getaffinity", "sysconf"),
+    "multiprocessing": ("cpu_count",),
+    "psutil": ("virtual_memory", "swap_memory", "cpu_count", "cpu_percent", "getloadavg"),
+}
+_TOLD = ("run", "check_output", "getoutput", "getstatusoutput", "call")
+"""Of ``subprocess``."""
+
+
+class Host:
+    """The machine of one rank.
+
+    Attributes:
+        name: What it is called where the rank is odd; None for another name.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        is_odd: Callable[[str, str], bool],
+        place: Callable[[FrameType], str | None],
+    ) -> None:
+        self._is_more = bool(rank.bit_count() % 2)
+        self._is_odd = is_odd
+        self._place = place
+        self.name: str | None = None
+
+    def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+        """Return every function that asks: owner, name, and what makes the one in its place."""
+        for owner, name in _NAMES:
+            yield owner, name, lambda given: self._other(given, HOST, self._called)
+        for home, names in _FACTS.items():
+            try:
+                module = importlib.import_module(home)
+            except ImportError:  # psutil is not everywhere
+                continue
+            yield from ((module, name, self._fact) for name in names)
+        yield resource, "getrusage", self._fact
+        for name in _TOLD:
+            yield subprocess, name, lambda given: self._other(given, TOLD, _said)
+
+    def _fact(self, original: Any) -> Any:
+        return self._other(original, FACT, lambda one: other_fact(one, is_more=self._is_more))
+
+    def _called(self, found: Any) -> Any:
+        return other_host(found, self.name)
+
+    def _other(self, original: Any, kind: str, change: Callable[[Any], Any]) -> Any:
+        def asked(*args: Any, **options: Any) -> Any:
+            found = original(*args, **options)
+            place = self._place(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
+            return found if place is None or not self._is_odd(kind, place) else change(found)
+
+        return asked
+
+
+def _said(found: Any) -> Any:
+    """Return what another program could say, or how it could end."""
+    if isinstance(found, subprocess.CompletedProcess):
+        streams = other_words(found.stdout), other_words(found.stderr)
+        return subprocess.CompletedProcess(found.args, _ended(found.returncode), *streams)
+    if isinstance(found, tuple):
+        return _ended(found[0]), other_words(found[1])
+    return _ended(found) if isinstance(found, int) else other_words(found)
+
+
+def _ended(code: int) -> int:
+    return 0 if code else 1
