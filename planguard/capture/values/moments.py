@@ -8,10 +8,11 @@ and at those that its tests name (``hour == 3``).
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 from typing import TYPE_CHECKING
 
-from planguard.capture.names.depends import tests_on
+from planguard.capture.names.reached import tests_on
 from planguard.capture.values.own_clock import Moment
 
 if TYPE_CHECKING:
@@ -39,21 +40,17 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
         places: Lines that ask for the time, ``file:line``.
     """
     texts = {file: "".join(linecache.getlines(file)) for file in dict.fromkeys(files)}
-    trees = []
-    for text in texts.values():
-        try:
-            trees.append(ast.parse(text))
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-    if not any(_takes_apart(node) for tree in trees for node in ast.walk(tree)):
-        return []
-    tests = [one for one in tests_on(texts, places) if one.depends]
-    if not tests:
+    tests, read = tests_on(texts, places)
+    trees = {}
+    for file, text in read.items():
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+            trees[file] = ast.parse(text)
+    if not tests or not any(_takes_apart(node) for one in trees.values() for node in ast.walk(one)):
         return []
     numbers: dict[int, None] = {}
     named: dict[str, int] = {}
     lines = {(one.file, one.line) for one in tests}
-    for file, tree in zip(texts, trees, strict=False):
+    for file, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare) and (file, node.lineno) in lines:
                 numbers.update(dict.fromkeys(_numbers(node)))
