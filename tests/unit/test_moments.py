@@ -55,7 +55,7 @@ def test_a_large_program_is_read_in_a_moment():
     lines = [f"if 'ä' < day() and now().hour == {at % 60}:\n    save()" for at in range(2_000)]
     text = "\n".join(lines)
     before = time.process_time()
-    found = depends.tests_on({"program.py": text}, ["program.py:1"])
+    found = depends.tests_of({"program.py": text}, ("program.py", 1), [])
     assert time.process_time() - before < 5
     assert {one.text for one in found if one.line == 3_999} == {"'ä' < day()", "now().hour == 19"}
 
@@ -64,6 +64,56 @@ def test_what_a_function_gives_is_followed(tmp_path):
     """A helper that asks for the hour, and a test elsewhere."""
     text = "def hour():\n    return now().hour\n\nif hour() == 22: save()"
     assert (10, 22, 22, 22, 22) in [(10, *one.fields[1:]) for one in found(tmp_path, text, 2)]
+
+
+def found_in(tmp_path, **texts):
+    """The moments of a program of several files, the first line of the first asks for the time."""
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    files = [str(tmp_path / f"{name}.py") for name in texts]
+    return moments(files, [f"{files[0]}:1"])
+
+
+STRANGERS = {
+    "names": "try:\n    load()\nexcept OSError as error:\n    if error.errno == 3: stop()",
+    "hours": "def main(then):\n    if then.hour == 4 or then.minute % 7 == 2: stop()",
+}
+"""Files of the same process that nothing of the program reaches, such as other tests of a run."""
+
+
+@pytest.mark.parametrize(
+    "asking", ["now()", "t = now()", "def step():\n    t = now()\n    print(t)"]
+)
+def test_files_that_the_answer_does_not_reach_do_not_count(tmp_path, asking):
+    """A handler or a test of another hour elsewhere in the process is no test of this clock."""
+    assert found_in(tmp_path, asking=asking, **STRANGERS) == []
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"a": "def hour(): return now().hour", "b": "from a import hour\nif hour() == 9: save()"},
+        {"a": "LAST = now()", "b": "import a\nif a.LAST.hour == 9: save()"},
+        {"a": "self.begun = now()", "b": "if trainer.begun.hour == 9: save()"},
+        {"a": "check(now())", "b": "def check(t):\n    if t.hour == 9: save()"},
+        {"a": "Timer(now())", "b": "class Timer:\n    def __init__(self, t):\n"
+         "        if t.hour == 9: save()"},
+        {"a": "def pick(): return {9: 1}[now().hour]", "c": "from a import pick\n"
+         "def load(): return pick()", "b": "from c import load\ntry:\n    load()\n"
+         "except KeyError as error:\n    if error.args[0] == 9: save()"},
+        {"a": "class T:\n  @property\n  def begun(self): return now().hour",
+         "b": "if T().begun == 9: save()"},
+    ],
+)  # fmt: skip
+def test_files_that_the_answer_reaches_count(tmp_path, texts):
+    """By a result, a global, an attribute, an argument, a constructor, a property, an exception."""
+    asked = next(n for n, line in enumerate(texts["a"].splitlines(), 1) if "now()" in line)
+    for name, text in {**texts, **STRANGERS}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    files = [str(tmp_path / f"{name}.py") for name in (*texts, *STRANGERS)]
+    these = moments(files, [f"{files[0]}:{asked}"])
+    assert 9 in [one.fields[2] for one in these]
+    assert 4 not in [one.fields[2] for one in these]
 
 
 @pytest.mark.parametrize("weekday", range(7))

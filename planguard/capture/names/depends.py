@@ -24,6 +24,7 @@ _Fact = tuple[str, str, str]
 """A name of a function (``v``, function, name), an attribute (``a``), a result (``r``)."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))
 _ENTRIES = ("forward", "__call__", "__iter__", "__getitem__", "__next__", "__len__")
 
 
@@ -61,12 +62,12 @@ class Test:
 
 
 @dataclass
-class _Scope:
+class Scope:
     """A function, or a file."""
 
     key: str
     node: ast.AST
-    around: _Scope | None
+    around: Scope | None
     own: set[str] = field(default_factory=set)
     elsewhere: set[str] = field(default_factory=set)  # global and nonlocal
 
@@ -81,61 +82,68 @@ def tests_of(
         step: File and first line of the function.
         parameters: Those of its parameters that are meant.
     """
-    return _Program(sources).tests(step, set(parameters))
+    return Program(sources).tests(step, set(parameters))
 
 
-def tests_on(sources: Mapping[str, str], places: Iterable[str]) -> list[Test]:
-    """Return the tests of some files, and which of them depend on what calls at some lines return.
+class Program:
+    """Some files, and what depends in them.
 
-    Args:
-        sources: Text by file.
-        places: Where those calls stand, ``file:line``.
+    Attributes:
+        asked: Calls whose results depend.
+        facts: What is known to depend.
+        scopes: The scope of every node.
+        owners: Classes of methods, by name.
+        called: Names of what is called with a value that depends, or where one decides.
     """
-    asked: dict[str, set[int]] = defaultdict(set)
-    for place in places:
-        file, _, line = place.rpartition(":")
-        asked[file].add(int(line))
-    return _Program(sources, asked).tests()
 
-
-class _Program:
     def __init__(
         self, sources: Mapping[str, str], asked: Mapping[str, set[int]] | None = None
     ) -> None:
         self.asked: set[ast.AST] = set()  # calls whose results depend
         self._asked_at = asked or {}
         self.facts: set[_Fact] = set()
-        self.functions: dict[str, list[_Scope]] = defaultdict(list)
-        self.scopes: dict[ast.AST, _Scope] = {}
+        self.functions: dict[str, list[Scope]] = defaultdict(list)
+        self.scopes: dict[ast.AST, Scope] = {}
         self.files: dict[str, ast.Module] = {}
         self.texts = dict(sources)
         self.modules: set[str] = set()
         self.under: dict[ast.AST, list[ast.AST]] = {}
+        self.owners: dict[ast.AST, set[str]] = defaultdict(set)  # classes of methods
+        self.called: set[str] = set()  # what is called with what depends, by name
         for file, text in sources.items():
             try:
                 self.files[file] = tree = ast.parse(text)
             except (SyntaxError, ValueError, RecursionError):
                 continue
-            self._scopes(tree, _Scope(file, tree, None), file, [])
+            self._scopes(tree, Scope(file, tree, None), file, [])
 
     def tests(
         self, step: tuple[str, int] = ("", 0), parameters: set[str] | frozenset[str] = frozenset()
     ) -> list[Test]:
+        """Return all tests, once what depends was followed; see ``tests_of``."""
         file, line = step
         for scope in self.scopes.values():
             node = scope.node
             if isinstance(node, _FUNCTIONS) and scope.key.startswith(f"{file}:{line}:"):
                 self.facts.update(("v", scope.key, name) for name in parameters)
+        self.follow()
+        return [one for name, tree in self.files.items() for one in self._found(name, tree)]
+
+    def follow(self) -> None:
+        """Follow what depends until nothing is new."""
         before = -1
         while len(self.facts) > before:
             before = len(self.facts)
             for node, scope in self.scopes.items():
                 self._flow(node, scope)
-        return [one for name, tree in self.files.items() for one in self._found(name, tree)]
+
+    def may_catch(self, node: ast.AST) -> bool:
+        """Tell whether what the handlers of a ``try`` wait for may depend."""
+        return True
 
     # --- scopes ------------------------------------------------------------------------------
 
-    def _scopes(self, node: ast.AST, scope: _Scope, file: str, under: list[ast.AST]) -> None:
+    def _scopes(self, node: ast.AST, scope: Scope, file: str, under: list[ast.AST]) -> None:
         """Give every node its scope, and the tests that it stands under."""
         self.scopes[node] = scope
         self.under[node] = under
@@ -143,7 +151,7 @@ class _Program:
         if isinstance(node, _FUNCTIONS):
             lines = [node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))]
             name = getattr(node, "name", "<lambda>")
-            inner = _Scope(f"{file}:{min(lines)}:{node.col_offset}:{name}", node, scope)
+            inner = Scope(f"{file}:{min(lines)}:{node.col_offset}:{name}", node, scope)
             inner.own = {one.arg for one in _arguments(node)}
             self.functions[name].append(inner)
             scope.own.add(name)
@@ -153,7 +161,8 @@ class _Program:
             scope.own.add(node.name)
             for one in node.body:
                 if isinstance(one, _FUNCTIONS):
-                    self.functions[f"{node.name}()"].append(_Scope("", one, scope))
+                    self.owners[one].add(node.name)
+                    self.functions[f"{node.name}()"].append(Scope("", one, scope))
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             scope.own.add(node.id)
         elif isinstance(node, ast.ExceptHandler) and node.name:
@@ -182,8 +191,8 @@ class _Program:
             inside = deciding is not None and child is not deciding
             yield child, [*under, deciding] if inside and deciding is not None else under
 
-    def _resolved(self, name: str, scope: _Scope) -> _Fact:
-        one: _Scope | None = scope
+    def _resolved(self, name: str, scope: Scope) -> _Fact:
+        one: Scope | None = scope
         while one is not None:
             if one.around is None or (name in one.own and name not in one.elsewhere):
                 break
@@ -194,16 +203,24 @@ class _Program:
 
     # --- flow --------------------------------------------------------------------------------
 
-    def _depends(self, node: ast.AST | None) -> bool:
+    def depends(self, node: ast.AST | None) -> bool:
         """Tell whether the value of an expression may depend."""
         if node is None:
             return False
         if isinstance(node, ast.Name):
             return self._resolved(node.id, self.scopes[node]) in self.facts
         if isinstance(node, ast.Attribute):
-            return ("a", "", node.attr) in self.facts or self._depends(node.value)
+            # ``module.LAST`` is a global of its file, and a property is a call.
+            kinds = (("a", "", node.attr), ("g", "", node.attr))
+            if any(fact in self.facts for fact in kinds) or self.depends(node.value):
+                return True
+            made = (one for one in self.functions.get(node.attr, []) if one.key)
+            return any(
+                ("r", "", one.key) in self.facts and getattr(one.node, "decorator_list", None)
+                for one in made
+            )
         if isinstance(node, ast.Lambda):
-            return self._depends(node.body)
+            return self.depends(node.body)
         if isinstance(node, ast.Call):
             if node in self.asked:
                 return True
@@ -211,42 +228,43 @@ class _Program:
             if any(("r", "", one.key) in self.facts for one in known):
                 return True
             if known:  # a method of an object that depends may return it, whatever it is given
-                return isinstance(node.func, ast.Attribute) and self._depends(node.func.value)
-        return any(self._depends(child) for child in ast.iter_child_nodes(node))
+                return isinstance(node.func, ast.Attribute) and self.depends(node.func.value)
+        return any(self.depends(child) for child in ast.iter_child_nodes(node))
 
-    def _called(self, call: ast.Call) -> list[_Scope]:
+    def _called(self, call: ast.Call) -> list[Scope]:
         """Return the functions of the program that a call may be of; none for what is unknown."""
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         return [one for one in self.functions.get(name, []) if one.key]
 
     def _is_under(self, node: ast.AST) -> bool:
-        return any(self._depends(one) for one in self.under[node])
+        return any(self.depends(one) for one in self.under[node])
 
-    def _flow(self, node: ast.AST, scope: _Scope) -> None:
+    def _flow(self, node: ast.AST, scope: Scope) -> None:
         """Follow one node."""
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if self._depends(node.value) or self._is_under(node):
+            if self.depends(node.value) or self._is_under(node):
                 for one in targets:
                     self._mark(one)
         elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            if self._depends(node.iter) or (node in self.under and self._is_under(node)):
+            if self.depends(node.iter) or (node in self.under and self._is_under(node)):
                 self._mark(node.target)
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            if self._depends(node.context_expr):
+            if self.depends(node.context_expr):
                 self._mark(node.optional_vars)
         elif isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
-            if self._depends(node.value) or self._is_under(node):
+            if self.depends(node.value) or self._is_under(node):
                 self.facts.add(("r", "", scope.key))
-        elif isinstance(node, ast.Lambda) and self._depends(node.body):
+        elif isinstance(node, ast.Lambda) and self.depends(node.body):
             self.facts.add(("r", "", scope.key))
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            self.facts.add(self._resolved(node.name, scope))
+        elif isinstance(node, _TRIES) and self.may_catch(node):
+            names = [one.name for one in node.handlers]
+            self.facts.update(self._resolved(name, scope) for name in names if name)
         elif isinstance(node, ast.match_case) and self._is_under(node):
-            names = [getattr(one, "name", None) for one in ast.walk(node.pattern)]
-            scope.own.update(name for name in names if isinstance(name, str))
+            bound = [getattr(one, "name", None) for one in ast.walk(node.pattern)]
+            scope.own.update(name for name in bound if isinstance(name, str))
             self.facts.update(
-                self._resolved(name, scope) for name in names if isinstance(name, str)
+                self._resolved(name, scope) for name in bound if isinstance(name, str)
             )
         elif isinstance(node, ast.Call):
             self._flow_call(node)
@@ -265,9 +283,9 @@ class _Program:
 
     def _flow_call(self, call: ast.Call) -> None:
         given = [*call.args, *(one.value for one in call.keywords)]
-        depending = [self._depends(one) for one in given]
+        depending = [self.depends(one) for one in given]
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
-        is_receiving = receiver is not None and self._depends(receiver)
+        is_receiving = receiver is not None and self.depends(receiver)
         if not (any(depending) or is_receiving or self._is_under(call)):
             return
         if receiver is not None and not self._called(call):
@@ -279,12 +297,15 @@ class _Program:
                 self._mark(receiver)
         functions = self._called(call)
         name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        self.called.add(name)
         if f"{name}()" in self.functions:
             functions = [*functions, *self.functions["__init__"]]
         if not functions:  # a model, a thread, a partial: it may call any of these with all of it
             functions = [one for entry in _ENTRIES for one in self.functions[entry]]
+            self.called.update(_ENTRIES)
             for one in given:
                 named = getattr(one, "id", getattr(one, "attr", ""))
+                self.called.add(named)
                 functions += self.functions.get(named, [])
         for scope in functions:
             self._hand_on(call, scope, depending, receiver)
@@ -294,7 +315,7 @@ class _Program:
                     self._mark(one)
 
     def _hand_on(
-        self, call: ast.Call, scope: _Scope, depending: list[bool], receiver: ast.expr | None
+        self, call: ast.Call, scope: Scope, depending: list[bool], receiver: ast.expr | None
     ) -> None:
         """Hand the arguments of a call on to the parameters of a function, by place and name."""
         node = scope.node
@@ -305,7 +326,7 @@ class _Program:
         if not exact or any(isinstance(one, ast.Starred) for one in call.args):
             if any(depending):
                 self.facts.update(("v", scope.key, one.arg) for one in _arguments(node))
-            elif receiver is not None and self._depends(receiver) and names:
+            elif receiver is not None and self.depends(receiver) and names:
                 self.facts.add(("v", scope.key, names[0]))
             return
         keywords = [one.arg for one in call.keywords]
@@ -328,10 +349,10 @@ class _Program:
         lines = [line.encode() for line in io.StringIO(self.texts[file], newline="")]
         for node in ast.walk(tree):
             for one, kind in _tests(node):
-                depends = self._depends(one) if kind != HANDLER else True
+                depends = self.may_catch(node) if kind == HANDLER else self.depends(one)
                 if isinstance(node, ast.For | ast.AsyncFor | ast.Match):
                     what = node.subject if isinstance(node, ast.Match) else node.iter
-                    depends = self._depends(what)
+                    depends = self.depends(what)
                 text = _text(lines, _shown(one))
                 yield Test(file, *place_in_file(one), kind, " ".join(text.split())[:80], depends)
 

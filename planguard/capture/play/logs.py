@@ -306,8 +306,8 @@ def _ledger(
     message = "plain calls carry no identity; rounds of one shape are told apart by position only"
     builder.approximate("no-labels", message, "exact", scope="plan")
     message = (
-        "what installed packages ask of clocks, files and random states, and what the environment "
-        "and the host say, and what was computed before the job, is taken to be the same on every "
+        "what installed packages ask of clocks, hosts, files and random states, what the "
+        "environment says, and what was computed before the job, is taken to be the same on every "
         "rank"
     )
     if not LISTS_ASK:

@@ -106,7 +106,7 @@ class OddPlays:
         if not doubts:
             self._at_ends(play, new, shown, called, doubts, raised)
         self.known.update(new)
-        _note(play, new, doubts, raised, shown)
+        _note(play, new, doubts, raised, [one.words for one in shown], called)
         return play
 
     def _at_ends(
@@ -280,7 +280,8 @@ def _note(
     sites: list[Site],
     doubts: dict[tuple[str, str], None],
     raised: dict[str, None],
-    shown: list[Moment],
+    shown: list[str],
+    called: list[str],
 ) -> None:
     _, log = min(play.logs.items())
     for words, ranks in doubts:
@@ -302,16 +303,19 @@ def _note(
             f"({_words(sites)}): the communication agrees all the same. Sets and folders were "
             f"walked from both ends, clocks ran ahead by a day{_shown(shown)}, files were there or "
             "not, or of another size and time, hosts, addresses and random states differed; dice "
-            "fell on both ends of their range"
+            f"fell on both ends of their range{_called(called)}"
         )
         log.notes.append((KIND, message, "exact"))
 
 
-def _shown(moments: list[Moment]) -> str:
+def _shown(moments: list[str]) -> str:
     """Name the moments that clocks showed, for tests of the hour or of a remainder."""
-    if not moments:
-        return ""
-    return f", and showed {', '.join(dict.fromkeys(one.words for one in moments))} of a later year"
+    return f", and showed {', '.join(dict.fromkeys(moments))} of a later year" if moments else ""
+
+
+def _called(names: list[str]) -> str:
+    """Name what hosts were called, for tests of their names."""
+    return f"; hosts were called {', '.join(map(repr, names))}, too" if names else ""
 
 
 def _words(sites: list[Site]) -> str:

@@ -1,21 +1,24 @@
-"""At which moments a program may decide otherwise than a day later.
+"""At which moments, and under which names of a host, a program may decide otherwise.
 
 Where its tests depend on its clock, and it takes dates apart or computes remainders, a rank is
 played at the first and the last moment of a year, where every such number is smallest and largest,
-and at those that its tests name (``hour == 3``).
+and at those that its tests name (``hour == 3``). A host is called what the tests name.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 from typing import TYPE_CHECKING
 
-from planguard.capture.names.depends import tests_on
+from planguard.capture.names.reached import tests_on
 from planguard.capture.values.own_clock import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from planguard.capture.names.depends import Test
 
 _PARTS = frozenset({
     "year", "month", "day", "hour", "minute", "second", "microsecond", "weekday", "isoweekday",
@@ -28,7 +31,7 @@ _SHORT = {"tm_min": "minute", "tm_sec": "second", "tm_mon": "month", "tm_mday": 
           "tm_wday": "weekday"}  # fmt: skip
 _FIRST, _LAST = (1, 1, 0, 0, 0), (12, 31, 23, 59, 59)
 _MOST_NUMBERS = 6
-"""Numbers of tests that become moments; the ledger names those that were played."""
+"""Numbers and texts of tests that are played; the ledger names them."""
 
 
 def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
@@ -38,22 +41,13 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
         files: The program's.
         places: Lines that ask for the time, ``file:line``.
     """
-    texts = {file: "".join(linecache.getlines(file)) for file in dict.fromkeys(files)}
-    trees = []
-    for text in texts.values():
-        try:
-            trees.append(ast.parse(text))
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-    if not any(_takes_apart(node) for tree in trees for node in ast.walk(tree)):
-        return []
-    tests = [one for one in tests_on(texts, places) if one.depends]
-    if not tests:
+    tests, trees = _asked(files, places)
+    if not tests or not any(_takes_apart(node) for one in trees.values() for node in ast.walk(one)):
         return []
     numbers: dict[int, None] = {}
     named: dict[str, int] = {}
     lines = {(one.file, one.line) for one in tests}
-    for file, tree in zip(texts, trees, strict=False):
+    for file, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare) and (file, node.lineno) in lines:
                 numbers.update(dict.fromkeys(_numbers(node)))
@@ -73,14 +67,10 @@ def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
         files: The program's.
         places: Lines that ask for the name, ``file:line``.
     """
-    texts = {file: "".join(linecache.getlines(file)) for file in dict.fromkeys(files)}
-    lines = {(one.file, one.line) for one in tests_on(texts, places) if one.depends}
+    tests, trees = _asked(files, places)
+    lines = {(one.file, one.line) for one in tests}
     found: dict[str, None] = {}
-    for file, text in texts.items():
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
+    for file, tree in trees.items():
         for node in ast.walk(tree):
             if not isinstance(node, ast.Compare | ast.Call):
                 continue
@@ -89,6 +79,17 @@ def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
                 inside = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
                 found.update(dict.fromkeys(one for one in inside if isinstance(one, str) and one))
     return list(found)[:_MOST_NUMBERS]
+
+
+def _asked(files: Iterable[str], places: Sequence[str]) -> tuple[list[Test], dict[str, ast.Module]]:
+    """Return the tests that what is asked at some places may decide, and the files it may reach."""
+    texts = {file: "".join(linecache.getlines(file)) for file in dict.fromkeys(files)}
+    tests, read = tests_on(texts, places)
+    trees = {}
+    for file, text in read.items():
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+            trees[file] = ast.parse(text)
+    return tests, trees
 
 
 def _is_part_of_text(node: ast.AST) -> bool:

@@ -1,0 +1,127 @@
+"""Which tests of a program may depend on what calls at some lines return, and in which files.
+
+A process holds more files than a program, such as every other test of a run, so what a call returns
+is followed into those files alone that it may reach (``depends`` says how values go). An exception
+may begin wherever a value is used that depends; whoever names such a function may catch it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from planguard.capture.names.depends import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from planguard.capture.names.depends import Scope, Test
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
+
+
+def tests_on(
+    sources: Mapping[str, str], places: Iterable[str]
+) -> tuple[list[Test], dict[str, str]]:
+    """Return the tests that may depend on what calls at some lines return, and where it may go.
+
+    A file is read once something in those read before may reach it: it names a global, an
+    attribute or a function that depends, or one in which an exception may begin that depends; or it
+    defines what is called with a value that depends.
+
+    Args:
+        sources: Text by file.
+        places: Where those calls stand, ``file:line``.
+
+    Returns:
+        The tests that may depend, and the files that were read with their texts.
+    """
+    asked: dict[str, set[int]] = defaultdict(set)
+    for place in places:
+        file, _, line = place.rpartition(":")
+        asked[file].add(int(line))
+    read = {file: text for file, text in sources.items() if file in asked}
+    left = {
+        file: (set(_WORD.findall(text)), set(_DEFINED.findall(text)))
+        for file, text in sources.items()
+        if file not in read
+    }
+    while True:
+        program = _Asked(read, asked)
+        tests = program.tests()
+        named, defined, is_any = program.reach()
+        more = [f for f, (w, d) in left.items() if is_any or w & named or d & defined]
+        if not more:
+            return [one for one in tests if one.depends], read
+        for file in more:
+            del left[file]
+            read[file] = sources[file]
+
+
+class _Asked(Program):
+    """Files in which the results of some calls depend, and nothing else."""
+
+    def __init__(self, sources: Mapping[str, str], asked: Mapping[str, set[int]]) -> None:
+        super().__init__(sources, asked)
+        self.raising: set[str] = set()  # functions in which an exception may depend
+
+    def follow(self) -> None:
+        """Follow values, then exceptions, until nothing is new."""
+        while True:
+            super().follow()
+            found = self._functions_that_raise()
+            if found == self.raising:
+                return
+            self.raising = found
+
+    def may_catch(self, node: ast.AST) -> bool:
+        """Tell whether something in a ``try`` may raise by what depends."""
+        inside = [one for part in getattr(node, "body", ()) for one in ast.walk(part)]
+        return any(_named(one) in self.raising or self._is_one(one) for one in inside)
+
+    def _is_one(self, node: ast.AST) -> bool:
+        return node in self.asked or (isinstance(node, ast.expr) and self.depends(node))
+
+    def reach(self) -> tuple[set[str], set[str], bool]:
+        """Return what reaches a file that names it, that defines it, and whether it reaches all."""
+        named = {name for kind, _, name in self.facts if kind in "ga"}
+        named |= {key.rpartition(":")[2] for kind, _, key in self.facts if kind == "r"}
+        named |= self.raising
+        # What the interpreter calls by itself is named by nobody.
+        return named, self.called, any(_is_implicit(name) for name in named)
+
+    def _functions_that_raise(self) -> set[str]:
+        """Return the names of functions in which something depends, and of what may call them."""
+        inner = [node for node in self.scopes if self._is_one(node)]
+        found = {name for node in inner for name in self._names_around(node)}
+        mentions = [(name, self._names_around(one)) for one in self.scopes if (name := _named(one))]
+        before = -1
+        while len(found) > before:
+            before = len(found)
+            for name, around in mentions:
+                if name in found:
+                    found |= around
+        return found
+
+    def _names_around(self, node: ast.AST) -> set[str]:
+        """Return the names of the functions around a node, and the class of a constructor."""
+        names: set[str] = set()
+        scope: Scope | None = self.scopes[node]
+        while scope is not None:
+            if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(scope.node.name)
+                if scope.node.name == "__init__":
+                    names |= self.owners.get(scope.node, set())
+            scope = scope.around
+        return names
+
+
+def _named(node: ast.AST) -> str:
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def _is_implicit(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__") and name != "__init__"
