@@ -126,7 +126,7 @@ const FIELDS = {
   palette: oneOf("safe"),
   theme: oneOf("light", "dark"),
   table: oneOf("actions", "devices", "pairs", "operators", "links", "steps", "waits", "witness", "findings"),
-  open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "")),
+  open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "numbers", "times", "bytes", "order", "")),
   outcome: oneOf("SAFE", "UNKNOWN", "POTENTIAL_DEADLOCK", "MISMATCH", "DEADLOCK"),
   family: between(0, 1e6),
   trial: between(0, 1e6),
