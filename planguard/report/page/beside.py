@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from math import isclose
 from typing import TYPE_CHECKING
 
 from planguard.report.page import CAP, Page
@@ -136,7 +137,7 @@ def _change(one: Number | None, two: Number | None) -> str:
         return f"only in {'B' if one is None else 'A'}"
     if one.amount is None or two.amount is None:
         return EQUAL if one.amount == two.amount else DIFFERENT
-    if one.amount == two.amount:
+    if isclose(one.amount, two.amount):  # sums of the same times in another order
         return EQUAL
     by = two.amount - one.amount
     sign = "+" if by > 0 else "-"

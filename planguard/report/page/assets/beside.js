@@ -42,7 +42,7 @@ function orderPanel(body) {
   if (order.only.length) add(body, el("p", {}, `Only in one plan: ranks ${rankSet(order.only)}.`));
   if (order.equal) add(body, el("p", {}, `${plural(order.equal, "rank")} with the same program in both plans.`));
   for (const one of order.differs) {
-    const rows = one.changes.map(([kind, a, b, text, other]) => el("tr", { "data-kind": kind }, el("td", {}, kind), el("td", { class: "num" }, a === null ? "" : `#${a}`), el("td", { class: "num" }, b === null ? "" : `#${b}`), el("td", { class: "mono" }, other ? `${text}  \u2192  ${other}` : text)));
+    const rows = one.changes.map(([kind, a, b, text, other]) => el("tr", { "data-kind": kind }, el("td", { class: "kind" }, kind), el("td", { class: "num" }, a === null ? "" : `#${a}`), el("td", { class: "num" }, b === null ? "" : `#${b}`), el("td", { class: "mono" }, other ? `${text}  \u2192  ${other}` : text)));
     add(body, el("h3", {}, `rank${one.ranks.length === 1 ? "" : "s"} ${rankSet(one.ranks)}: ${plural(one.count, "difference")}`),
       one.ranks.length > 1 ? el("p", { class: "soft" }, `Peers and groups are those of rank ${one.ranks[0]}.`) : null,
       one.aligned ? null : el("p", {}, "Too long to be aligned: calls that both plans have may stand in both lists."),
