@@ -37,3 +37,23 @@ def test_both_plans_are_drawn_on_one_scale(open_page, both, width):
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
     heads = [head.inner_text() for head in tab.locator("h2").all()]
     assert [text.splitlines()[0] for text in heads[1:]] == ["Numbers", "Times", "Bytes", "Order"]
+
+
+def test_a_phone_does_not_break_words_in_tables(open_page, both):
+    """At 390 px a cell of one word is one line: the table scrolls instead."""
+    tab = open_page(both, viewport={"width": 390, "height": 844})
+    lines = "(() => { const range = document.createRange(); range.selectNodeContents(document.querySelector('#panel-numbers td')); return range.getClientRects().length; })()"  # noqa: E501
+    assert tab.inner_text("#panel-numbers td >> nth=0") == "verdict"
+    assert tab.evaluate(lines) == 1
+
+
+def test_a_dark_page_is_printed_on_white(open_page, both):
+    """Under a dark system theme the paper and the ink of a print are those of the light theme."""
+    tab = open_page(both, color_scheme="dark")
+    dark = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    tab.emulate_media(media="print")
+    light = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert dark != light
+    assert sum(int(part) for part in light.strip("rgb()").split(",")) > 700
+    corner = "(() => { const c = document.querySelector('#panel-times canvas'); return [...c.getContext('2d').getImageData(c.width - 12, 4, 1, 1).data].slice(0, 3).reduce((a, b) => a + b); })()"  # noqa: E501
+    until(tab, f"{corner} > 600")
