@@ -36,6 +36,7 @@ _BY_SUFFIX = {
 _EPILOG = """\
 examples:
   planguard report plan.json -o report.html         one page: findings, timeline, matrices, graph
+  planguard report old.json new.json -o both.html   two plans: what differs in time, bytes, order
   planguard report run/ -o report.html              a recorded run, dumps or traces: measured times
   planguard report screen.db -o report.html         the trials of a screening, with their witnesses
   planguard report plan.json --format text          matrices, timeline and advice in the terminal
@@ -56,6 +57,7 @@ class Report:
         parser.epilog = _EPILOG
         add = parser.add_argument
         add("input", metavar="PLAN", help="plan file or planner output")
+        add("other", metavar="PLAN", nargs="?", help="a second one: what differs between the two")
         add_adapter_arguments(parser, "PLAN")
         add("--model", choices=MODEL_NAMES, metavar="NAME", help="execution model of the timeline")
         add(
@@ -78,18 +80,24 @@ class Report:
             PlanError: The plan cannot be read.
         """
         from planguard.cli.report_inputs import is_store, subject
+        from planguard.cli.report_two import two
 
         refuse_special(args.input)
+        if args.other is not None:
+            refuse_special(args.other)
         if args.output is not None and str(args.output) == STDOUT:
             args.output = None
         chosen = _format(args)
         _settle(args, chosen)
         output = None
         if args.output is not None:
-            output = targets_of(args, _read(args.input)).claim(args.output, "-o")
+            read = [*_read(args.input), *([] if args.other is None else _read(args.other))]
+            output = targets_of(args, read).claim(args.output, "-o")
         if chosen in BINARY and args.output is None and sys.stdout.isatty():
             raise UsageError(f"{chosen} is binary", hint="name a file with -o")
-        if is_store(args.input):
+        if args.other is not None:
+            data = two(args, chosen)
+        elif is_store(args.input):
             data = _store(args, chosen)
         else:
             data = render(subject(args.input, args), chosen, args)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from planguard.screen.screening import Progress
     from planguard.screen.store import Store
     from planguard.screen.summary import Summary
+    from planguard.screen.tracked import Tracked
 
 _EPILOG = """\
 examples:
@@ -56,6 +57,8 @@ class Screen:
         add = parser.add_argument
         add("paths", nargs="*", metavar="PATH", help="plans: files, folders, patterns, JSONL")
         add("--planner", metavar="NAME", help="adapter to read PATH with")
+        add("--params", action="append", default=[], metavar="FILE",
+            help="parameters: CSV or JSON of runs, mlruns/, Optuna storage")  # fmt: skip
         add(
             "--model", choices=(*MODEL_NAMES, "all"), metavar="NAME", help="execution model, or all"
         )
@@ -134,6 +137,8 @@ def _settle(args: argparse.Namespace) -> None:
         raise UsageError(f"{shorten(args.store)} exists", hint=hint)
     if args.only is not None and args.store is None:
         raise UsageError("--only needs a store", hint="--store FILE")
+    if args.params and not args.paths:
+        raise UsageError("--params is of trials that are screened", hint="name their folder, too")
     if args.timeout < 0 or args.memory < 0:
         raise UsageError("a limit is negative", hint="0 means no limit")
 
@@ -174,14 +179,16 @@ def _claimed(args: argparse.Namespace, inputs: Sequence[str]) -> _Files:
 def _screen(args: argparse.Namespace) -> int:
     from planguard.screen import screen
     from planguard.screen.tasks import Limits
+    from planguard.screen.tracked import tracked
     from planguard.screen.trials import Trials
 
     started = time.monotonic()
     meter = _Meter(is_quiet=args.quiet)
-    trials = Trials(list(args.paths), args.planner)
+    runs = tracked(args.params) if args.params else None
+    trials = Trials(list(args.paths), args.planner, runs)
     if not trials.total:
         raise UsageError("no trial in what was named", hint="planguard screen FOLDER")
-    files = _claimed(args, trials.files)
+    files = _claimed(args, [*trials.files, *args.params])
     screening = screen(
         trials,
         jobs=args.jobs,
@@ -208,6 +215,8 @@ def _screen(args: argparse.Namespace) -> int:
         screening.store.close()
         raise
     meter.close()
+    if runs is not None:
+        print(_joined(runs), file=sys.stderr)
     return _finish(args, screening.store, files, time.monotonic() - started, trials.skipped)
 
 
@@ -285,6 +294,15 @@ def _finish(
         print("undecided: --only unknown takes them up, --budget 10s", file=sys.stderr)
     store.close()
     return _code(args, summary)
+
+
+def _joined(runs: Tracked) -> str:
+    """Say how many runs of a tracker belong to a trial, and what was left on either side."""
+    idle = len(runs.rows) - len(runs.used)
+    return (
+        f"parameters of {plural(len(runs.used), 'run')} joined; {plural(idle, 'run')} without a "
+        f"trial, {plural(runs.without, 'trial')} without a run"
+    )
 
 
 def _passed_over(skipped: Sequence[str]) -> str:

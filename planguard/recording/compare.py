@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from planguard.recording.linearize import linearize
 from planguard.recording.observed import UNRECORDED, Call, Observed
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from planguard.plan.plan import Plan
     from planguard.recording.recording import Recording
+
+One = TypeVar("One")
+Other = TypeVar("Other")
 
 ALIGNED = 4_000_000
 """Cells of the alignment table beyond which the middle part is not aligned but called different."""
@@ -296,20 +299,22 @@ def _first(
 
 
 def align(
-    want: Sequence[PlannedCall],
-    got: Sequence[tuple[int, Observed]],
-    same: Callable[[PlannedCall, tuple[int, Observed]], bool],
+    want: Sequence[One],
+    got: Sequence[Other],
+    same: Callable[[One, Other], bool],
     *,
     ended: bool = True,
+    most: int = ALIGNED,
 ) -> list[tuple[int | None, int | None]]:
     """Return a longest common subsequence as pairs of places; None where one side has nothing.
 
     Args:
-        want: Planned calls.
-        got: Recorded calls.
+        want: Planned calls, or those of one plan.
+        got: Recorded calls, or those of another plan.
         same: Whether a recorded call can be a planned one.
         ended: The rank came to its end. Otherwise its calls are aligned with the first planned ones
             that they can be, since the rest of the plan may not have been reached.
+        most: Cells of the table beyond which the part between equal ends is called different.
     """
     low = 0
     while low < len(want) and low < len(got) and same(want[low], got[low]):
@@ -323,18 +328,19 @@ def align(
     tail: list[tuple[int | None, int | None]] = [
         (ends[0] + n, ends[1] + n if ended else None) for n in range(len(want) - ends[0])
     ]
-    return [*head, *_middle(want, got, same, low, ends), *tail]
+    return [*head, *_middle(want, got, same, low, ends, most), *tail]
 
 
 def _middle(
-    want: Sequence[PlannedCall],
-    got: Sequence[tuple[int, Observed]],
-    same: Callable[[PlannedCall, tuple[int, Observed]], bool],
+    want: Sequence[One],
+    got: Sequence[Other],
+    same: Callable[[One, Other], bool],
     low: int,
     ends: list[int],
+    most: int,
 ) -> list[tuple[int | None, int | None]]:
     rows, columns = ends[0] - low, ends[1] - low
-    if rows * columns > ALIGNED:
+    if rows * columns > most:
         both: list[tuple[int | None, int | None]] = [(low + n, None) for n in range(rows)]
         return both + [(None, low + n) for n in range(columns)]
     table = [[0] * (columns + 1) for _ in range(rows + 1)]

@@ -33,6 +33,7 @@ def screen(  # noqa: PLR0913  one keyword per setting
     only: str | None = None,
     fresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    params: str | os.PathLike[str] | None = None,
 ) -> Screening:
     """Screen plans; iterate over the result for ``(name, verdict)`` in input order.
 
@@ -55,6 +56,7 @@ def screen(  # noqa: PLR0913  one keyword per setting
         only: ``"unknown"`` takes up rows of the store that are UNKNOWN.
         fresh: Empty a store that exists; what is no store is never written over.
         progress: Called after every window of plans.
+        params: Parameters that a tracker kept: an export of W&B, MLflow or Optuna.
 
     Raises:
         UsageError: Nothing to screen, no such executor, or a file that is no store.
@@ -67,6 +69,7 @@ def screen(  # noqa: PLR0913  one keyword per setting
     from planguard.screen.screening import Screening, Settings
     from planguard.screen.store import Store
     from planguard.screen.tasks import Limits
+    from planguard.screen.tracked import tracked
     from planguard.screen.trials import Trials
 
     if only not in (None, "unknown"):
@@ -81,7 +84,8 @@ def screen(  # noqa: PLR0913  one keyword per setting
         cache,
         None if only is None else frozenset({"UNKNOWN"}),
     )
-    trials = plans if isinstance(plans, Trials) else Trials(plans, planner)
+    rows = None if params is None else tracked([os.fspath(params)])
+    trials = plans if isinstance(plans, Trials) else Trials(plans, planner, rows)
     workers = make_executor(executor, jobs)
     kept = Store(":memory:" if store is None else os.fspath(store), fresh=fresh)
     return Screening(trials, workers, kept, settings, progress)

@@ -162,11 +162,16 @@ class Screening:
             if row is not None:
                 rows[place] = row
         old = len(rows)
+        renamed = [
+            place for place, row in rows.items() if dict(row.params) != dict(window[place].params)
+        ]
+        for place in renamed:  # the plan is the same, what is known of its parameters is not
+            rows[place] = replace(rows[place], params=window[place].params)
         new, skeletons = self._decide(window, [p for p in shas if p not in rows])
         for place, row in new.items():
             trial = window[place]
             rows[place] = replace(row, name=trial.name, params=trial.params, input_sha=shas[place])
-        self.store.add((rows[place] for place in new), skeletons)
+        self.store.add((rows[place] for place in (*renamed, *new)), skeletons)
         return [(trial, rows[place]) for place, trial in enumerate(window)], old
 
     def _decide(

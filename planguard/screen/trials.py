@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,6 +27,9 @@ from planguard.screen.found import (
     Found,
     find,
 )
+
+if TYPE_CHECKING:
+    from planguard.screen.tracked import Tracked
 
 PATH_FIELDS = frozenset({"path", "name", "params"})
 """Fields of a line that names a file instead of holding a plan."""
@@ -89,10 +92,14 @@ class Trials:
         source: A path, or an iterable of paths, plans, documents, planner objects,
             ``(name, plan)`` or ``(name, plan, params)``.
         planner: Adapter that turns objects into plans; found by sniffing if None.
+        tracked: Parameters that a tracker kept; those beside a plan or in its line come first.
     """
 
-    def __init__(self, source: Any, planner: str | None = None) -> None:
+    def __init__(
+        self, source: Any, planner: str | None = None, tracked: Tracked | None = None
+    ) -> None:
         self._planner = planner
+        self._tracked = tracked
         self._source: Iterable[Any] = [source] if _is_one(source) else source
         self._found: dict[str, Found] = {}
         self._archives = Archives()
@@ -153,7 +160,10 @@ class Trials:
     def __iter__(self) -> Iterator[Trial]:
         seen: dict[str, int] = {}
         for number, item in enumerate(self._source):
-            for trial in self._trials(number, item):
+            for found in self._trials(number, item):
+                trial = found
+                if self._tracked is not None:
+                    trial = replace(found, params={**self._tracked.of(found.name), **found.params})
                 times = seen[trial.name] = seen.get(trial.name, 0) + 1
                 if times > 1:
                     yield replace(trial, name=f"{trial.name}#{times}")

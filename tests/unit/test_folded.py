@@ -8,8 +8,10 @@ import pytest
 
 from planguard.plan.format import read
 from planguard.simulate import folded as folding
+from planguard.simulate.costs import Links, Rates
+from planguard.simulate.edges import Call
 from planguard.simulate.matrix import by_node
-from planguard.simulate.schedule import schedule
+from planguard.simulate.schedule import _asked, schedule
 from planguard.simulate.traffic import traffic
 
 GROUPS = {"dp": {"mesh_dims": ["dp"]}, "tp": {"mesh_dims": ["tp"]},
@@ -115,3 +117,22 @@ def test_a_matrix_of_many_ranks_is_rolled_up_along_the_mesh():
     found = by_node(moved, given)
     assert found.labels == tuple(f"tp={at}" for at in range(4))
     assert found.total_bytes == sum(size for size, _ in moved.total().values())
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "direct"])
+def test_the_members_that_are_asked_hold_the_slowest_share(algorithm):
+    """Of a large group a few members are asked what a round costs: the slowest of all is there.
+
+    Sizes below, at and beside multiples of the group, since the last chunks are short.
+    """
+    world = 257
+    large = plan([["dp", world]], {"step": STEP[:1]}, {f"0-{world - 1}": {"template": "step"}},
+                 {"dp": {"mesh_dims": ["dp"]}})  # fmt: skip
+    links, members = Links(large, Rates(algorithm=algorithm)), range(world)
+    assert len(_asked(world)) < world
+    for primitive in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"):
+        for size in (1, world - 1, world + 1, 4096 + 7):
+            calls = [Call(primitive, world, place, size, 0, None) for place in members]
+            shares = [links.collective_us(call, members) for call in calls]
+            asked = max(shares[place] for place in _asked(world))
+            assert asked == max(shares), (primitive, size)

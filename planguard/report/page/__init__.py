@@ -79,8 +79,8 @@ def page(
     if repaired is None:
         repaired = _repaired(plan, verdict)
     chosen = model or (verdict.model if verdict.model != "all" else None)
-    run = run or _schedule(plan, chosen, verdict)
-    after = None if repaired is None else _schedule(repaired, chosen, verdict)
+    run = run or run_of(plan, chosen, verdict)
+    after = None if repaired is None else run_of(repaired, chosen, verdict)
     moved = moved or traffic(plan, algorithm)
     data = b""
     for drawn in ("all", "classes", "none"):
@@ -173,12 +173,12 @@ def _packed(
             "ranks": len(kept),
             "actions": plan.actions,
         },
-        "time": _time(shown, kept, table, columns, ""),
+        "time": timed(shown, kept, table, columns, ""),
         "repaired": None,
     }
     if after is not None and found is not None and drawn == "all":
         other = SpanTable(after.plan, names)
-        head["repaired"] = _time(after, rows(after), other, columns, "repaired.")
+        head["repaired"] = timed(after, rows(after), other, columns, "repaired.")
     head["names"] = names.texts
     return columns.packed(_local(head, _folders(plan, verdict)))
 
@@ -209,9 +209,10 @@ def _local(value: Any, folders: tuple[str, ...]) -> Any:
     return value
 
 
-def _time(
+def timed(
     found: Schedule | None, kept: list[Row], table: Any, columns: Columns, prefix: str
 ) -> dict[str, Any] | None:
+    """Return the head of a timeline, its columns written under a prefix; None without times."""
     from planguard.report.page.spans import devices, tree
     from planguard.report.page.steps import steps
 
@@ -231,7 +232,7 @@ def _time(
     }
 
 
-def _schedule(plan: Plan, model: str | None, verdict: Verdict) -> Schedule | None:
+def run_of(plan: Plan, model: str | None, verdict: Verdict) -> Schedule | None:
     """Return the run to draw: the stuck one where a deadlock is only possible."""
     from planguard.simulate.folded import folded
     from planguard.simulate.schedule import schedule

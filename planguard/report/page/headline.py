@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.simulate.traffic import HOST
 from planguard.words import clean, size
@@ -19,6 +19,28 @@ if TYPE_CHECKING:
 KINDS = 4
 """Most kinds of traffic that are named; the rest is a number."""
 Times = list[tuple[float, float]]
+
+
+class Number(NamedTuple):
+    """One number of a plan.
+
+    Attributes:
+        name: What it is called.
+        amount: The number, in the unit that ``unit`` names; None where there is none.
+        unit: ``us``, ``B``, ``share`` or ``times``.
+        text: The number as a person reads it.
+        what: What it says and where it comes from.
+        panel: The panel of the page that shows it.
+        chosen: What to choose there.
+    """
+
+    name: str
+    amount: float | None
+    unit: str
+    text: str
+    what: str
+    panel: str
+    chosen: dict[str, Any]
 
 
 def union(times: Iterable[tuple[float, float]]) -> Times:
@@ -46,7 +68,15 @@ def without(times: Times, taken: Times) -> float:
 
 
 def headline(rows: list[Row], run: Schedule | None, moved: Traffic, plan: Plan) -> list[Any]:
-    """Return the numbers: name, value, what it says, the panel behind it, what to choose there.
+    """Return the numbers as the page has them: name, text, what it says, panel, what to choose."""
+    return [
+        [one.name, one.text, one.what, one.panel, one.chosen]
+        for one in numbers(rows, run, moved, plan)
+    ]
+
+
+def numbers(rows: list[Row], run: Schedule | None, moved: Traffic, plan: Plan) -> list[Number]:
+    """Return the numbers of a plan.
 
     Args:
         rows: The ranks that are drawn.
@@ -58,14 +88,16 @@ def headline(rows: list[Row], run: Schedule | None, moved: Traffic, plan: Plan) 
     return [*found, *_bytes(moved), *_largest(rows, plan, run)]
 
 
-def _times(rows: list[Row], run: Schedule) -> Iterator[list[Any]]:
+def _times(rows: list[Row], run: Schedule) -> Iterator[Number]:
     by = f"{run.basis}, model {run.model}" if run.basis == "modeled" else run.basis
     if not run.complete:
-        yield ["step time", "never ends", f"some ranks wait for ever ({by})", "timeline", {}]
+        what = f"some ranks wait for ever ({by})"
+        yield Number("step time", None, "us", "never ends", what, "timeline", {})
         return
     if not run.makespan:
         return
-    yield ["step time", _us(run.makespan), f"until the last rank ends ({by})", "timeline", {}]
+    what = f"until the last rank ends ({by})"
+    yield Number("step time", run.makespan, "us", time_text(run.makespan), what, "timeline", {})
     busy: dict[int, float] = {}
     weights = {row.rank: len(run.stands.get(row.rank, (0,))) for row in rows}
     exposed = 0.0
@@ -78,24 +110,24 @@ def _times(rows: list[Row], run: Schedule) -> Iterator[list[Any]]:
     mean = sum(busy[rank] * weight for rank, weight in weights.items()) / world
     if len({row.stages for row in rows}) > 1 and mean:
         share = 1 - mean / run.makespan
-        yield ["bubble", f"{share:.1%}", f"of the time of a rank without computation, mean ({by})",
-               "timeline", {}]  # fmt: skip
+        what = f"of the time of a rank without computation, mean ({by})"
+        yield Number("bubble", share, "share", f"{share:.1%}", what, "timeline", {})
     share = exposed / world / run.makespan
-    yield ["exposed communication", f"{share:.1%}",
-           f"of the time in calls while the rank computes nothing, mean ({by})",
-           "overview", {}]  # fmt: skip
+    what = f"of the time in calls while the rank computes nothing, mean ({by})"
+    yield Number("exposed communication", share, "share", f"{share:.1%}", what, "overview", {})
     if mean:
         most = max(busy, key=lambda rank: (busy[rank], -rank))
-        yield ["imbalance", f"{busy[most] / mean:.2f}",
-               f"computation of rank {most} over the mean ({by})",
-               "tables", {"table": "devices", "ranks": [most]}]  # fmt: skip
+        what = f"computation of rank {most} over the mean ({by})"
+        chosen = {"table": "devices", "ranks": [most]}
+        over = busy[most] / mean
+        yield Number("imbalance", over, "times", f"{over:.2f}", what, "tables", chosen)
 
 
 def _ends(span: Span) -> tuple[float, float]:
     return span.start, span.start if span.end is None else span.end
 
 
-def _bytes(moved: Traffic) -> Iterator[list[Any]]:
+def _bytes(moved: Traffic) -> Iterator[Number]:
     kinds: Counter[tuple[str, str]] = Counter()
     for key, edges in moved.edges.items():
         kinds[key.group, key.primitive] += sum(
@@ -110,10 +142,10 @@ def _bytes(moved: Traffic) -> Iterator[list[Any]]:
     ]
     more = f", {len(kinds) - KINDS} more kinds" if len(kinds) > KINDS else ""
     what = f"{', '.join(named)}{more} ({moved.algorithm}, {moved.basis})"
-    yield ["bytes moved", size(total), what, "matrices", {"matrix": None}]
+    yield Number("bytes moved", total, "B", size(total), what, "matrices", {"matrix": None})
 
 
-def _largest(rows: list[Row], plan: Plan, run: Schedule | None) -> Iterator[list[Any]]:
+def _largest(rows: list[Row], plan: Plan, run: Schedule | None) -> Iterator[Number]:
     """Yield the largest call of a rank that is drawn, by the size that the plan states for it."""
     from planguard.report.page.spans import size_of
 
@@ -134,11 +166,12 @@ def _largest(rows: list[Row], plan: Plan, run: Schedule | None) -> Iterator[list
         number, rank, action, member = best
         place = plan.location(rank, action, member)
         source = f" at {place.source.file}:{place.source.line}" if place.source else ""
-        yield ["largest message", size(number), clean(f"rank {rank} #{action} {place.op}{source}"),
-               "timeline", {"ranks": [rank], "op": [rank, action, member or 0]}]  # fmt: skip
+        what = clean(f"rank {rank} #{action} {place.op}{source}")
+        chosen = {"ranks": [rank], "op": [rank, action, member or 0]}
+        yield Number("largest message", number, "B", size(number), what, "timeline", chosen)
 
 
-def _us(time: float) -> str:
+def time_text(time: float) -> str:
     """Return a time as the page writes it: four digits, in the unit that a person reads."""
     for unit, scale in (("us", 1.0), ("ms", 1e3)):
         if time < 1000 * scale:

@@ -11,12 +11,15 @@ import hashlib
 from importlib.resources import files
 
 SCRIPTS = (
-    "core", "picture", "charts", "verdict", "waits", "marey", "lines", "timeline", "overview",
-    "matrices", "strategy", "topology", "tables", "start",
+    "core", "picture", "charts", "verdict", "small", "waits", "marey", "lines", "timeline",
+    "overview", "matrices", "strategy", "topology", "tables", "start",
 )  # fmt: skip
 """Sources of the page's script, in the order they are joined."""
-STORE_SCRIPTS = ("core", "picture", "verdict", "waits", "store")
+STORE_SCRIPTS = ("core", "picture", "verdict", "small", "waits", "store")
 """Sources of the script of a store's page."""
+
+BESIDE_SCRIPTS = ("core", "picture", "charts", "small", "beside")
+"""Sources of the script of two plans beside each other."""
 
 
 def asset(name: str) -> str:

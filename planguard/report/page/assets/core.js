@@ -126,7 +126,7 @@ const FIELDS = {
   palette: oneOf("safe"),
   theme: oneOf("light", "dark"),
   table: oneOf("actions", "devices", "pairs", "operators", "links", "steps", "waits", "witness", "findings"),
-  open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "")),
+  open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "numbers", "times", "bytes", "order", "")),
   outcome: oneOf("SAFE", "UNKNOWN", "POTENTIAL_DEADLOCK", "MISMATCH", "DEADLOCK"),
   family: between(0, 1e6),
   trial: between(0, 1e6),
@@ -217,7 +217,9 @@ function dressing() {
     readColors();
   };
   followers.unshift((change) => { if ("theme" in change || "palette" in change) dress(); });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { dress(); for (const reaction of followers) reaction({ theme: S.theme }); });
+  const again = () => { dress(); for (const reaction of followers) reaction({ theme: S.theme }); };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  matchMedia("print").addEventListener("change", () => { again(); drawNow(); }); // paper is white
   dress();
   return [theme, palette];
 }
@@ -294,11 +296,13 @@ const wanted = new Set();
 function redraw(draw) {
   wanted.add(draw);
   if (pending === null) {
-    pending = requestAnimationFrame(() => {
-      pending = null;
-      const now = [...wanted];
-      wanted.clear();
-      for (const each of now) each();
-    });
+    pending = requestAnimationFrame(drawNow);
   }
+}
+
+function drawNow() {
+  pending = null;
+  const now = [...wanted];
+  wanted.clear();
+  for (const each of now) each();
 }
