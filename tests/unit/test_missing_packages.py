@@ -121,7 +121,7 @@ OPTIONAL = {
     "ray.tune": lambda: screened_trainable(None, to_plan=None, metric="loss"),
     "pyarrow": _arrow,
     "zstandard": lambda: _Zstd("rank_0.zst"),
-    "shtab": lambda: Complete().run(argparse.Namespace(shell="bash")),
+    "shtab": lambda: Complete().run(argparse.Namespace(shell="bash")),  # noqa: S604  no subprocess: the name of a shell
 }
 """Where an optional package is imported, by its name."""
 
