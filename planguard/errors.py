@@ -102,6 +102,7 @@ PACKAGES = {
     "PIL": "pip install 'planguard[pictures]', or write an SVG: -o matrix.svg",
     "pyarrow": "pip install 'planguard[parquet]'",
     "ray": "pip install 'planguard[ray]'",
+    "ray.tune": "pip install 'ray[tune]'",
     "distributed": "pip install 'planguard[dask]'",
     "optuna": "pip install 'planguard[optuna]'",
     "shtab": "pip install 'planguard[completion]'",
@@ -120,14 +121,18 @@ Without it a command is refused, not broken. Only optional packages and those of
 class MissingPackageError(UsageError):
     """A package that this work needs is not installed (exit code 2).
 
+    The one text for it: who needs what, and how to install it.
+
+    Args:
+        package: A key of ``PACKAGES``.
+        who: What needs it, as the subject of a sentence.
+
     Attributes:
         package: The name it is imported by; a key of ``PACKAGES``.
     """
 
     def __init__(self, package: str, who: str) -> None:
-        super().__init__(
-            f"{who} needs {package} here, which is not installed", hint=PACKAGES[package]
-        )
+        super().__init__(f"{who} needs {package}, which is not installed", hint=PACKAGES[package])
         self.package = package
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.errors import UsageError
+from planguard.errors import MissingPackageError
 
 if TYPE_CHECKING:
     import argparse
@@ -36,13 +36,12 @@ class Complete:
         """Print the script.
 
         Raises:
-            UsageError: shtab is not installed.
+            MissingPackageError: shtab is not installed.
         """
         try:
             import shtab
         except ImportError:
-            hint = "pip install 'planguard[completion]'"
-            raise UsageError("completions need shtab, which is not installed", hint=hint) from None
+            raise MissingPackageError("shtab", "a completion script") from None
         from planguard.cli import whole_parser
 
         parser, verbs = whole_parser()

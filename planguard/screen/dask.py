@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planguard.errors import UsageError
+from planguard.errors import MissingPackageError
 from planguard.screen.executors import Futures
 
 
@@ -16,12 +16,12 @@ def dask_executor(client: Any, jobs: int | None) -> Futures:
         jobs: Worker processes of a cluster that is started here.
 
     Raises:
-        UsageError: Dask's ``distributed`` is not installed.
+        MissingPackageError: Dask's ``distributed`` is not installed.
     """
     try:
         from distributed import Client
     except ImportError:
-        raise UsageError("Dask is not installed", hint="pip install 'planguard[dask]'") from None
+        raise MissingPackageError("distributed", "the executor dask") from None
     if client is None:
         client = Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
     elif isinstance(client, str):

@@ -6,7 +6,7 @@ import csv
 import json
 from typing import IO, TYPE_CHECKING, Any
 
-from planguard.errors import UsageError, shorten
+from planguard.errors import MissingPackageError, UsageError, shorten
 from planguard.files import Draft, Target, target
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ def check_target(path: str) -> None:
     """Refuse a file of another kind, or one whose library is missing, before any work.
 
     Raises:
-        UsageError: The suffix is none of ``SUFFIXES``, or pyarrow is not installed.
+        MissingPackageError: pyarrow is not installed.
+        UsageError: The suffix is none of ``SUFFIXES``.
     """
     if not path.endswith(SUFFIXES):
         raise UsageError(f"{shorten(path)}: unknown kind", hint="one of " + ", ".join(SUFFIXES))
@@ -108,6 +109,5 @@ def _arrow() -> tuple[Any, Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        hint = "pip install 'planguard[parquet]'"
-        raise UsageError("Parquet needs pyarrow, which is not installed", hint=hint) from None
+        raise MissingPackageError("pyarrow", "a Parquet file") from None
     return pa, pq

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import UsageError
+from planguard.errors import MissingPackageError
 from planguard.screen.gate import Gate
 
 if TYPE_CHECKING:
@@ -36,13 +36,12 @@ def screened(
         options: Keywords of ``planguard.screen.gate.Gate``.
 
     Raises:
-        UsageError: Optuna is not installed.
+        MissingPackageError: Optuna is not installed.
     """
     try:
         from optuna import TrialPruned
     except ImportError:
-        hint = "pip install 'planguard[optuna]'"
-        raise UsageError("Optuna is not installed", hint=hint) from None
+        raise MissingPackageError("optuna", "a screened objective") from None
     gate = Gate(to_plan, **options)
 
     def behind(trial: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import UsageError
+from planguard.errors import MissingPackageError
 from planguard.screen.executors import Futures
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ def ray_executor(address: str | None, jobs: int | None) -> Futures:
         jobs: Cores of a cluster that is started here.
 
     Raises:
-        UsageError: Ray is not installed.
+        MissingPackageError: Ray is not installed.
     """
     try:
         import ray
     except ImportError:
-        raise UsageError("Ray is not installed", hint="pip install 'planguard[ray]'") from None
+        raise MissingPackageError("ray", "the executor ray") from None
     if not ray.is_initialized():
         given = {"address": address} if address else {"num_cpus": jobs}
         ray.init(include_dashboard=False, log_to_driver=False, **given)

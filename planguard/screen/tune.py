@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import UsageError
+from planguard.errors import MissingPackageError, UsageError
 from planguard.screen.gate import Gate
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def screened(
         options: Keywords of ``planguard.screen.gate.Gate``.
 
     Raises:
-        UsageError: Ray Tune is not installed, or neither ``metric`` nor ``blocked`` is given.
+        MissingPackageError: Ray Tune is not installed.
+        UsageError: Neither ``metric`` nor ``blocked`` is given.
     """
     if mode not in WORST:
         raise UsageError(f"mode={mode!r}", hint='"min" or "max", as in TuneConfig')
@@ -61,8 +62,7 @@ def screened(
     try:
         from ray import tune
     except ImportError:
-        hint = "pip install 'ray[tune]'"
-        raise UsageError("Ray Tune is not installed", hint=hint) from None
+        raise MissingPackageError("ray.tune", "a screened trainable") from None
     wanted = dict(resources or BLOCKED_RESOURCES)
     extra = ({} if metric is None else {metric: WORST[mode]}) | dict(blocked or {})
 

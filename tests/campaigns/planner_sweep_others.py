@@ -6,7 +6,8 @@
 
 The planner itself makes each plan; its adapter reads it, and it is decided under the models of the
 backends that the planner uses. What is not SAFE is listed with its smallest setting;
-docs/planner-sweep.md says what became of each. ``tests/campaigns/sweep/`` has a module per planner.
+docs/planner-sweep-others.md says what became of each. ``tests/campaigns/sweep/`` has a module per
+planner.
 """
 
 from __future__ import annotations

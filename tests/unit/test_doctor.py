@@ -215,7 +215,7 @@ def test_a_missing_extra_is_refused_with_the_way_to_get_it(missing, capsys, monk
     monkeypatch.setattr(cli, "_dispatch", absent)
     assert cli.main(["precheck", "train.py"]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == f"error: planguard precheck needs {missing} here, which is not installed"
+    assert said[0] == f"error: planguard precheck needs {missing}, which is not installed"
     assert said[1].startswith("hint: pip install ")
     monkeypatch.setattr(cli, "PACKAGES", {})
     assert cli.main(["precheck", "train.py"]) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -9,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from planguard.audit.readers.blocks import _Zstd
 from planguard.cli import COMMANDS, main
+from planguard.cli.complete import Complete
+from planguard.errors import PACKAGES, PlanGuardError
+from planguard.screen.dask import dask_executor
+from planguard.screen.export import _arrow
+from planguard.screen.optuna import screened as screened_objective
+from planguard.screen.ray import ray_executor
+from planguard.screen.tune import screened as screened_trainable
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = str(ROOT / "examples/head-to-head.plan.json")
@@ -86,7 +95,7 @@ def test_a_command_works_without_torch_or_says_in_one_line_what_is_missing(line,
         assert done.returncode == expected, done.stderr
         return
     assert done.stderr.splitlines() == [
-        f"error: {expected} needs torch here, which is not installed",
+        f"error: {expected} needs torch, which is not installed",
         HOW,
     ]
     assert (done.returncode, done.stdout) == (2, "")
@@ -100,9 +109,32 @@ def test_a_missing_dependency_is_named_or_not_needed(name, tmp_path):
     assert "internal error" not in done.stderr
     assert done.returncode in {1, 2}
     if done.returncode == 2:
-        assert f"needs {name} here, which is not installed" in done.stderr
+        assert f"needs {name}, which is not installed" in done.stderr
     else:
         assert "verdict: DEADLOCK" in done.stdout
+
+
+OPTIONAL = {
+    "ray": lambda: ray_executor(None, 1),
+    "distributed": lambda: dask_executor(None, 1),
+    "optuna": lambda: screened_objective(None, to_plan=None),
+    "ray.tune": lambda: screened_trainable(None, to_plan=None, metric="loss"),
+    "pyarrow": _arrow,
+    "zstandard": lambda: _Zstd("rank_0.zst"),
+    "shtab": lambda: Complete().run(argparse.Namespace(shell="bash")),  # noqa: S604  no subprocess: the name of a shell
+}
+"""Where an optional package is imported, by its name."""
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_a_missing_optional_package_has_one_text(name, monkeypatch):
+    """Whoever needs an optional package says so in the same words, and how to install it."""
+    for module in (name, name.partition(".")[0]):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(PlanGuardError) as caught:
+        OPTIONAL[name]()
+    assert caught.value.message.endswith(f" needs {name}, which is not installed")
+    assert caught.value.hint.startswith(PACKAGES[name])
 
 
 def test_a_job_that_fails_by_itself_is_told_so(tmp_path):

@@ -8,7 +8,7 @@ import sys
 import zlib
 from typing import IO, TYPE_CHECKING, Any
 
-from planguard.errors import PlanError
+from planguard.errors import MissingPackageError, PlanError
 from planguard.files import STDOUT
 
 if TYPE_CHECKING:
@@ -123,11 +123,10 @@ class _Zstd:
         try:
             import zstandard
         except ImportError:
-            raise PlanError(
-                "compressed with zstd, which needs the package zstandard",
-                file=name,
-                hint="pip install zstandard, or decompress it: zstd -dc FILE | planguard audit -",
-            ) from None
+            # An error of this file: an audit of a folder reads the other files all the same.
+            missing = MissingPackageError("zstandard", "a file compressed with zstd")
+            hint = f"{missing.hint}, or decompress it: zstd -dc FILE | planguard audit -"
+            raise PlanError(missing.message, file=name, hint=hint) from None
         self.name = name
         self.error: type[Exception] = zstandard.ZstdError
         self.engine: Any = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(

@@ -17,7 +17,7 @@ stream            launch(b0)> b0   launch(a0)> a0  ...     in the order of launc
 * A communicator is made before the call that needs it takes its place among the launches, since
   torch enqueues a kernel only then (``ProcessGroupNCCL::collective``, torch 2.13.0).
 
-All of it are AND-waits, so a run ends in one state (theorem 1; docs/explanation/choices.md).
+All of it are AND-waits, so a run ends in one state (theorem 1; docs/explanation/threads.md).
 """
 
 from __future__ import annotations

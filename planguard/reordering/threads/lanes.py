@@ -15,7 +15,7 @@ channel. A **gate** holds a call back until the calls of other threads that stan
 written order, on the same communicator or channel, have been made. All of that are AND-waits, so
 a run still ends in one state (theorem 1). A run that ends with a thread at a gate is no execution:
 nothing would keep that thread from going on. Every execution is a run of the order in which it
-made its calls (docs/explanation/choices.md).
+made its calls (docs/explanation/threads.md).
 """
 
 from __future__ import annotations
