@@ -59,7 +59,7 @@ READS = {
     ("check", "--baseline"), ("check", "--config"), ("audit", "--plan"), ("audit", "--stacks"),
     ("audit", "--watch"), ("audit", "--repo"), ("dryrun", "--plan"),
     ("precheck", "--baseline"), ("precheck", "--config"), ("precheck", "--lengths"),
-    ("precheck", "--steps-per-rank"),
+    ("precheck", "--steps-per-rank"), ("screen", "--params"),
 }  # fmt: skip
 AS_CHECK = {("precheck", "--output"), ("precheck", "--write-baseline")}
 """Options that ``check`` adds to another command (``cli.check.add_output``, ``add_gate``)."""
@@ -126,6 +126,7 @@ def test_nothing_else_opens_a_file_for_writing() -> None:
         "planguard/replay/pool.py": "the same",
         "planguard/replay/script/watch.py": "a standalone script",
         "planguard/screen/travel.py": "scratch files of a worker, in a folder of its own",
+        "planguard/screen/tracked.py": "a copy of a study's store, in a folder of its own",
         "planguard/screen/archives.py": "what an archive holds, in a folder of its own",
         "planguard/testing.py": "writes into a folder that it made",
         "planguard/capture/run/log.py": "a log that grows while the job runs; O_EXCL",

@@ -5,6 +5,8 @@ order of their statements, and into what is assigned under a test that depends. 
 rather than too little: attributes are one for all objects of a name, methods one for all classes,
 and a call of something unknown hands on all it was given, ``forward`` and ``__call__`` included.
 Agreement washes nothing here: a side that no batch takes is one that was not played, on all ranks.
+
+Above 400 lines: every kind of node is told once, by what it binds, what it hands on, what it tests.
 """
 
 from __future__ import annotations
