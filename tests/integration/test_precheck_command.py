@@ -55,6 +55,16 @@ if args.way == "nan":
 """
 
 
+FORGOTTEN = """\
+import torch, torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.ones(3)
+work = dist.all_reduce(total, async_op=True)
+print(total.sum().item())
+"""
+
+
 @pytest.fixture
 def folder(tmp_path):
     """A folder with the script."""
@@ -89,6 +99,15 @@ def test_a_script_is_decided_as_it_stands(folder):
     done = planguard(folder, "--", "--way", "nan")  # rank 0 waits for one that has raised
     assert done.returncode == 1
     assert "rank 1" in done.stdout
+
+
+def test_a_handle_that_nobody_waits_for_is_the_scripts_own(tmp_path):
+    """A mode of torch's follows every function of a script; what it passes on is not torch's."""
+    (tmp_path / "train.py").write_text(FORGOTTEN)
+    done = planguard(tmp_path, "--format", "json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)["findings"]
+    assert [(one["code"], one["primary"]["rank"]) for one in found] == [("PG301", 0), ("PG301", 1)]
 
 
 def test_samples_are_batches_on_any_rank(folder):

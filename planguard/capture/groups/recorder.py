@@ -280,7 +280,11 @@ class Recorder:
             self.note("host-threads", message, "over")
 
 
-_DOORS = ("distributed_c10d.py", "c10d_logger.py", "_ops.py", "_functional_collectives.py")
+_DOORS = (
+    "torch/distributed/distributed_c10d.py", "torch/distributed/c10d_logger.py", "torch/_ops.py",
+    "torch/distributed/_functional_collectives.py",
+    "torch/overrides.py",  # where a mode follows functions, as one does in every script
+)  # fmt: skip
 
 
 def is_door(file: str) -> bool:
