@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from planguard.words import clean, name_ranks, plural, size
@@ -12,13 +13,16 @@ if TYPE_CHECKING:
     from planguard.report.page.beside import Beside
     from planguard.report.page.order import Change
 
+WIDTH = 80
+"""Columns of a terminal."""
 SHOWN = 12
 """Most lines of one table or of the differences of one set of ranks."""
 
 
 def beside_text(found: Beside) -> str:
     """Return the comparison as text: the sentence first, then numbers, bytes and order."""
-    lines = [f"A: {clean(found.a.name)}", f"B: {clean(found.b.name)}", found.sentence, ""]
+    lines = [f"A: {clean(found.a.name)}", f"B: {clean(found.b.name)}"]
+    lines += [*textwrap.wrap(found.sentence, WIDTH), ""]
     lines += [*_table([("", "A", "B", "from A to B"), *(row[:4] for row in found.numbers)]), ""]
     differ = [row for row in found.bytes if row[4:6] != row[6:]]
     if differ:
