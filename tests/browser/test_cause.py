@@ -123,3 +123,14 @@ def test_panels_and_cause_are_headings(visit):
     heads = [head.inner_text() for head in tab.locator("h1, h2").all()]
     assert len(heads) == 2 + tab.locator("details.panel").count()
     assert "PG001" in heads[1]
+
+
+def test_the_message_queues_are_a_table(visit):
+    """Rank, queue, call, peer and line of what waits where the run ends; none where all ended."""
+    tab = visit("blind-spots/three-sends-one-receive.plan.json", "open=tables&table=queues")
+    until(tab, "document.querySelectorAll('#panel-tables tbody tr').length > 1")
+    rows = tab.locator("#panel-tables tbody tr").all_inner_texts()
+    assert rows[0].split("\t")[:4] == ["0", "sends that wait", "1", "1"]
+    assert any("messages nobody received" in row and ".json:9" in row for row in rows)
+    tab = visit("mesh-3d.plan.json", "open=tables")
+    assert "queues" not in tab.locator("#table option").all_inner_texts()

@@ -148,6 +148,7 @@ def _packed(
     from planguard.report.page.graph import strategy
     from planguard.report.page.headline import headline
     from planguard.report.page.links import topology
+    from planguard.report.page.queues import queues
     from planguard.report.page.said import said
     from planguard.report.page.spans import SpanTable, rows
     from planguard.report.page.traffic import matrices
@@ -168,6 +169,7 @@ def _packed(
         "traffic": matrices(plan, columns, moved, found),
         "strategy": strategy(plan, every, found),
         "topology": topology(plan, moved.algorithm, found),
+        "queues": queues(plan, found),
         "left": {
             "drawn": "folded" if found and found.stands and drawn == "all" else drawn,
             "ranks": len(kept),

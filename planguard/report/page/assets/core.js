@@ -125,7 +125,7 @@ const FIELDS = {
   nodes: oneOf("on"),
   palette: oneOf("safe"),
   theme: oneOf("light", "dark"),
-  table: oneOf("actions", "devices", "pairs", "operators", "links", "steps", "waits", "witness", "findings"),
+  table: oneOf("actions", "devices", "pairs", "operators", "links", "steps", "waits", "witness", "findings", "queues"),
   open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "numbers", "times", "bytes", "order", "")),
   outcome: oneOf("SAFE", "UNKNOWN", "POTENTIAL_DEADLOCK", "MISMATCH", "DEADLOCK"),
   family: between(0, 1e6),

@@ -39,6 +39,8 @@ const TABLES = {
     return { heads: ["ranks", "action", "operator", "kind", "namespace", "phase", "group", "times", "bytes", "FLOPs", "tensors"], ranks: s.nodes.map((n) => s.blocks[n[0]].ranks),
       rows: s.nodes.map((n) => [rankSet(s.blocks[n[0]].ranks), n[8], n[3], n[4], n[6], n[7], n[5], n[9], n[10], n[11], n[13].map(cutsText).join(", ")]) };
   },
+  // Where a run ends: what a debugger of MPI shows as the message queues of a process.
+  queues: () => ({ heads: ["rank", "queue", "place", "action", "call", "peer", "line"], rows: D.queues.rows, ranks: D.queues.rows.map((row) => [row[0]]), more: D.queues.more }),
   links: () => ({ heads: ["source", "target", "type", "bandwidth B/s", "latency us", "operators", "bytes", "least", "median", "most", "modeled us"],
     rows: D.topology.links.map((l) => [l.pair[0], l.pair[1], l.type || "unknown", l.bandwidth, l.latency, l.operators, l.bytes, l.sizes[0] ?? null, l.sizes[2] ?? null, l.sizes[4] ?? null, l.time]),
     ranks: D.topology.links.map((l) => l.pair) }),
@@ -50,7 +52,7 @@ function tableButton(name) {
 
 function tablesPanel(body) {
   const pick = el("select", { id: "table", "aria-label": "table", onchange: () => { sorted = null; put({ table: pick.value }); draw(); } },
-    Object.keys(TABLES).filter((name) => T || !["actions", "devices", "steps"].includes(name)).map((name) => el("option", { value: name }, name)));
+    Object.keys(TABLES).filter((name) => (T || !["actions", "devices", "steps"].includes(name)) && (name !== "queues" || D.queues.rows.length)).map((name) => el("option", { value: name }, name)));
   const holder = el("div", { class: "scroll", tabindex: 0 }), note = el("p", { class: "soft" });
   const find = el("input", { type: "search", id: "find", placeholder: "find in this table", "aria-label": "find in this table", maxlength: 200, oninput: () => put({ find: find.value || null }) });
   let sorted = null;
@@ -80,7 +82,7 @@ function tablesPanel(body) {
         cells(i).map((value) => el("td", { class: typeof value === "number" ? "num" : null }, value === null || value === undefined ? "" : typeof value === "number" ? number(value) : String(value))));
     });
     holder.replaceChildren(el("table", {}, el("thead", {}, head), el("tbody", {}, rows)));
-    note.textContent = order.length > SHOWN ? `the first ${number(SHOWN)} of ${number(order.length)} rows; choose ranks to narrow it` : plural(order.length, "row");
+    note.textContent = order.length > SHOWN ? `the first ${number(SHOWN)} of ${number(order.length)} rows; choose ranks to narrow it` : plural(order.length, "row") + (made.more ? `; ${number(made.more)} more are left out` : "");
   }
   add(body, el("div", { class: "bar" }, el("label", {}, "table", pick), find, note), holder);
   draw();

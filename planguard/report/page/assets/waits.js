@@ -54,7 +54,7 @@ function waitsPanel(body) {
     el("button", { onclick: () => { stop(); put({ step: Math.max(0, step() - 1) }); }, "aria-label": "one step back" }, "◀"),
     el("button", { onclick: () => { stop(); put({ step: Math.min(Number(slider.max), step() + 1) }); }, "aria-label": "one step on" }, "▶")];
   add(body,
-    el("div", { class: "bar" }, chosen.length > 1 ? el("label", {}, "finding", pick) : null, controls),
+    el("div", { class: "bar" }, chosen.length > 1 ? el("label", {}, "finding", pick) : null, controls, D.queues && D.queues.rows.length ? tableButton("queues") : null),
     said, el("div", { class: "waits" }, graph, lanes), before);
   if (D.repaired) before.append(beside());
   follow((change) => { if ("step" in change) move(); });
