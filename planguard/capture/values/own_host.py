@@ -28,6 +28,19 @@ _FACTS = {
     "multiprocessing": ("cpu_count",),
     "psutil": ("virtual_memory", "swap_memory", "cpu_count", "cpu_percent", "getloadavg"),
 }
+
+
+def _loaded() -> Iterator[tuple[Any, str]]:
+    for home, names in _FACTS.items():
+        try:
+            module = importlib.import_module(home)
+        except ImportError:  # psutil is not everywhere
+            continue
+        yield from ((module, name) for name in names)
+
+
+_ASKED = tuple(_loaded())
+"""Loaded once: played ranks are forks, and each would load psutil."""
 _TOLD = ("run", "check_output", "getoutput", "getstatusoutput", "call")
 """Of ``subprocess``."""
 
@@ -54,12 +67,8 @@ class Host:
         """Return every function that asks: owner, name, and what makes the one in its place."""
         for owner, name in _NAMES:
             yield owner, name, lambda given: self._other(given, HOST, self._called)
-        for home, names in _FACTS.items():
-            try:
-                module = importlib.import_module(home)
-            except ImportError:  # psutil is not everywhere
-                continue
-            yield from ((module, name, self._fact) for name in names)
+        for module, name in _ASKED:
+            yield module, name, self._fact
         yield resource, "getrusage", self._fact
         for name in _TOLD:
             yield subprocess, name, lambda given: self._other(given, TOLD, _said)
