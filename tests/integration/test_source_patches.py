@@ -72,6 +72,7 @@ BRANCH = HEAD + (
 )
 
 
+@pytest.mark.timeout(300)  # many plays; a busy machine is not a hang
 def test_a_branch_gets_a_patch_that_is_proved(tmp_path, monkeypatch):
     """The finding has it as text, in JSON and as a diff; the program itself is left as it is."""
     monkeypatch.chdir(tmp_path)

@@ -112,7 +112,7 @@ def test_what_names_a_rank_is_not_folded(given, monkeypatch):
 
 def test_a_matrix_of_many_ranks_is_rolled_up_along_the_mesh():
     """Without nodes, rows are coordinates of the mesh, and no byte is lost."""
-    given = plan([["dp", 512], ["tp", 4]], {"s": STEP}, {"0-2047": {"template": "s"}})
+    given = plan([["dp", 128], ["tp", 4]], {"s": STEP}, {"0-511": {"template": "s"}})
     moved = traffic(given)
     found = by_node(moved, given)
     assert found.labels == tuple(f"tp={at}" for at in range(4))

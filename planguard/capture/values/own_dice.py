@@ -25,6 +25,8 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from planguard.sources import file_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
@@ -46,7 +48,8 @@ _WORDS, _ENDS = 624, 64
 _ALL = 0xFFFFFFFF
 _SHORT = 4
 """Bytes up to which all of them are an end; of more it is the outer ones, as they may be a name."""
-_RANDOM_BYTES = frozenset(one.__file__ for one in (random, secrets, uuid))
+_RANDOM = file_of(random)
+_RANDOM_BYTES = frozenset(file_of(one) for one in (random, secrets, uuid))
 """Files through which a program asks for random bytes."""
 
 
@@ -151,7 +154,7 @@ class Dice:
         def seed(state: random.Random, a: Any = None, *args: Any, **options: Any) -> None:
             original(state, a, *args, **options)
             frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - same
-            while frame is not None and frame.f_code.co_filename == random.__file__:
+            while frame is not None and frame.f_code.co_filename == _RANDOM:
                 frame = frame.f_back  # __init__
             if a is not None or frame is None or isinstance(state, random.SystemRandom):
                 return
