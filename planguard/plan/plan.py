@@ -214,18 +214,28 @@ class Plan:
         return describe(self, self.action_at(rank, index, member))
 
     def location(self, rank: int, index: int, member: int | None = None) -> Location:
-        """Return the place of an action as findings name it."""
-        view = self.action_at(rank, index, member)
-        return Location(
-            rank=rank,
-            action=index,
-            id=view.id,
-            source=view.src,
-            text=describe(self, view),
-            pointer=view.pointer,
-            op=view.op,
-            member=member,
-        )
+        """Return the place of an action as findings name it.
+
+        A place is told once: the runs of one check, and the edges of one cycle, name the same ones.
+        """
+        found = self._locations.get((rank, index, member))
+        if found is None:
+            view = self.action_at(rank, index, member)
+            found = self._locations[rank, index, member] = Location(
+                rank=rank,
+                action=index,
+                id=view.id,
+                source=view.src,
+                text=describe(self, view),
+                pointer=view.pointer,
+                op=view.op,
+                member=member,
+            )
+        return found
+
+    @cached_property
+    def _locations(self) -> dict[tuple[int, int, int | None], Location]:
+        return {}
 
     def line_of(self, rank: int, index: int, member: int | None = None) -> int | None:
         """Return the 1-based line of an action in the plan file; None without a file."""

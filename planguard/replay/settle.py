@@ -25,7 +25,7 @@ from planguard.reordering.blocks import Block, take_apart
 from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.branches.sites import Open
 from planguard.reordering.buffers.agreement import agreements
-from planguard.reordering.buffers.members import buffers_of
+from planguard.reordering.buffers.members import buffers_of, homes_of
 from planguard.reordering.buffers.merge import merge
 from planguard.reordering.buffers.play import play
 from planguard.reordering.buffers.rank import fused_rank
@@ -265,7 +265,10 @@ def _flushes(plan: Plan, rng: random.Random | None) -> FixedPlan:
     flat, orders = take_apart(plan, expand(plan))
     try:
         buffers = buffers_of(flat)
-        ranks = [fused_rank(buffers, o, flat["ranks"][str(o.rank)]["actions"]) for o in orders]
+        homes = homes_of(buffers)
+        ranks = [
+            fused_rank(buffers, homes, o, flat["ranks"][str(o.rank)]["actions"]) for o in orders
+        ]
         members = {name: list(group["ranks"]) for name, group in flat.get("groups", {}).items()}
         members["world"] = list(range(plan.world_size))
         coordinated = [buffer for buffer in buffers if buffer.is_coordinated]

@@ -11,7 +11,8 @@ with PlanGuard. A seed always gives the same plan, so slices add up:
 
 Seeds from 1,000,000 on draw the shapes of ``tests/oracle/shapes.py``, one for each thing that
 the others leave out, and fused buffers that ranks coordinate. ``--resume`` goes on behind the last
-slice of the file.
+slice of the file. With ``--jobs`` every plan is one of a job in small: three ranks with about eight
+calls of several groups, asynchronous or in fused buffers, with and without ``init`` of the groups.
 
 Exit code 1 if an outcome differs. docs/benchmarks.md holds the last results.
 """
@@ -33,9 +34,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "property")]
 
 # ruff: noqa: E402  the tests are found only now
+import test_fused_beside
 import test_fused_orders
 import test_orders
-from oracle import combined, opened, shapes
+from oracle import combined, job_orders, opened, shapes
 from oracle.enumerator import Effort, OracleBudget, enumerate_plan
 from oracle.flushes import every_execution
 from oracle.flushes import outcome_of as outcome_of_flushes
@@ -54,6 +56,11 @@ SHAPES = ("fixed", "orders", "fused", "branched", "wild", "threaded", "raced", "
 LATER = 1_000_000
 """From this seed on plans are of the later shapes."""
 LATER_SHAPES = (*shapes.SHAPES, "coordinated")
+JOBS = 10_000_000
+"""From this seed on plans are of a job in small, under the models of the table of job sizes."""
+JOB_SHAPES = ("job", "job", "job-fused")
+JOB_MODELS = ("gloo", "nccl", "nccl-lazy", "nccl-serialized")
+JOB_CALLS = 8
 OWN_MODELS = {
     "probes": ("mpi-eager", "mpi-sync"),
     "modes": ("mpi-eager", "mpi-sync", "mpi-eager", "mpi-sync", "mpi-pg", "gloo", "nccl"),
@@ -70,6 +77,9 @@ EXECUTIONS = 24
 
 def draw(seed: int) -> tuple[str, Item]:
     """Return the shape and the plan of a seed."""
+    if seed >= JOBS:
+        shape = JOB_SHAPES[seed % len(JOB_SHAPES)]
+        return shape, job(seed) if shape == "job" else test_fused_beside.random_plan(seed)
     if seed >= LATER:
         shape = LATER_SHAPES[seed % len(LATER_SHAPES)]
         return shape, coordinated(seed) if shape == "coordinated" else shapes.shaped(shape, seed)
@@ -91,6 +101,18 @@ def draw(seed: int) -> tuple[str, Item]:
     return shape, combined.combined(seed)
 
 
+def job(seed: int) -> Item:
+    """Return a plan of asynchronous calls; of every other one all groups are created first."""
+    document = job_orders.job_plan(seed, JOB_CALLS)
+    if seed % 2:
+        return document
+    for rank, program in document["ranks"].items():
+        mine = [name for name, members in job_orders.COMMUNICATORS.items() if int(rank) in members]
+        begin = [{"op": "init", "group": name} for name in mine]
+        program["actions"] = [*begin, *program["actions"]]
+    return document
+
+
 def coordinated(seed: int) -> Item:
     """Return a plan with fused buffers whose ranks agree on an order."""
     document = test_fused_orders.random_plan(seed)
@@ -104,12 +126,16 @@ def models_of(seed: int) -> Sequence[str]:
     """Return the models that say something about the plan of a seed."""
     if seed < LATER:
         return list(MODELS)
+    if seed >= JOBS:
+        return JOB_MODELS
     return OWN_MODELS.get(LATER_SHAPES[seed % len(LATER_SHAPES)], tuple(MODELS))
 
 
 def one_model_of(seed: int) -> str:
     """Return one model for a seed; all pairs of shape and model come up."""
     models = models_of(seed)
+    if seed >= JOBS:
+        return models[seed // (2 * len(JOB_SHAPES)) % len(models)]
     # Nine models and eight shapes have no divisor in common; of the later shapes some have fewer.
     return models[(seed if seed < LATER else seed // len(LATER_SHAPES)) % len(models)]
 
@@ -308,6 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--count", type=int, default=100_000, help="how many seeds")
+    parser.add_argument("--jobs", action="store_true", help="plans of a job in small")
     parser.add_argument("--seconds", type=float, help="stop after this time")
     parser.add_argument("--limit", type=int, default=2_000, help="states the enumerator visits")
     parser.add_argument("--one-model", action="store_true", help="one model for each plan")
@@ -324,7 +351,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in given.sum.read_text(encoding="utf-8").splitlines():
             tally.add(json.loads(line))
     else:
-        one, first, end = given.one_model, given.first, given.first + given.count
+        start = given.first + (JOBS if given.jobs else 0)
+        one, first, end = given.one_model, start, start + given.count
         if given.resume:
             first = _reached(given.append, first, end)
         tally, done = run(

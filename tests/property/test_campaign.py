@@ -70,6 +70,22 @@ def test_after_may_name_what_stands_in_front_of_the_block():
     assert not tally.different
 
 
+def test_plans_of_a_job_in_small_are_judged_as_the_enumerator_judges_them(request):
+    """Asynchronous and fused calls of several groups, half with `init` first: no outcome differs.
+
+    ``--slow`` draws 1,120 seeds, of which about a thousand are plans.
+    """
+    slow = request.config.getoption("--slow")
+    count, limit, patience = (1_120, 4_000, 4.0) if slow else (20, 150, 0.2)
+    tally, _ = campaign.run(campaign.JOBS, count, one_model=True, limit=limit, patience=patience)
+    assert not tally.raised
+    assert not tally.different
+    assert not tally.bold
+    assert tally.plans["job"]
+    assert tally.plans["job-fused"]
+    assert sum(tally.compared.values()) > (count // 2 if slow else 0)
+
+
 @pytest.mark.parametrize("shape", campaign.LATER_SHAPES)
 def test_plans_of_the_later_shapes_are_judged_as_the_enumerator_judges_them(shape, request):
     """Shapes of one construct each, and all of them together: no outcome differs, no check raises,

@@ -36,7 +36,7 @@ from planguard.reordering.buffers.findings import (
     with_flushes,
 )
 from planguard.reordering.buffers.largest_safe import largest_safe
-from planguard.reordering.buffers.members import buffers_of
+from planguard.reordering.buffers.members import buffers_of, homes_of
 from planguard.reordering.buffers.merge import merge
 from planguard.reordering.buffers.open import opened, stands_of, ways
 from planguard.reordering.buffers.play import play
@@ -88,8 +88,9 @@ class _Decision:
         self.flat, orders = take_apart(plan, columns)
         self.buffers = buffers_of(self.flat)
         self._check_threads()
+        homes = homes_of(self.buffers)
         self.ranks = [
-            fused_rank(self.buffers, order, self.flat["ranks"][str(order.rank)]["actions"])
+            fused_rank(self.buffers, homes, order, self.flat["ranks"][str(order.rank)]["actions"])
             for order in orders
         ]
         groups = self.flat.get("groups", {})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.plan.vocabulary import FUSIBLE, bytes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planguard.reordering.blocks import Leaf
 
 _KNOWN = frozenset(
@@ -35,11 +36,6 @@ class Buffer:
     launch: str
     drain: str
     members: tuple[str, ...]
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """The members, for asking whether a name is one."""
-        return frozenset(self.members)
 
     @property
     def is_coordinated(self) -> bool:
@@ -94,10 +90,29 @@ def buffers_of(flat: dict[str, Any]) -> list[Buffer]:
     ]
 
 
-def is_member(buffer: Buffer, leaf: Leaf) -> bool:
-    """Whether an action is a member of a buffer."""
+Homes = dict[tuple[str, str], tuple[int, ...]]
+"""Group and id of a member to the buffers it is in, by their places in a list."""
+
+
+def homes_of(buffers: Sequence[Buffer]) -> Homes:
+    """Return where the members of all buffers are.
+
+    Asked once for a plan: every group instance of a mesh has buffers of its own, so to look
+    through all of them for every action of every rank takes the square of the ranks.
+    """
+    found: Homes = {}
+    for number, buffer in enumerate(buffers):
+        for name in dict.fromkeys(buffer.members):
+            key = buffer.group, name
+            found[key] = (*found.get(key, ()), number)
+    return found
+
+
+def home_of(homes: Homes, leaf: Leaf) -> tuple[int, ...]:
+    """Return the buffers that an action is a member of; more than one is not decided."""
     fields = leaf.fields
-    return fields.get("id") in buffer.names and fields.get("group", "world") == buffer.group
+    name = fields.get("id")
+    return () if name is None else homes.get((fields.get("group", "world"), name), ())
 
 
 def size_of(buffer: Buffer, fields: dict[str, Any]) -> int:

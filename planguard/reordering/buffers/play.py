@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers.rank import FusedRank, Held
 
 
+_REFERRING = frozenset({"work", "deps", "x-after"})
+"""Fields that can name a member or its handle; most calls have none of them."""
+
+
 class Cause(NamedTuple):
     """Why an action is issued inside a block of members.
 
@@ -255,6 +259,8 @@ class _Player:
     def _check(self, leaves: tuple[Leaf, ...]) -> None:
         """Refuse everything but a plain wait, test or drop that names a member or its handle."""
         for leaf in leaves:
+            if leaf.fields.keys().isdisjoint(_REFERRING):
+                continue
             references = [*leaf.fields.get("deps", ()), *leaf.fields.get("x-after", ())]
             outside = references if id(leaf) not in self.elements else leaf.fields.get("deps", ())
             if self._named(leaf.fields) or self.ids & set(outside):

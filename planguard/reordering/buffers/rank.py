@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.reordering.blocks import Block, below_masks, bits, first_extension
-from planguard.reordering.buffers.members import Ready, is_member, size_of
+from planguard.reordering.buffers.members import Ready, home_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from planguard.reordering.blocks import Leaf, RankOrder
-    from planguard.reordering.buffers.members import Buffer
+    from planguard.reordering.buffers.members import Buffer, Homes
 
 Extension = tuple[int, ...]
 """An order of the elements of a rank that its program admits."""
@@ -117,8 +117,16 @@ class FusedRank:
         return tuple(order)
 
 
-def fused_rank(buffers: Sequence[Buffer], order: RankOrder, items: Sequence[Any]) -> FusedRank:
+def fused_rank(
+    buffers: Sequence[Buffer], homes: Homes, order: RankOrder, items: Sequence[Any]
+) -> FusedRank:
     """Return a rank with the members it has of every buffer.
+
+    Args:
+        buffers: The fused buffers of the plan.
+        homes: Where their members are (``homes_of``).
+        order: The program of the rank, taken apart.
+        items: The same as actions of the flat plan.
 
     Raises:
         UndecidedError: A member is used in a way that is not decided.
@@ -128,7 +136,7 @@ def fused_rank(buffers: Sequence[Buffer], order: RankOrder, items: Sequence[Any]
     below: list[int] = []
     for number, part in enumerate(order.parts):
         block = part if isinstance(part, Block) else Block((part,), (frozenset(),))
-        if not any(is_member(buffer, leaf) for buffer in buffers for leaf in block.leaves):
+        if not any(home_of(homes, leaf) for leaf in block.leaves):
             continue
         earlier, base = (1 << len(leaves)) - 1, len(leaves)
         inside = list(first_extension(block))
@@ -140,10 +148,12 @@ def fused_rank(buffers: Sequence[Buffer], order: RankOrder, items: Sequence[Any]
             parts.append(number)
     held: list[Held] = []
     owner: dict[int, tuple[int, int]] = {}
-    for buffer in buffers:
-        mine = [at for at, leaf in enumerate(leaves) if is_member(buffer, leaf)]
-        if not mine:
-            continue
+    members: dict[int, list[int]] = {}
+    for at, one in enumerate(leaves):
+        for number in home_of(homes, one):
+            members.setdefault(number, []).append(at)
+    for number, mine in sorted(members.items()):
+        buffer = buffers[number]
         whole = _ready(buffer, mine, leaves, parts, below)
         for single, elements in _pool(buffer, whole, mine):
             ready = whole
