@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.names.source import forget
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -47,7 +45,6 @@ class Edited:
         """Run the edited text from now on, in this process."""
         lines = self.text.splitlines(keepends=True)
         linecache.cache[self.file] = (len(self.text), None, lines, self.file)
-        forget()
         if self.imports is not None:
             exec(self.imports, self.scope)  # noqa: S102 - an import of torch.distributed
         for function, code in self.codes:

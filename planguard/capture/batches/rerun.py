@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.names.source import forget
-
 if TYPE_CHECKING:
     from types import CodeType
 
@@ -36,7 +34,6 @@ class Rerun:
         """Run the edited text from now on, in this process, which has imported nothing of it."""
         lines = self.text.splitlines(keepends=True)
         linecache.cache[self.file] = (len(self.text), None, lines, self.file)
-        forget()
         whole, opened, coded = os.path.realpath(self.file), io.open_code, SourceFileLoader.get_code
 
         def open_code(path: str) -> Any:  # runpy asks so for the main program

@@ -39,7 +39,7 @@ def told_in(play: Play) -> Told | None:
         return None
     if any(map(_is_open, logs)):
         return None
-    return tuple(replace(log, imported=[]).to_json() for log in logs)
+    return tuple(replace(log, imported=[], parsed=[]).to_json() for log in logs)
 
 
 def _is_open(log: RankLog) -> bool:

@@ -10,7 +10,7 @@ import linecache
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from planguard.capture.names.source import forget, tree_of
+from planguard.capture.names.source import tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,6 @@ def read_anew() -> None:
     are kept of the former text would part the ranks at another statement, or at none.
     """
     linecache.checkcache()
-    forget()
     for kept in (_blocks, _is_loop, _sizes, _names):
         kept.cache_clear()
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import linecache
 import warnings
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import CodeType, FrameType
 
 Position = tuple[int, int, int, int]
@@ -30,13 +30,20 @@ class Tree:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.calls: dict[Position, ast.Call] = {}
         self.expressions: list[ast.expr] = []
-        for node in ast.walk(root):
-            for child in ast.iter_child_nodes(node):
-                self.parents[child] = node
-            if isinstance(node, ast.Call):
-                self.calls[position_of(node)] = node
+        self._asked: dict[tuple[CodeType, int], ast.Call | None] = {}
+        # Level by level, as `assigned` and `at` rely on; each node is looked at once.
+        found: list[ast.AST] = [root]
+        for node in found:
+            for name in node._fields:
+                value = getattr(node, name, None)
+                for child in value if type(value) is list else (value,):
+                    if isinstance(child, ast.AST):
+                        self.parents[child] = node
+                        found.append(child)
             if isinstance(node, ast.expr):
                 self.expressions.append(node)
+                if isinstance(node, ast.Call):
+                    self.calls[position_of(node)] = node
 
     def at(self, frame: FrameType) -> ast.expr | None:
         """Return the smallest expression that holds the instruction of a frame."""
@@ -55,6 +62,14 @@ class Tree:
             key=lambda n: ((n.end_lineno or 0) - n.lineno, (n.end_col_offset or 0) - n.col_offset),
             default=None,
         )
+
+    def call_at(self, code: CodeType, at: int) -> ast.Call | None:
+        """Return the call of an instruction of this file, by its code and its byte; else None."""
+        asked = code, at
+        if asked not in self._asked:
+            place = next(islice(code.co_positions(), at // 2, None), (None,) * 4)
+            self._asked[asked] = None if None in place else self.calls.get(place)  # type: ignore[arg-type]  # None was asked for
+        return self._asked[asked]
 
     def loops(self, node: ast.AST) -> list[Loop]:
         """Return the loops of its function whose body a node stands in, innermost first."""
@@ -123,12 +138,22 @@ def position_of(node: ast.expr) -> Position:
     return node.lineno, node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or 0
 
 
-@lru_cache(maxsize=256)
+_TREES: dict[str, tuple[list[str], Tree | None]] = {}
+
+
 def tree_of(file: str) -> Tree | None:
     """Parse a source file; None where there is no source, or it is not Python."""
     lines = linecache.getlines(file)
     if not lines:
         return None
+    # Known by the lines themselves: a file that was written anew and read again has others.
+    known = _TREES.get(file)
+    if known is None or known[0] is not lines:
+        known = _TREES[file] = lines, _parsed(lines)
+    return known[1]
+
+
+def _parsed(lines: list[str]) -> Tree | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in the program's text
@@ -137,18 +162,22 @@ def tree_of(file: str) -> Tree | None:
         return None
 
 
-@lru_cache(maxsize=4096)
-def _call(code: CodeType, at: int) -> ast.Call | None:
-    for place, found in enumerate(code.co_positions()):
-        if 2 * place == at:
-            tree = tree_of(code.co_filename)
-            return None if tree is None or None in found else tree.calls.get(found)  # type: ignore[arg-type]  # None was asked for
-    return None
+def parsed_files() -> list[str]:
+    """Return the files that this process, or the one it was forked from, has parsed."""
+    return list(_TREES)
+
+
+def parse(files: Iterable[str]) -> None:
+    """Parse files here, so that forked processes find them parsed; changed ones are read again."""
+    for file in files:
+        linecache.checkcache(file)
+        tree_of(file)
 
 
 def call_of(frame: FrameType) -> ast.Call | None:
     """Return the call that a frame is in; None where its source is not there."""
-    return _call(frame.f_code, frame.f_lasti)
+    tree = tree_of(frame.f_code.co_filename)
+    return None if tree is None else tree.call_at(frame.f_code, frame.f_lasti)
 
 
 def value_of(node: ast.expr, frame: FrameType) -> Any:
@@ -172,9 +201,3 @@ def function_of(frame: FrameType) -> FrameType:
     while frame.f_code.co_name in _COMPREHENSIONS and frame.f_back is not None:
         frame = frame.f_back
     return frame
-
-
-def forget() -> None:
-    """Read source files anew: one of them was changed in this process."""
-    tree_of.cache_clear()
-    _call.cache_clear()

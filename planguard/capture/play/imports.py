@@ -1,8 +1,9 @@
-"""Modules that take seconds to import: imported in this process once a play was seen to need them.
+"""What takes a rank long is done in this process once a play was seen to need it.
 
-A fork that imports a module keeps it to itself. So the first play of a job that wraps a model in
-DDP imports torch's compiler in every rank, side by side; this process then knows, and does it
-before the next play.
+A fork that imports a module, or parses a file, keeps it to itself. So the first play of a job that
+wraps a model in DDP imports torch's compiler in every rank, side by side; this process then knows,
+and does it before the next play. Of a step under a trainer or a test runner, the files on its stack
+are parsed in the same way.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 import sys
 import warnings
 
+from planguard.capture.names.source import parse, parsed_files
 from planguard.sources import file_of, is_program
 
 BASE = ("torch.distributed.distributed_c10d", "torch.distributed.device_mesh")
@@ -29,6 +31,7 @@ _SLOW = (
     "transformers.trainer",
 )
 _LEARNT: list[str] = []
+_PARSED: dict[str, None] = {}
 
 
 def warm(*modules: str) -> None:
@@ -41,22 +44,34 @@ def warm(*modules: str) -> None:
 
 
 def warm_learnt() -> None:
-    """Import what every play needs, and what ranks were seen to import."""
+    """Import and parse what every play needs, and what ranks were seen to import and to parse."""
     warm(*BASE, *_LEARNT)
+    parse(_PARSED)
     for module in list(sys.modules.values()):
         is_program(file_of(module))  # every rank asks that of every module; forks keep the answers
 
 
-def learn(modules: list[str]) -> None:
-    """Remember what ranks imported."""
-    _LEARNT.extend(module for module in modules if module in _SLOW and module not in _LEARNT)
+def learn(imported: list[str], parsed: list[str]) -> None:
+    """Remember what ranks imported and parsed."""
+    _LEARNT.extend(module for module in imported if module in _SLOW and module not in _LEARNT)
+    _PARSED.update(dict.fromkeys(parsed))
 
 
-def begun() -> set[str]:
-    """Return which of the modules that take long are there already."""
+class Begun:
+    """What was imported and parsed when a rank began."""
+
+    def __init__(self) -> None:
+        self._modules = _slow()
+        self._files = set(parsed_files())
+
+    def imported(self) -> list[str]:
+        """Return which of the modules that take long were imported since."""
+        return sorted(_slow() - self._modules)
+
+    def parsed(self) -> list[str]:
+        """Return which files were parsed since, in order."""
+        return [file for file in parsed_files() if file not in self._files]
+
+
+def _slow() -> set[str]:
     return {module for module in _SLOW if module in sys.modules}
-
-
-def slow_imports(before: set[str]) -> list[str]:
-    """Return which of them were imported since."""
-    return sorted(begun() - before)

@@ -31,6 +31,7 @@ class RankLog:
         store_races: Readings of the store beside which another rank changed what was read.
         store_reads: Readings on which this rank decided: the place, and the key.
         imported: Modules that the body was the first to import, and that take long.
+        parsed: Files that this rank was the first to parse.
         waits: Places where one of its threads waited for another otherwise than by a join.
         passes: Walks over loaders of declared length (see ``loaders.Pass``).
         sites: What it asked of its own machine and process, and where (``own_answers``).
@@ -56,6 +57,7 @@ class RankLog:
     files: list[str] = field(default_factory=list)
     said: str = ""
     hidden: str = ""
+    parsed: list[str] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -63,7 +65,7 @@ class RankLog:
 
 
 def log_of(
-    session: Session, *, end: str = "", trace: str = "", imported: list[str] | None = None
+    session: Session, *, end: str, trace: str, imported: list[str], parsed: list[str]
 ) -> RankLog:
     """Take the log of a session."""
     recorder, said = session.recorder, session.mailbox.said
@@ -76,7 +78,7 @@ def log_of(
         session.reads,
         end,
         trace,
-        imported or [],
+        imported,
         sorted(recorder.store_races),
         recorder.store_reads,
         recorder.threads.waits,
@@ -85,6 +87,7 @@ def log_of(
         session.answers.files(),
         said,
         recorder.hidden,
+        parsed,
     )
 
 

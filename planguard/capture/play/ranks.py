@@ -22,7 +22,7 @@ from planguard.capture.play.ends import callbacks_at_exit, end_of, leaving_at_on
 from planguard.capture.play.fake_compute import NotFakeError, fake_compute
 from planguard.capture.play.fake_world import refuse_real_group
 from planguard.capture.play.hidden import watch_hidden
-from planguard.capture.play.imports import begun, learn, slow_imports, warm_learnt
+from planguard.capture.play.imports import Begun, learn, warm_learnt
 from planguard.capture.play.logs import (
     build_plan,
     doubt_races,
@@ -278,7 +278,7 @@ class Play:
         doubt_races(self.logs)
         self.stuck = dict(sorted(room.stuck.items()))
         for log in self.logs.values():
-            learn(log.imported)
+            learn(log.imported, log.parsed)
 
     def _rank(self, job: Callable[[PlayedRank], object], rank: int, mailbox: Mailbox) -> bytes:
         with PlayedRank(self, rank, mailbox) as played:
@@ -326,7 +326,7 @@ class PlayedRank:
             _leave_thread_pool()
             random.setstate(self._play._dice)  # noqa: SLF001 - Python seeds it anew in a fork
         play = self._play
-        self._before = begun()
+        self._before = Begun()
         with ExitStack() as stack:
             self.session = stack.enter_context(
                 session(
@@ -378,7 +378,11 @@ class PlayedRank:
         if not self._is_fork and not isinstance(error, (Stalled, type(None))):
             return False  # in the caller's own process it is the caller's
         self.log = log_of(
-            self.session, end=end, trace=frames, imported=slow_imports(self._before)
+            self.session,
+            end=end,
+            trace=frames,
+            imported=self._before.imported(),
+            parsed=self._before.parsed(),
         ).to_json()
         return True
 

@@ -79,7 +79,7 @@ class Stage:
             raise UsageError(message, hint=hint)
         play.logs, play.like, play.stuck, play.reads = data
         for one in play.logs.values():
-            learn(one.imported)
+            learn(one.imported, one.parsed)
 
     def close(self) -> None:
         """End the room, if it is still there; it ends whoever plays a rank in it."""

@@ -1,0 +1,59 @@
+"""Files that ranks parse are parsed once for all plays, and anew where they were changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+
+from planguard.capture import precheck
+from planguard.capture.names import source
+from planguard.capture.play.imports import Begun
+
+pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
+
+STEP = """\
+import torch
+import torch.distributed as dist
+
+
+def step():
+    sizes = {{"weight": 1, "bias": 2, "scale": 3}}
+    for name in {names}:
+        dist.all_reduce(torch.ones(sizes[name]))
+"""
+
+
+def decided(file, text):
+    """Write a program, import it under its name, and check its step on two ranks."""
+    file.write_text(text)
+    spec = importlib.util.spec_from_file_location("learnt_job", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["learnt_job"] = module
+    spec.loader.exec_module(module)
+    return precheck(2, model="gloo", on_unsafe="return").run(module.step)
+
+
+def test_a_file_that_was_changed_is_parsed_anew(tmp_path):
+    """The same lines walk a list, then a set: an order that each process has for itself."""
+    file = tmp_path / "job.py"
+    in_order = STEP.format(names="sorted(sizes)")
+    assert decided(file, in_order).safe
+    assert decided(file, in_order).safe  # this process has parsed it by now
+    assert not decided(file, STEP.format(names="set(sizes) or 1")).safe
+    assert decided(file, in_order).safe
+
+
+def test_what_ranks_parse_is_parsed_here_before_the_next_play(tmp_path):
+    file = tmp_path / "job.py"
+    began = Begun()
+    text = STEP.format(names="sorted(sizes)")
+    assert decided(file, text).safe
+    assert str(file) not in began.parsed()
+    assert decided(file, text).safe
+    assert str(file) in began.parsed()
+    known = source.tree_of(str(file))
+    assert source.tree_of(str(file)) is known
