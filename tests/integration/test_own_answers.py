@@ -131,6 +131,33 @@ def test_the_order_of_a_set_is_every_ranks_own(job):
     assert HERE.name in said[0]
 
 
+LETTERS = {"alpha", "beta", "gamma", "delta"}
+ENDS = {list(LETTERS)[0], list(LETTERS)[-1]}  # noqa: RUF015 - both ends of one walk
+"""The first and the last of the order that this process has: the other way round it is the same."""
+
+
+def by_one_of_the_middle():
+    for _ in range(1 if next(iter(LETTERS)) in ENDS else 2):
+        dist.all_reduce(torch.ones(2))
+
+
+def by_agreed_one_of_the_middle():
+    first = [next(iter(LETTERS))]
+    dist.broadcast_object_list(first, 0)
+    for _ in range(1 if first[0] in ENDS else 2):
+        dist.all_reduce(torch.ones(2))
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_each_element_of_a_small_set_comes_first(world):
+    """The ends of a set lead alike here, and the other elements do not: unsafe on real ranks."""
+    verdict = decide(by_one_of_the_middle, world)
+    assert verdict.unsafe
+    said = [one.message for one in verdict.approximations if one.kind == "own-answers"]
+    assert HERE.name in said[0]
+    assert decide(by_agreed_one_of_the_middle, world).safe
+
+
 def by_clock_alone():
     time.time()
     dist.all_reduce(torch.ones(1))
@@ -247,6 +274,40 @@ def by_numpys_choice():
     if np.random.choice(["text", "image"]) == "image":
         dist.barrier()
     dist.all_reduce(torch.ones(2))
+
+
+def by_system_seed():
+    random.seed(3)
+    random.seed()
+    if random.random() < 1e-6:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_numpys_system_seed():
+    np.random.seed(None)
+    if np.random.rand() < 1e-6:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_torchs_system_seed():
+    torch.manual_seed(3)
+    torch.seed()
+    if torch.rand(()).item() < 1e-6:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_exit_code():
+    if os.system("test -d /") == 0:  # noqa: S605 - a program as people write them
+        dist.barrier()
+
+
+def by_piped_words():
+    with os.popen("echo 2") as told:  # noqa: S605 - same
+        for _ in range(int(told.read())):
+            dist.all_reduce(torch.ones(2))
 
 
 def by_torchs_coin():
@@ -475,6 +536,7 @@ def test_the_moments_that_were_shown_are_told():
 DOUBTED = [
     by_clock, by_imported_clock, by_date, by_folder, by_glob, by_file, by_snapshot, by_dice,
     by_coin, by_rank_0s_coin, by_numpys_choice, by_torchs_coin,
+    by_system_seed, by_numpys_system_seed, by_torchs_system_seed, by_exit_code, by_piped_words,
     by_host, by_node, by_size, by_time, by_fresh,
     by_nanoseconds,
 ]  # fmt: skip

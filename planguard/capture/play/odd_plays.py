@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.moments import moments, names
-from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, OPENED, Odd, Site
+from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, OPENED, ORDER, Odd, Site
 from planguard.capture.values.own_dice import Throw
 from planguard.capture.values.own_host import HOST
 from planguard.errors import UsageError
@@ -39,6 +39,8 @@ _MOST_LINES = 12
 _READ_WHOLE = 200_000
 """Characters of a program that is read whole for what its clocks may decide (about two seconds);
 of more, the files whose code ran."""
+_TURNS = ((1, 2), (2, 0))
+"""Where sets begin on odd ranks and on the others: with the other end, each quarter is compared."""
 _NOT_OPENED = ("FileNotFoundError", "FileExistsError")
 """What stands in the frames of a rank that ends since it cannot open a file."""
 
@@ -101,6 +103,9 @@ class OddPlays:
                 doubts[_words(new), _ranks(odd)] = None
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
+        found = None if doubts else self._from_quarters(play, new, doubts)
+        if found is not None:
+            return found
         shown = moments(files, clocks) if clocks and not doubts else []
         called = names(files, hosts) if hosts and not doubts else []
         if not doubts:
@@ -108,6 +113,25 @@ class OddPlays:
         self.known.update(new)
         _note(play, new, doubts, raised, [one.words for one in shown], called)
         return play
+
+    def _from_quarters(
+        self, play: Play, sites: list[Site], doubts: dict[tuple[str, str], None]
+    ) -> Play | None:
+        """Play with sets that begin elsewhere; return a play that is a finding.
+
+        The first and the last element may lead alike where another one does not.
+        """
+        sets = [one for one in sites if one[0] == ORDER]
+        odd = next(_halves(play), frozenset[int]())
+        for turns in _TURNS if sets and odd else ():
+            ended = self._ended(play, Odd(odd, frozenset(sets), turns=turns))
+            if ended.how == "unsafe" and ended.play is not None:
+                _blame(ended.play, sets, odd)
+                return ended.play
+            if ended.how not in ("same", "safe"):
+                doubts[_words(sets), _ranks(odd)] = None
+                break
+        return None
 
     def _at_ends(
         self,
@@ -301,9 +325,10 @@ def _note(
         message = (
             "played again with every second rank answered otherwise by its own machine and process "
             f"({_words(sites)}): the communication agrees all the same. Sets and folders were "
-            f"walked from both ends, clocks ran ahead by a day{_shown(shown)}, files were there or "
-            "not, or of another size and time, hosts, addresses and random states differed; dice "
-            f"fell on both ends of their range{_called(called)}"
+            "walked from both ends, sets from each quarter, too, clocks ran ahead by a "
+            f"day{_shown(shown)}, files were there or not, or of another size and time, hosts, "
+            "addresses and random states differed; dice fell on both ends of their range"
+            f"{_called(called)}"
         )
         log.notes.append((KIND, message, "exact"))
 

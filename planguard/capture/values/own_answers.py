@@ -51,6 +51,8 @@ ORDER, HASH, CLOCK = "the order of a set", "the hash of a text", "the clock"
 FOLDER, FILE, DICE = "the order of a folder", "whether a file is there", "the random state"
 STATE, ADDRESS = "the size or time of a file", "the address of an object"
 OPENED = "whether a file can be opened"
+QUARTERS = 4
+"""Places from which a set is walked: all there are, if it has no more elements."""
 CERTAIN = frozenset({ORDER, HASH})
 """What differs between any two ranks, so that a play in which it does is one that happens."""
 
@@ -78,6 +80,8 @@ class Odd:
         throw: What they throw.
         follows: Every rank tells of which files code ran, which takes its time.
         name: What their host is called; None for another name.
+        turns: Where their sets begin, and where those of the others do, in quarters; None for
+            from the other end.
     """
 
     ranks: frozenset[int]
@@ -86,6 +90,7 @@ class Odd:
     throw: Throw = Throw.OTHER
     follows: bool = False
     name: str | None = None
+    turns: tuple[int, int] | None = None
 
 
 @dataclass
@@ -158,9 +163,15 @@ class Answers:
     def walk(self, found: list[Any], frame: FrameType | None) -> list[Any]:
         """Return the elements of a set in the order in which this rank walks it."""
         place = _asked_by_program(frame)
-        if place is None or not self.is_odd(ORDER, place):
+        if place is None:
             return found
-        return found[::-1]
+        is_odd, odd = self.is_odd(ORDER, place), self.odd
+        if odd is None or odd.turns is None:
+            return found[::-1] if is_odd else found
+        if odd.sites is not None and (ORDER, place) not in odd.sites:
+            return found
+        start = len(found) * odd.turns[not is_odd] // QUARTERS
+        return found[start:] + found[:start]
 
     def _folder(self, original: Any) -> Any:
         def entries(*args: Any, **options: Any) -> Any:

@@ -114,7 +114,8 @@ class Dice:
         for name in _TENSORS:
             yield torch, name, self._tensor
         for owner in (torch, torch.random):
-            yield owner, "manual_seed", lambda original: self._seeding(original, "torch")
+            for name in ("manual_seed", "seed"):
+                yield owner, name, lambda original: self._seeding(original, "torch")
 
     def _draw(self, original: Any, home: str) -> Any:
         def draw(*args: Any, **options: Any) -> Any:
@@ -204,7 +205,11 @@ class Dice:
 
     def _seeding(self, original: Any, home: str) -> Any:
         def seed(*args: Any, **options: Any) -> Any:
-            self.seeded.add(home)
+            chosen = (*args, *(value for name, value in options.items() if name != "version"))
+            if chosen and chosen[0] is not None:
+                self.seeded.add(home)
+            else:  # from the system: another one on every rank, whatever was set before
+                self.seeded.discard(home)
             return original(*args, **options)
 
         return seed

@@ -7,6 +7,7 @@ load, or the output of ``nvidia-smi`` or ``git`` on one of them need not be that
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import platform
 import resource
@@ -72,6 +73,8 @@ class Host:
         yield resource, "getrusage", self._fact
         for name in _TOLD:
             yield subprocess, name, lambda given: self._other(given, TOLD, _said)
+        yield os, "system", lambda given: self._other(given, TOLD, _said)
+        yield os, "popen", lambda given: self._other(given, TOLD, _written)
 
     def _fact(self, original: Any) -> Any:
         return self._other(original, FACT, lambda one: other_fact(one, is_more=self._is_more))
@@ -96,6 +99,14 @@ def _said(found: Any) -> Any:
     if isinstance(found, tuple):
         return _ended(found[0]), other_words(found[1])
     return _ended(found) if isinstance(found, int) else other_words(found)
+
+
+def _written(found: Any) -> Any:
+    """Return what could be read from another program."""
+    if not found.readable():
+        return found
+    with found:
+        return io.StringIO(other_words(found.read()))
 
 
 def _ended(code: int) -> int:
