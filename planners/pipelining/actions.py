@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Kind(StrEnum):
@@ -78,6 +79,7 @@ class Action:
         return self.kind in COMPUTE or self.kind is Kind.OVERLAP_F_B
 
 
+@lru_cache(maxsize=1 << 14)  # the schedules of an experiment share their cells
 def parse_cell(text: str) -> Action | None:
     """Read one cell; None for a bubble (an empty cell).
 

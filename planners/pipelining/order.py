@@ -67,7 +67,7 @@ class Order:
         """True when UNSHARD, RESHARD or REDUCE_GRAD occurs."""
         return any(cell.action.kind in SHARDING for cell in self.cells())
 
-    @property
+    @cached_property
     def has_compute(self) -> bool:
         """True when any F, B, I or W occurs."""
         return any(leaf.kind in COMPUTE for cell in self.cells() for leaf in cell.action.leaves)

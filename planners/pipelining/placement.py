@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from .actions import COMPUTE, Action, Kind
+from .actions import COMPUTE, TRANSFER, Action, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +110,8 @@ def refuse_impossible(order: Order, placement: Placement) -> None:
         places = _first_places(row, order)
         for cell in row:
             for leaf in cell.action.leaves:
-                _refuse_transfer(order, placement, cell, leaf)
+                if leaf.kind in TRANSFER:
+                    _refuse_transfer(order, placement, cell, leaf)
                 for producers in _needs(order, placement, leaf):
                     _require(order, places, cell, leaf, producers)
 
@@ -162,28 +163,27 @@ def _require(
     leaf: Action,
     producers: tuple[Action, ...],
 ) -> None:
+    at = places[leaf][0]
     found = [(*places[producer], producer) for producer in producers if producer in places]
+    if any(position <= at for position, _, _ in found):
+        return
     if not found:
         raise order.error(
             cell,
             f"{leaf} needs {' or '.join(map(str, producers))}, which rank {cell.rank} never runs",
             "add the missing action, or drop the one that needs it",
         )
-    position, there, producer = min(found, key=itemgetter(0))
-    if position > places[leaf][0]:
-        raise order.error(
-            cell,
-            f"{leaf} in {cell.where} needs {producer} of {there.where}, "
-            f"which rank {cell.rank} runs only later",
-            f"run {producer} before {leaf}; torch raises at this action too",
-        )
+    _, there, producer = min(found, key=itemgetter(0))
+    raise order.error(
+        cell,
+        f"{leaf} in {cell.where} needs {producer} of {there.where}, "
+        f"which rank {cell.rank} runs only later",
+        f"run {producer} before {leaf}; torch raises at this action too",
+    )
 
 
 def _refuse_transfer(order: Order, placement: Placement, cell: Cell, leaf: Action) -> None:
-    step = {Kind.SEND_F: 1, Kind.RECV_B: 1, Kind.SEND_B: -1, Kind.RECV_F: -1}.get(leaf.kind)
-    if step is None:
-        return
-    neighbor = leaf.stage + step
+    neighbor = leaf.stage + (1 if leaf.kind in (Kind.SEND_F, Kind.RECV_B) else -1)
     if neighbor not in placement.rank_of:
         raise order.error(
             cell,

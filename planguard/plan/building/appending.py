@@ -77,9 +77,8 @@ class Appender:
                 if type(dtype) is not str or dtype not in _DTYPES:
                     fields["dtype"] = dtype_name(dtype)
             try:
-                node = _CLASSES[op](**fields)
-                if None in fields.values():
-                    node = self._make(op, fields)
+                is_bare = None not in fields.values()
+                node = _CLASSES[op](**fields) if is_bare else self._make(op, fields)
             except (KeyError, TypeError):
                 node = self._make(op, fields)
             if op not in HOLDS:
