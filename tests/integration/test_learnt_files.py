@@ -48,6 +48,7 @@ def test_a_file_that_was_changed_is_parsed_anew(tmp_path):
 
 
 def test_what_ranks_parse_is_parsed_here_before_the_next_play(tmp_path):
+    """The first play tells this process, which parses the file once for all that follow."""
     file = tmp_path / "job.py"
     began = Begun()
     text = STEP.format(names="sorted(sizes)")

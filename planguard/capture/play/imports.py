@@ -46,6 +46,10 @@ def warm(*modules: str) -> None:
 def warm_learnt() -> None:
     """Import and parse what every play needs, and what ranks were seen to import and to parse."""
     warm(*BASE, *_LEARNT)
+    if "numpy" in sys.modules:
+        # NumPy imports it when it is first asked for, and it then seeds itself: otherwise in each
+        # rank, so that the answer on a program that throws dice would be another one every time.
+        warm("numpy.random")
     parse(_PARSED)
     for module in list(sys.modules.values()):
         is_program(file_of(module))  # every rank asks that of every module; forks keep the answers
