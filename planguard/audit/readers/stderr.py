@@ -90,7 +90,8 @@ def read_stderr(log: Log, file: str) -> list[Part]:
             if len(attempts) > 1:
                 parts[0].remarks.append(
                     f"the log tells of {len(attempts)} starts of the job: number {number}, the "
-                    "last that says something of its calls, is audited; cut the log to audit another"
+                    "last that says something of its calls, is audited; cut the log to audit "
+                    "another"
                 )
             return parts
     return []
