@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 
@@ -44,6 +45,10 @@ def test_a_file_that_was_changed_is_parsed_anew(tmp_path):
     assert decided(file, in_order).safe
     assert decided(file, in_order).safe  # this process has parsed it by now
     assert not decided(file, STEP.format(names="set(sizes) or 1")).safe
+    source.parse([str(file)])
+    written = [ast.unparse(node) for node in source.tree_of(str(file)).expressions]
+    assert "set(sizes)" in written
+    assert "sorted(sizes)" not in written
     assert decided(file, in_order).safe
 
 

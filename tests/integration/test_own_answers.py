@@ -295,6 +295,26 @@ def by_numpys_system_seed():
     dist.all_reduce(torch.ones(2))
 
 
+def by_own_state():
+    if np.random.RandomState().rand() < 1e-6:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_process_seed():
+    random.seed(os.getpid())
+    if random.random() < 1e-6:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
+def by_seed_of_now():
+    np.random.seed(int(time.time()))
+    if np.random.rand() < 1e-6:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
 def by_torchs_system_seed():
     torch.manual_seed(3)
     torch.seed()
@@ -489,6 +509,16 @@ def by_named_folder():
     print(name)
 
 
+def by_states_that_are_told():
+    assert isinstance(np.random.mtrand._rand, np.random.RandomState)
+    if np.random.RandomState(3).rand() < 0.9:
+        dist.barrier()
+    random.seed(1234)
+    if random.random() < 0.9:
+        dist.barrier()
+    dist.all_reduce(torch.ones(2))
+
+
 def by_needed_file():
     config = open(HERE).read(1)
     dist.all_reduce(torch.ones(len(config)))
@@ -520,6 +550,7 @@ def by_waiting_in_a_loop():
         by_agreed_minute,
         by_named_folder,
         by_needed_file,
+        by_states_that_are_told,
         by_caught_and_raised_file,
         by_waiting_in_a_loop,
     ],
@@ -540,7 +571,8 @@ def test_the_moments_that_were_shown_are_told():
 DOUBTED = [
     by_clock, by_imported_clock, by_date, by_folder, by_glob, by_file, by_snapshot, by_dice,
     by_coin, by_rank_0s_coin, by_numpys_choice, by_torchs_coin,
-    by_system_seed, by_numpys_system_seed, by_torchs_system_seed, by_exit_code, by_piped_words,
+    by_system_seed, by_numpys_system_seed, by_torchs_system_seed, by_own_state, by_process_seed,
+    by_seed_of_now, by_exit_code, by_piped_words,
     by_host, by_node, by_size, by_time, by_fresh,
     by_nanoseconds,
 ]  # fmt: skip

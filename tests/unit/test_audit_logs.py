@@ -128,6 +128,30 @@ def test_another_kind_in_one_round_of_one_group_is_a_mismatch(tmp_path):
     assert errors(audit(tmp_path, lines)) == [("PG201", (2,))]
 
 
+RESTART = (
+    "INFO 2026-11-19 10:05:02,120 api.py:944] [default] Worker group FAILED. 3/3 attempts left; "
+    "will restart worker group"
+)
+
+
+def test_two_starts_of_a_job_are_not_compared(tmp_path):
+    """Numbers begin again with each start: round 11 of one is not round 11 of the other."""
+    first = [caught(0, 11), status(0, 11, 11, 10)]
+    second = [line for r in (1, 2) for line in (caught(r, 11, "BROADCAST"), status(r, 11, 11, 10))]
+    assert [code for code, _ in errors(audit(tmp_path, [*first, *second]))] == ["PG201"]
+    verdict = audit(tmp_path, [*first, RESTART, *second])
+    assert "PG201" not in {f.code for f in verdict.findings}
+    assert "2 starts of the job: number 2" in json.dumps(verdict.to_json())
+
+
+def test_what_was_said_before_a_restart_is_audited_where_nothing_follows(tmp_path):
+    """The agent starts the job anew, and the log ends there."""
+    alone = errors(audit(tmp_path, behind()))
+    verdict = audit(tmp_path, [*behind(), RESTART, "epoch 1 of 3"])
+    assert errors(verdict) == alone != []
+    assert "2 starts of the job: number 1" in json.dumps(verdict.to_json())
+
+
 def test_before_the_group_was_printed_nothing_is_certain(tmp_path):
     """One number and two operations of torch 2.1 may be of two groups: a hint at most."""
     lines = [caught(r, 11, "BROADCAST" if r == 2 else "ALLREDUCE", version=OLD) for r in range(4)]

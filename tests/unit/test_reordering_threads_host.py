@@ -194,3 +194,23 @@ def test_what_is_not_decided_beside_threads_says_so() -> None:
     assert "two threads share" in reasons[0]
     assert "messages that compete" in reasons[1]
     assert "init in a thread" in reasons[2]
+
+
+def test_a_weaker_answer_says_why():
+    """Under gloo-detail an order of threads may mix numbers: no certain deadlock, and a reason."""
+    reduce = {"op": "all_reduce", "bytes": 4, "group": "a"}
+    send = {"op": "send", "peer": 0, "bytes": 4, "group": "a"}
+    plan = {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "groups": {"a": {"ranks": [0, 1]}},
+        "ranks": {
+            "0": {"actions": []},
+            "1": {"actions": [{"op": "threads", "threads": [[reduce], [send]]}]},
+        },
+    }
+    verdict = planguard.check(plan, model="gloo-detail")
+    assert verdict.outcome is planguard.Outcome.POTENTIAL_DEADLOCK
+    assert not verdict.complete
+    assert "mismatch of these numbers" in " ".join(verdict.reasons)
+    assert planguard.check(plan, model="gloo").complete

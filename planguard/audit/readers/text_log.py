@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ _INDENTED = frozenset(" \t#")
 _ROLE = re.compile(r"[A-Za-z_]{1,40}?(\d{1,6})")
 LOCAL = "the number that torchrun gives a process on its node is taken for its rank"
 _PLACE = re.compile(r"Rank (\d{1,7})\](?: |$)")
+_STARTED_ANEW = re.compile(r"\b(?:will restart|[Rr]estarting) worker group\b")
+"""torchrun's agent (torch/distributed/elastic/agent/server/api.py, `_invoke_run`)."""
 _REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
 
 
@@ -70,6 +72,18 @@ class Log:
     lines: list[Line] = field(default_factory=list)
     is_folded: bool = False
     assumed: set[int] = field(default_factory=set)
+
+    def attempts(self) -> list[Log]:
+        """Return the lines of each start of the job, where a launcher says that it starts anew.
+
+        The numbers of calls begin again with each: between two starts nothing can be compared.
+        """
+        found = [replace(self, lines=[])]
+        for line in self.lines:
+            if "worker group" in line.text and _STARTED_ANEW.search(line.text) is not None:
+                found.append(replace(self, lines=[]))
+            found[-1].lines.append(line)
+        return found
 
     def speakers(self) -> Iterator[tuple[int | str | None, list[Line]]]:
         """Yield every speaker with its lines, those of one rank together."""

@@ -5,8 +5,9 @@ coin does every second time), so a rank throws the lowest and the highest: its f
 ends of their range, and a test of a random number goes each way.
 
 Sources that nobody can seed, or that the program makes without a seed (``Random()``,
-``default_rng()``, ``secrets``, ``uuid4``, ``os.urandom``), differ between processes anyway, and may
-agree by luck: where an odd rank throws one end of the range, the others throw the other one there.
+``default_rng()``, ``RandomState()``, ``secrets``, ``uuid4``, ``os.urandom``), differ between
+processes anyway, and may agree by luck: where an odd rank throws one end of the range, the others
+throw the other one there.
 
 The states are those of a Mersenne Twister (MT19937; Matsumoto and Nishimura 1998), which all three
 use: what it gives is its words, tempered; of the words that temper to the lowest and the highest
@@ -23,6 +24,7 @@ import sys
 import uuid
 from contextlib import contextmanager
 from enum import Enum
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from planguard.sources import file_of
@@ -46,6 +48,8 @@ _CHOSEN_SEEDS = 1 << 32
 _WORDS, _ENDS = 624, 64
 """Words of a state, and how many of them are an end of the range: loops that reject end."""
 _ALL = 0xFFFFFFFF
+_CLOCKS = 3 * 86_400
+"""Seconds around now that a clock may show in a play, in which it runs ahead by a day."""
 _SHORT = 4
 """Bytes up to which all of them are an end; of more it is the outer ones, as they may be a name."""
 _RANDOM = file_of(random)
@@ -111,6 +115,7 @@ class Dice:
         for owner in (os, random):
             yield owner, "urandom" if owner is os else "_urandom", self._bytes
         yield numbers, "default_rng", self._generator
+        yield numbers, "RandomState", self._state
         for name in _TENSORS:
             yield torch, name, self._tensor
         for owner in (torch, torch.random):
@@ -181,6 +186,23 @@ class Dice:
 
         return default_rng
 
+    def _state(self, original: Any) -> Any:
+        dice = self
+
+        class _Kind(type):
+            def __instancecheck__(cls, one: object) -> bool:
+                return isinstance(one, original)  # those made before the play, too
+
+        class RandomState(original, metaclass=_Kind):  # type: ignore[misc]  # a class of NumPy's
+            def __init__(self, seed: Any = None) -> None:
+                super().__init__(seed)
+                if seed is None:
+                    throw = dice._end(dice._place(sys._getframe(1)))  # noqa: SLF001 - same
+                    if throw is not Throw.OTHER:
+                        self.set_state(("MT19937", _words(dice._rank + 1, throw), 0, 0, 0.0))
+
+        return RandomState
+
     def _bytes(self, original: Any) -> Any:
         def urandom(size: int, /) -> bytes:
             found: bytes = original(size)
@@ -206,9 +228,9 @@ class Dice:
     def _seeding(self, original: Any, home: str) -> Any:
         def seed(*args: Any, **options: Any) -> Any:
             chosen = (*args, *(value for name, value in options.items() if name != "version"))
-            if chosen and chosen[0] is not None:
+            if chosen and chosen[0] is not None and not _is_own(chosen[0]):
                 self.seeded.add(home)
-            else:  # from the system: another one on every rank, whatever was set before
+            else:  # of this process alone: another one on every rank, whatever was set before
                 self.seeded.discard(home)
             return original(*args, **options)
 
@@ -221,6 +243,15 @@ def _words(number: int, throw: Throw) -> list[int]:
     if throw is not Throw.OTHER:
         words[:_ENDS] = [_untempered(0 if throw is Throw.LOWEST else _ALL)] * _ENDS
     return words
+
+
+def _is_own(seed: object) -> bool:
+    """Tell whether a seed is the number of this process, or what its clock says."""
+    if not isinstance(seed, int | float):
+        return False
+    return seed == os.getpid() or any(
+        abs(seed - unit * time()) <= unit * _CLOCKS for unit in (1, 1_000, 1_000_000, 1_000_000_000)
+    )
 
 
 def _set_state(home: str, number: int, throw: Throw) -> None:

@@ -116,7 +116,12 @@ def _maybe_mixed(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
         return verdict
     outcome = Outcome.POTENTIAL_DEADLOCK
     models = {**verdict.models, verdict.model: outcome}
-    return replace(verdict, outcome=outcome, models=models, complete=False)
+    said = (
+        f"{verdict.model} compares how many calls each member made on the group before a "
+        "collective: some order may be a mismatch of these numbers instead of a deadlock"
+    )
+    reasons = tuple(dict.fromkeys((*verdict.reasons, said)))
+    return replace(verdict, outcome=outcome, models=models, complete=False, reasons=reasons)
 
 
 def _each_order_decided(verdict: Verdict, plan: Plan, columns: Any) -> bool:
