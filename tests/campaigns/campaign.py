@@ -149,8 +149,11 @@ def register_operations() -> None:
         register(OperationSpec(name=name, **more))
 
 
-class TooSlow(Exception):  # noqa: N818  # as OracleBudget
-    """A verdict, ours or the enumerator's, takes too long."""
+class TooSlow(BaseException):
+    """A verdict, ours or the enumerator's, takes too long.
+
+    The alarm rings anywhere: what catches every `Exception` must not take it for its own.
+    """
 
 
 def _ring(_signal: int, _frame: object) -> None:

@@ -76,7 +76,7 @@ def test_plans_of_a_job_in_small_are_judged_as_the_enumerator_judges_them(reques
     ``--slow`` draws 1,120 seeds, of which about a thousand are plans.
     """
     slow = request.config.getoption("--slow")
-    count, limit, patience = (1_120, 4_000, 4.0) if slow else (20, 150, 0.2)
+    count, limit, patience = (1_120, 4_000, 4.0) if slow else (20, 150, 20.0)
     tally, _ = campaign.run(campaign.JOBS, count, one_model=True, limit=limit, patience=patience)
     assert not tally.raised
     assert not tally.different
