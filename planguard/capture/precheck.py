@@ -17,7 +17,9 @@ from planguard.capture.batches.samples import MOST, choose
 from planguard.capture.batches.unlike import Beyond
 from planguard.capture.play.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.play.imports import warm_learnt
+from planguard.capture.play.mailbox import LARGE_BYTES, SMALL_BYTES
 from planguard.capture.play.mailroom import perform
+from planguard.capture.play.odd_data import OddData
 from planguard.capture.play.odd_plays import OddPlays
 from planguard.capture.play.ranks import Play, PlayedRank
 from planguard.capture.play.stage import Stage, open_stage
@@ -188,6 +190,7 @@ class Precheck:
             jobs=self.jobs,
             compute="real" if self.compute == "real" else "zeros",
             makes_mesh=True,
+            small=SMALL_BYTES if self._is_any else LARGE_BYTES,
         )
 
     @property
@@ -269,7 +272,9 @@ class Precheck:
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:
         # A block is decided before its ranks end; what else could be answered is played behind it.
         known = self._known if self._stage is None else None
-        plan, verdict = judge(play, name=self.name, model=self.model, known=known)
+        plan, verdict = judge(
+            play, name=self.name, model=self.model, known=known, data=not self._is_any
+        )
         return plan, verdict if self.loops is None else self.loops.judged(play.logs, verdict)
 
     def _answer(self, verdict: Verdict) -> Verdict:
@@ -282,7 +287,7 @@ class Precheck:
 
 
 def judge(
-    play: Play, *, name: str | None, model: str | None, known: set[Site] | None
+    play: Play, *, name: str | None, model: str | None, known: set[Site] | None, data: bool = False
 ) -> tuple[Plan, Verdict]:
     """Decide one play, and what follows if ranks get other answers from their own machines.
 
@@ -291,6 +296,7 @@ def judge(
         name: Name of its plan.
         model: The execution model.
         known: Questions that are known to decide nothing, to be added to; None where none is asked.
+        data: Nobody stated which data ranks may have: what they read from tensors is asked, too.
 
     Raises:
         UsageError: If a rank raised and nobody waits for it.
@@ -298,7 +304,8 @@ def judge(
     plan, verdict = _decided(play, name, model)
     if known is not None and verdict.safe and play.failure() is None:
         told = _notes(play)
-        asked = OddPlays(lambda one: _decided(one, name, model)[1], known).ask(play)
+        kind = OddData if data else OddPlays
+        asked = kind(lambda one: _decided(one, name, model)[1], known).ask(play)
         if asked is not play or _notes(play) != told:  # notes stand in the plan's ledger
             play = asked
             plan, verdict = _decided(play, name, model)

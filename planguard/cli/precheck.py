@@ -230,11 +230,14 @@ class _Played:
         return with_patch(answer, found)
 
     def _play(self) -> Play:
+        from planguard.capture.play.mailbox import LARGE_BYTES, SMALL_BYTES
         from planguard.capture.play.ranks import Play
 
+        varied = self.args.samples or self.args.set or self.args.lengths
         return Play(
             self.args.ranks,
             is_every=True,
+            small=SMALL_BYTES if varied else LARGE_BYTES,
             local_size=-(-self.args.ranks // self.args.nodes),
             timeout=self.args.timeout,
             compute="real" if self.args.compute == "real" else "zeros",
@@ -254,7 +257,9 @@ class _Played:
         from planguard.capture.precheck import judge
 
         name, model = Path(self.args.script).name, self.settings.model
-        plan, verdict = judge(play, name=name, model=model, known=self._known)
+        plan, verdict = judge(
+            play, name=name, model=model, known=self._known, data=self.args.samples is None
+        )
         if verdict.safe:
             _refuse_without_effect(play, self.args)
         return plan, verdict

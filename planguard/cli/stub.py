@@ -75,7 +75,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
 
 def _decided(play: Any, name: str, model: str | None) -> Any:
     """Return the play that decides, when ranks may be answered otherwise by their own machines."""
-    from planguard.capture.play.odd_plays import with_odd_plays
+    from planguard.capture.play.odd_data import with_odd_plays
     from planguard.engine import check_plan
     from planguard.options import CheckOptions
 

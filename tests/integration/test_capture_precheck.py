@@ -288,13 +288,13 @@ def test_a_decision_on_a_received_value_leaves_the_plan_undecided():
     """What is too large to travel is made up, so code that branches on it proves nothing."""
 
     def branches():
-        x = torch.ones(400)
+        x = torch.ones(1 << 17)
         dist.all_reduce(x)
         if x.sum().item() > 100:
             dist.barrier()
 
     def logs():
-        x = torch.ones(400)
+        x = torch.ones(1 << 17)
         dist.all_reduce(x)
         print(f"loss {x.sum().item():.3f}")
 
@@ -473,7 +473,7 @@ def test_values_that_go_through_a_thread_stay_doubted():
     """What a thread of the program computes of a made-up value is made up."""
 
     def body():
-        x = torch.ones(500)
+        x = torch.ones(1 << 17)
         dist.all_reduce(x)
         found = []
         worker = threading.Thread(target=lambda: found.append(x * 2))

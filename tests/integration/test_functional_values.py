@@ -35,8 +35,8 @@ def test_a_small_dtensor_is_real_after_it_was_redistributed():
 
 
 def test_a_large_dtensor_is_made_up_and_said_to_be():
-    """256 KiB do not travel: a decision on them leaves the plan undecided."""
-    verdict = decide(256)
+    """One MiB does not travel: a decision on it leaves the plan undecided."""
+    verdict = decide(512)
     assert verdict.unknown
     assert "decides on a tensor's value" in " ".join(verdict.reasons)
 
@@ -50,7 +50,7 @@ def test_a_functional_reduction_is_real_where_its_parts_are():
         dist.all_reduce(torch.ones(2))
 
     def large():
-        if all_reduce(torch.ones(4096), "sum", dist.group.WORLD).sum().item() != 8192:
+        if all_reduce(torch.ones(1 << 17), "sum", dist.group.WORLD).sum().item() != 1 << 18:
             dist.barrier()
         dist.all_reduce(torch.ones(2))
 

@@ -484,7 +484,7 @@ def test_an_hour_or_a_file_of_one_rank_is_not_decided(job):
 def test_of_a_large_program_what_ran_is_read(monkeypatch):
     """Other modules of the process are not, nor are they searched for what a clock decides."""
     read = []
-    monkeypatch.setattr(odd_plays, "_READ_WHOLE", 0)
+    monkeypatch.setattr(odd_plays, "READ_WHOLE", 0)
     found = odd_plays.moments
     monkeypatch.setattr(odd_plays, "moments", lambda *given: read.append(given[0]) or found(*given))
     unrelated = ModuleType("unrelated")

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
-from planguard.capture.play.odd_plays import with_odd_plays  # noqa: E402 - same
+from planguard.capture.play.odd_data import with_odd_plays  # noqa: E402 - same
 from planguard.capture.play.ranks import Play  # noqa: E402 - same
 from planguard.capture.restarts import KIND, RESTARTS  # noqa: E402 - same
 

@@ -12,6 +12,9 @@ dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 
+LARGE = 1 << 17
+"""Elements of a tensor that is not carried."""
+
 
 def decide(job):
     """Play a job on two ranks and give its verdict."""
@@ -27,7 +30,7 @@ def reread(found):
 
 def large():
     """Return what a broadcast brings that is too large to be carried."""
-    found = torch.ones(4096) * (dist.get_rank() + 1)
+    found = torch.ones(LARGE) * (dist.get_rank() + 1)
     dist.broadcast(found, src=1)
     return found
 

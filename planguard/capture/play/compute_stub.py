@@ -25,6 +25,7 @@ from planguard.capture.values.made_up import (
     tensors_in,
     unmark,
 )
+from planguard.capture.values.own_values import hand_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,7 +149,9 @@ def _mode_class() -> Any:
                 return _noted(func(*args, **kwargs))
             if self.recorder is not None and kind.is_random:
                 note_draw(self.recorder)
-            return _followed(self.recorder, func, args, kwargs)
+            found = _followed(self.recorder, func, args, kwargs)
+            hand_on(func.namespace, kind.name, args, kwargs, found)
+            return found
 
         def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
             """Return zeros in the shape of the result; None where that is not known."""

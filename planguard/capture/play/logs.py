@@ -35,9 +35,10 @@ class RankLog:
         waits: Places where one of its threads waited for another otherwise than by a join.
         passes: Walks over loaders of declared length (see ``loaders.Pass``).
         sites: What it asked of its own machine and process, and where (``own_answers``).
-        files: The program's, where it asked for the time.
+        files: The program's, where it asked for the time, or read from a tensor.
         said: A fingerprint of all that it said to the other ranks and to the store, in order.
         hidden: What else may have told it something of them (``hidden``); empty for nothing.
+        readings: Fingerprints of what it read from tensors, by line (``own_values``).
     """
 
     rank: int
@@ -58,6 +59,7 @@ class RankLog:
     said: str = ""
     hidden: str = ""
     parsed: list[str] = field(default_factory=list)
+    readings: dict[str, list[int]] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -84,10 +86,11 @@ def log_of(
         recorder.threads.waits,
         [asdict(one) for one in recorder.passes],
         [list(site) for site in session.answers.sites],
-        session.answers.files(),
+        session.answers.files(session.readings.seen),
         said,
         recorder.hidden,
         parsed,
+        dict(session.readings.seen),
     )
 
 

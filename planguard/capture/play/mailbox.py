@@ -4,7 +4,8 @@ Ranks are forks, and of what they communicate only what a program decides on mov
 to 1 MiB (the sizes and bytes of object collectives, shapes that stages of a pipeline exchange,
 splits of a router), everything up to 1 KiB (flags, counts, losses), and the keys of the store. They
 pass through a room (``mailroom``). What is larger is made up by the receiver, and marked as such:
-its sender says so, so that nobody waits for bytes that do not come.
+its sender says so, so that nobody waits for bytes that do not come. A job that is played with one
+set of data moves more, so that the losses of a small model are those of a real run.
 
     rank 1 --post--> room --reply--> rank 0        one pipe per rank
                        |
@@ -33,6 +34,10 @@ MOST_BYTES = 1 << 20
 """Size up to which whole numbers are taken for the control plane."""
 SMALL_BYTES = 1 << 10
 """Size up to which any value is: a flag, a count or a loss, on which a program may decide."""
+LARGE_BYTES = 1 << 18
+"""The same where a job is played once: gradients and parameters of a small model."""
+_MOST_SENT = 1 << 25
+"""Bytes of such values that one rank sends; copying them through the room takes about 0.1 s."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class Mailbox:
 
     Attributes:
         is_stalled: The room said that nothing comes any more.
+        small: Size up to which any value belongs to the control plane, bytes.
     """
 
     def __init__(self, pipe: Connection) -> None:
@@ -89,14 +95,29 @@ class Mailbox:
         self._reads = threading.Condition()  # one thread reads the pipe, for all that have asked
         self._is_read = False
         self.is_stalled = False
+        self.small = SMALL_BYTES
+        self._left = _MOST_SENT
+
+    def is_control(self, tensors: Sequence[Any]) -> bool:
+        """Tell whether tensors are small, or hold whole numbers or truth values."""
+        size = _size(tensors)
+        return bool(tensors) and size <= (MOST_BYTES if _is_whole(tensors) else self.small)
+
+    def _packed(self, tensors: Sequence[Any]) -> bytes:
+        """Write tensors for another process: their bytes, or that there are none."""
+        is_sent = self.is_control(tensors)
+        if is_sent and not _is_whole(tensors) and (size := _size(tensors)) > SMALL_BYTES:
+            self._left -= size
+            is_sent = self._left >= 0
+        return pack(tensors) if is_sent else pickle.dumps([(None, True)] * len(tensors))
 
     def post(self, key: tuple[Any, ...], tensors: Sequence[Any]) -> None:
         """Contribute to a collective; of what is too large, that it was sent."""
-        self._send("post", key, pack(tensors))
+        self._send("post", key, self._packed(tensors))
 
     def send(self, key: tuple[Any, ...], tensors: Sequence[Any]) -> None:
         """Send a message; never waits."""
-        self._send("send", key, pack(tensors))
+        self._send("send", key, self._packed(tensors))
 
     def store(self, operation: str, *arguments: Any) -> Any:
         """Do something to the store of the ranks that needs no waiting, and return its answer.
@@ -190,21 +211,16 @@ def _others() -> int:
     )
 
 
-def is_control(tensors: Sequence[Any]) -> bool:
-    """Tell whether tensors are small, or hold whole numbers or truth values."""
-    size = 0
-    most = MOST_BYTES
-    for tensor in tensors:
-        if tensor.is_floating_point() or tensor.is_complex():
-            most = SMALL_BYTES
-        size += tensor.numel() * tensor.element_size()
-    return bool(tensors) and size <= most
+def _size(tensors: Sequence[Any]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _is_whole(tensors: Sequence[Any]) -> bool:
+    return not any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors)
 
 
 def pack(tensors: Sequence[Any]) -> bytes:
-    """Write tensors for another process of this program: their bytes, or that there are none."""
-    if not is_control(tensors):
-        return pickle.dumps([(None, True)] * len(tensors))
+    """Write the bytes of tensors for another process of this program."""
     refuse_fake(tensors)
     marks = [is_marked(tensor) for tensor in tensors]
     flat = [tensor.detach().cpu().reshape(-1).contiguous() for tensor in tensors]

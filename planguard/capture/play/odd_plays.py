@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 
 KIND = "own-answers"
 """Of the ledger's entries: what only one rank knows, and what was made of it."""
-_MOST_LINES = 12
+MOST_LINES = 12
 """Lines of one kind that are played one by one; beyond, the kind is named with its first lines."""
-_READ_WHOLE = 200_000
+READ_WHOLE = 200_000
 """Characters of a program that is read whole for what its clocks may decide (about two seconds);
 of more, the files whose code ran."""
+LONGEST = 60.0
+"""Seconds that a rank may take where it reads other values: a loop may end no more."""
 _TURNS = ((1, 2), (2, 0))
 """Where sets begin on odd ranks and on the others: with the other end, each quarter is compared."""
 _NOT_OPENED = ("FileNotFoundError", "FileExistsError")
@@ -46,11 +48,18 @@ _NOT_OPENED = ("FileNotFoundError", "FileExistsError")
 
 
 @dataclass(frozen=True)
-class _Ended:
-    """How a play with odd answers ended: ``same``, ``safe``, ``unsafe``, ``raised``, ``open``."""
+class Ended:
+    """How a play with odd answers ended.
+
+    Attributes:
+        how: ``same``, ``safe``, ``unsafe``, ``raised`` or ``open``.
+        play: The play; None where it tells nothing.
+        told: The first finding.
+    """
 
     how: str
     play: Play | None = None
+    told: str = ""
 
 
 @dataclass
@@ -78,7 +87,7 @@ class OddPlays:
         starts, new = part(sites)
         if starts:
             with next_start():
-                ended = self._ended(play, Odd(frozenset()))
+                ended = self.ended(play, Odd(frozenset()))
             anew = note_start(play, ended.play, ended.how, starts)
             if anew is not play:
                 return anew
@@ -88,19 +97,19 @@ class OddPlays:
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
         clocks, hosts = ([place for kind, place in new if kind == one] for one in (CLOCK, HOST))
-        files = _files(play)
-        follows = bool(clocks or hosts) and _size(files) > _READ_WHOLE
+        files = files_of(play)
+        follows = bool(clocks or hosts) and size_of(files) > READ_WHOLE
         for odd in _halves(play):
-            ended = self._ended(play, Odd(odd, frozenset(new), follows=follows))
+            ended = self.ended(play, Odd(odd, frozenset(new), follows=follows))
             if follows and ended.play is not None:
-                files, follows = _files(ended.play), False
+                files, follows = files_of(ended.play), False
             if ended.how in ("same", "safe"):
                 continue
             found = self._by_kind(play, odd, new, ended, doubts, raised)
             if found is not None:
                 return found
             if ended.how != "raised" and not doubts:
-                doubts[_words(new), _ranks(odd)] = None
+                doubts[words_of(new), ranks_of(odd)] = None
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
         found = None if doubts else self._from_quarters(play, new, doubts)
@@ -124,12 +133,12 @@ class OddPlays:
         sets = [one for one in sites if one[0] == ORDER]
         odd = next(_halves(play), frozenset[int]())
         for turns in _TURNS if sets and odd else ():
-            ended = self._ended(play, Odd(odd, frozenset(sets), turns=turns))
+            ended = self.ended(play, Odd(odd, frozenset(sets), turns=turns))
             if ended.how == "unsafe" and ended.play is not None:
                 _blame(ended.play, sets, odd)
                 return ended.play
             if ended.how not in ("same", "safe"):
-                doubts[_words(sets), _ranks(odd)] = None
+                doubts[words_of(sets), ranks_of(odd)] = None
                 break
         return None
 
@@ -153,11 +162,11 @@ class OddPlays:
         for answer in answers:
             asked = [one for one in sites if one in (answer.sites or ())]
             for odd in _halves(play):
-                ended = self._ended(play, replace(answer, ranks=odd))
+                ended = self.ended(play, replace(answer, ranks=odd))
                 if ended.how == "raised":
-                    raised[_words(asked)] = None
+                    raised[words_of(asked)] = None
                 elif ended.how not in ("same", "safe"):
-                    doubts[_words(asked), _ranks(odd)] = None
+                    doubts[words_of(asked), ranks_of(odd)] = None
                     return
 
     def _by_kind(
@@ -165,7 +174,7 @@ class OddPlays:
         play: Play,
         odd: frozenset[int],
         sites: list[Site],
-        whole: _Ended,
+        whole: Ended,
         doubts: dict[tuple[str, str], None],
         raised: dict[str, None],
     ) -> Play | None:
@@ -177,7 +186,7 @@ class OddPlays:
             its = [one for one in sites if one[0] == kind]
             ended = whole
             if len(its) < len(sites):
-                ended = self._ended(play, Odd(odd, frozenset(its)))
+                ended = self.ended(play, Odd(odd, frozenset(its)))
             if ended.how in ("same", "safe"):
                 continue
             if kind in CERTAIN and ended.how == "unsafe" and ended.play is not None:
@@ -187,64 +196,62 @@ class OddPlays:
             bad = {"unsafe", "open"}
             lines = its if kind in CERTAIN else self._lines(play, odd, its, ended, bad)
             if lines:
-                doubts[_words(lines), _ranks(odd)] = None
-            elif kind in (CLOCK, OPENED) and len(its) <= _MOST_LINES:
-                raised[_words(its)] = None  # no line by itself does anything but that
+                doubts[words_of(lines), ranks_of(odd)] = None
+            elif kind in (CLOCK, OPENED) and len(its) <= MOST_LINES:
+                raised[words_of(its)] = None  # no line by itself does anything but that
             else:
-                doubts[_words(its), _ranks(odd)] = None
+                doubts[words_of(its), ranks_of(odd)] = None
         return None
 
     def _lines(
-        self, play: Play, odd: frozenset[int], sites: list[Site], whole: _Ended, bad: set[str]
+        self, play: Play, odd: frozenset[int], sites: list[Site], whole: Ended, bad: set[str]
     ) -> list[Site]:
         """Return the questions that decide each by itself; what is too much is not played."""
         if len(sites) == 1:
             return sites if whole.how in bad else []
-        if len(sites) > _MOST_LINES:
+        if len(sites) > MOST_LINES:
             return []
-        guilty = [one for one in sites if self._ended(play, Odd(odd, frozenset([one]))).how in bad]
+        guilty = [one for one in sites if self.ended(play, Odd(odd, frozenset([one]))).how in bad]
         # A clock stays ahead, so that every question up to the one that decides has that effect.
         return guilty[-1:] if sites[0][0] == CLOCK else guilty
 
-    def _ended(self, play: Play, odd: Odd) -> _Ended:
+    def ended(self, play: Play, odd: Odd) -> Ended:
+        """Play with odd ranks; tell how that ended."""
+        most = None if odd.sides is None else LONGEST
         try:
-            again = play.again(odd)
+            again = play.again(odd, most)
         except UsageError:  # a rank that does not finish, for example
-            return _Ended("open")
+            return Ended("open")
         if _content(again) == _content(play):
-            return _Ended("same", again)
+            return Ended("same", again)
         failed = {rank for rank, log in again.logs.items() if log.end}
+        if failed and failed <= odd.ranks and odd.sides is not None:
+            return Ended("raised")
         kinds = {kind for kind, _ in odd.sites or ()}
         if failed and failed <= odd.ranks and CLOCK in kinds and not kinds & CERTAIN:
-            return _Ended("raised")
+            return Ended("raised")
         if failed and failed <= odd.ranks and kinds == {OPENED}:
             traces = [again.logs[rank].trace for rank in failed]
             if all(any(name in one for name in _NOT_OPENED) for one in traces):
-                return _Ended("raised")
+                return Ended("raised")
         verdict = self.decide(again)
         if verdict.unsafe:
-            return _Ended("unsafe", again)
+            return Ended("unsafe", again, verdict.findings[0].message)
         if failed:
-            return _Ended("open")
+            return Ended("open")
         if not verdict.safe:
-            return _Ended("open", again)
-        return _Ended("safe", again)
+            return Ended("open", again)
+        return Ended("safe", again)
 
 
-def _files(play: Play) -> list[str]:
+def files_of(play: Play) -> list[str]:
+    """Return the program's files that a play tells of."""
     return list(dict.fromkeys(file for log in play.logs.values() for file in log.files))
 
 
-def _size(files: list[str]) -> int:
+def size_of(files: list[str]) -> int:
     """Return how many characters some files have together."""
     return sum(len(line) for file in files for line in linecache.getlines(file))
-
-
-def with_odd_plays(play: Play, decide: Callable[[Play], Verdict]) -> Play:
-    """Return the play that decides, of one that was played once: see ``OddPlays.ask``."""
-    if not any(log.sites for log in play.logs.values()) or play.failure() is not None:
-        return play
-    return OddPlays(decide, set()).ask(play) if decide(play).safe else play
 
 
 def _sites(play: Play) -> Iterable[Site]:
@@ -291,9 +298,9 @@ def _blame(play: Play, sites: list[Site], odd: frozenset[int]) -> None:
     """Say in an unsafe play what makes the ranks differ."""
     _, log = min(play.logs.items())
     message = (
-        f"the communication depends on {_words(sites)}, which each rank has of its own: text is "
+        f"the communication depends on {words_of(sites)}, which each rank has of its own: text is "
         "hashed with a seed of the process (PYTHONHASHSEED), objects by their address; played with "
-        f"another one on {_ranks(odd)}. sorted() gives one order, as does a list that one rank "
+        f"another one on {ranks_of(odd)}. sorted() gives one order, as does a list that one rank "
         "broadcasts"
     )
     log.notes.append((KIND, message, "exact"))
@@ -324,7 +331,7 @@ def _note(
     if not doubts:
         message = (
             "played again with every second rank answered otherwise by its own machine and process "
-            f"({_words(sites)}): the communication agrees all the same. Sets and folders were "
+            f"({words_of(sites)}): the communication agrees all the same. Sets and folders were "
             "walked from both ends, sets from each quarter, too, clocks ran ahead by a "
             f"day{_shown(shown)}, files were there or not, or of another size and time, hosts, "
             "addresses and random states differed; dice fell on both ends of their range"
@@ -343,7 +350,7 @@ def _called(names: list[str]) -> str:
     return f"; hosts were called {', '.join(map(repr, names))}, too" if names else ""
 
 
-def _words(sites: list[Site]) -> str:
+def words_of(sites: list[Site]) -> str:
     """Name questions by kind, with their first lines."""
     said = []
     for kind in dict.fromkeys(kind for kind, _ in sites):
@@ -353,7 +360,8 @@ def _words(sites: list[Site]) -> str:
     return ", ".join(said)
 
 
-def _ranks(ranks: frozenset[int]) -> str:
+def ranks_of(ranks: frozenset[int]) -> str:
+    """Name ranks."""
     named = sorted(ranks)
     more = ", ..." if len(named) > 8 else ""
     return f"rank{'s' if len(named) > 1 else ''} {', '.join(map(str, named[:8]))}{more}"

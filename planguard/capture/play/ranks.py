@@ -30,6 +30,7 @@ from planguard.capture.play.logs import (
     read_log,
     relative_signature,
 )
+from planguard.capture.play.mailbox import SMALL_BYTES
 from planguard.capture.play.mailroom import Mailroom
 from planguard.capture.play.processes import silence
 from planguard.capture.play.session import session
@@ -70,6 +71,7 @@ class Play:
         makes_mesh: The body gets a DeviceMesh of ``mesh``.
         is_quiet: Nothing that the job prints is shown.
         odd: Ranks whose own machine and process answer otherwise.
+        small: Size up to which any value travels, bytes (``mailbox``).
         computed: What was done, and why, in words; ``logs``: of the ranks that were played.
         like: Representative of every other rank.
         stuck: What the ranks waited for that waited for what nobody sends.
@@ -88,6 +90,7 @@ class Play:
     makes_mesh: bool = False
     is_quiet: bool = False
     odd: Odd | None = None
+    small: int = SMALL_BYTES
     computed: str = ""
     logs: dict[int, RankLog] = field(default_factory=dict)
     like: dict[int, int] = field(default_factory=dict)
@@ -120,10 +123,11 @@ class Play:
 
         self.stage(task, restart=lambda play: play.run(job, prepare))
 
-    def again(self, odd: Odd) -> Play:
+    def again(self, odd: Odd, most: float | None = None) -> Play:
         """Play the same job once more, with some of its ranks answered otherwise.
 
-        All ranks are played, unless a few of this play stand for the others.
+        All ranks are played, unless a few of this play stand for the others; ``most`` is the
+        longest time in seconds that a rank may take, where it is less than in this play.
 
         Raises:
             UsageError: If a rank cannot be captured, dies or none was played before.
@@ -131,6 +135,7 @@ class Play:
         play = replace(
             self, odd=odd, is_every=not self.like, is_quiet=True, computed="", logs={}, like={},
             stuck={}, reads=[], _admitted=None, _room=None, _has_shown=False,
+            timeout=min(self.timeout, most or self.timeout),
         )  # fmt: skip
         if self._restart is None:
             raise UsageError("a job that was not played cannot be played again")
@@ -326,6 +331,7 @@ class PlayedRank:
             _leave_thread_pool()
             random.setstate(self._play._dice)  # noqa: SLF001 - Python seeds it anew in a fork
         play = self._play
+        self._mailbox.small = play.small
         self._before = Begun()
         with ExitStack() as stack:
             self.session = stack.enter_context(

@@ -16,6 +16,7 @@ from planguard.capture.play.room_store import room_store_class
 from planguard.capture.play.stub_control import mail_group_class
 from planguard.capture.restarts import START
 from planguard.capture.values.own_answers import Answers, assumed, own_answers
+from planguard.capture.values.own_values import Readings
 from planguard.capture.values.values import watch_values
 from planguard.errors import UsageError
 
@@ -35,6 +36,7 @@ class Session:
     Attributes:
         recorder: What it issued so far.
         answers: What it asked of its own machine and process.
+        readings: What it read from tensors.
         reads: Places where the code asked for its rank.
         mesh: The DeviceMesh of the capture, None without one.
         backends: The backend that the job asked for, by group.
@@ -49,6 +51,7 @@ class Session:
         self.recorder = Recorder(rank)
         self.recorder.follow_operators()
         self.answers = Answers(rank, odd)
+        self.readings = Readings(rank, None if odd is None else odd.sides)
         self.reads: list[str] = []
         self.mesh: Any = None
         self.next_key: str | None = None
@@ -91,7 +94,7 @@ def session(
         stack.enter_context(_patches(current))
         stack.enter_context(_eagerly())
         stack.enter_context(ranks_started_here())
-        stack.enter_context(watch_values(current.recorder))
+        stack.enter_context(watch_values(current.recorder, current.readings))
         current.reads = stack.enter_context(rank_reads())
         stack.enter_context(current.recorder.threads.watched())
         stack.enter_context(current.recorder.buckets.watched())

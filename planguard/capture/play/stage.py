@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.play.imports import learn
 from planguard.capture.play.mailbox import Mailbox
 from planguard.capture.play.mailroom import Standing
-from planguard.capture.play.odd_plays import with_odd_plays
+from planguard.capture.play.odd_data import with_odd_plays
 from planguard.capture.play.processes import refuse_cuda
 from planguard.errors import UsageError
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.groups.process_group import _Collectives, stub_group_class
 from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.exchanges import EXCHANGES, Exchange, put
-from planguard.capture.play.mailbox import Gather, Take, is_control
+from planguard.capture.play.mailbox import Gather, Take
 from planguard.capture.values.made_up import expect, mark
+from planguard.capture.values.own_values import forget, tell
 from planguard.capture.values.sinks import place_of
 from planguard.capture.values.watched import watch
 
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 ANY_SOURCE = "any-source"
 """Of the ledger's entries: what a program makes of who sent a message."""
+REDUCING = frozenset(name for name in EXCHANGES if "reduce" in name)
+"""What hides what each rank gave."""
+PARTING = frozenset(
+    name for name in EXCHANGES if "scatter" in name or name.startswith(("alltoall", "all_to_all"))
+)
+"""What gives each rank something else, which others know."""
 SAME = {
     "_allgather_base": "all_gather_single",
     "allgather_into_tensor_coalesced": "all_gather_single_coalesced",
@@ -66,15 +73,17 @@ class _Control(_Collectives):
     def send(self, tensors: Any, peer: int, tag: int = 0) -> Any:
         """Record a send, and send what belongs to the control plane."""
         work = super().send(tensors, peer, tag)
+        tell(tensors, is_sent=True)
         self.mailbox.send(self._message(self.recorder.rank, self.members[peer], tag), tensors)
         return work
 
     def recv(self, tensors: Any, peer: int, tag: int = 0) -> Any:
         """Record a receive; what belongs to the control plane is there after the wait."""
         work = super().recv(tensors, peer, tag)
+        tell(tensors, is_sent=False)
         src = self.members[peer]
         key = self._message(src, self.recorder.rank, tag)
-        if is_control(tensors):
+        if self.mailbox.is_control(tensors):
             self._later(work, tensors, Take(key, src), lambda data: put(tensors, data))
         else:
             mark(tensors)
@@ -83,6 +92,7 @@ class _Control(_Collectives):
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
         """Record a receive from anyone; who sends is not known, so neither is what arrives."""
         work = super().recv_anysource(tensors, tag)
+        tell(tensors, is_sent=False)
         mark(tensors)
         others = [place for place, rank in enumerate(self.members) if rank != self.recorder.rank]
         work.sender = watch(next(iter(others), 0), self._sender_decides)
@@ -173,6 +183,7 @@ class _Control(_Collectives):
                 mark(tensors)
             else:
                 make(data)
+                forget(tensors)
 
         work.arrive = arrive
         if self.launched is not None:
@@ -190,10 +201,12 @@ def _exchanging(name: str) -> Any:
         exchange: Exchange = read(self, *args, **options)
         if exchange.sent is not None:
             self.mailbox.post(key, exchange.sent)
+            tell(exchange.sent if name not in REDUCING else (), is_sent=True)
+        tell((exchange.outputs or ()) if name in PARTING else (), is_sent=False)
         work = record(self, *args, **options)
         if exchange.outputs is None:
             return work
-        if exchange.make is None or not is_control(exchange.control or ()):
+        if exchange.make is None or not self.mailbox.is_control(exchange.control or ()):
             mark(exchange.outputs)
             return work
         needs = tuple(self.members) if exchange.root is None else (exchange.root,)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def mark(tensors: Iterable[Any]) -> None:
     """Say that the values of these tensors are made up."""
     for tensor in tensors:
-        storage = _storage(tensor)
+        storage = storage_of(tensor)
         if storage is not None:
             storage.planguard_made_up = True
 
 
 def unmark(tensor: Any) -> None:
     """Say that all values of a tensor, and with it of its storage, were written anew."""
-    storage = _storage(tensor)
+    storage = storage_of(tensor)
     if storage is not None and storage.nbytes() == tensor.numel() * tensor.element_size():
         storage.planguard_made_up = False
 
@@ -31,7 +31,7 @@ def unmark(tensor: Any) -> None:
 def expect(tensors: Iterable[Any], change: int) -> None:
     """Count communications under way that will write into these tensors."""
     for tensor in tensors:
-        storage = _storage(tensor)
+        storage = storage_of(tensor)
         if storage is not None:
             storage.planguard_expects = getattr(storage, "planguard_expects", 0) + change
 
@@ -41,7 +41,7 @@ def is_marked(tensor: Any) -> bool:
 
     What a communication that nobody has waited for will write is not there yet, either.
     """
-    storage = _storage(tensor)
+    storage = storage_of(tensor)
     if storage is None:
         return True
     if getattr(storage, "planguard_expects", 0) > 0:
@@ -51,7 +51,7 @@ def is_marked(tensor: Any) -> bool:
 
 def note_unwritten(tensor: Any) -> None:
     """Say that nobody has written into the memory of a tensor yet."""
-    storage = _storage(tensor)
+    storage = storage_of(tensor)
     if storage is not None:
         storage.planguard_unwritten = tensor._version  # noqa: SLF001 - torch has no other
 
@@ -61,7 +61,7 @@ def is_unwritten(tensor: Any) -> bool:
 
     Who takes what was written for unwritten must mark what is made of it.
     """
-    known = getattr(_storage(tensor), "planguard_unwritten", None)
+    known = getattr(storage_of(tensor), "planguard_unwritten", None)
     return known is not None and bool(known == tensor._version)  # noqa: SLF001 - same
 
 
@@ -97,7 +97,7 @@ def tensors_in(args: Any) -> Iterator[Any]:
             yield from tensors_in(arg)
 
 
-def _storage(tensor: Any) -> Any:
+def storage_of(tensor: Any) -> Any:
     """Return the storage, None for a wrapper such as DTensor, whose parts are elsewhere."""
     local = None if type(tensor) in _plain() else getattr(tensor, "_local_tensor", None)
     try:

@@ -41,8 +41,10 @@ from planguard.capture.values.ran import Ran
 from planguard.sources import file_of, is_library, is_own, is_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
+
+    from planguard.capture.values.own_values import Sides
 
 Site = tuple[str, str]
 """What is asked, and where: ``(ORDER, "train.py:12")``."""
@@ -82,6 +84,7 @@ class Odd:
         name: What their host is called; None for another name.
         turns: Where their sets begin, and where those of the others do, in quarters; None for
             from the other end.
+        sides: Who reads something else from tensors; None for nobody.
     """
 
     ranks: frozenset[int]
@@ -91,6 +94,7 @@ class Odd:
     follows: bool = False
     name: str | None = None
     turns: tuple[int, int] | None = None
+    sides: Sides | None = None
 
 
 @dataclass
@@ -125,10 +129,15 @@ class Answers:
             sites, self.host.name = self.odd.sites, self.odd.name
             self.dice.is_asked = lambda place: sites is None or (DICE, place) in sites
 
-    def files(self) -> list[str]:
-        """Return the program's files, where it asked what its tests may name; see ``moments``."""
+    def files(self, readings: Iterable[str]) -> list[str]:
+        """Return the program's files, where it asked what its tests may name; see ``moments``.
+
+        Args:
+            readings: Lines that read a value from a tensor.
+        """
         named = (CLOCK, HOST)
-        asked = [place.rpartition(":")[0] for kind, place in self.sites if kind in named]
+        places = [*(place for kind, place in self.sites if kind in named), *readings]
+        asked = [place.rpartition(":")[0] for place in places]
         if not asked:
             return []
         if self._ran is not None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.made_up import is_marked, mark, tensors_in
+from planguard.capture.values.own_values import DECIDING
 from planguard.capture.values.sinks import is_shown_only, place_of
 from planguard.capture.values.watched import (
     HANDED_ON,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from planguard.capture.groups.recorder import Recorder
+    from planguard.capture.values.own_values import Readings
 
 KIND = "data-dependent-value"
 _TELLING = (
@@ -44,8 +46,8 @@ _MEMORY = ("data_ptr", "untyped_storage", "storage", "_typed_storage", "const_da
 
 
 @contextmanager
-def watch_values(recorder: Recorder) -> Iterator[None]:
-    """Watch what reads the values of tensors that are made up."""
+def watch_values(recorder: Recorder, readings: Readings) -> Iterator[None]:
+    """Watch what reads the values of tensors: those that are made up, and a rank's own."""
     import torch
 
     # TorchScript knows torch's operators by the identity of their Python functions, in a table that
@@ -54,10 +56,10 @@ def watch_values(recorder: Recorder) -> Iterator[None]:
     torch.jit._builtins._get_builtin_table()  # noqa: SLF001 - torch has no public way
 
     def reading(original: Any) -> Any:
-        return _reading(original, recorder)
+        return _reading(original, recorder, readings)
 
     def telling(original: Any) -> Any:
-        return _telling(original, recorder)
+        return _telling(original, recorder, readings)
 
     undo = [_patch(torch.Tensor, name, reading) for name in ("item", "tolist")]
     undo += [_patch(torch.Tensor, name, telling) for name in _TELLING]
@@ -112,13 +114,14 @@ def _reporter(recorder: Recorder, read_at: str) -> Callable[[Any], None]:
     return report
 
 
-def _reading(original: Any, recorder: Recorder) -> Any:
+def _reading(original: Any, recorder: Recorder, readings: Readings) -> Any:
     def read(tensor: Any) -> Any:
-        is_doubted = not recorder.is_watched and _doubtful(recorder, tensor)
+        is_outermost = not recorder.is_watched
+        is_doubted = is_outermost and _doubtful(recorder, tensor)
         value = _value(original, recorder, tensor)
-        if not is_doubted:
-            return value
         frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        if not is_doubted:
+            return readings.read(tensor, value, frame) if is_outermost else value
         place = place_of(frame)
         recorder.doubted = recorder.doubted or place
         if tensor.dtype.is_floating_point or tensor.dtype in _whole():
@@ -136,13 +139,18 @@ def _whole() -> Any:
     return (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
-def _telling(original: Any, recorder: Recorder) -> Any:
+def _telling(original: Any, recorder: Recorder, readings: Readings) -> Any:
     def tell(*args: Any, **options: Any) -> Any:
-        if not recorder.is_watched and any(_doubtful(recorder, one) for one in tensors_in(args)):
-            frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
-            if not is_shown_only(frame):
-                _report(recorder, place_of(frame))
-        return _value(original, recorder, *args, **options)
+        if recorder.is_watched:
+            return _value(original, recorder, *args, **options)
+        frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        is_doubted = any(_doubtful(recorder, one) for one in tensors_in(args))
+        if is_doubted and not is_shown_only(frame):
+            _report(recorder, place_of(frame))
+        value = _value(original, recorder, *args, **options)
+        if is_doubted or original.__name__ not in DECIDING:
+            return value
+        return readings.read(next(tensors_in(args)), value, frame)
 
     tell.__name__ = getattr(original, "__name__", "tell")
     return tell

@@ -1,0 +1,149 @@
+"""What would follow if ranks read other values from their own tensors: from other data.
+
+A play that is safe says nothing yet where a rank decides on a loss, a count or a flag of its own
+that went one way on all ranks here (``own_values``). So it is played again with other values, those
+of all lines together and, where that goes wrong, those of each line. Whether any data give such a
+value is not known: nothing is decided then, and the line is named.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planguard.capture.names.reached import tests_on
+from planguard.capture.play.odd_plays import (
+    KIND,
+    MOST_LINES,
+    READ_WHOLE,
+    Ended,
+    OddPlays,
+    files_of,
+    ranks_of,
+    size_of,
+    words_of,
+)
+from planguard.capture.values.own_answers import Odd
+from planguard.capture.values.own_values import (
+    PAIRS,
+    SPECIAL,
+    VALUE,
+    Read,
+    Sides,
+    largest_number,
+    sides_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planguard.capture.play.ranks import Play
+    from planguard.capture.values.own_answers import Site
+    from planguard.verdict import Verdict
+
+
+class OddData(OddPlays):
+    """Decides what follows from other answers of the machine, and then from other data."""
+
+    def ask(self, play: Play) -> Play:
+        """Return the play that decides, as ``OddPlays.ask`` does."""
+        found = super().ask(play)
+        if found is play and not play.is_doubted:
+            self._of_tensors(play)
+        return found
+
+    def _of_tensors(self, play: Play) -> None:
+        """Play with other values where ranks read different ones, and note what follows."""
+        sides = sides_of({rank: log.readings for rank, log in play.logs.items()})
+        places = [place for place in sides.of if (VALUE, place) not in self.known]
+        tests = _tests(play, places)
+        if not tests:
+            return
+        sides = replace(sides, far=largest_number(tests))
+        sites: list[Site] = [(VALUE, place) for place in places]
+        doubts: dict[tuple[str, str], None] = {}
+        raised: dict[str, None] = {}
+        for pair in (*PAIRS, *(SPECIAL if any(map(_is_special, tests)) else ())):
+            ended = self._read_as(play, sides, places, pair)
+            if ended.how in ("same", "safe"):
+                continue
+            lines = places[:MOST_LINES] if len(places) > 1 else []
+            alone = {one: self._read_as(play, sides, [one], pair) for one in lines}
+            bad = [one for one, end in alone.items() if end.how in ("unsafe", "open")]
+            if ended.how == "raised" and not bad:
+                raised[words_of(sites)] = None
+                continue
+            guilty: list[Site] = [(VALUE, one) for one in bad or places]
+            doubts[words_of(guilty), _sided(sides, guilty, pair, ended.told)] = None
+            break
+        self.known.update(sites)
+        _note_values(play, sites, doubts, raised)
+
+    def _read_as(
+        self, play: Play, sides: Sides, places: list[str], pair: tuple[Read, Read]
+    ) -> Ended:
+        chosen = replace(sides, of={place: sides.of[place] for place in places}, pair=pair)
+        return self.ended(play, Odd(chosen.ranks, frozenset(), sides=chosen))
+
+
+def with_odd_plays(play: Play, decide: Callable[[Play], Verdict]) -> Play:
+    """Return the play that decides, of one that was played once: see ``OddData.ask``."""
+    asked = any(log.sites or log.readings for log in play.logs.values())
+    if not asked or play.failure() is not None:
+        return play
+    return OddData(decide, set()).ask(play) if decide(play).safe else play
+
+
+def _note_values(
+    play: Play, sites: list[Site], doubts: dict[tuple[str, str], None], raised: dict[str, None]
+) -> None:
+    """Note what follows if ranks read other values from their tensors."""
+    _, log = min(play.logs.items())
+    for words, how in doubts:
+        message = (
+            f"the communication depends on {words}, of which each rank has its own: it differs "
+            f"where {how}. Reduce it, or let one rank decide and broadcast it, before the ranks "
+            "act on it; --samples, or samples=, tells which data differ"
+        )
+        log.notes.extend([(KIND, message, "under"), (KIND, message, "over")])
+    for words in raised:
+        message = f"where {words} is another one, a rank raises; that the job then ends is taken"
+        log.notes.append((KIND, message, "exact"))
+    if not doubts:
+        message = (
+            f"played again with {_others(sites)}, which differs between the ranks here: "
+            "where some read a larger one and the others a smaller one, the communication agrees "
+            "all the same"
+        )
+        log.notes.append((KIND, message, "exact"))
+
+
+def _others(sites: list[Site]) -> str:
+    """Name other values."""
+    return words_of(sites).replace("a value", "other values", 1)
+
+
+def _sided(sides: Sides, sites: list[Site], pair: tuple[Read, Read], told: str) -> str:
+    """Say who reads what: ``rank 0 reads a larger one and rank 1 a smaller one``, and then."""
+    rows = [two for _, place in sites for two in sides.of[place]]
+    said = []
+    for side, how in enumerate(pair):
+        ranks = frozenset(rank for two in rows for rank in two[side])
+        if ranks:
+            said.append(f"{ranks_of(ranks)} {'read' if len(ranks) > 1 else 'reads'} {how.value}")
+    return " and ".join(said) + (f" ({told})" if told else "")
+
+
+def _tests(play: Play, places: list[str]) -> list[str]:
+    """Return the tests that may depend on what some lines read; of a large program any."""
+    files = files_of(play) if places else []
+    if size_of(files) > READ_WHOLE:
+        return ["== nan"]
+    texts = {file: "".join(linecache.getlines(file)) for file in files}
+    return [one.text for one in tests_on(texts, places)[0]] if places else []
+
+
+def _is_special(text: str) -> bool:
+    """Tell whether a test may ask for a value that is neither large nor small."""
+    return any(word in text for word in ("==", "!=", "nan", "inf", "finite", " in ", "is ", "not "))

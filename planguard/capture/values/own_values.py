@@ -1,0 +1,305 @@
+"""Numbers that a rank reads from a tensor of its own: another rank may read something else.
+
+Ranks that are played have the data that this machine gives them, so that a test of a loss, a count
+or a flag may go one way on all of them by luck. What the program's own lines read from tensors is
+therefore kept, reading by reading. Where all ranks read the same, the value is taken to be common:
+a collective, a seed or a checkpoint gave it to them. Where they read different ones, the job is
+played again: there some ranks read a larger value and the others a smaller one, then the other way
+round, then none and zero (``odd_plays``). A reading that a rank makes only then is as it is, so
+that loops end.
+
+A number that peers know, too, would contradict what they have: an integer that was sent or
+received (the splits of an uneven exchange, the length of a message), and what is computed from it,
+keeps its value. So does a part that a rank received.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+import zlib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.values.made_up import storage_of, tensors_in
+from planguard.capture.values.sinks import is_shown_only
+from planguard.sources import is_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import CodeType, FrameType
+
+VALUE = "a value of a tensor"
+"""Of the kinds of questions (``own_answers``)."""
+COMMON = -1
+"""In the place of a fingerprint: a value that peers know."""
+DECIDING = frozenset(
+    {
+        "__bool__", "__int__", "__float__", "__index__", "__contains__", "equal", "allclose",
+        "is_nonzero", "numpy", "__array__",
+    }
+)  # fmt: skip
+"""Methods and functions that give a value away on which a program may decide."""
+_MOST = 4096
+"""Readings of one line that are kept: a loop of a played job has far fewer."""
+_MOST_ELEMENTS = 64
+"""Elements of a tensor that somebody may decide on; larger ones are data."""
+_MOST_HASHED = 1024
+"""Elements of a tensor that tell what it holds."""
+_FAR, _MANY = 1e6, 1000
+"""How far away a number is, and a count: most thresholds are nearer; so long a loop is walked."""
+_NUMBER = re.compile(r"(?<![\w.])\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?")
+
+
+class Read(Enum):
+    """What is read in the place of a value."""
+
+    MORE = "a larger one"
+    LESS = "a smaller one"
+    NONE = "no number"
+    ZERO = "zero"
+
+
+PAIRS = ((Read.MORE, Read.LESS), (Read.LESS, Read.MORE))
+SPECIAL = ((Read.NONE, Read.ZERO), (Read.ZERO, Read.NONE))
+"""What one side reads, and what the other."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Who reads something else, by line and reading: two sides each.
+
+    Attributes:
+        of: By line, for each reading, the ranks of one side and those of the other.
+        pair: What each side reads.
+        far: The largest number that a test compares with.
+    """
+
+    of: Mapping[str, tuple[tuple[frozenset[int], frozenset[int]], ...]]
+    pair: tuple[Read, Read] = PAIRS[0]
+    far: float = 0.0
+
+    @property
+    def ranks(self) -> frozenset[int]:
+        """Every rank that reads something else somewhere."""
+        rows = (two for row in self.of.values() for two in row)
+        return frozenset(rank for one, other in rows for rank in (*one, *other))
+
+
+@dataclass
+class Readings:
+    """What one rank reads from its tensors.
+
+    Attributes:
+        rank: The rank.
+        sides: Who reads something else; None for nobody.
+        seen: Fingerprints of what was read, by line, in order.
+    """
+
+    rank: int
+    sides: Sides | None = None
+    seen: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _places: dict[tuple[int, int], tuple[CodeType, str | None]] = field(default_factory=dict)
+
+    def read(self, tensor: Any, found: Any, frame: FrameType) -> Any:
+        """Return what a line of the program reads from a tensor; it is kept.
+
+        Args:
+            tensor: The tensor.
+            found: Its value: a number, a truth value, a list of them, or an array of numpy.
+            frame: Who reads.
+        """
+        place = self._place(frame)
+        if place is None or tensor.numel() > _MOST_ELEMENTS:
+            return found
+        row = self.seen[place]
+        at = len(row)
+        if at >= _MOST:
+            return found
+        whole = _is_whole(tensor)
+        storage = storage_of(tensor)
+        if storage is None or getattr(storage, "planguard_told", False):
+            row.append(COMMON)
+            return found
+        value = found.tolist() if _is_array(found) else found
+        origin = getattr(storage, "planguard_origin", None)
+        row.append(zlib.crc32(f"{value!r} {origin}".encode()))
+        if whole:
+            readings = getattr(storage, "planguard_readings", None)
+            if readings is None:
+                storage.planguard_readings = readings = []
+            readings.append((row, at))
+        return self._other(found, place, at)
+
+    def _place(self, frame: FrameType) -> str | None:
+        """Return the line that reads, None where it only shows what it reads, or is a library's."""
+        key = id(frame.f_code), frame.f_lasti
+        known = self._places.get(key)
+        if known is None:
+            file = frame.f_code.co_filename
+            is_one = is_program(file) and not is_shown_only(frame)
+            known = frame.f_code, f"{file}:{frame.f_lineno}" if is_one else None
+            self._places[key] = known  # the code is kept, so that no identity is used again
+        return known[1]
+
+    def _other(self, found: Any, place: str, at: int) -> Any:
+        row = () if self.sides is None else self.sides.of.get(place, ())
+        if self.sides is None or at >= len(row):
+            return found
+        for ranks, how in zip(row[at], self.sides.pair, strict=True):
+            if self.rank in ranks:
+                return other_value(found, how, self.sides.far)
+        return found
+
+
+def tell(tensors: Iterable[Any], *, is_sent: bool) -> None:
+    """Say that peers know the values of these tensors, which a rank sends or has received.
+
+    A floating-point number that is sent stays a rank's own: a loss that is reduced for the log may
+    have been read, and decided on, before.
+    """
+    for tensor in tensors:
+        whole = _is_whole(tensor)
+        storage = storage_of(tensor) if whole or not is_sent else None
+        if storage is None:
+            continue
+        storage.planguard_told = True
+        for row, at in getattr(storage, "planguard_readings", ()):
+            row[at] = COMMON
+
+
+def forget(tensors: Iterable[Any]) -> None:
+    """Say that a collective writes into these tensors: what they were made of counts no more."""
+    for tensor in tensors:
+        storage = storage_of(tensor)
+        if storage is not None and getattr(storage, "planguard_origin", None) is not None:
+            storage.planguard_origin = None
+
+
+def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> None:
+    """Keep of a small result what it was made of, and whether peers know it.
+
+    A truth value or a count may be the same on all ranks by luck, so that it is told by what it was
+    made of. Of integers that peers know, they know what is made of them, too. The functional
+    collectives work on copies: what they are given is known to peers as well.
+    """
+    if namespace == "_c10d_functional":
+        if "reduce" not in name and "wait" not in name:
+            tell(tensors_in([args, kwargs]), is_sent=True)
+        return
+    for one in tensors_in(found):
+        if one.numel() > _MOST_ELEMENTS:
+            continue
+        whole = _is_whole(one)
+        given = list(tensors_in([args, kwargs]))
+        origins = [getattr(storage_of(each), "planguard_origin", None) for each in given]
+        storage = storage_of(one)
+        if storage is None or not given or not (whole or any(origins)):
+            continue
+        told = [getattr(storage_of(each), "planguard_told", False) for each in given]
+        if any(is_one and _is_whole(each) for is_one, each in zip(told, given, strict=True)):
+            storage.planguard_told = True
+        numbers = [each for each in (*args, *kwargs.values()) if isinstance(each, int | float)]
+        parts = [o or _content(each) for o, each in zip(origins, given, strict=True)]
+        storage.planguard_origin = zlib.crc32(repr((parts, numbers)).encode())
+
+
+def _content(tensor: Any) -> int:
+    """Return a fingerprint of what a tensor holds, of a large one of some elements."""
+    try:
+        flat = tensor.detach().reshape(-1)
+        flat = flat[:: max(1, flat.numel() // _MOST_HASHED)].cpu().contiguous()
+        size = flat.numel() * flat.element_size()
+        # Not by numpy: a tensor whose memory it has seen can no longer be made larger.
+        return zlib.crc32(ctypes.string_at(flat.data_ptr(), size) if size else b"")
+    except (RuntimeError, NotImplementedError):  # no values
+        return 0
+
+
+def sides_of(seen: Mapping[int, Mapping[str, list[int]]]) -> Sides:
+    """Return who reads something else: ranks that read the same stay on one side.
+
+    Args:
+        seen: Fingerprints by rank and line.
+    """
+    places = dict.fromkeys(place for rows in seen.values() for place in rows)
+    found = {}
+    for place in places:
+        rows = {rank: lines.get(place, []) for rank, lines in seen.items()}
+        longest = max(map(len, rows.values()))
+        sides = tuple(
+            _sides({rank: row[at] if at < len(row) else None for rank, row in rows.items()})
+            for at in range(longest)
+        )
+        if any(one or other for one, other in sides):
+            found[place] = sides
+    return Sides(found)
+
+
+def _sides(values: Mapping[int, int | None]) -> tuple[frozenset[int], frozenset[int]]:
+    classes: dict[int, set[int]] = defaultdict(set)
+    for rank, value in values.items():
+        if value is not None:
+            classes[value].add(rank)
+    if COMMON in classes or len(set(values.values())) < 2:
+        return frozenset(), frozenset()
+    ordered = sorted(classes.values(), key=min)
+    one, other = (set().union(*ordered[first::2]) for first in (0, 1))
+    return frozenset(one), frozenset(other)
+
+
+def other_value(found: Any, how: Read, far: float = 0.0) -> Any:
+    """Return another value of the same kind, beyond ``far`` where it is a larger or smaller one."""
+    if isinstance(found, list):
+        return [other_value(one, how, far) for one in found]
+    if _is_array(found):
+        # A copy: what the program writes into it does not come back to the tensor.
+        changed = found.copy()
+        for at, one in enumerate(changed.flat):
+            changed.flat[at] = other_value(one.item(), how, far)
+        return changed
+    if isinstance(found, bool):
+        return how in (Read.MORE, Read.NONE)
+    if isinstance(found, int):
+        return _other_int(found, how, int(min(far, _FAR)))
+    if isinstance(found, float):
+        size = (2 * abs(found) if math.isfinite(found) else 0.0) + 2 * far + _FAR
+        return {Read.MORE: size, Read.LESS: -size, Read.NONE: math.nan, Read.ZERO: 0.0}[how]
+    return found
+
+
+def _other_int(found: int, how: Read, far: int) -> int:
+    """Return another integer; counts stay counts. Without a number, equality is answered."""
+    if how is Read.MORE:
+        return 2 * abs(found) + 2 * far + _MANY
+    if how is Read.NONE:
+        return _Equal(found)
+    return 0 if found > 0 or how is Read.ZERO else found
+
+
+def largest_number(texts: Iterable[str]) -> float:
+    """Return the largest number that some tests name; 0 for none."""
+    return max((float(one) for text in texts for one in _NUMBER.findall(text)), default=0.0)
+
+
+class _Equal(int):
+    """An integer that equals what it is compared with: the end of a text, a class, a padding."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int)
+
+    def __ne__(self, other: object) -> bool:
+        return not isinstance(other, int)
+
+    __hash__ = int.__hash__
+
+
+def _is_array(found: Any) -> bool:
+    return type(found).__module__ == "numpy" and hasattr(found, "flat")
+
+
+def _is_whole(tensor: Any) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex())
