@@ -387,3 +387,20 @@ def test_other_values_are_of_the_same_kind(value):
         found = other_value(value, how)
         assert isinstance(found, type(value))
     assert other_value(value, Read.MORE) != other_value(value, Read.LESS)
+
+
+def test_a_norm_of_reduced_gradients_is_common():
+    """Gradients come from labels of each rank, and are the same behind the reduction."""
+
+    def job():
+        torch.manual_seed(0)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(12, 3))
+        own = torch.Generator().manual_seed(dist.get_rank())
+        labels = torch.randint(0, 3, (8,), generator=own)
+        found = model(torch.randn(8, 12, generator=own))
+        torch.nn.functional.cross_entropy(found, labels).backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if torch.isfinite(norm) and norm < 100:
+            step()
+
+    assert decide(job).safe

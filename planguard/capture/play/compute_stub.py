@@ -25,7 +25,7 @@ from planguard.capture.values.made_up import (
     tensors_in,
     unmark,
 )
-from planguard.capture.values.own_values import hand_on
+from planguard.capture.values.own_values import OVERWRITING, hand_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,8 +45,6 @@ _REAL = frozenset(
     }
 )  # fmt: skip
 """Operators that move data about or make it: they cost little, and groups rely on them."""
-_OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
-"""Operators that leave nothing of what their first argument was."""
 _MEMORY = frozenset({"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"})
 """Operators that make memory."""
 _PLAIN = ("Tensor", "Parameter")
@@ -184,7 +182,7 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
         if any(is_marked(one) for one in tensors_in([args, kwargs])):
             mark(tensors_in(found))
         return found
-    if name in _OVERWRITING and not any(is_marked(one) for one in tensors_in([args[1:], kwargs])):
+    if name in OVERWRITING and not any(is_marked(one) for one in tensors_in([args[1:], kwargs])):
         found = func(*args, **kwargs)
         unmark(args[0])
         return found

@@ -47,6 +47,8 @@ _MOST = 4096
 """Readings of one line that are kept: a loop of a played job has far fewer."""
 _MOST_ELEMENTS = 64
 """Elements of a tensor that somebody may decide on; larger ones are data."""
+OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
+"""Operators that leave nothing of what their first argument was."""
 _MOST_HASHED = 1024
 """Elements of a tensor that tell what it holds."""
 _FAR, _MANY = 1e6, 1000
@@ -193,11 +195,13 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
     for one in tensors_in(found):
         if one.numel() > _MOST_ELEMENTS:
             continue
-        whole = _is_whole(one)
-        given = list(tensors_in([args, kwargs]))
+        given = list(tensors_in([args[1:] if name in OVERWRITING else args, kwargs]))
         origins = [getattr(storage_of(each), "planguard_origin", None) for each in given]
         storage = storage_of(one)
-        if storage is None or not given or not (whole or any(origins)):
+        if storage is None or not given:
+            continue
+        if not _is_whole(one) and not (any(origins) and _is_counted(one)):
+            storage.planguard_origin = None  # fractions tell by themselves whether they are alike
             continue
         told = [getattr(storage_of(each), "planguard_told", False) for each in given]
         if any(is_one and _is_whole(each) for is_one, each in zip(told, given, strict=True)):
@@ -205,6 +209,14 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
         numbers = [each for each in (*args, *kwargs.values()) if isinstance(each, int | float)]
         parts = [o or _content(each) for o, each in zip(origins, given, strict=True)]
         storage.planguard_origin = zlib.crc32(repr((parts, numbers)).encode())
+
+
+def _is_counted(tensor: Any) -> bool:
+    """Tell whether all elements of a small tensor are whole numbers: flags, or counts."""
+    try:
+        return bool((tensor == tensor.round()).all())
+    except (RuntimeError, NotImplementedError):  # no values
+        return True
 
 
 def _content(tensor: Any) -> int:
