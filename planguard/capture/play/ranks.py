@@ -126,8 +126,7 @@ class Play:
     def again(self, odd: Odd, most: float | None = None) -> Play:
         """Play the same job once more, with some of its ranks answered otherwise.
 
-        All ranks are played, unless a few of this play stand for the others; ``most`` is the
-        longest time in seconds that a rank may take, where it is less than in this play.
+        All are played, unless a few stand for the others; a rank may take ``most`` seconds.
 
         Raises:
             UsageError: If a rank cannot be captured, dies or none was played before.
@@ -323,7 +322,7 @@ class PlayedRank:
         self._mailbox = mailbox
         self._is_fork = is_fork
         self._stack = ExitStack()
-        self._at_exit: Callable[[], None] = _nothing
+        self._at_exit: Callable[[], None] = lambda: None  # nothing was registered
         self.log = b""
 
     def __enter__(self) -> Self:
@@ -355,7 +354,7 @@ class PlayedRank:
 
     def _leave(self, code: int) -> None:
         """Hand in the log where ``os._exit`` ends the process: nothing more is run."""
-        self._at_exit = _nothing
+        self._at_exit = lambda: None  # nothing was registered
         with contextlib.suppress(OSError):
             if code:
                 self._mailbox.fail(f"it ends its process by os._exit({code})", "")
@@ -391,10 +390,6 @@ class PlayedRank:
             parsed=self._before.parsed(),
         ).to_json()
         return True
-
-
-def _nothing() -> None:
-    """Nothing was registered for the end of the process."""
 
 
 def _leave_thread_pool() -> None:
