@@ -28,7 +28,7 @@ torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
-from planguard.capture.play import odd_plays  # noqa: E402 - same
+from planguard.capture.play import further, odd_plays  # noqa: E402 - same
 
 NAMES = ["layer0", "layer1", "layer2", "layer3"]
 HERE = Path(__file__)
@@ -231,6 +231,11 @@ def by_date():
 def by_folder():
     dist.all_reduce(torch.ones(2))
     for name in os.listdir(HERE.parent)[:2]:
+        dist.all_reduce(torch.ones(len(name)))
+
+
+def by_sorted_folder():
+    for name in sorted(os.listdir(HERE.parent))[:2]:  # one order, of what another node lacks
         dist.all_reduce(torch.ones(len(name)))
 
 
@@ -485,8 +490,8 @@ def test_of_a_large_program_what_ran_is_read(monkeypatch):
     """Other modules of the process are not, nor are they searched for what a clock decides."""
     read = []
     monkeypatch.setattr(odd_plays, "READ_WHOLE", 0)
-    found = odd_plays.moments
-    monkeypatch.setattr(odd_plays, "moments", lambda *given: read.append(given[0]) or found(*given))
+    found = further.moments
+    monkeypatch.setattr(further, "moments", lambda *given: read.append(given[0]) or found(*given))
     unrelated = ModuleType("unrelated")
     unrelated.__file__ = __file__.replace("test_own_answers", "test_untold")
     monkeypatch.setitem(sys.modules, "unrelated", unrelated)
@@ -570,7 +575,7 @@ def test_the_moments_that_were_shown_are_told():
 
 DOUBTED = [
     by_clock, by_imported_clock, by_date, by_folder, by_glob, by_file, by_snapshot, by_dice,
-    by_coin, by_rank_0s_coin, by_numpys_choice, by_torchs_coin,
+    by_sorted_folder, by_coin, by_rank_0s_coin, by_numpys_choice, by_torchs_coin,
     by_system_seed, by_numpys_system_seed, by_torchs_system_seed, by_own_state, by_process_seed,
     by_seed_of_now, by_exit_code, by_piped_words,
     by_host, by_node, by_size, by_time, by_fresh,
@@ -638,8 +643,10 @@ def by_agreed_coin():
     print(random.gauss(0, 1), random.shuffle([1, 2, 3]))
 
 
-def by_sorted_folder():
-    for name in sorted(os.listdir(HERE.parent))[:2]:
+def by_agreed_folder():
+    given = [sorted(os.listdir(HERE.parent))[:2]]
+    dist.broadcast_object_list(given, 0)
+    for name in given[0]:
         dist.all_reduce(torch.ones(len(name)))
     if Path("cache-that-is-nowhere").exists():
         print("cached")
@@ -663,7 +670,7 @@ def by_known_address():
 
 
 AGREED = [
-    by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_agreed_coin, by_sorted_folder,
+    by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_agreed_coin, by_agreed_folder,
     by_gathered_host, by_known_address,
 ]  # fmt: skip
 

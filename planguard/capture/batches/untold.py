@@ -17,7 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.capture.restarts import START
-from planguard.capture.values.own_answers import FILE, FOLDER, STATE
+from planguard.capture.values.own_answers import FILE, STATE
+from planguard.capture.values.own_folders import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

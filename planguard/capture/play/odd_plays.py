@@ -18,18 +18,15 @@ import linecache
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.play.further import Further, is_led
 from planguard.capture.restarts import next_start, note_start, part
-from planguard.capture.values.moments import moments, names
-from planguard.capture.values.own_answers import CERTAIN, CLOCK, DICE, OPENED, ORDER, Odd, Site
-from planguard.capture.values.own_dice import Throw
-from planguard.capture.values.own_host import HOST
+from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, Odd, Site
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from planguard.capture.play.ranks import Play
-    from planguard.capture.values.own_clock import Moment
     from planguard.verdict import Verdict
 
 KIND = "own-answers"
@@ -96,9 +93,8 @@ class OddPlays:
             return play
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
-        clocks, hosts = ([place for kind, place in new if kind == one] for one in (CLOCK, HOST))
         files = files_of(play)
-        follows = bool(clocks or hosts) and size_of(files) > READ_WHOLE
+        follows = is_led(new) and size_of(files) > READ_WHOLE
         for odd in _halves(play):
             ended = self.ended(play, Odd(odd, frozenset(new), follows=follows))
             if follows and ended.play is not None:
@@ -115,12 +111,12 @@ class OddPlays:
         found = None if doubts else self._from_quarters(play, new, doubts)
         if found is not None:
             return found
-        shown = moments(files, clocks) if clocks and not doubts else []
-        called = names(files, hosts) if hosts and not doubts else []
-        if not doubts:
-            self._at_ends(play, new, shown, called, doubts, raised)
+        more = Further() if doubts else Further.of(new, files)
+        for answer in more.answers:
+            if not doubts:
+                self._further(play, answer, doubts, raised)
         self.known.update(new)
-        _note(play, new, doubts, raised, [one.words for one in shown], called)
+        _note(play, new, doubts, raised, more.words)
         return play
 
     def _from_quarters(
@@ -142,32 +138,24 @@ class OddPlays:
                 break
         return None
 
-    def _at_ends(
+    def _further(
         self,
         play: Play,
-        sites: list[Site],
-        shown: list[Moment],
-        called: list[str],
+        answer: Odd,
         doubts: dict[tuple[str, str], None],
         raised: dict[str, None],
     ) -> None:
-        """Play with clocks and hosts that say what tests name, and dice on an end."""
-        clocks = [one for one in sites if one[0] == CLOCK]
-        dice = [one for one in sites if one[0] == DICE]
-        ends = (Throw.LOWEST, Throw.HIGHEST) if dice else ()
-        answers = [Odd(frozenset(), frozenset(clocks), moment=one) for one in shown]
-        answers += [Odd(frozenset(), frozenset(dice), throw=one) for one in ends]
-        hosts = [one for one in sites if one[0] == HOST]
-        answers += [Odd(frozenset(), frozenset(hosts), name=one) for one in called]
-        for answer in answers:
-            asked = [one for one in sites if one in (answer.sites or ())]
-            for odd in _halves(play):
-                ended = self.ended(play, replace(answer, ranks=odd))
-                if ended.how == "raised":
-                    raised[words_of(asked)] = None
-                elif ended.how not in ("same", "safe"):
-                    doubts[words_of(asked), ranks_of(odd)] = None
-                    return
+        """Play one more answer to questions of one kind, then line by line where that decides."""
+        asked = list(answer.sites or ())
+        for odd in _halves(play):
+            ended = self.ended(play, replace(answer, ranks=odd))
+            if ended.how in ("same", "safe"):
+                continue
+            guilty = self._lines(play, replace(answer, ranks=odd), asked, ended)
+            if guilty or ended.how != "raised" or len(asked) > MOST_LINES:
+                doubts[words_of(guilty or asked), ranks_of(odd)] = None
+                return
+            raised[words_of(asked)] = None
 
     def _by_kind(
         self,
@@ -190,11 +178,10 @@ class OddPlays:
             if ended.how in ("same", "safe"):
                 continue
             if kind in CERTAIN and ended.how == "unsafe" and ended.play is not None:
-                guilty = self._lines(play, odd, its, ended, {"unsafe"})
+                guilty = self._lines(play, Odd(odd), its, ended, {"unsafe"})
                 _blame(ended.play, guilty or its, odd)
                 return ended.play
-            bad = {"unsafe", "open"}
-            lines = its if kind in CERTAIN else self._lines(play, odd, its, ended, bad)
+            lines = its if kind in CERTAIN else self._lines(play, Odd(odd), its, ended)
             if lines:
                 doubts[words_of(lines), ranks_of(odd)] = None
             elif kind in (CLOCK, OPENED) and len(its) <= MOST_LINES:
@@ -204,16 +191,23 @@ class OddPlays:
         return None
 
     def _lines(
-        self, play: Play, odd: frozenset[int], sites: list[Site], whole: Ended, bad: set[str]
+        self,
+        play: Play,
+        answer: Odd,
+        sites: list[Site],
+        whole: Ended,
+        bad: Collection[str] = ("unsafe", "open"),
     ) -> list[Site]:
         """Return the questions that decide each by itself; what is too much is not played."""
         if len(sites) == 1:
             return sites if whole.how in bad else []
         if len(sites) > MOST_LINES:
             return []
-        guilty = [one for one in sites if self.ended(play, Odd(odd, frozenset([one]))).how in bad]
+        alone = ((one, replace(answer, sites=frozenset([one]))) for one in sites)
+        guilty = [one for one, odd in alone if self.ended(play, odd).how in bad]
         # A clock stays ahead, so that every question up to the one that decides has that effect.
-        return guilty[-1:] if sites[0][0] == CLOCK else guilty
+        is_later = sites[0][0] == CLOCK and answer.moment is None
+        return guilty[-1:] if is_later else guilty
 
     def ended(self, play: Play, odd: Odd) -> Ended:
         """Play with odd ranks; tell how that ended."""
@@ -229,6 +223,8 @@ class OddPlays:
             return Ended("raised")
         kinds = {kind for kind, _ in odd.sites or ()}
         if failed and failed <= odd.ranks and CLOCK in kinds and not kinds & CERTAIN:
+            return Ended("raised")
+        if failed and failed <= odd.ranks and odd.held.is_less:
             return Ended("raised")
         if failed and failed <= odd.ranks and kinds == {OPENED}:
             traces = [again.logs[rank].trace for rank in failed]
@@ -311,8 +307,7 @@ def _note(
     sites: list[Site],
     doubts: dict[tuple[str, str], None],
     raised: dict[str, None],
-    shown: list[str],
-    called: list[str],
+    more: str,
 ) -> None:
     _, log = min(play.logs.items())
     for words, ranks in doubts:
@@ -332,22 +327,12 @@ def _note(
         message = (
             "played again with every second rank answered otherwise by its own machine and process "
             f"({words_of(sites)}): the communication agrees all the same. Sets and folders were "
-            "walked from both ends, sets from each quarter, too, clocks ran ahead by a "
-            f"day{_shown(shown)}, files were there or not, or of another size and time, hosts, "
-            "addresses and random states differed; dice fell on both ends of their range"
-            f"{_called(called)}"
+            "walked from both ends, sets from each quarter, too, folders held nothing, either half "
+            "or more, clocks ran ahead by a day, files were there or not, or of another size and "
+            "time, hosts, addresses and random states differed; dice fell on both ends of their "
+            f"range{more}"
         )
         log.notes.append((KIND, message, "exact"))
-
-
-def _shown(moments: list[str]) -> str:
-    """Name the moments that clocks showed, for tests of the hour or of a remainder."""
-    return f", and showed {', '.join(dict.fromkeys(moments))} of a later year" if moments else ""
-
-
-def _called(names: list[str]) -> str:
-    """Name what hosts were called, for tests of their names."""
-    return f"; hosts were called {', '.join(map(repr, names))}, too" if names else ""
 
 
 def words_of(sites: list[Site]) -> str:

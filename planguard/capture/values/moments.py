@@ -26,6 +26,11 @@ _PARTS = frozenset({
     "ctime", "localtime", "gmtime", "asctime", "fmod", "divmod",
 })  # fmt: skip
 """Names that take a time apart; ``tm_hour`` and its like besides."""
+_COMPARING = frozenset({
+    "startswith", "endswith", "removeprefix", "removesuffix", "match", "fullmatch", "search",
+    "compile", "fnmatch", "fnmatchcase", "filter",
+})  # fmt: skip
+"""Methods and functions that compare a text with the one they are given."""
 _FIELDS = ("month", "day", "hour", "minute", "second")
 _SHORT = {"tm_min": "minute", "tm_sec": "second", "tm_mon": "month", "tm_mday": "day",
           "tm_wday": "weekday"}  # fmt: skip
@@ -61,7 +66,7 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
 
 
 def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
-    """Return the texts that a program compares a host's name with.
+    """Return the texts that a program compares a name with: of a host, or of a file of a folder.
 
     Args:
         files: The program's.
@@ -94,7 +99,7 @@ def _asked(files: Iterable[str], places: Sequence[str]) -> tuple[list[Test], dic
 
 def _is_part_of_text(node: ast.AST) -> bool:
     call = node.func if isinstance(node, ast.Call) else None
-    return isinstance(call, ast.Attribute) and call.attr in ("startswith", "endswith")
+    return isinstance(call, ast.Attribute) and call.attr in _COMPARING
 
 
 def _moment(fields: Sequence[int], weekday: int | None) -> Moment:

@@ -1,4 +1,4 @@
-"""What a file, a folder or a host could be instead: of another size, time, order, name.
+"""What a file or a host could be instead: of another size, time, name.
 
 Of two ranks whose numbers differ in one bit, one has a file later and larger, the other earlier and
 empty: which of them a program would notice depends on what the file is.
@@ -81,26 +81,3 @@ def other_words(found: Any) -> Any:
         return other
     end = found[len(found.rstrip()) :]
     return f"{found.rstrip()}-other{end}"
-
-
-class OtherEntries:
-    """The entries of a folder from the other end; a context as ``os.scandir`` gives it."""
-
-    def __init__(self, found: Any) -> None:
-        with found:
-            self._rest = iter([*found][::-1])
-
-    def __iter__(self) -> Any:
-        return self._rest
-
-    def __next__(self) -> Any:
-        return next(self._rest)
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the folder, which has been read."""

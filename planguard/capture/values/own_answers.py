@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.walk_order import hashes_alike, walked
 from planguard.capture.values.otherwise import (
-    OtherEntries,
     other_disk,
     other_size,
     other_state,
@@ -36,6 +35,7 @@ from planguard.capture.values.otherwise import (
 from planguard.capture.values.own_clock import Clock, Moment
 from planguard.capture.values.own_dice import Dice, Throw, kept_dice
 from planguard.capture.values.own_files import opened
+from planguard.capture.values.own_folders import FOLDER, Folders, Held
 from planguard.capture.values.own_host import HOST, Host
 from planguard.capture.values.ran import Ran
 from planguard.sources import file_of, is_library, is_own, is_program
@@ -50,7 +50,7 @@ Site = tuple[str, str]
 """What is asked, and where: ``(ORDER, "train.py:12")``."""
 
 ORDER, HASH, CLOCK = "the order of a set", "the hash of a text", "the clock"
-FOLDER, FILE, DICE = "the order of a folder", "whether a file is there", "the random state"
+FILE, DICE = "whether a file is there", "the random state"
 STATE, ADDRESS = "the size or time of a file", "the address of an object"
 OPENED = "whether a file can be opened"
 QUARTERS = 4
@@ -85,6 +85,8 @@ class Odd:
         turns: Where their sets begin, and where those of the others do, in quarters; None for
             from the other end.
         sides: Who reads something else from tensors; None for nobody.
+        held: What their folders hold.
+        texts: Names, or parts of them, that the program looks for in folders.
     """
 
     ranks: frozenset[int]
@@ -95,6 +97,8 @@ class Odd:
     name: str | None = None
     turns: tuple[int, int] | None = None
     sides: Sides | None = None
+    held: Held = Held.REVERSED
+    texts: tuple[str, ...] = ()
 
 
 @dataclass
@@ -119,12 +123,15 @@ class Answers:
     _ran: Ran | None = None
     dice: Dice = field(init=False)
     host: Host = field(init=False)
+    folders: Folders = field(init=False)
 
     def __post_init__(self) -> None:
         self.clock = Clock(lambda place: self.is_odd(CLOCK, place), _place)
         self.dice = Dice(self.rank, lambda place: self.is_odd(DICE, place), _place)
         self.host = Host(self.rank, self.is_odd, _place)
+        self.folders = Folders(lambda place: self.is_odd(FOLDER, place), _asked_by_program)
         if self.odd is not None:
+            self.folders.held, self.folders.texts = self.odd.held, self.odd.texts
             self.clock.moment, self.dice.throw = self.odd.moment, self.odd.throw
             sites, self.host.name = self.odd.sites, self.odd.name
             self.dice.is_asked = lambda place: sites is None or (DICE, place) in sites
@@ -135,7 +142,7 @@ class Answers:
         Args:
             readings: Lines that read a value from a tensor.
         """
-        named = (CLOCK, HOST)
+        named = (CLOCK, HOST, FOLDER)
         places = [*(place for kind, place in self.sites if kind in named), *readings]
         asked = [place.rpartition(":")[0] for place in places]
         if not asked:
@@ -181,16 +188,6 @@ class Answers:
             return found
         start = len(found) * odd.turns[not is_odd] // QUARTERS
         return found[start:] + found[:start]
-
-    def _folder(self, original: Any) -> Any:
-        def entries(*args: Any, **options: Any) -> Any:
-            found = original(*args, **options)
-            place = _asked_by_program(sys._getframe(1))  # noqa: SLF001 - same
-            if place is None or not self.is_odd(FOLDER, place):
-                return found
-            return found[::-1] if isinstance(found, list) else OtherEntries(found)
-
-        return entries
 
     def _file(self, original: Any) -> Any:
         def is_there(*args: Any, **options: Any) -> Any:
@@ -251,8 +248,7 @@ class Answers:
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
         yield from self.clock.questions()
-        for name in ("listdir", "scandir"):
-            yield os, name, self._folder
+        yield from self.folders.questions()
         for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
             yield from ((owner, name, self._file) for name in names)
         yield os, "access", self._file
