@@ -375,7 +375,6 @@ def test_transcripts_are_those_of_80_columns():
 
 
 LONG = {
-    "docs/explanation/blind-spots.md": 320,
     "docs/explanation/every-order.md": 380,
     "docs/reliability.md": 450,
 }
