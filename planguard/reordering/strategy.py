@@ -11,8 +11,8 @@ smt        the same, by the solver, one component at a time                     
 explorer   every combination of orders, one by one                                exhaustion
 ========== ===================================================================== ==================
 
-Docs: docs/explanation/every-order.md has the proofs. Every order that is shown was decided by the
-executor as a fixed order.
+Docs: docs/explanation/every-order-proofs.md has the proofs. Every order that is shown was decided
+by the executor as a fixed order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cycles of the may-wait graph with at most one stand per lane: each is an order that gets stuck.
 
 A cycle that lets one lane stand at two places is no order; ignoring that gave 600 false alarms in
-4,000 random cases (Theorem 4, docs/explanation/every-order.md).
+4,000 random cases (Theorem 4, docs/explanation/every-order-proofs.md).
 """
 
 from __future__ import annotations

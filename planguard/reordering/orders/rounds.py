@@ -2,7 +2,7 @@
 
 No execution mixes rounds iff on every communicator (and on every point-to-point channel) the
 actions of each member are totally ordered; two unordered ones can always be swapped by one rank
-alone (docs/explanation/every-order.md, T1).
+alone (docs/explanation/every-order-proofs.md, T1).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ read "only if one of":
   program order, or in the same open block and not ordered after it.
 
 Whatever stands in some order stands on a cycle of this graph with at most one stand per lane, and
-every such cycle is an order that gets stuck (docs/explanation/every-order.md, T4). Without a cycle
-no order gets stuck.
+every such cycle is an order that gets stuck (docs/explanation/every-order-proofs.md, T4). Without a
+cycle no order gets stuck.
 
 A rank of the nccl family may have two lanes, its queue and its host. Both follow one order, so a
 cycle that stands at both has to allow what both ask of it (`agrees`).
@@ -48,7 +48,7 @@ class MayWait:
         place: Where the word of a stand or an arrival comes from.
         makers: Of the stand or the arrival of a host at a creation in a block, the leaves of which
             the first makes the communicator.
-        weak: Every open block is a sequence of bags (docs/explanation/every-order.md, T3).
+        weak: Every open block is a sequence of bags (docs/explanation/every-order-proofs.md, T3).
     """
 
     edges: list[list[int]] = field(default_factory=list)
