@@ -246,6 +246,52 @@ def test_an_error_that_others_cause_is_no_crash(error, tmp_path):
     assert "PG506" not in {f.code for f in verdict.findings}
 
 
+MEMORY = [
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.35 GiB. GPU 3 has a total",
+    "RuntimeError: CUDA out of memory. Tried to allocate 1024.00 MiB (GPU 0; 15.90 GiB total",
+    "torch.cuda.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB",
+    "RuntimeError: NPU out of memory. Tried to allocate 32.00 MiB (NPU 0; 29.50 GiB total",
+]
+
+
+@pytest.mark.parametrize("line", MEMORY)
+def test_memory_that_ran_out_is_told_without_its_traceback(line, tmp_path):
+    """The others wait for that rank; a program that goes on behind such a line is thought of."""
+    waiting = [row for rank in (0, 1, 2) for row in (caught(rank, 11), status(rank, 11, 12, 10))]
+    verdict = audit(tmp_path, [f"[rank3]: {line}", *waiting])
+    told = {f.code: f for f in verdict.findings}
+    assert told["PG506"].ranks == (3,)
+    assert "out of memory" in told["PG506"].message
+    said = " ".join(note for f in verdict.findings for note in f.notes)
+    assert "without its traceback" in said + " ".join(verdict.reasons)
+    assert not errors(verdict)
+
+
+def test_memory_alone_is_not_refused(tmp_path):
+    """One pasted line says who is to be asked next."""
+    verdict = audit(tmp_path, [f"[rank3]: {MEMORY[0]}"])
+    assert verdict.unknown
+    assert [f.ranks for f in verdict.findings if f.code == "PG506"] == [(3,)]
+
+
+def test_a_tracebacks_own_error_is_told_once(tmp_path):
+    """A traceback tells where; its last line is no second error."""
+    lines = ["[rank3]: Traceback (most recent call last):", '[rank3]:   File "a.py", line 3, in f']
+    verdict = audit(tmp_path, [*lines, f"[rank3]: {MEMORY[0]}"])
+    assert sum(f.code == "PG506" for f in verdict.findings) == 1
+    assert "without its traceback" not in " ".join(verdict.reasons)
+
+
+def test_one_number_in_one_name_is_a_guess(tmp_path):
+    """A file 10.txt alone may be of rank 10, of the tenth try, or of October."""
+    (tmp_path / "10.txt").write_text(
+        'Process 7: python train.py\nThread 7 (idle): "MainThread"\n'
+        "    all_reduce (torch/distributed/distributed_c10d.py:2810)\n    main (train.py:3)\n"
+    )
+    said = " ".join(note for one in pg.audit(tmp_path).findings for note in one.notes)
+    assert "the number of 10.txt is taken for the rank" in said
+
+
 def test_an_error_of_its_own_is_a_crash_and_not_a_missing_rank_as_well(tmp_path):
     """One cause is one finding: the others wait for the rank that raised."""
     crash = ["[rank2]: Traceback (most recent call last):", '[rank2]:   File "a.py", line 3, in f']

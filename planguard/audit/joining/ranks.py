@@ -105,6 +105,9 @@ def by_names(
             found = [row[columns[0]] for row in numbers]
             if max(found) < max(FAR, 4 * len(found)):
                 ranks |= {str(path): rank for path, rank in zip(alike, found, strict=True)}
+                if len(alike) == 1:  # a date, a version, a job: nothing beside it tells
+                    said = f"the number of {shorten(alike[0].name)} is taken for the rank"
+                    doubts[str(alike[0])] = said
         elif len(columns) == 2:
             grid = _grid([(row[columns[0]], row[columns[1]]) for row in numbers])
             said = f"the numbers of {shorten(shape)} are taken for node and place on the node"

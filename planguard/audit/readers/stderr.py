@@ -47,6 +47,10 @@ _PRINT_SHAPE = re.compile(r"TensorShape=\[([\d, ]*)\]")
 _PRINT_TYPE = re.compile(r"TensorDtypes=(\w+)")
 _LATE = re.compile(r"Ranks? (?P<who>\d[\d, ]*) failed to pass monitoredBarrier")
 _ENFORCE = re.compile(r"op\.preamble\.length <= op\.nbytes\. (\d{1,15}) vs (\d{1,15})")
+_MEMORY = re.compile(
+    r"(?:[\w.]{0,60}OutOfMemoryError|RuntimeError|ValueError): .{0,200}?out of memory.{0,200}"
+)
+"""An error that people paste without its traceback; a program may have gone on behind it."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
 UNNAMED_GROUP = "?unnamed"
 
@@ -69,6 +73,7 @@ class Voice:
         late: Places that it says failed to come to a monitored barrier.
         fingerprint: Its own side of a mismatch that DETAIL mode saw: place, round, call.
         enforced: It was aborted by gloo for a message longer than its buffer: both lengths.
+        memory: The first line that says that memory ran out, outside of any traceback.
     """
 
     words: Words = field(default_factory=Words)
@@ -76,6 +81,7 @@ class Voice:
     late: set[int] = field(default_factory=set)
     fingerprint: tuple[int, int, Call] | None = None
     enforced: tuple[int, int] | None = None
+    memory: str = ""
 
 
 def read_stderr(log: Log, file: str) -> list[Part]:
@@ -122,6 +128,8 @@ def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
             continue
         if trace is not None and not trace.error:
             trace = _continued(trace, text)
+        elif "memory" in text and not voice.memory and (said := _MEMORY.search(text)) is not None:
+            voice.memory = said[0][:300]
         _mark(voice, text)
     return voice
 
@@ -169,7 +177,8 @@ def _side(side: re.Match[str]) -> tuple[int, int, Call]:
 
 def _part(voice: Voice, file: str, rank: int | None) -> Part | None:
     words = voice.words
-    if not (words.spoke or voice.traces or voice.late or voice.fingerprint or voice.enforced):
+    said = words.spoke or voice.traces or voice.late or voice.fingerprint or voice.enforced
+    if not (said or voice.memory):
         return None
     part = Part("stderr", file, rank=rank)
     _from_watchdog(part, words)
@@ -183,6 +192,9 @@ def _part(voice: Voice, file: str, rank: int | None) -> Part | None:
         late = tuple(sorted(voice.late))
         # Places in the group of the barrier, which is the default one as a rule.
         part.absences = (Absence(BARRIER, late, by="the monitored barrier"),)
+    if voice.memory and not voice.traces:
+        part.crash = voice.memory
+        part.doubt = "an error stands there without its traceback: the rank may have gone on"
     if voice.enforced is not None:
         part.backend, part.oversized = "gloo", voice.enforced
     if words.is_stuck:
