@@ -32,6 +32,17 @@ def plan(*programs):
     }
 
 
+def side_by_side(*threads):
+    """All orders of chains, each a list of the queues of its calls."""
+    starts = [sum(map(len, threads[:at])) for at in range(len(threads))]
+    before = [
+        {start + at - 1} - {start - 1}
+        for start, chain in zip(starts, threads, strict=True)
+        for at in range(len(chain))
+    ]
+    return orders_of(before, list(itertools.chain.from_iterable(threads)))
+
+
 def opened(*body):
     """A block of open order."""
     return {"op": "unordered", "body": list(body)}
@@ -131,8 +142,7 @@ def test_no_recursion_over_the_length_of_a_plan():
     assert second == (((0, 1),) * 1_999 + ((1, 0),),)
     free = Block((leaf,) * 2_000, (frozenset(),) * 2_000)
     assert next(extensions(free)) == tuple(range(2_000))
-    calls = [[{"q"}] * 1_500, [{"q"}] * 2]
-    assert len(next(orders_of(calls))) == 1_502
+    assert len(next(side_by_side([{"q"}] * 1_500, [{"q"}] * 2))) == 1_502
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4])
@@ -148,8 +158,7 @@ def test_extensions_and_interleavings_are_all_and_each_once(count):
         if all(order.index(a) < order.index(b) for a, b in rule)
     ]
     assert found == every
-    threads = [[{"q"}] * count, [{"q"}] * 2]
-    ways = [tuple(way) for way in orders_of(threads)]
+    ways = [tuple(way) for way in side_by_side([{"q"}] * count, [{"q"}] * 2)]
     assert len(set(ways)) == len(ways) == math.comb(count + 2, 2)
 
 
