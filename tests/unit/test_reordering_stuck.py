@@ -181,3 +181,34 @@ def test_what_stands_behind_an_exit_sends_nothing(first, model):
     """A send behind an exit is never issued, so a probe or receive for it waits for ever."""
     document = plan([first], [EXIT, {"op": "send", "peer": 0}])
     assert pg.check(document, model=model).outcome.value == enumerate_plan(document, model).outcome
+
+
+CERTAIN = {
+    "receives": ([], [opened(RECV, {**RECV, "bytes": 8})]),
+    "collectives": ([{"op": "compute"}], [opened(AR, AR8)]),
+    "sends": ([opened(SEND, {**SEND, "bytes": 8})], [AR]),
+}
+
+
+@pytest.mark.parametrize("model", MODEL_NAMES)
+@pytest.mark.parametrize("case", CERTAIN)
+def test_calls_that_can_meet_nobody_need_no_identity(case, model):
+    """Open calls on a channel or group on which nobody else calls are decided without labels."""
+    document = plan(*CERTAIN[case])
+    verdict = pg.check(document, model=model)
+    assert verdict.outcome.value == enumerate_plan(document, model).outcome
+    assert verdict.outcome.value == "DEADLOCK"
+    both = plan([*CERTAIN[case][0], RECV | {"peer": 1}], [opened(SEND | {"peer": 0}, AR8, AR)])
+    one = pg.check(both, model=model)
+    assert one.outcome.value in {enumerate_plan(both, model).outcome, "UNKNOWN"}
+
+
+def test_what_is_not_all_decided_is_not_called_exhaustive():
+    """A branch that hangs beside one that is open: not complete, and the evidence says so."""
+    begin = {"op": "choice", "name": "c", "uniform": True}
+    twin = {**begin, "branches": [[{**RECV, "peer": 1}], [opened(AR, AR)]]}
+    same = {**begin, "branches": [[], [opened(AR, AR), {"op": "compute"}]]}
+    found = pg.check(plan([twin], [same]), model="gloo")
+    assert found.outcome.value == "POTENTIAL_DEADLOCK"
+    assert not found.complete
+    assert found.evidence.kind == "execution"

@@ -223,7 +223,7 @@ def threaded(*bodies: list[Item]) -> Item:
     return {"op": "threads", "threads": list(bodies)}
 
 
-IN_TURN = {
+IN_TURN: dict[str, tuple[list[Item], list[Item]]] = {
     "a call behind one that another thread cannot make": (
         [
             threaded(
@@ -241,7 +241,7 @@ IN_TURN = {
         [call("y", 0), call("x", 0)],
     ),
 }
-NESTED = {
+NESTED: dict[str, tuple[list[Item], list[Item]]] = {
     "threads in threads": (
         [threaded([threaded([call("x", 0)], [call("y", 0)])], [])],
         [call("y", 0), call("x", 0)],
