@@ -113,6 +113,40 @@ def test_a_branch_is_decided_with_its_turns() -> None:
     assert pg.check(plan(*programs), model="mpi-pg").outcome.value == "POTENTIAL_DEADLOCK"
 
 
+MIXED: dict[str, tuple[str, list[list[Item]]]] = {
+    "its wait may begin with the message": (
+        "POTENTIAL_DEADLOCK",
+        [
+            [{"op": "batch", "ops": [AR, message("irecv", 1)], "work": "h"}, wait("h")],
+            [AR, message("send", 0)],
+        ],
+    ),
+    "both sides alike": (
+        "UNKNOWN",
+        [
+            [{"op": "batch", "ops": [AR, message("irecv", 1)], "work": "h"}, wait("h")],
+            [{"op": "batch", "ops": [AR, message("isend", 0)], "work": "h"}, wait("h")],
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_a_batch_with_a_collective_is_decided_where_its_steps_play_no_part(case: str) -> None:
+    """Its calls are one step or several: only what both say is an answer, in a branch as well."""
+    expected, programs = MIXED[case]
+    document = plan(*programs)
+    verdict = pg.check(document, model="mpi-pg")
+    assert verdict.outcome.value == expected
+    if verdict.unknown:
+        assert "a batch with a collective" in verdict.reasons[0]
+    else:
+        assert enumerate_plan(document, "mpi-pg").outcome == expected
+    begin: Item = {"op": "choice", "name": "c", "uniform": True}
+    chosen = [[{**begin, "branches": [one, one]}] for one in programs]
+    assert pg.check(plan(*chosen), model="mpi-pg").outcome.value == expected
+
+
 def test_what_is_not_followed_says_so() -> None:
     """A rooted collective that may finish early leaves it open; no certificate covers turns."""
     root: Item = {"op": "broadcast", "root": 0, "bytes": 4, "async": True, "work": "h"}

@@ -71,12 +71,13 @@ class Apart:
     lanes: tuple[tuple[Step, ...], ...]
 
 
-def apart(base: Any, columns: Any) -> list[Apart]:
+def apart(base: Any, columns: Any, *, at_once: bool = False) -> list[Apart]:
     """Take the lanes of a plan apart.
 
     Args:
         base: Its lowered lanes, with origins.
         columns: Its columns.
+        at_once: Whether a batch makes its calls in one step, and not one after the other.
 
     Raises:
         UndecidedError: It does what is not followed here.
@@ -90,15 +91,18 @@ def apart(base: Any, columns: Any) -> list[Apart]:
         if rank != len(found):
             raise UndecidedError("calls that are neither of the host nor of a worker")
         words = range(base.lane_off[lane], base.lane_off[lane + 1])
-        found.append(_Rank(base, columns, rank, collective).apart(words))
+        found.append(_Rank(base, columns, rank, collective, at_once=at_once).apart(words))
     return found
 
 
 class _Rank:
     """Takes the lane of one rank apart."""
 
-    def __init__(self, base: Any, columns: Any, rank: int, collective: set[int]) -> None:
+    def __init__(
+        self, base: Any, columns: Any, rank: int, collective: set[int], *, at_once: bool
+    ) -> None:
         self.base, self.columns, self.rank, self.collective = base, columns, rank, collective
+        self.at_once = at_once
         self.actions = actions_of(columns, rank)
         self.host: list[Step] = []
         self.workers: dict[int, list[Step]] = {}
@@ -111,17 +115,36 @@ class _Rank:
         for _, mine in itertools.groupby(entries, lambda one: one[0]):
             several = [at for _, at in mine]
             waits = [at for at in several if self._is_wait(at)]
-            for at in several if len(waits) < 2 else several[: -len(waits)]:
-                self._word(at)
+            calls = [at for at in several if not self._is_wait(at)]
+            if several != [*calls, *waits]:
+                raise UndecidedError("calls between the waits of one action")
+            if self.at_once and len(calls) > 1:
+                self._together(calls)
+            else:
+                for number, at in enumerate(calls):
+                    self._word(at, number)
             if len(waits) > 1:
-                if waits != several[-len(waits) :]:
-                    raise UndecidedError("calls between the waits of one action")
                 self._several(waits)
+            elif waits:
+                self._word(waits[0])
         return Apart(self.rank, tuple(map(tuple, (self.host, *self.workers.values(), *self.waits))))
 
     def _is_wait(self, at: int) -> bool:
         word: int = self.base.code[at]
         return word & (ARRIVE | AWAIT) == AWAIT
+
+    def _together(self, words: list[int]) -> None:
+        """Make the calls of a batch in one stay in MPI, if one of them is a message."""
+        host, self.host = self.host, []
+        for number, at in enumerate(words):
+            self._word(at, number)
+        own = [step for step in self.host if step.what not in {"take", "leave"}]
+        turn = next((step.turn for step in own if step.turn), None)
+        if turn is not None:
+            take = Step("take", turn=turn, word=words[0])
+            own = [take, *(one._replace(turn=one.turn and turn) for one in own)]
+            own.append(take._replace(what="leave"))
+        self.host = [*host, *own]
 
     def _several(self, words: list[int]) -> None:
         """Wait for several handles: which of them first, the plan does not say."""
@@ -151,7 +174,7 @@ class _Rank:
         lane += [Step(what, match, turn, at) for what in does]
         lane.append(Step("leave", turn=turn, word=at))
 
-    def _word(self, at: int) -> None:
+    def _word(self, at: int, number: int = 0) -> None:
         base = self.base
         word, why, match = base.code[at], base.why[at], base.code[at] >> 2
         if match >= base.ext_base or base.origin[at] == NONE:
@@ -161,7 +184,7 @@ class _Rank:
             if word & AWAIT:
                 self._stay(self.host, at, self._turn(at, "wait"), "await")
         elif why == Why.COLLECTIVE and word & ARRIVE:
-            worker = self.workers.setdefault(self._group(at), [])
+            worker = self.workers.setdefault(self._group(at, number), [])
             call = self._call(at)
             self.host.append(call)
             worker.append(call._replace(what="called"))
@@ -176,17 +199,14 @@ class _Rank:
         else:
             raise UndecidedError("calls that wait for more than their own match")
 
-    def _group(self, at: int) -> int:
+    def _group(self, at: int, number: int) -> int:
+        """Return the group of a collective, by its number among the calls of its action."""
         columns = self.columns
         entry = columns.rank_off[self.rank] + self.base.origin[at]
-        groups = {
-            columns.slot_ginst[columns.arg[one]]
-            for one in _calls(columns, entry)
-            if is_collective(columns.op[one] & KIND_MASK)
-        }
-        if len(groups) != 1 or len(_calls(columns, entry)) > 1:
-            raise UndecidedError("a batch with a collective")
-        return int(groups.pop())
+        call = _calls(columns, entry)[number]
+        if not is_collective(columns.op[call] & KIND_MASK):
+            raise UndecidedError("a batch in which a call is of two steps")
+        return int(columns.slot_ginst[columns.arg[call]])
 
 
 def _calls(columns: Any, entry: int) -> range:
@@ -240,16 +260,20 @@ class TurnKernels:
     Attributes:
         turns: Per rank, who holds the lock one after the other; all others come behind them.
         early: Per rank, the waits that end with nobody there.
+        at_once: Whether a batch makes its calls in one step.
     """
 
     turns: Sequence[Sequence[Turn]]
     early: Sequence[frozenset[Turn]]
+    at_once: bool = False
 
     def lower(self, columns: Any, *rest: Any) -> Any:
         """Lower a plan and take its lanes apart; origins are always kept."""
         *tables, _, forced = rest
         base = current().lower(columns, *tables, True, forced)
-        return base if base.overflow else self._lanes(base, apart(base, columns))
+        return (
+            base if base.overflow else self._lanes(base, apart(base, columns, at_once=self.at_once))
+        )
 
     @staticmethod
     def run(lanes: Any) -> Any:
@@ -278,6 +302,7 @@ class TurnKernels:
         return TurnKernels(
             [tuple(moved(number, self.turns)) for number in ranks],
             [frozenset(moved(number, self.early)) for number in ranks],
+            self.at_once,
         )
 
     def _lanes(self, base: Any, ranks: Sequence[Apart]) -> ThreadLanes:

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.reason import UndecidedError, out_of_time, too_many
 from planguard.execution.running.executor import execute
 from planguard.options import running
+from planguard.plan.actions import KIND_MASK, Kind, is_collective
 from planguard.plan.fixed import FixedPlan
 from planguard.reordering.cases.together import Part, combined
+from planguard.reordering.threads.lanes import actions_of
 from planguard.reordering.turns.lanes import Apart, Step, Turn, TurnKernels, apart, early
 from planguard.semantics.model import strict
 from planguard.verdict import Outcome, Verdict
@@ -60,13 +62,19 @@ def over_turns(
     """
     base = execute(plan, columns, model, strict(model), origins=True).lanes
     soft = early(plan, columns, base, model, options.eager_bytes)
-    search = _Search(apart(base, columns), list(base.need), soft, running(options).deadline)
-    stuck = search.stuck()
-    evidence = replace(safe.evidence, states=search.visited)
+    deadline = running(options).deadline
+    search = _Search(apart(base, columns), list(base.need), soft, deadline)
+    stuck, visited = search.stuck(), search.visited
     if stuck is None:
-        return replace(safe, evidence=replace(evidence, kind="exhaustive"))
-    same = tuple(range(end - begin) for begin, end in _spans(columns))
-    ordered = FixedPlan(plan, same)
+        return replace(safe, evidence=replace(safe.evidence, states=visited, kind="exhaustive"))
+    if _has_mixed_batch(columns):
+        # Whether a batch makes its calls in one step is not stated: the stricter reading decides.
+        search = _Search(apart(base, columns, at_once=True), list(base.need), soft, deadline)
+        stuck = search.stuck()
+        if stuck is None:
+            raise UndecidedError("a batch with a collective, which may make its calls in one step")
+        stuck, visited = replace(stuck, at_once=True), visited + search.visited
+    ordered = FixedPlan(plan, [range(1 + max(mine, default=-1)) for mine in _actions(columns)])
     # What finishes early is picked send by send, so nothing is left to the scenario.
     picked = replace(model, eager=False, early_degree=None)
     full = fixed(plan, picked, brief=False, implementation=stuck)
@@ -75,12 +83,21 @@ def over_turns(
     part = Part(ordered, full, _notes(plan, stuck), differs=True)
     verdict = combined(plan, [Part(ordered, safe), part], full, part, CODE)
     verdict = replace(verdict, model=model.name, models={model.name: verdict.outcome})
-    return replace(verdict, evidence=replace(verdict.evidence, states=search.visited))
+    return replace(verdict, evidence=replace(verdict.evidence, states=visited))
 
 
-def _spans(columns: Any) -> list[tuple[int, int]]:
-    offsets = columns.rank_off
-    return [(offsets[rank], offsets[rank + 1]) for rank in range(columns.world_size)]
+def _has_mixed_batch(columns: Any) -> bool:
+    """Tell whether a batch makes a call of a worker and another one."""
+    for at, op in enumerate(columns.op):
+        if op & KIND_MASK == Kind.BATCH and columns.arg[at] > 1:
+            members = columns.op[at + 1 : at + 1 + columns.arg[at]]
+            if any(is_collective(one & KIND_MASK) for one in members):
+                return True
+    return False
+
+
+def _actions(columns: Any) -> list[list[int]]:
+    return [actions_of(columns, rank) for rank in range(columns.world_size)]
 
 
 def _notes(plan: Plan, kernels: TurnKernels) -> tuple[str, ...]:
