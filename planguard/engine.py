@@ -11,7 +11,7 @@ from planguard.catalog import report_order
 from planguard.errors import OrderError
 from planguard.execution.advice import name_potential, safe_iff, with_help
 from planguard.execution.decide import Decider, Decision
-from planguard.execution.findings.cause import open_finding
+from planguard.execution.findings.cause import left_open, open_finding
 from planguard.execution.findings.claims import PROVED, with_claims
 from planguard.execution.findings.created import with_clashes
 from planguard.execution.findings.dropped import with_drops
@@ -26,7 +26,7 @@ from planguard.execution.findings.notes import (
     small_group_findings,
 )
 from planguard.execution.findings.reason import Kind as Why
-from planguard.execution.findings.reason import Reason, construct, out_of_time
+from planguard.execution.findings.reason import Reason, UndecidedError, construct, out_of_time
 from planguard.execution.findings.sequence import with_numbers
 from planguard.execution.findings.undecided import (
     has_own_messages,
@@ -145,13 +145,34 @@ def _invalid(error: OrderError) -> Finding:
 def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
     """Decide a plan; an order that is no valid program makes it UNKNOWN, never an exception."""
     try:
-        verdict = with_turns(_routed(plan, columns, options, brief=brief), columns)
+        routed = _routed(plan, columns, options, brief=brief)
+        verdict = _in_turns(plan, columns, options, routed, _Fixed(options, brief))
         if has_kind(plan, Kind.CHOICE_BEGIN):  # each branch was asked alone
             return verdict
         verdict = with_drops(with_numbers(verdict, plan, columns), columns)
         return with_clashes(verdict, plan, columns)
     except OrderError as error:
         return _open(plan, str(options.model), [_invalid(error)])
+
+
+def _in_turns(
+    plan: Plan, columns: Any, options: CheckOptions, verdict: Verdict, fixed: _Fixed
+) -> Verdict:
+    """Decide who of a process is in MPI first, where that is open and the plan is fixed."""
+    each_alone = verdict.evidence.kind == "exhaustive" and has_kind(plan, Kind.CHOICE_BEGIN)
+    if each_alone:
+        return verdict
+    left = with_turns(verdict, columns)
+    if left is verdict or columns.has_markers or plan.fusion or is_contested(plan, columns):
+        return left
+    from planguard.reordering.turns.search import over_turns
+
+    model = find_model(verdict.model)
+    try:
+        return over_turns(plan, columns, model, options, fixed, verdict)
+    except UndecidedError as undecided:
+        reason = undecided.reason.about("who of a process is in MPI first")
+        return left_open(verdict, open_finding(reason))
 
 
 def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:

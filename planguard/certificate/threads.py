@@ -168,12 +168,13 @@ class Threads(Plan):
 
 
 def names_of(body: list[Call]) -> set[Any]:
-    """Return the handles and ids that a thread speaks of."""
+    """Return the handles and ids that a thread speaks of: `after` is a wait for another one too."""
     found = set[Any]()
     for call in calls_of(body):
         works = call.get("work", [])
         found |= {("work", work) for work in ([works] if isinstance(works, str) else works)}
-        found |= {("id", name) for name in [*call.get("deps", []), call.get("id")] if name}
+        named = [*call.get("deps", []), *call.get("after", []), call.get("id")]
+        found |= {("id", name) for name in named if name}
     return found
 
 

@@ -15,7 +15,8 @@ Nothing is open where no rank asks for the lock while a collective of its own, i
 may hold it or want it. Without the lock a run makes at least as much progress as with it, and what
 completes without it completes with it in some order: the workers and hosts take the lock match by
 match, in the order in which the run without it completes them. So DEADLOCK, MISMATCH and
-POTENTIAL_DEADLOCK stay what they are, and SAFE is left open where turns are.
+POTENTIAL_DEADLOCK stay what they are, and SAFE is left open where turns are. `reordering.turns`
+then searches all orders of a fixed plan.
 """
 
 from __future__ import annotations

@@ -42,7 +42,14 @@ from planguard.reordering.explorer import (
     explore_all,
     put_in_order,
 )
-from planguard.reordering.orders.rounds import movable, swaps, tie_twins, unlabeled_partner
+from planguard.reordering.orders.rounds import (
+    is_answered,
+    movable,
+    queues_of,
+    swaps,
+    tie_twins,
+    unlabeled_partner,
+)
 from planguard.reordering.orders.stuck_early import in_every_order, stuck_ranks
 from planguard.reordering.orders.weak_fast import decide_bags
 from planguard.reordering.orders.weak_outcomes import any_outcome, out_of_round
@@ -226,11 +233,13 @@ def _tied(order: RankOrder, model: ExecutionModel) -> RankOrder:
 def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False) -> Reason | None:
     """Give communication that may change places its implicit identity; say why if there is none."""
     programs = plan.code.rank_program
+    meets = is_answered(orders, use_tags=use_tags)
     for order in orders:
         for number, block in enumerate(order.blocks):
             for at in movable(block, use_tags=use_tags):
                 fields = block.leaves[at].fields
-                if "label" in fields:
+                mine = queues_of(block.leaves[at], use_tags=use_tags)
+                if "label" in fields or not any(meets(queue, order.rank) for queue in mine):
                     continue
                 op = fields["op"]
                 if op in MESSAGES or op == "batch":

@@ -64,8 +64,13 @@ class Event(NamedTuple):
 
 
 def _in_line(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Tell whether two threads are one, or one of them waits to join the other."""
-    return one[: len(other)] == other[: len(one)]
+    """Tell whether two threads are one, or one of them, or what forks it, has to join the other."""
+    for at in range(0, min(len(one), len(other)), 2):
+        if one[at] != other[at]:  # two blocks of one thread, which joins one before the other
+            return True
+        if one[at + 1] != other[at + 1]:
+            return False
+    return True
 
 
 def takes_turns(lowered: Lowered) -> bool:
@@ -298,15 +303,16 @@ class System:
         ]
 
     def _between_threads(self, rank: int, thread: tuple[int, ...], issued: set[int]) -> bool:
-        """Tell whether a thread is inside a threads block of its own and has to join it first."""
+        """Tell whether a thread, or one that forks it, has another block to join first."""
         if not self.lowered.threads:
             return False
-        depth = len(thread)
-        begun, missing = set[int](), set[int]()
+        begun, missing = set[tuple[int, ...]](), set[tuple[int, ...]]()
         for index, step in enumerate(self.lowered.steps[rank]):
             inner = step.action.thread
-            if len(inner) > depth and inner[:depth] == thread:
-                (begun if index in issued else missing).add(inner[depth])
+            for depth in range(0, min(len(inner) - 1, len(thread) + 1), 2):
+                if inner[:depth] != thread[:depth] or inner[: depth + 1] == thread[: depth + 1]:
+                    continue
+                (begun if index in issued else missing).add(inner[: depth + 1])
         return bool(begun & missing)
 
     def _may_start(self, state: State, view: HostView, launch: int) -> bool:

@@ -32,6 +32,17 @@ def plan(*programs):
     }
 
 
+def side_by_side(*threads):
+    """All orders of chains, each a list of the queues of its calls."""
+    starts = [sum(map(len, threads[:at])) for at in range(len(threads))]
+    before = [
+        {start + at - 1} - {start - 1}
+        for start, chain in zip(starts, threads, strict=True)
+        for at in range(len(chain))
+    ]
+    return orders_of(before, list(itertools.chain.from_iterable(threads)))
+
+
 def opened(*body):
     """A block of open order."""
     return {"op": "unordered", "body": list(body)}
@@ -131,8 +142,7 @@ def test_no_recursion_over_the_length_of_a_plan():
     assert second == (((0, 1),) * 1_999 + ((1, 0),),)
     free = Block((leaf,) * 2_000, (frozenset(),) * 2_000)
     assert next(extensions(free)) == tuple(range(2_000))
-    calls = [[{"q"}] * 1_500, [{"q"}] * 2]
-    assert len(next(orders_of(calls))) == 1_502
+    assert len(next(side_by_side([{"q"}] * 1_500, [{"q"}] * 2))) == 1_502
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4])
@@ -148,8 +158,7 @@ def test_extensions_and_interleavings_are_all_and_each_once(count):
         if all(order.index(a) < order.index(b) for a, b in rule)
     ]
     assert found == every
-    threads = [[{"q"}] * count, [{"q"}] * 2]
-    ways = [tuple(way) for way in orders_of(threads)]
+    ways = [tuple(way) for way in side_by_side([{"q"}] * count, [{"q"}] * 2)]
     assert len(set(ways)) == len(ways) == math.comb(count + 2, 2)
 
 
@@ -172,3 +181,34 @@ def test_what_stands_behind_an_exit_sends_nothing(first, model):
     """A send behind an exit is never issued, so a probe or receive for it waits for ever."""
     document = plan([first], [EXIT, {"op": "send", "peer": 0}])
     assert pg.check(document, model=model).outcome.value == enumerate_plan(document, model).outcome
+
+
+CERTAIN = {
+    "receives": ([], [opened(RECV, {**RECV, "bytes": 8})]),
+    "collectives": ([{"op": "compute"}], [opened(AR, AR8)]),
+    "sends": ([opened(SEND, {**SEND, "bytes": 8})], [AR]),
+}
+
+
+@pytest.mark.parametrize("model", MODEL_NAMES)
+@pytest.mark.parametrize("case", CERTAIN)
+def test_calls_that_can_meet_nobody_need_no_identity(case, model):
+    """Open calls on a channel or group on which nobody else calls are decided without labels."""
+    document = plan(*CERTAIN[case])
+    verdict = pg.check(document, model=model)
+    assert verdict.outcome.value == enumerate_plan(document, model).outcome
+    assert verdict.outcome.value == "DEADLOCK"
+    both = plan([*CERTAIN[case][0], RECV | {"peer": 1}], [opened(SEND | {"peer": 0}, AR8, AR)])
+    one = pg.check(both, model=model)
+    assert one.outcome.value in {enumerate_plan(both, model).outcome, "UNKNOWN"}
+
+
+def test_what_is_not_all_decided_is_not_called_exhaustive():
+    """A branch that hangs beside one that is open: not complete, and the evidence says so."""
+    begin = {"op": "choice", "name": "c", "uniform": True}
+    twin = {**begin, "branches": [[{**RECV, "peer": 1}], [opened(AR, AR)]]}
+    same = {**begin, "branches": [[], [opened(AR, AR), {"op": "compute"}]]}
+    found = pg.check(plan([twin], [same]), model="gloo")
+    assert found.outcome.value == "POTENTIAL_DEADLOCK"
+    assert not found.complete
+    assert found.evidence.kind == "execution"

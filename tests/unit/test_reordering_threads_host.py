@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from oracle.enumerator import enumerate_plan
 
 import planguard
 from planguard.reordering.threads.lanes import orders_of
@@ -94,12 +95,13 @@ def test_each_order_of_calls_that_share_a_queue_is_explored_once(
     queues: list[list[str]], count: int
 ) -> None:
     """The counts are those of Mazurkiewicz traces, and no trace comes twice."""
-    sets = [[{name} for name in thread] for thread in queues]
-    found = list(orders_of(sets))
+    calls = [(t, at) for t, thread in enumerate(queues) for at in range(len(thread))]
+    before = [{place - 1} if at else set() for place, (_, at) in enumerate(calls)]
+    found = list(orders_of(before, [{queues[t][at]} for t, at in calls]))
     assert len(found) == count
     relative = set()
     for order in found:
-        pairs = itertools.combinations(order, 2)
+        pairs = itertools.combinations([calls[place] for place in order], 2)
         shared = [(a, b) for a, b in pairs if queues[a[0]][a[1]] == queues[b[0]][b[1]]]
         relative.add(frozenset(shared))
     assert len(relative) == count
@@ -178,9 +180,9 @@ def test_fused_buffers_stand_beside_threads() -> None:
 
 
 def test_what_is_not_decided_beside_threads_says_so() -> None:
-    """Handles that two threads share, creation in a thread, and messages that compete."""
+    """Handles of another thread in a block, creation in a thread, and messages that compete."""
     isend = {"op": "isend", "peer": 1, "bytes": 4, "work": "h"}
-    shared = [[isend], [{"op": "wait", "work": "h"}]]
+    shared = [[isend], [{"op": "unordered", "body": [{"op": "wait", "work": "h"}]}]]
     anyone = [[{"op": "recv", "peer": "any", "bytes": 4}], [call("x", 0)]]
     created = [[{"op": "init", "group": "x"}], [call("x", 0)]]
     reasons = []
@@ -191,7 +193,7 @@ def test_what_is_not_decided_beside_threads_says_so() -> None:
         verdict = planguard.check(planguard.load(plan), model="gloo")
         assert verdict.unknown
         reasons.append(verdict.reasons[0])
-    assert "two threads share" in reasons[0]
+    assert "two threads in a given order" in reasons[0]
     assert "messages that compete" in reasons[1]
     assert "init in a thread" in reasons[2]
 
@@ -214,3 +216,95 @@ def test_a_weaker_answer_says_why():
     assert not verdict.complete
     assert "mismatch of these numbers" in " ".join(verdict.reasons)
     assert planguard.check(plan, model="gloo").complete
+
+
+def threaded(*bodies: list[Item]) -> Item:
+    """Return a block of threads."""
+    return {"op": "threads", "threads": list(bodies)}
+
+
+IN_TURN: dict[str, tuple[list[Item], list[Item]]] = {
+    "a call behind one that another thread cannot make": (
+        [
+            threaded(
+                [call("x", 0), {"op": "compute", "id": "c"}], [{**call("y", 0), "after": ["c"]}]
+            )
+        ],
+        [call("y", 0), call("x", 0)],
+    ),
+    "a call behind one that another thread makes": (
+        [threaded([{**call("x", 0), "id": "c"}], [{**call("y", 0), "after": ["c"]}])],
+        [call("y", 0), call("x", 0)],
+    ),
+    "a wait in another thread than the start": (
+        [threaded([call("x", 0), call("y", 0, later=True)], [{"op": "wait", "work": "y0"}])],
+        [call("y", 0), call("x", 0)],
+    ),
+}
+NESTED: dict[str, tuple[list[Item], list[Item]]] = {
+    "threads in threads": (
+        [threaded([threaded([call("x", 0)], [call("y", 0)])], [])],
+        [call("y", 0), call("x", 0)],
+    ),
+    "a chain with threads in it": (
+        [threaded([call("x", 0), threaded([call("y", 0)], [])], [])],
+        [call("y", 0), call("x", 0)],
+    ),
+    "behind threads in threads": (
+        [threaded([threaded([call("x", 0)], []), call("y", 0)], [])],
+        [call("y", 0), call("x", 0)],
+    ),
+    "threads in a block": (
+        [{"op": "unordered", "body": [threaded([call("x", 0)], [call("y", 0)]), call("x", 1)]}],
+        [call("x", 0), call("x", 1), call("y", 0)],
+    ),
+    "a block around threads and what comes after them": (
+        [
+            {
+                "op": "unordered",
+                "body": [
+                    {**threaded([call("x", 0)], [call("y", 0)]), "id": "t"},
+                    {**call("x", 1), "after": ["t"]},
+                ],
+            }
+        ],
+        [call("y", 0), call("x", 0), call("x", 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("model", ["gloo", "gloo-detail", "mpi-sync", "nccl-serialized"])
+@pytest.mark.parametrize("case", [*IN_TURN, *NESTED])
+def test_threads_in_blocks_and_in_threads_are_decided_exactly(case: str, model: str) -> None:
+    """Each is decided, as by the enumerator; `after` and handles hold up a thread for others."""
+    document = plan_of(*(IN_TURN | NESTED)[case])
+    verdict = planguard.check(planguard.load(document), model=model)
+    assert verdict.outcome.value == enumerate_plan(document, model).outcome
+    if case == "a call behind one that another thread cannot make" and model == "gloo":
+        assert verdict.outcome.value == "DEADLOCK"
+
+
+def test_what_stands_between_the_calls_of_threads_in_a_block_does_not_come_there() -> None:
+    """The host joins its threads before it goes on, under the NCCL models too."""
+    send = {"op": "send", "peer": 1, "bytes": 4}
+    first = {"op": "broadcast", "root": 1, "group": "x", "bytes": 4, "label": "b"}
+    recv = {"op": "recv", "peer": 0, "bytes": 4}
+    document = plan_of(
+        [
+            {**send, "op": "isend", "label": "m", "work": "h"},
+            threaded([first, {"op": "wait", "work": "h"}]),
+            {**send, "group": "x", "label": "n"},
+        ],
+        [
+            {
+                "op": "unordered",
+                "body": [
+                    first,
+                    threaded([{**recv, "label": "m"}, {**recv, "group": "x", "label": "n"}]),
+                ],
+            }
+        ],
+    )
+    verdict = planguard.check(planguard.load(document), model="nccl-serialized")
+    expected = enumerate_plan(document, "nccl-serialized").outcome
+    assert verdict.outcome.value == expected == "DEADLOCK"

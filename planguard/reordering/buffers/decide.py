@@ -364,11 +364,13 @@ class _Decision:
             found = self._settled(merged, verdict)
             found = replace(found, outcome=outcome, models={found.model: outcome})
         route = tuple(dict.fromkeys((*found.evidence.route, "explorer")))
+        undecided = any(one.unknown for one, _, _ in seen)
+        kind = "execution" if undecided else "exhaustive"
         evidence = replace(
-            found.evidence, kind="exhaustive", route=route, engine="explorer", schedules=len(seen)
+            found.evidence, kind=kind, route=route, engine="explorer", schedules=len(seen)
         )
         # What is open could still show a mismatch (``join``).
-        is_open = outcome is Outcome.POTENTIAL_DEADLOCK and any(one.unknown for one, _, _ in seen)
+        is_open = outcome is Outcome.POTENTIAL_DEADLOCK and undecided
         return replace(found, evidence=evidence, complete=found.complete and not is_open)
 
 

@@ -130,7 +130,7 @@ def combined(plan: Plan, parts: list[Part], full: Verdict, shown: Part, code: st
         models={full.model: outcome},
         safe_iff=full.safe_iff if certain else (),
         evidence=Evidence(
-            kind="exhaustive",
+            kind="execution" if undecided else "exhaustive",
             route=tuple(dict.fromkeys(("explorer", *inner))),
             engine="explorer",
             schedules=sum(_schedules(part.verdict) for part in parts),

@@ -15,7 +15,7 @@ from planguard.plan.vocabulary import MESSAGES, takes_round
 from planguard.reordering.blocks import Block, above_masks, below_masks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from planguard.reordering.blocks import Leaf, RankOrder
 
@@ -80,6 +80,28 @@ def unlabeled_partner(orders: Iterable[RankOrder], *, use_tags: bool) -> str:
             if any(there.get(k, rank) != rank for k in places):
                 return f"an unlabeled {op} of rank {rank}, which may meet one of several"
     return ""
+
+
+def is_answered(orders: Iterable[RankOrder], *, use_tags: bool) -> Callable[[Queue, int], bool]:
+    """Return what tells whether anybody else makes calls that a rank's calls of a queue may meet.
+
+    A call that can meet nobody belongs to no other: it needs no identity, and mixes no round. Where
+    the names of groups depend on who creates them when, or a message may go to several receives, a
+    queue counts as answered.
+    """
+    ends: dict[Queue, set[tuple[int, str]]] = {}
+    for order in orders:
+        for part in order.parts:
+            for leaf in part.leaves if isinstance(part, Block) else (part,):
+                parts = leaf.fields["ops"] if leaf.fields["op"] == "batch" else [leaf.fields]
+                if leaf.fields["op"] == "new_group" or any(
+                    "any" in {one.get("peer"), one.get("tag")} for one in parts
+                ):
+                    return lambda _queue, _rank: True
+                for queue in queues_of(leaf, use_tags=use_tags):
+                    channel = channel_of(queue, order.rank)
+                    ends.setdefault(channel, set()).add((order.rank, queue[1] if queue[1:] else ""))
+    return lambda queue, rank: len(ends[channel_of(queue, rank)]) > 1
 
 
 def _labels(leaf: Leaf, *, use_tags: bool) -> Iterator[tuple[Queue, bool]]:

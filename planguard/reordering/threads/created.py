@@ -49,7 +49,7 @@ def made_twice(flat: dict[str, Any], model: ExecutionModel) -> Communicator | No
     for rank, body in flat["ranks"].items():
         before = set[Communicator]()
         for item in body["actions"]:
-            for threads in threads_of([item]):
+            for threads in threads_of([item], inner=True):
                 seen = set[Communicator]()
                 for thread in threads:
                     own = {
@@ -80,12 +80,19 @@ def made_by(fields: dict[str, Any], rank: int, model: ExecutionModel) -> set[Com
     return found
 
 
-def threads_of(items: Any) -> Iterator[list[Any]]:
-    """Yield the threads of every `threads` block, at any depth of `unordered`."""
+def threads_of(items: Any, *, inner: bool = False) -> Iterator[list[Any]]:
+    """Yield the threads of every `threads` block, at any depth of `unordered`.
+
+    Args:
+        items: Annotated actions and blocks.
+        inner: Blocks inside threads, too.
+    """
     for item in items:
         if isinstance(item, list):
-            yield from threads_of(item)
+            yield from threads_of(item, inner=inner)
         elif item["op"] == "threads":
             yield item["threads"]
+            if inner:
+                yield from threads_of(item["threads"], inner=True)
         elif item["op"] == "unordered":
-            yield from threads_of(item["body"])
+            yield from threads_of(item["body"], inner=inner)

@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.fixed import written
+from planguard.plan.vocabulary import ORDER_BLOCKS
 from planguard.reordering.branches.assignments import flat_tree
 from planguard.reordering.cases.together import Part, combined
 from planguard.reordering.threads.created import holds_up
 from planguard.reordering.threads.host import over_interleavings
 from planguard.semantics.model import Family
+from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -54,9 +56,32 @@ def over_threads(
     ordered = written(flat, ranks)
     if model.family is Family.HOST or holds_up(flat, model):
         return over_interleavings(plan, flat, ordered, model, options, fixed)
+    one_by_one = None
+    if _stands_in_block(flat):
+        # As chains of the block around them, threads would let the host go on between their calls.
+        one_by_one = over_interleavings(plan, flat, ordered, model, options, fixed)
+        if not one_by_one.unknown:
+            return one_by_one
     part = Part(ordered, decide(ordered.plan, brief=False), differs=True)
+    if one_by_one is not None and part.outcome not in {Outcome.SAFE, Outcome.DEADLOCK}:
+        return one_by_one  # some order of chains goes wrong, which no order of the threads need be
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)
+
+
+def _stands_in_block(flat: dict[str, Any]) -> bool:
+    """Tell whether threads are an item of a block of open order."""
+    items = [item for body in flat["ranks"].values() for item in body["actions"]]
+    while items:
+        item = items.pop()
+        inner = item.get(ORDER_BLOCKS.get(item["op"], ""), [])
+        entries = [
+            one for entry in inner for one in (entry if isinstance(entry, list) else [entry])
+        ]
+        if item["op"] == "unordered" and any(one["op"] == "threads" for one in entries):
+            return True
+        items += entries
+    return False
 
 
 def _as_chains(item: Any) -> Any:

@@ -36,7 +36,14 @@ from planguard.kernels.twin_rules import (
     Why,
 )
 from planguard.plan.actions import NONE
-from planguard.reordering.threads.lanes import Call, ThreadKernels, ThreadLanes, actions_of
+from planguard.reordering.threads.lanes import (
+    Call,
+    Homes,
+    ThreadKernels,
+    ThreadLanes,
+    Tokens,
+    actions_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,52 +152,28 @@ class _Hosts:
         launch: dict[int, int],
     ) -> None:
         calls = self.calls[rank]
-        programs: dict[Any, list[int]] = {None: []}
-        blocks: list[int] = []
+        homes = Homes()
         for action in sorted(set(actions)):
-            home = calls[action].home
-            if home is not None and home[0] not in blocks:
-                blocks.append(home[0])
-                programs[None].append(-1 - home[0])
-            programs.setdefault(home, []).append(action)
-        forks = {block: self.out.token(rank, 1) for block in blocks}
-        joins = {
-            block: self.out.token(rank, sum(1 for home in programs if home and home[0] == block))
-            for block in blocks
-        }
-        awaited = sorted({other for action in set(actions) for other in calls[action].behind})
-        gates = {action: self.out.token(rank, 1) for action in awaited}
-        self.out.gates.update(gates.values())
-        for home, program in programs.items():
+            homes.put(calls[action].home, action)
+        tokens = Tokens(self.out, rank, calls, homes)
+        for home, program in homes.items():
             self.out.open(rank, LaneKind.HOST)
-            if home is not None:
-                self.out.put(forks[home[0]], AWAIT)
+            tokens.begin(home)
             for action in program:
                 if action < 0:
-                    self.out.put(forks[-1 - action], ARRIVE)
-                    self.out.put(joins[-1 - action], AWAIT)
-                    continue
-                self._call(calls[action], action, blocking.get(action, []), gates, launch)
-            if home is not None:
-                self.out.put(joins[home[0]], ARRIVE)
+                    tokens.fork(-1 - action)
+                else:
+                    self._call(action, blocking.get(action, []), tokens, launch)
+            tokens.end(home)
 
-    def _call(
-        self,
-        call: Call,
-        action: int,
-        words: list[int],
-        gates: dict[int, int],
-        launch: dict[int, int],
-    ) -> None:
+    def _call(self, action: int, words: list[int], tokens: Tokens, launch: dict[int, int]) -> None:
         """Write one call: what is created for it, its turn, its launch, and what it waits for."""
         base = self.base
+        tokens.call(action)
         for at in words:
             if base.why[at] == Why.INIT:
                 self.out.copy(at)
-        for other in call.behind:
-            self.out.put(gates[other], AWAIT)
-        if action in gates:
-            self.out.put(gates[action], ARRIVE)
+        tokens.turn(action)
         if action in launch:
             self.out.put(launch[action], ARRIVE)
         for at in words:

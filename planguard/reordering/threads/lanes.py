@@ -21,6 +21,7 @@ made its calls (docs/explanation/threads.md).
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.plan.actions import MEMBER, NONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from planguard.execution.project import Projection
     from planguard.execution.running.executor import Execution
@@ -38,18 +39,33 @@ if TYPE_CHECKING:
 TOKEN = 4 << 24
 GATE = 9
 
-Home = tuple[int, int] | None
-"""Block and thread of an action, or None for the main program."""
+Home = tuple[tuple[int, int], ...]
+"""Block and thread of an action, outermost first; empty for the main program."""
 Before = tuple[int, ...]
 """Actions of other threads that are called before an action."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One action of a rank's written program: its thread, and the calls it comes after."""
+    """One action of a rank's written program: its thread, and the calls it comes after.
 
-    home: Home = None
+    Attributes:
+        home: Its thread.
+        behind: Calls before which another thread would be free to make this one.
+        after: Calls that its thread waits for: by `after`, a handle or a result.
+    """
+
+    home: Home = ()
     behind: Before = ()
+    after: Before = ()
+
+
+def is_beside(one: Home, other: Home) -> bool:
+    """Tell whether two threads run side by side: neither of them forks and joins the other."""
+    for mine, its in zip(one, other, strict=False):
+        if mine != its:
+            return mine[0] == its[0]
+    return False
 
 
 @dataclass
@@ -141,8 +157,86 @@ class ThreadKernels:
 
     def _kept(self, rank: int, at: int, actions: Sequence[int]) -> Call:
         call = self.calls[rank][at]
-        behind = [actions.index(other) for other in call.behind if other in actions]
-        return Call(call.home, tuple(behind))
+        place = {action: number for number, action in enumerate(actions)}
+
+        def kept(others: Before) -> Before:
+            return tuple(place[other] for other in others if other in place)
+
+        return Call(call.home, kept(call.behind), kept(call.after))
+
+
+class Tokens:
+    """The tokens by which the threads of a rank hold each other up.
+
+    Attributes:
+        forks: Per block of threads, what its threads begin with.
+        joins: Per block, what the thread that forked waits for.
+        gates: What opens when a call takes its turn, for calls that others stand behind.
+        called: What opens when a call is made, for calls that others wait for.
+    """
+
+    def __init__(
+        self,
+        out: ThreadLanes,
+        rank: int,
+        calls: Sequence[Call],
+        homes: Iterable[Home],
+    ) -> None:
+        count = Counter(home[-1][0] for home in homes if home)
+        self.out, self.calls = out, calls
+        self.forks = {block: out.token(rank, 1) for block in count}
+        self.joins = {block: out.token(rank, number) for block, number in count.items()}
+        behind = {one for call in calls for one in call.behind}
+        self.gates = {action: out.token(rank, 1) for action in sorted(behind)}
+        out.gates.update(self.gates.values())
+        after = {one for call in calls for one in call.after}
+        self.called = {action: out.token(rank, 1) for action in sorted(after)}
+
+    def begin(self, home: Home) -> None:
+        """Let a thread begin when it is forked."""
+        if home:
+            self.out.put(self.forks[home[-1][0]], AWAIT)
+
+    def end(self, home: Home) -> None:
+        """Let a thread end: it is ready to be joined."""
+        if home:
+            self.out.put(self.joins[home[-1][0]], ARRIVE)
+
+    def fork(self, block: int) -> None:
+        """Begin the threads of a block, and wait for all of them."""
+        self.out.put(self.forks[block], ARRIVE)
+        self.out.put(self.joins[block], AWAIT)
+
+    def call(self, action: int) -> None:
+        """Make a call, once those have been made that its thread waits for."""
+        for other in self.calls[action].after:
+            self.out.put(self.called[other], AWAIT)
+        if action in self.called:
+            self.out.put(self.called[action], ARRIVE)
+
+    def turn(self, action: int) -> None:
+        """Let a call take its place behind those that the order puts before it."""
+        for other in self.calls[action].behind:
+            self.out.put(self.gates[other], AWAIT)
+        if action in self.gates:
+            self.out.put(self.gates[action], ARRIVE)
+
+
+class Homes(dict[Home, list[int]]):
+    """What every thread of a rank does, in its order; a fork is ``-1 - block``."""
+
+    def __init__(self) -> None:
+        super().__init__({(): []})
+        self.known = set[int]()
+
+    def put(self, home: Home, what: int) -> None:
+        """Append to a thread; the blocks around it are forked where they first come up."""
+        for depth, (block, _) in enumerate(home):
+            if block not in self.known:
+                self.known.add(block)
+                self[home[:depth]].append(-1 - block)
+            self.setdefault(home[: depth + 1], [])
+        self[home].append(what)
 
 
 class _Split:
@@ -176,65 +270,28 @@ class _Split:
         """Write the lane of a main program and those of its threads."""
         actions = actions_of(self.columns, rank)
         calls, base = self.calls[rank], self.base
-        homes: dict[Home, list[int]] = {None: []}
+        # Also of calls that do nothing themselves: others may come after them.
+        made: dict[int, list[int]] = {action: [] for action in sorted(set(actions))}
         for at in words:
-            entry = base.origin[at]
-            home = None if entry == NONE else calls[actions[entry]].home
-            if home is not None and home not in homes:
-                first = all(other is None or other[0] != home[0] for other in homes)
-                if first:
-                    homes[None].append(-1 - home[0])
-                homes[home] = []
-            homes[home].append(at)
-        forks = {-1 - at: self.out.token(rank, 1) for at in homes[None] if at < 0}
-        joins = {
-            block: self.out.token(rank, sum(1 for home in homes if home and home[0] == block))
-            for block in forks
-        }
-        kind = base.lane_kind[lane]
-        self.out.open(rank, kind)
-        for at in homes[None]:
-            if at >= 0:
-                self.out.copy(at)
-            else:
-                self.out.put(forks[-1 - at], ARRIVE)
-                self.out.put(joins[-1 - at], AWAIT)
-        self._end()
-        gates = self._gates(rank, {actions[base.origin[at]] for h in homes if h for at in homes[h]})
+            made[actions[base.origin[at]]].append(at)
+        homes = Homes()
+        for action in made:
+            homes.put(calls[action].home, action)
+        tokens = Tokens(self.out, rank, calls, homes)
         for home, own in homes.items():
-            if home is not None:
-                self.out.open(rank, kind)
-                self.out.put(forks[home[0]], AWAIT)
-                self._thread(rank, own, actions, gates)
-                self.out.put(joins[home[0]], ARRIVE)
-                self._end()
-
-    def _end(self) -> None:
-        if len(self.base.lane_soft):
-            self.out.lane_soft.append(len(self.out.code))
-
-    def _gates(self, rank: int, present: set[int]) -> dict[int, int]:
-        """Return the gate that opens when an action is called, for actions others come after."""
-        awaited = {a for at in present for a in self.calls[rank][at].behind if a in present}
-        gates = {action: self.out.token(rank, 1) for action in sorted(awaited)}
-        self.out.gates.update(gates.values())
-        return gates
-
-    def _thread(
-        self, rank: int, words: list[int], actions: list[int], gates: dict[int, int]
-    ) -> None:
-        known = None
-        for at in words:
-            entry = self.base.origin[at]
-            action = actions[entry]
-            if action != known:
-                for other in self.calls[rank][action].behind:
-                    if other in gates:
-                        self.out.put(gates[other], AWAIT, entry)
-                if action in gates:
-                    self.out.put(gates[action], ARRIVE)
-                known = action
-            self.out.copy(at)
+            self.out.open(rank, base.lane_kind[lane])
+            tokens.begin(home)
+            for action in own:
+                if action < 0:
+                    tokens.fork(-1 - action)
+                else:
+                    tokens.call(action)
+                    tokens.turn(action)
+                    for at in made[action]:
+                        self.out.copy(at)
+            tokens.end(home)
+            if len(base.lane_soft):
+                self.out.lane_soft.append(len(self.out.code))
 
 
 def actions_of(columns: Any, rank: int) -> list[int]:
@@ -256,58 +313,65 @@ def _stands_at(lanes: Any, lane: int, at: int) -> int:
     return int(lanes.code[at] >> 2) if at < lanes.lane_off[lane + 1] else -1
 
 
-def orders_of(threads: Sequence[Sequence[set[Any]]]) -> Iterator[list[tuple[int, int]]]:
-    """Yield one interleaving of threads per way to order the calls that share a queue.
+def orders_of(before: Sequence[Collection[int]], queues: Sequence[set[Any]]) -> Iterator[list[int]]:
+    """Yield one order of calls per way to order those that share a queue.
 
-    Sleep sets: two interleavings that differ only in the order of calls without a common queue
-    are one; each way is yielded once (Godefroid; every trace exactly once for a fixed order of
-    exploration).
+    Sleep sets: two orders that differ only in calls without a common queue are one; each way is
+    yielded once (Godefroid; every trace exactly once for a fixed order of exploration).
 
     Args:
-        threads: Per thread and call, the queues on which the call takes a position.
-
-    Yields:
-        ``(thread, place in the thread)`` of all calls.
+        before: Per call, calls that are made before it.
+        queues: Per call, the queues on which it takes a position.
     """
-    # One frame per call that was made: places, threads that sleep, threads tried, threads left.
-    count = len(threads)
-    order: list[tuple[int, int]] = []
-
-    def frame(at: tuple[int, ...], asleep: frozenset[int]) -> _Frame:
-        return _Frame(at, asleep, iter([t for t in range(count) if at[t] < len(threads[t])]))
-
-    frames = [frame((0,) * count, frozenset())]
-    if not any(threads):
-        yield []
+    left = [len(first) for first in map(set, before)]
+    followers: list[list[int]] = [[] for _ in before]
+    for later, first in enumerate(before):
+        for one in set(first):
+            followers[one].append(later)
+    order: list[int] = []
+    free = tuple(call for call, count in enumerate(left) if not count)
+    # One frame per call that was made: what is free, what sleeps, what was tried.
+    frames = [_Frame(free, frozenset(), iter(free))]
+    if not free:
+        yield from [] if before else [[]]
         return
     while frames:
         top = frames[-1]
-        thread = next((t for t in top.left if t not in top.asleep), None)
-        if thread is None:
+        call = next((one for one in top.left if one not in top.asleep), None)
+        if call is None:
             frames.pop()
-            del order[-1:]
-            if frames and frames[-1].last is not None:
+            if frames:
+                _undo(order, left, followers)
                 frames[-1].done.add(frames[-1].last)
             continue
-        at, top.last = top.at, thread
-        mine = threads[thread][at[thread]]
-        kept = {t for t in top.asleep | top.done if not threads[t][at[t]] & mine}
-        after = (*at[:thread], at[thread] + 1, *at[thread + 1 :])
-        order.append((thread, at[thread]))
-        if all(place == len(calls) for place, calls in zip(after, threads, strict=True)):
+        top.last = call
+        kept = frozenset(one for one in top.asleep | top.done if not queues[one] & queues[call])
+        order.append(call)
+        opened = []
+        for later in followers[call]:
+            left[later] -= 1
+            if not left[later]:
+                opened.append(later)
+        if len(order) == len(before):
             yield list(order)
-            order.pop()
-            top.done.add(thread)
+            _undo(order, left, followers)
+            top.done.add(call)
         else:
-            frames.append(frame(after, frozenset(kept)))
+            free = (*(one for one in top.free if one != call), *opened)
+            frames.append(_Frame(free, kept, iter(free)))
+
+
+def _undo(order: list[int], left: list[int], followers: list[list[int]]) -> None:
+    for later in followers[order.pop()]:
+        left[later] += 1
 
 
 @dataclass
 class _Frame:
-    """One step of the enumeration of interleavings."""
+    """One step of the enumeration of orders."""
 
-    at: tuple[int, ...]
+    free: tuple[int, ...]
     asleep: frozenset[int]
     left: Iterator[int]
     done: set[int] = field(default_factory=set)
-    last: int | None = None
+    last: int = -1

@@ -1,4 +1,9 @@
-"""The orders in which the threads of a rank may make their calls, as far as they differ."""
+"""The orders in which the threads of a rank may make their calls, as far as they differ.
+
+A program is a series of calls and forks; a fork is several programs side by side, joined at its
+end, to any depth. A block of open order is one series for each of its orders; threads that stand in
+one are one item of it, since the host that picks the order begins and joins them.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +15,20 @@ from planguard.execution.findings.reason import UndecidedError
 from planguard.execution.running.expand import expand
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import LASTING, ORDER_BLOCKS, POINT_TO_POINT, SENDS, takes_round
-from planguard.reordering.blocks import Block, extensions, take_apart, taken
+from planguard.reordering.blocks import Block, Leaf, extensions, first_extension, take_apart, taken
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.strategy import label_movable
-from planguard.reordering.threads.lanes import Call, orders_of
+from planguard.reordering.threads.lanes import Call, Home, is_beside, orders_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from planguard.plan.fixed import FixedPlan
-    from planguard.reordering.blocks import Leaf
 
 _HOST_ONLY = frozenset({"init", "test"})
+
+Needs = dict[int, frozenset[int]]
+"""Action -> actions of other threads that it is called after: by `after`, a handle or a result."""
 
 
 @dataclass(frozen=True)
@@ -38,56 +45,68 @@ class Way:
 
 
 @dataclass(frozen=True)
+class _Fork:
+    """Threads that begin together and are joined.
+
+    Attributes:
+        number: What tells the forks of a rank apart: the action index of the block.
+        threads: A series for each of them.
+    """
+
+    number: int
+    threads: tuple[_Series, ...]
+
+
+_Series = tuple[dict[str, Any] | _Fork, ...]
+
+
+@dataclass(frozen=True)
 class Orders:
     """The program of one rank.
 
     Attributes:
-        parts: Actions, blocks of open order, and blocks of threads (tuples of chains).
+        items: The annotated actions and blocks.
+        needs: What threads wait for besides: calls of other threads.
         any_source: Receives from anybody take messages that others wait for: their order counts.
         device: What is called goes to a device, whose queues hold it in the order of the calls.
     """
 
-    parts: tuple[Any, ...]
+    items: tuple[dict[str, Any], ...]
+    needs: Needs
     any_source: bool
     device: bool = False
 
     def ways(self) -> Iterator[Way]:
         """Yield every order, orders that differ only where nothing can tell them apart once."""
-        for chosen in itertools.product(
-            *(list(self._part(b, p)) for b, p in enumerate(self.parts))
-        ):
-            actions: list[dict[str, Any]] = []
-            calls: list[Call] = []
-            for part in chosen:
-                start = len(actions)
-                for fields, home, behind in part:
-                    actions.append(fields)
-                    calls.append(Call(home, tuple(start + other for other in behind)))
-            yield Way(tuple(actions), tuple(calls))
+        for series in _in_series(self.items):
+            program = _Program()
+            program.add(series, (), frozenset())
+            before = program.with_needs(self.needs)
+            queues = [
+                self._queues(fields) if home else set()
+                for fields, home in zip(program.fields, program.homes, strict=True)
+            ]
+            for order in orders_of(before, queues):
+                yield self._way(program, order, queues)
 
-    def _part(self, number: int, part: Any) -> Iterator[list[tuple[dict[str, Any], Any, Any]]]:
-        if not isinstance(part, tuple):
-            for one in _orders(part):
-                yield [(leaf.fields, None, ()) for leaf in one]
-            return
-        for threads in itertools.product(*(list(_chain(thread)) for thread in part)):
-            queues = [[self._queues(leaf.fields) for leaf in thread] for thread in threads]
-            for order in orders_of(queues):
-                yield [
-                    (threads[t][at].fields, (number, t), self._behind(order, place, queues))
-                    for place, (t, at) in enumerate(order)
-                ]
-
-    @staticmethod
-    def _behind(
-        order: list[tuple[int, int]], place: int, queues: list[list[set[Any]]]
-    ) -> tuple[int, ...]:
-        thread, at = order[place]
-        return tuple(
-            earlier
-            for earlier, (other, its) in enumerate(order[:place])
-            if other != thread and queues[other][its] & queues[thread][at]
-        )
+    def _way(self, program: _Program, order: list[int], queues: list[set[Any]]) -> Way:
+        earlier: dict[int, list[int]] = {}
+        """Per outermost fork, the places of its calls so far."""
+        places: dict[int, int] = {}
+        calls: list[Call] = []
+        for place, at in enumerate(order):
+            home, action = program.homes[at], program.fields[at][AT]
+            places[action] = place
+            mine = earlier.setdefault(home[0][0], []) if home else []
+            behind = tuple(
+                one
+                for one in mine
+                if queues[order[one]] & queues[at] and is_beside(program.homes[order[one]], home)
+            )
+            mine.append(place)
+            after = tuple(sorted(places[one] for one in self.needs.get(action, ())))
+            calls.append(Call(home, behind, after))
+        return Way(tuple(program.fields[at] for at in order), tuple(calls))
 
     def _queues(self, fields: dict[str, Any]) -> set[Any]:
         """Return the communicators and ends of channels on which a call takes a position."""
@@ -112,19 +131,103 @@ class Orders:
         return None if self.any_source else part.get("tag", 0)
 
 
-def _orders(part: Leaf | Block) -> Iterator[list[Leaf]]:
-    """Yield the orders of an action or of a block of open order."""
-    if isinstance(part, Block):
-        for order in extensions(part):
-            yield [part.leaves[at] for at in order]
-    else:
-        yield [part]
+class _Program:
+    """A series laid out: its calls, the thread of each, and the calls right before it."""
+
+    def __init__(self) -> None:
+        self.fields: list[dict[str, Any]] = []
+        self.homes: list[Home] = []
+        self.before: list[frozenset[int]] = []
+
+    def add(self, series: _Series, home: Home, first: frozenset[int]) -> frozenset[int]:
+        """Append a series; return the calls that precede whatever follows it."""
+        for item in series:
+            if isinstance(item, _Fork):
+                ends = [
+                    self.add(thread, (*home, (item.number, number)), first)
+                    for number, thread in enumerate(item.threads)
+                ]
+                first = first.union(*ends)
+                continue
+            self.before.append(first)
+            first = frozenset({len(self.fields)})
+            self.fields.append(item)
+            self.homes.append(home)
+        return first
+
+    def with_needs(self, needs: Needs) -> list[frozenset[int]]:
+        """Return the calls before each call, those of other threads too."""
+        if not needs:
+            return self.before
+        number = {fields[AT]: at for at, fields in enumerate(self.fields)}
+        return [
+            first | {number[one] for one in needs.get(fields[AT], ())}
+            for fields, first in zip(self.fields, self.before, strict=True)
+        ]
 
 
-def _chain(thread: Iterable[Leaf | Block]) -> Iterator[list[Leaf]]:
-    """Yield the orders of a thread, which keeps its own but for blocks of open order in it."""
-    for chosen in itertools.product(*(list(_orders(part)) for part in thread)):
-        yield [leaf for part in chosen for leaf in part]
+def _in_series(items: Iterable[Any]) -> Iterator[_Series]:
+    """Yield a series for all orders of the blocks of open order in some items."""
+    # No recursion over the length of a program, only over the depth of its blocks.
+    for chosen in itertools.product(*(_alternatives(item) for item in items)):
+        yield tuple(itertools.chain.from_iterable(chosen))
+
+
+def _alternatives(item: dict[str, Any]) -> list[_Series]:
+    if item["op"] == "threads":
+        threads = itertools.product(*(list(_in_series(thread)) for thread in item["threads"]))
+        return [(_Fork(item[AT], chosen),) for chosen in threads]
+    if item["op"] in ORDER_BLOCKS:
+        return list(_picked(item))
+    return [(item,)]
+
+
+def _picked(item: dict[str, Any]) -> Iterator[_Series]:
+    """Yield a series for every order of a block of open order."""
+    block = _contracted(item)
+    if len(first_extension(block)) < len(block.leaves):
+        raise UndecidedError("threads in a block that no order of its items begins and joins")
+    inside = [_alternatives(leaf.fields) for leaf in block.leaves]
+    for order in extensions(block):
+        for chosen in itertools.product(*(inside[at] for at in order)):
+            yield tuple(itertools.chain.from_iterable(chosen))
+
+
+def _contracted(item: dict[str, Any]) -> Block:
+    """Return a block of open order in which threads are one leaf, with all that their calls need.
+
+    What comes after a call of theirs comes after all of them: the host has to join them first.
+    """
+    block = taken(item)
+    assert isinstance(block, Block)  # noqa: S101  of an item that is one
+    around = {fields[AT]: outer for outer in _outermost(item["body"]) for fields in leaves([outer])}
+    if not around:
+        return block
+    found: list[Leaf] = []
+    place: dict[int, int] = {}
+    node: list[int] = []
+    for leaf in block.leaves:
+        outer = around.get(leaf.fields[AT])
+        name = leaf.fields[AT] if outer is None else outer[AT]
+        if name not in place:
+            place[name] = len(found)
+            found.append(leaf if outer is None else Leaf(outer, -1))
+        node.append(place[name])
+    before: list[set[int]] = [set() for _ in found]
+    for at, first in enumerate(block.before):
+        before[node[at]] |= {node[one] for one in first} - {node[at]}
+    return Block(tuple(found), tuple(map(frozenset, before)))
+
+
+def _outermost(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the `threads` blocks of a block of open order that no other one holds."""
+    for item in items:
+        if isinstance(item, list):
+            yield from _outermost(item)
+        elif item["op"] == "threads":
+            yield item
+        elif item["op"] in ORDER_BLOCKS:
+            yield from _outermost(item["body"])
 
 
 def orders_of_ranks(
@@ -153,19 +256,9 @@ def orders_of_ranks(
             _check(item, LASTING - {"init"} if device else LASTING)
     named = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
     return [
-        Orders(tuple(_parts(named[rank], inside=False)), any_source, device)
+        Orders(tuple(named[rank]), _needs(named[rank]), any_source, device)
         for rank in sorted(ranks)
     ]
-
-
-def _parts(items: Iterable[dict[str, Any]], *, inside: bool) -> Iterator[Any]:
-    for item in items:
-        if item["op"] != "threads":
-            yield taken(item)
-        elif inside:
-            raise UndecidedError("`threads` inside `threads`")
-        else:
-            yield tuple(tuple(_parts(thread, inside=True)) for thread in item["threads"] if thread)
 
 
 def _named(
@@ -203,39 +296,55 @@ def _labeled(items: Any, rank: int, labels: dict[tuple[int, int], str]) -> Any:
     return out
 
 
+# --- what threads wait for besides ---------------------------------------------------------------
+
+
+def _needs(items: Iterable[dict[str, Any]]) -> Needs:
+    """Return what calls of a rank wait for that other threads call.
+
+    Raises:
+        UndecidedError: A block of open order stands around or in such threads: what its host picks
+            next then depends on what the other thread has called.
+    """
+    found: Needs = {}
+    for item in items:
+        block = taken(item)
+        if not isinstance(block, Block):
+            continue
+        homes = dict(_homes([item], ()))
+        action = [leaf.fields[AT] for leaf in block.leaves]
+        for at, first in enumerate(block.before):
+            mine = {action[one] for one in first}
+            others = frozenset(
+                one for one in mine if is_beside(homes[one][0], homes[action[at]][0])
+            )
+            if others and any(homes[one][1] for one in (action[at], *others)):
+                raise UndecidedError("calls of two threads in a given order beside `unordered`")
+            if others:
+                found[action[at]] = others
+    return found
+
+
+def _homes(items: Iterable[Any], home: Home, *, loose: bool = False) -> Iterator[Any]:
+    """Yield, for every action, its thread and whether a block of open order stands around it."""
+    for item in items:
+        if isinstance(item, list):
+            yield from _homes(item, home, loose=loose)
+        elif item["op"] == "threads":
+            for number, thread in enumerate(item["threads"]):
+                yield from _homes(thread, (*home, (item[AT], number)), loose=loose)
+        elif item["op"] in ORDER_BLOCKS:
+            yield from _homes(item["body"], home, loose=True)
+        else:
+            yield item[AT], (home, loose)
+
+
 # --- what is not decided -----------------------------------------------------------------------
 
 
 def _check(item: Any, alone: frozenset[str]) -> None:
-    """Refuse threads inside blocks of open order, and threads that are not calls alone."""
-    if item["op"] == "unordered":
-        if any(inner["op"] == "threads" for inner in _blocks([item])):
-            raise UndecidedError("`threads` inside `unordered`")
-        return
-    if item["op"] != "threads":
-        return
-    owner: dict[str, int] = {}
-    for number, thread in enumerate(item["threads"]):
-        for fields in leaves(thread):
+    """Refuse threads with what lasts behind them."""
+    for outer in _outermost([item]):
+        for fields in leaves([outer]):
             if fields["op"] in alone:
                 raise UndecidedError(f"{fields['op']} in a thread where a call blocks its thread")
-            for name in _names(fields):
-                if owner.setdefault(name, number) != number:
-                    raise UndecidedError("a handle or result that two threads share")
-
-
-def _blocks(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    for item in items:
-        if isinstance(item, list):
-            yield from _blocks(item)
-        elif item["op"] in ORDER_BLOCKS:
-            yield item
-            yield from _blocks(item["threads" if item["op"] == "threads" else "body"])
-
-
-def _names(fields: dict[str, Any]) -> Iterator[str]:
-    work = fields.get("work", [])
-    yield from (f"work {name}" for name in ([work] if isinstance(work, str) else work))
-    yield from (f"id {name}" for name in fields.get("deps", ()))
-    if "id" in fields:
-        yield f"id {fields['id']}"

@@ -1,0 +1,1 @@
+"""Orders in which the threads of a process take the one lock of ProcessGroupMPI."""
