@@ -2,7 +2,8 @@
 
 c10d operators pass through torch's dispatcher, DDP's C++ reducer included. A kernel under the
 autograd key notes the call and hands it on, so nothing else is taxed. Waits are seen by wrapping
-``Work.wait``; handles are matched to calls where the process group returns them to Python.
+``Work.wait``; handles are matched to calls where the process group returns them to Python. A
+communication hook waits for the future of a handle instead, which is followed to its call, too.
 """
 
 from __future__ import annotations
@@ -104,10 +105,15 @@ class Hooks:
         return self._groups[name]
 
     def _wrap_waits(self) -> None:
+        import torch
         from torch._C._distributed_c10d import Work
 
         for name in ("wait", "synchronize"):
-            self._replace(Work, name, _waiting(getattr(Work, name), self.tracker))
+            self._replace(Work, name, _waiting(getattr(Work, name), self.tracker.enter))
+        futures: Any = torch._C.Future  # noqa: SLF001  what Work.get_future returns
+        for owner, name in ((Work, "get_future"), (futures, "then")):
+            self._replace(owner, name, _giving_a_future(getattr(owner, name), self.tracker))
+        self._replace(futures, "wait", _waiting(futures.wait, self.tracker.enter_future))
 
     def _wrap_returns(self) -> None:
         from torch._C._distributed_c10d import ProcessGroup
@@ -135,16 +141,26 @@ def _passing(operator: Any, op: str, note: Callable[[str, tuple[Any, ...]], None
     return kernel
 
 
-def _waiting(method: Any, tracker: Tracker) -> Any:
+def _waiting(method: Any, enter: Callable[[Any], Callable[[], None]]) -> Any:
     @functools.wraps(method)
     def wait(self: Any, *arguments: Any, **named: Any) -> Any:
-        tracker.enter(self)
+        leave = enter(self)
         try:
             return method(self, *arguments, **named)
         finally:
-            tracker.leave()
+            leave()
 
     return wait
+
+
+def _giving_a_future(method: Any, tracker: Tracker) -> Any:
+    @functools.wraps(method)
+    def give(self: Any, *arguments: Any, **named: Any) -> Any:
+        future = method(self, *arguments, **named)
+        tracker.future_of(self, future)
+        return future
+
+    return give
 
 
 def _returning(method: Any, tracker: Tracker) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,12 @@ from typing import Any
 LIBRARY = "libplanguard_stacks.so"
 FRAMES = 64
 PATIENCE_MS = 500
+
+_SLEEPS = re.compile(r"(?:pthread_cond_\w*wait|epoll_\w*wait|poll|ppoll) in lib(?:c|pthread)\b")
+"""What a thread stands in that waits; other functions of libc, such as memcpy, work."""
+_SYSTEM = re.compile(r".* in lib(?:c|pthread|stdc\+\+|c\+\+)\.so")
+_OF_CALLS = re.compile(r"(?:c10d::(?:Reducer|Work|ProcessGroup\w*)|gloo(?:::\w+)+)::")
+"""Where torch waits for a call: the reducer of DDP, a handle, a backend. Not its stores."""
 
 
 def native_stack() -> tuple[str, ...]:
@@ -38,6 +45,19 @@ def native_stack() -> tuple[str, ...]:
         if not name.rpartition(" in ")[2].startswith(("libpython", "python")):
             found.append(name)
     return tuple(found)
+
+
+def waits_in_a_call(frames: tuple[str, ...]) -> bool:
+    """Whether native frames, innermost first, show a wait for a communication call.
+
+    Sleeping, and that in the system's libraries alone below torch's own wait: a function in between
+    may wait for something else.
+    """
+    for at, frame in enumerate(frames):
+        if not _SYSTEM.match(frame):
+            sleeps = any(_SLEEPS.match(inner) for inner in frames[:at])
+            return sleeps and _OF_CALLS.match(frame) is not None
+    return False
 
 
 @cache

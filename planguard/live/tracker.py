@@ -7,13 +7,15 @@ import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
-from planguard.live.native_stack import native_stack
+from planguard.live.native_stack import native_stack, waits_in_a_call
 from planguard.live.state import Call, RankState, channel
 from planguard.plan.vocabulary import MESSAGES
-from planguard.sources import is_library, is_own
+from planguard.sources import is_library, is_own, is_torch_elsewhere
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 FRAMES = 32
@@ -32,6 +34,8 @@ class Tracker:
         self._waiting: dict[int, tuple[Call, float]] = {}
         self._last: dict[int, Call] = {}
         self._works: dict[int, Call] = {}
+        # Held weakly: a future of rpc may get the place of one that has gone.
+        self._futures: WeakKeyDictionary[object, Call] = WeakKeyDictionary()
         self._main = threading.main_thread().ident or 0
         self._seen: tuple[object, float] = (None, 0.0)
         self._is_native = native
@@ -58,12 +62,25 @@ class Tracker:
         if call is not None and work is not None:
             self._works[id(work)] = call
 
-    def enter(self, work: object) -> None:
-        """Say that this thread waits for a handle."""
-        thread = threading.get_ident()
-        call = self._works.get(id(work)) or self._last.get(thread)
+    def future_of(self, source: object, future: object) -> None:
+        """Remember the call of a future that a handle gives, or that follows on another future."""
+        call = self._futures.get(source) or self._works.get(id(source))
         if call is not None:
-            self._waiting[thread] = call, time.monotonic()
+            self._futures[future] = call
+
+    def enter(self, work: object) -> Callable[[], None]:
+        """Say that this thread waits for a handle; return what says that it goes on."""
+        return self._enter(self._works.get(id(work)) or self._last.get(threading.get_ident()))
+
+    def enter_future(self, future: object) -> Callable[[], None]:
+        """Say that this thread waits for a future; one that is of no call, as of rpc, is none."""
+        return self._enter(self._futures.get(future))
+
+    def _enter(self, call: Call | None) -> Callable[[], None]:
+        if call is None:
+            return _nothing
+        self._waiting[threading.get_ident()] = call, time.monotonic()
+        return self.leave
 
     def leave(self) -> None:
         """Say that this thread goes on."""
@@ -97,6 +114,13 @@ class Tracker:
         """Return what this rank publishes."""
         call, since, certain = self._standing()
         late = call is not None and since >= timeout
+        stack = self.stack() if late else ()
+        native: tuple[str, ...] = ()
+        if late:
+            inferred = not certain and bool(stack) and is_torch_elsewhere(stack[0])
+            # What computed at the last look may wait now, and the other way round.
+            native = self._native_stack(again=inferred)
+            certain = certain or (inferred and waits_in_a_call(native))
         return RankState(
             self.rank,
             epoch,
@@ -105,14 +129,14 @@ class Tracker:
             call if certain or late else None,
             round(since, 3),
             certain,
-            self.stack() if late else (),
-            self._native_stack() if late else (),
+            stack,
+            native,
             self.ended,
         )
 
-    def _native_stack(self) -> tuple[str, ...]:
+    def _native_stack(self, *, again: bool) -> tuple[str, ...]:
         """Return the native frames of the main thread, read once for every place it stands in."""
-        if self._is_native and self._native[0] != self.issued:
+        if self._is_native and (again or self._native[0] != self.issued):
             self._native = self.issued, native_stack()
         return self._native[1]
 
@@ -151,3 +175,7 @@ def call_site(frame: FrameType | None) -> str:
 def ended(state: RankState) -> RankState:
     """Return the last state of a rank that leaves."""
     return replace(state, has_ended=True, current=None)
+
+
+def _nothing() -> None:
+    """What ends a wait that was not noted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from planguard import kernels
 from planguard.cli import main
 from planguard.config import settings_of
 from planguard.errors import UsageError
@@ -31,6 +33,25 @@ if what == "hang":
 elif what == "slow":
     time.sleep(5 * rank)
     dist.all_reduce(torch.ones(1))
+elif what == "slow backward":
+    # Rank 1 computes below Python: its stack stands in torch for seconds, as a waiting one does.
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    size = 3000 if rank else 4
+    big = torch.ones(size, size, dtype=torch.float64, requires_grad=True)
+    for _ in range(2):
+        ((big @ big).sum() * 0 + model(torch.ones(2, 4)).sum()).backward()
+elif what == "hook":
+    def two_rounds(_, bucket):
+        whole = dist.all_reduce(bucket.buffer(), async_op=True).get_future().wait()[0]
+        parts = dist.all_reduce(whole[:1].clone(), async_op=True).get_future()
+        return parts.then(lambda done: (done.value(), whole)[1])
+
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    if rank == 0:
+        model.register_comm_hook(None, two_rounds)
+    for _ in range(2):
+        model(torch.ones(2, 4)).sum().backward()
+    dist.barrier()
 elif what == "fails":
     dist.barrier()
     os._exit(7 * rank)
@@ -80,6 +101,32 @@ def test_a_slow_job_ends_as_it_does_alone(tmp_path):
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("END") == 2
     assert "PG50" not in done.stdout
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(kernels.IMPLEMENTATION != "native", reason="needs the library of native stacks")
+def test_who_waits_below_a_communication_hook_is_named(tmp_path):
+    """Rank 0's hook waits for a future, rank 1 in the C++ of DDP's reducer: nobody calls wait on a
+    handle, and both are named with call, line and stack.
+    """
+    done = guarded(tmp_path, "hook", "--timeout", "1500ms", "--report", "stuck.txt")
+    assert done.returncode == 1, done.stdout
+    said = json.loads((tmp_path / "stuck.json").read_text())
+    assert [one["rank"] for one in said["ranks"]] == [0, 1]
+    for one in said["ranks"]:
+        assert one["call"].startswith(("all_reduce on", "broadcast on", "barrier on"))
+        assert "job.py:" in one["where"]
+        assert any("job.py:" in frame for frame in one["stack"])
+        assert one["is_certain"]
+
+
+@pytest.mark.processes
+def test_a_backward_that_computes_for_long_is_no_deadlock(tmp_path):
+    """One rank waits in DDP's reducer, the other computes in C++ for several timeouts."""
+    done = guarded(tmp_path, "slow backward", "--timeout", "700ms")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("END") == 2
+    assert "PG501" not in done.stdout
 
 
 @pytest.mark.processes
