@@ -58,6 +58,7 @@ class RankLog:
     said: str = ""
     hidden: str = ""
     parsed: list[str] = field(default_factory=list)
+    seeds: list[list[str]] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -88,6 +89,7 @@ def log_of(
         said,
         recorder.hidden,
         parsed,
+        [list(one) for one in session.answers.dice.seeds],
     )
 
 

@@ -65,6 +65,20 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
     return list(dict.fromkeys(found))
 
 
+def constants(files: Iterable[str], places: Sequence[str]) -> list[str | int]:
+    """Return the numbers and texts that a program compares with what it draws at some lines."""
+    tests, trees = _asked(files, places)
+    lines = {(one.file, one.line) for one in tests}
+    found: dict[str | int, None] = {}
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Compare | ast.MatchValue) and (file, node.lineno) in lines:
+                inside = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
+                values = (one for one in inside if isinstance(one, int | str))
+                found.update(dict.fromkeys(one for one in values if not isinstance(one, bool)))
+    return list(found)[:_MOST_NUMBERS]
+
+
 def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
     """Return the texts that a program compares a name with: of a host, or of a file of a folder.
 
