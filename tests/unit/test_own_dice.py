@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from planguard.capture.values.own_dice import Throw, _set_state, _untempered, kept_dice
+from planguard.capture.values.twister import Throw, kept_dice, set_state, untempered
 
 torch = pytest.importorskip("torch")
 
@@ -19,7 +19,7 @@ LOW, HIGH = 0.0, 1 - 1e-7
 def test_a_word_gives_its_number(number):
     """Tempering is undone for any number."""
     random.seed(1)
-    words = [_untempered(number)] * 624
+    words = [untempered(number)] * 624
     with kept_dice():
         random.setstate((3, (*words, 0), None))
         assert random.getrandbits(32) == number
@@ -38,9 +38,9 @@ def test_the_first_numbers_are_the_ends(home, draw):
     """Lowest, highest, and then others; the caller's states stay as they are."""
     before = random.getstate(), torch.get_rng_state().tolist()
     with kept_dice():
-        _set_state(home, 1, Throw.LOWEST)
+        set_state(home, 1, Throw.LOWEST)
         assert [draw() for _ in range(20)] == [LOW] * 20
-        _set_state(home, 1, Throw.HIGHEST)
+        set_state(home, 1, Throw.HIGHEST)
         assert all(draw() > HIGH for _ in range(20))
         assert len({draw() for _ in range(200)}) > 100
     assert before == (random.getstate(), torch.get_rng_state().tolist())
@@ -51,7 +51,7 @@ def test_what_rejects_numbers_comes_to_an_end(throw):
     """Normal, gamma and bounded numbers, which draw again and again."""
     with kept_dice():
         for home in ("random", "numpy", "torch"):
-            _set_state(home, 2, throw)
+            set_state(home, 2, throw)
         assert random.gauss(0, 1) is not None
         assert random.gammavariate(2, 1) > 0
         assert random.randrange(1000) < 1000

@@ -10,19 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.capture.values.moments import moments, names
-from planguard.capture.values.own_answers import CLOCK, DICE, Odd, Site
-from planguard.capture.values.own_dice import Throw
+from planguard.capture.values.moments import constants, moments, names
+from planguard.capture.values.own_answers import CLOCK, DICE, PROCESS, SEED, Odd, Site
 from planguard.capture.values.own_folders import FOLDER, Held
-from planguard.capture.values.own_host import HOST
+from planguard.capture.values.own_host import FACT, HOST
+from planguard.capture.values.twister import Throw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planguard.capture.values.own_clock import Moment
 
-_READ = frozenset({CLOCK, HOST, FOLDER})
+_READ = frozenset({CLOCK, HOST, FOLDER, DICE, PROCESS, FACT})
 """Kinds whose answers are led by the tests of the program, which are read."""
+_THROWS = (Throw.LOWEST, Throw.HIGHEST, Throw.THIRD, Throw.TWO_THIRDS)
 _CONTENTS = (Held.NOTHING, Held.FIRST, Held.SECOND, Held.MORE)
 
 
@@ -63,8 +64,13 @@ class Further:
         sought = names(files, folders) if folders else []
         nobody = frozenset[int]()
         answers = [Odd(nobody, at(CLOCK), moment=one) for one in shown]
-        ends = (Throw.LOWEST, Throw.HIGHEST) if places(DICE) else ()
-        answers += [Odd(nobody, at(DICE), throw=one) for one in ends]
+        dice = at(DICE) | at(SEED)
+        answers += [Odd(nobody, dice, throw=one) for one in _THROWS if dice]
+        for kind in (DICE, PROCESS):
+            thrown = constants(files, places(kind)) if places(kind) else []
+            answers += [Odd(nobody, at(kind), throw=Throw.NAMED, named=one) for one in thrown]
+        numbers = constants(files, places(FACT)) if places(FACT) else []
+        answers += [Odd(nobody, at(FACT), named=one) for one in _around(numbers)]
         answers += [Odd(nobody, at(HOST), name=one) for one in called]
         for held in _CONTENTS if folders else ():
             answers.append(Odd(nobody, at(FOLDER), held=held, texts=tuple(sought)))
@@ -74,6 +80,12 @@ class Further:
     def words(self) -> str:
         """What of it follows from the program's tests, to go on a sentence."""
         return f"{_shown([one.words for one in self.shown])}{_called(self.called)}"
+
+
+def _around(named: list[str | int]) -> list[str | int]:
+    """Return what tests name, and of a number what is next to it: a limit is passed either way."""
+    near = [(one, one + 1, one - 1) if isinstance(one, int) else (one,) for one in named]
+    return list(dict.fromkeys(one for some in near for one in some))
 
 
 def _shown(shown: list[str]) -> str:

@@ -60,6 +60,7 @@ class RankLog:
     hidden: str = ""
     parsed: list[str] = field(default_factory=list)
     readings: dict[str, list[int]] = field(default_factory=dict)
+    seeds: list[list[str]] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -91,6 +92,7 @@ def log_of(
         recorder.hidden,
         parsed,
         dict(session.readings.seen),
+        [list(one) for one in session.answers.dice.seeds],
     )
 
 

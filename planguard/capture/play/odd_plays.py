@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.play.further import Further, is_led
 from planguard.capture.restarts import next_start, note_start, part
-from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, Odd, Site
+from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, SEED, Odd, Site
+from planguard.capture.values.own_dice import own_seeds
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,9 +95,13 @@ class OddPlays:
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
         files = files_of(play)
+        seeds: dict[Site, None] = {}
         follows = is_led(new) and size_of(files) > READ_WHOLE
         for odd in _halves(play):
             ended = self.ended(play, Odd(odd, frozenset(new), follows=follows))
+            if ended.play is not None:
+                own = own_seeds(_seeds(play), _seeds(ended.play))
+                seeds.update(dict.fromkeys((SEED, place) for place in own))
             if follows and ended.play is not None:
                 files, follows = files_of(ended.play), False
             if ended.how in ("same", "safe"):
@@ -111,12 +116,12 @@ class OddPlays:
         found = None if doubts else self._from_quarters(play, new, doubts)
         if found is not None:
             return found
-        more = Further() if doubts else Further.of(new, files)
+        more = Further() if doubts else Further.of([*new, *seeds], files)
         for answer in more.answers:
             if not doubts:
                 self._further(play, answer, doubts, raised)
         self.known.update(new)
-        _note(play, new, doubts, raised, more.words)
+        _note(play, [*new, *seeds], doubts, raised, more.words)
         return play
 
     def _from_quarters(
@@ -245,6 +250,10 @@ def files_of(play: Play) -> list[str]:
     return list(dict.fromkeys(file for log in play.logs.values() for file in log.files))
 
 
+def _seeds(play: Play) -> dict[int, list[tuple[str, str]]]:
+    return {rank: [(row[0], row[1]) for row in log.seeds] for rank, log in play.logs.items()}
+
+
 def size_of(files: list[str]) -> int:
     """Return how many characters some files have together."""
     return sum(len(line) for file in files for line in linecache.getlines(file))
@@ -329,8 +338,8 @@ def _note(
             f"({words_of(sites)}): the communication agrees all the same. Sets and folders were "
             "walked from both ends, sets from each quarter, too, folders held nothing, either half "
             "or more, clocks ran ahead by a day, files were there or not, or of another size and "
-            "time, hosts, addresses and random states differed; dice fell on both ends of their "
-            f"range{more}"
+            "time, hosts, processes, addresses and random states differed; dice fell on both "
+            f"ends of their range and between{more}"
         )
         log.notes.append((KIND, message, "exact"))
 

@@ -16,7 +16,7 @@ from planguard.capture.names.reached import tests_on
 from planguard.capture.values.own_clock import Moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from planguard.capture.names.depends import Test
 
@@ -63,6 +63,71 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
         found.append(_moment(fields, named.get("weekday")))
     found += [_moment((one,) * 5, one) for one in list(numbers)[:_MOST_NUMBERS]]
     return list(dict.fromkeys(found))
+
+
+def constants(files: Iterable[str], places: Sequence[str]) -> list[str | int]:
+    """Return the numbers and texts that a program compares with what it draws at some lines."""
+    tests, trees = _asked(files, places)
+    lines = {(one.file, one.line) for one in tests}
+    found: dict[str | int, None] = {}
+    for file, tree in trees.items():
+        known = _named_constants(tree)
+        for node in ast.walk(tree):
+            if (file, getattr(node, "lineno", 0)) not in lines:
+                continue
+            sides: list[ast.expr] = []
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+            elif isinstance(node, ast.MatchValue):
+                sides = [node.value]
+            values = (one for side in sides for one in _values(side, known))
+            found.update(dict.fromkeys(values))
+    return list(found)[:_MOST_NUMBERS]
+
+
+def _values(side: ast.expr, known: Mapping[str, int | str]) -> Iterator[int | str]:
+    """Return the numbers and texts that one side of a comparison is, or is one of."""
+    if isinstance(side, ast.Tuple | ast.List | ast.Set):
+        for one in side.elts:
+            yield from _values(one, known)
+        return
+    value = known.get(side.id) if isinstance(side, ast.Name) else _folded(side)
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        yield value
+
+
+def _named_constants(tree: ast.Module) -> dict[str, int | str]:
+    """Return what the names of a file are that are given a number or a text: ``EVERY = 15``."""
+    found: dict[str, int | str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            value = _folded(node.value)
+            if isinstance(value, int | str) and not isinstance(value, bool):
+                found.setdefault(node.targets[0].id, value)
+    return found
+
+
+def _folded(node: ast.expr) -> object:
+    """Return a number or a text as it stands, or computed from such: ``100 * 2**30``."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    parts = [one for one in ast.walk(node) if isinstance(one, ast.expr)]
+    if not all(isinstance(one, ast.Constant | ast.BinOp | ast.UnaryOp) for one in parts):
+        return None
+    left = _folded(node.left) if isinstance(node, ast.BinOp) else 0
+    right = _folded(node.right if isinstance(node, ast.BinOp) else node.operand)  # type: ignore[attr-defined]  # the other one
+    if not isinstance(left, int) or not isinstance(right, int) or abs(right) > _LARGEST:
+        return None
+    work = _OPERATORS.get(type(node.op))  # type: ignore[attr-defined]  # same
+    return None if work is None else work(left, right)
+
+
+_LARGEST = 1 << 48
+_OPERATORS: dict[type, Callable[[int, int], int | None]] = {
+    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
+    ast.Pow: lambda a, b: a**b if 0 <= b < 64 and abs(a) <= 1024 else None,
+    ast.LShift: lambda a, b: a << b if 0 <= b < 64 else None, ast.USub: lambda a, b: a - b,
+}  # fmt: skip
 
 
 def names(files: Iterable[str], places: Sequence[str]) -> list[str]:

@@ -13,7 +13,8 @@ from typing import Any
 YEARS = 1000 * 86_400
 """Seconds by which a file is written at another time: by more than clocks run ahead."""
 _MORE = 86_400
-_LARGE, _AMOUNT = 1 << 16, 64
+_LARGE, _AMOUNT = 1 << 16, 1 << 20
+_MOST_PERCENT = 100.0
 
 
 def other_time(seconds: float, *, is_later: bool) -> float:
@@ -52,22 +53,49 @@ def other_host(found: Any, name: str | None) -> Any:
     return other if isinstance(found, str) else os.uname_result((found[0], other, *found[2:]))
 
 
-def other_fact(found: Any, *, is_more: bool) -> Any:
-    """Return what a machine with more, or with less, says of itself: a number, or several."""
+def other_fact(found: Any, *, is_more: bool, named: object = None) -> Any:
+    """Return what a machine with more, or with less, says of itself: a number, or several.
+
+    Args:
+        found: What this one says.
+        is_more: Whether it is to be more.
+        named: What a test names; a number is what the other machine says then.
+    """
     if isinstance(found, bool):
         return not found
+    number = named if isinstance(named, int) else None
     if isinstance(found, int | float):
+        if number is not None:
+            return type(found)(number)
         # Amounts of memory differ by more than counts, of which a program may start as many.
         factor = _AMOUNT if found >= _LARGE else 2
         more = factor * found + 1
         return more if is_more or found <= 1 else type(found)(found / factor)
+    if isinstance(found, set) and number is not None:
+        return set(range(min(max(number, 0), _LARGE)))
     if isinstance(found, set):
         kept = sorted(found)
         return {*kept, max(kept, default=0) + 1} if is_more or len(kept) < 2 else set(kept[:-1])
     if isinstance(found, tuple):
-        values = [other_fact(one, is_more=is_more) for one in found]
-        return type(found)(*values) if hasattr(found, "_fields") else type(found)(values)
+        values = [other_fact(one, is_more=is_more, named=number) for one in found]
+        if not hasattr(found, "_fields"):
+            return type(found)(values)
+        if "percent" in found._fields and number is None:
+            values[found._fields.index("percent")] = _MOST_PERCENT if is_more else 0.0
+        return type(found)(*values)
     return found
+
+
+def other_text(found: str, *, is_more: bool, named: object = None) -> str:
+    """Return what the system says of another machine in a file of numbers and words."""
+    if isinstance(named, str):
+        return found.replace(named, "") if named in found else found + named
+
+    def other(one: re.Match[str]) -> str:
+        number = float(one[0]) if "." in one[0] else int(one[0])
+        return str(other_fact(number, is_more=is_more, named=named))
+
+    return re.sub(r"\b\d+(\.\d+)?\b", other, found)
 
 
 def other_words(found: Any) -> Any:

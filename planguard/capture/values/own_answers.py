@@ -33,11 +33,12 @@ from planguard.capture.values.otherwise import (
     other_time,
 )
 from planguard.capture.values.own_clock import Clock, Moment
-from planguard.capture.values.own_dice import Dice, Throw, kept_dice
+from planguard.capture.values.own_dice import Dice
 from planguard.capture.values.own_files import opened
 from planguard.capture.values.own_folders import FOLDER, Folders, Held
-from planguard.capture.values.own_host import HOST, Host
+from planguard.capture.values.own_host import FACT, HOST, Host
 from planguard.capture.values.ran import Ran
+from planguard.capture.values.twister import Throw, kept_dice
 from planguard.sources import file_of, is_library, is_own, is_program
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ Site = tuple[str, str]
 ORDER, HASH, CLOCK = "the order of a set", "the hash of a text", "the clock"
 FILE, DICE = "whether a file is there", "the random state"
 STATE, ADDRESS = "the size or time of a file", "the address of an object"
-OPENED = "whether a file can be opened"
+OPENED, SEED = "whether a file can be opened", "a seed of each rank's own"
+PROCESS = "the number of the process"
 QUARTERS = 4
 """Places from which a set is walked: all there are, if it has no more elements."""
 CERTAIN = frozenset({ORDER, HASH})
@@ -67,6 +69,8 @@ _LAUNCHED = re.compile(
     r"(LOCAL_|GROUP_|ROLE_|NODE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+"
 )
 """What a launcher tells each rank, and a played rank is told, too."""
+_OTHER_PROCESS = 1 << 21 | 1
+"""Bits of another process: of an odd number where this one is even, and of no rank's neighbor."""
 _NAMED = 6
 """Variables that are named."""
 
@@ -80,6 +84,7 @@ class Odd:
         sites: Where; None everywhere.
         moment: What their clocks show; None for a day later at each question.
         throw: What they throw.
+        named: What a test names, where they throw that.
         follows: Every rank tells of which files code ran, which takes its time.
         name: What their host is called; None for another name.
         turns: Where their sets begin, and where those of the others do, in quarters; None for
@@ -93,6 +98,7 @@ class Odd:
     sites: frozenset[Site] | None = None
     moment: Moment | None = None
     throw: Throw = Throw.OTHER
+    named: str | int | None = None
     follows: bool = False
     name: str | None = None
     turns: tuple[int, int] | None = None
@@ -135,6 +141,8 @@ class Answers:
             self.clock.moment, self.dice.throw = self.odd.moment, self.odd.throw
             sites, self.host.name = self.odd.sites, self.odd.name
             self.dice.is_asked = lambda place: sites is None or (DICE, place) in sites
+            self.host.named = self.odd.named
+            self.dice.seed_at, self.dice.named = self._is_seed_odd, self.odd.named
 
     def files(self, readings: Iterable[str]) -> list[str]:
         """Return the program's files, where it asked what its tests may name; see ``moments``.
@@ -142,7 +150,7 @@ class Answers:
         Args:
             readings: Lines that read a value from a tensor.
         """
-        named = (CLOCK, HOST, FOLDER)
+        named = (CLOCK, HOST, FOLDER, DICE, PROCESS, FACT)
         places = [*(place for kind, place in self.sites if kind in named), *readings]
         asked = [place.rpartition(":")[0] for place in places]
         if not asked:
@@ -167,6 +175,11 @@ class Answers:
         if odd is None or self.rank not in odd.ranks:
             return False
         return odd.sites is None or site in odd.sites
+
+    def _is_seed_odd(self, place: str) -> bool | None:
+        """Tell whether a rank is odd at a seed that is each rank's own; None at another one."""
+        sites = self.odd.sites if self.odd is not None else None
+        return self.is_odd(SEED, place) if sites and (SEED, place) in sites else None
 
     def follow(self) -> None:
         """Note from now on of which files code runs, where that was asked for."""
@@ -222,6 +235,21 @@ class Answers:
 
         return state
 
+    def _open(self, original: Any) -> Any:
+        given = self.dice.file_of_bytes, self.host.file
+        return opened(original, lambda at: self.is_other(OPENED, at), *given)
+
+    def _process(self, original: Any) -> Any:
+        def number() -> int:
+            found: int = original()
+            place = _place(sys._getframe(1))  # noqa: SLF001 - same
+            if place is None or not self.is_odd(PROCESS, place):
+                return found
+            named = self.dice.named
+            return named if isinstance(named, int) else found ^ _OTHER_PROCESS
+
+        return number
+
     def _address(self, value: Any) -> int:
         found = _ID(value)
         place = _place(sys._getframe(1))  # noqa: SLF001 - same
@@ -254,12 +282,13 @@ class Answers:
         yield os, "access", self._file
         yield shutil, "disk_usage", self._disk
         for owner in (builtins, io):
-            yield owner, "open", lambda given: opened(given, lambda at: self.is_other(OPENED, at))
+            yield owner, "open", self._open
         for owner, name in _STATES:
             yield owner, name, self._state
         yield from self.host.questions()
         yield type(os.environ), "__getitem__", self._variable
         yield builtins, "hash", lambda _: self._hash
+        yield from ((os, name, self._process) for name in ("getpid", "getppid"))
         yield builtins, "id", lambda _: self._address
         yield from self.dice.questions()
 
@@ -289,14 +318,19 @@ def own_answers(answers: Answers) -> Iterator[None]:
                 return
             made = make(original)
             replaced[id(original)] = original, made
+            undo = (
+                (setattr, owner, name, original) if name in vars(owner) else (delattr, owner, name)
+            )
             setattr(owner, name, made)
-            stack.callback(setattr, owner, name, original)
+            stack.callback(*undo)
 
         for owner, name, make in answers.questions():
             put(owner, name, make)
         for kind, name in ((dt.datetime, "now"), (dt.datetime, "utcnow"),
                            (dt.datetime, "today"), (dt.date, "today")):  # fmt: skip
             _put_into_type(stack, kind, name, answers.clock.day)
+        for method in answers.dice.tensors.methods():
+            _put_into_type(stack, *method)
         for known in _programs():
             for name, value in list(known.items()):
                 if id(value) in replaced and replaced[id(value)][0] is value:

@@ -1,36 +1,41 @@
 """What one rank throws: the random states of Python, NumPy and torch.
 
 Nobody seeded them alike, so one rank may throw anything. Some other numbers would agree by luck (a
-coin does every second time), so a rank throws the lowest and the highest: its first numbers are the
-ends of their range, and a test of a random number goes each way.
+coin does every second time), so a rank throws the lowest and the highest, and a third from each:
+its first numbers are the ends of their range, each of four, or what a test names, and a test of a
+random number goes each way.
 
 Sources that nobody can seed, or that the program makes without a seed (``Random()``,
 ``default_rng()``, ``RandomState()``, ``secrets``, ``uuid4``, ``os.urandom``), differ between
 processes anyway, and may agree by luck: where an odd rank throws one end of the range, the others
-throw the other one there.
+throw the other one there. So does what has a seed that each start and each rank has of its own,
+computed from a clock, a process or such bytes: ``own_seeds`` tells by two plays.
 
-The states are those of a Mersenne Twister (MT19937; Matsumoto and Nishimura 1998), which all three
-use: what it gives is its words, tempered; of the words that temper to the lowest and the highest
-number a state begins with 64.
+The states are ``twister``'s.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import secrets
-import struct
 import sys
 import uuid
-from contextlib import contextmanager
-from enum import Enum
-from time import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.values.own_tensors import Tensors
+from planguard.capture.values.twister import (
+    BITS,
+    Throw,
+    set_state,
+    words_of,
+)
 from planguard.sources import file_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
 
 _DRAWS = (
@@ -39,56 +44,46 @@ _DRAWS = (
     "permutation", "normal", "binomial", "poisson", "random_sample", "standard_normal",
 )  # fmt: skip
 """Of ``random`` and ``numpy.random``."""
-_TENSORS = ("rand", "randint", "randperm", "bernoulli", "multinomial")
-"""Of torch; ``randn`` makes data and weights."""
-_FEW = 4
-"""Elements of a tensor up to which it may be a throw; larger ones are data."""
 _CHOSEN_SEEDS = 1 << 32
 """Seeds below are somebody's choice; torch's own are random numbers of 53 bits and more."""
-_WORDS, _ENDS = 624, 64
-"""Words of a state, and how many of them are an end of the range: loops that reject end."""
-_ALL = 0xFFFFFFFF
-_CLOCKS = 3 * 86_400
-"""Seconds around now that a clock may show in a play, in which it runs ahead by a day."""
 _SHORT = 4
 """Bytes up to which all of them are an end; of more it is the outer ones, as they may be a name."""
+_NODE = 6
+"""Bytes of the address of a network card, which ``uuid.getnode`` gives."""
 _RANDOM = file_of(random)
 _RANDOM_BYTES = frozenset(file_of(one) for one in (random, secrets, uuid))
 """Files through which a program asks for random bytes."""
-
-
-class Throw(Enum):
-    """What an odd rank throws: some other numbers, or first the ends of their range."""
-
-    OTHER = "other numbers"
-    LOWEST = "the lowest numbers"
-    HIGHEST = "the highest numbers"
-
-    @property
-    def opposite(self) -> Throw:
-        """The other end of the range."""
-        ends = {Throw.LOWEST: Throw.HIGHEST, Throw.HIGHEST: Throw.LOWEST}
-        return ends.get(self, Throw.OTHER)
 
 
 class Dice:
     """The random states of one rank.
 
     Attributes:
+        rank: The rank.
+        is_odd: Notes that dice are thrown at a line; tells whether this rank is odd there.
+        line: Returns the line of a frame of the program, None for another frame.
+        tensors: What is drawn with torch.
         seeded: Libraries whose state the program seeded: there the ranks are alike.
         throw: What this rank throws where it is odd.
+        named: What a test names, where it throws that.
+        seeds: The seeds that the program gave, with the line of each.
+        seed_at: Tells whether a seed is each rank's own, and whether this rank is odd there.
         is_asked: Tells whether odd ranks are answered otherwise at a line.
     """
 
     def __init__(
         self, rank: int, is_odd: Callable[[str], bool], place: Callable[[FrameType], str | None]
     ) -> None:
-        self._rank = rank
-        self._is_odd = is_odd
-        self._place = place
+        self.rank = rank
+        self.is_odd = is_odd
+        self.line = place
         self.throw = Throw.OTHER
+        self.named: str | int | None = None
+        self.seeds: list[tuple[str, str]] = []
+        self.seed_at: Callable[[str], bool | None] = lambda _: None
         self.is_asked: Callable[[str], bool] = lambda _: False
         self.seeded: set[str] = set()
+        self.tensors = Tensors(self)
         self._done: set[str] = set()
 
     def begin(self) -> None:
@@ -98,7 +93,7 @@ class Dice:
         if torch.initial_seed() < _CHOSEN_SEEDS:  # whoever seeds torch is taken to seed them all
             self.seeded.update(("random", "numpy", "torch"))
         else:
-            torch.default_generator.manual_seed(_CHOSEN_SEEDS + self._rank)
+            torch.default_generator.manual_seed(_CHOSEN_SEEDS + self.rank)
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that throws or seeds: owner, name, what makes the other one."""
@@ -112,48 +107,81 @@ class Dice:
             yield numbers, name, lambda original: self._draw(original, "numpy")
         yield numbers, "seed", lambda original: self._seeding(original, "numpy")
         yield random.Random, "seed", self._own
-        for owner in (os, random):
-            yield owner, "urandom" if owner is os else "_urandom", self._bytes
+        for owner, name in ((os, "urandom"), (random, "_urandom"), (os, "getrandom")):
+            yield owner, name, self._bytes
+        yield secrets, "randbelow", self._below
+        yield uuid, "uuid1", self._number
+        yield uuid, "getnode", self._node
         yield numbers, "default_rng", self._generator
         yield numbers, "RandomState", self._state
-        for name in _TENSORS:
-            yield torch, name, self._tensor
+        yield from self.tensors.questions()
         for owner in (torch, torch.random):
             for name in ("manual_seed", "seed"):
                 yield owner, name, lambda original: self._seeding(original, "torch")
 
     def _draw(self, original: Any, home: str) -> Any:
         def draw(*args: Any, **options: Any) -> Any:
-            self._thrown(sys._getframe(1), home)  # noqa: SLF001 - the interpreter has no public way
-            return original(*args, **options)
+            frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+            is_free = self.throw is Throw.NAMED and home not in self.seeded
+            if not is_free:
+                self._thrown(frame, home)
+            found = original(*args, **options)
+            place = self.line(frame) if is_free else None
+            if place is None or not self.is_odd(place):
+                return found
+            return _named(self.named, original.__name__, args, found)
 
         return draw
 
-    def _tensor(self, original: Any) -> Any:
-        def draw(*args: Any, **options: Any) -> Any:
-            if options.get("generator") is None and "torch" not in self.seeded:
-                state = _torch_state()
-                found = original(*args, **options)
-                is_cpu = getattr(found, "device", None) is not None and found.device.type == "cpu"
-                if not is_cpu or found.numel() > _FEW:
-                    return found
-                _set_torch_state(state)
-                self._thrown(sys._getframe(1), "torch")  # noqa: SLF001 - same
-            return original(*args, **options)
+    def _below(self, original: Any) -> Any:
+        def randbelow(bound: int) -> int:
+            found: int = original(bound)
+            place = self.line(sys._getframe(1))  # noqa: SLF001 - same
+            if place is None or self._end(place) is not Throw.NAMED:
+                return found
+            is_below = isinstance(self.named, int) and 0 <= self.named < bound
+            return int(self.named or 0) if is_below else found
 
-        return draw
+        return randbelow
+
+    def _number(self, original: Any) -> Any:
+        def uuid1(*args: Any, **options: Any) -> uuid.UUID:
+            found = original(*args, **options)
+            place = self.line(sys._getframe(1))  # noqa: SLF001 - same
+            return uuid.UUID(bytes=self._given(found.bytes, place))
+
+        return uuid1
+
+    def _node(self, original: Any) -> Any:
+        def getnode() -> int:
+            found = int(original()).to_bytes(_NODE, "big")
+            place = self.line(sys._getframe(1))  # noqa: SLF001 - same
+            return int.from_bytes(self._given(found, place), "big")
+
+        return getnode
+
+    def file_of_bytes(self, place: str) -> Any:
+        """Return ``/dev/urandom``, opened at a line: what it gives is asked there."""
+        return io.BufferedReader(_Bytes(lambda size: self._given(os.urandom(size), place)), 1)
 
     def _thrown(self, frame: FrameType, home: str) -> None:
-        place = self._place(frame)
-        if place is not None and home not in self.seeded and self._is_odd(place):
-            self.seeded.add(home)  # once: from here on it has a state
-            _set_state(home, self._rank + 1, self.throw)
+        place = self.line(frame)
+        if place is not None and home not in self.seeded and self.is_odd(place):
+            self._begin(home)
+
+    def begin_torch(self) -> None:
+        """Give torch the state of an odd rank."""
+        self._begin("torch")
+
+    def _begin(self, home: str) -> None:
+        self.seeded.add(home)  # once: from here on it has a state
+        set_state(home, self.rank + 1, self.throw)
 
     def _end(self, place: str | None) -> Throw:
         """Note that a source without a seed is asked; return what this rank throws there."""
         if place is None:
             return Throw.OTHER
-        is_odd = self._is_odd(place)
+        is_odd = self.is_odd(place)
         return self.throw if is_odd or not self.is_asked(place) else self.throw.opposite
 
     def _own(self, original: Any) -> Any:
@@ -162,25 +190,23 @@ class Dice:
             frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - same
             while frame is not None and frame.f_code.co_filename == _RANDOM:
                 frame = frame.f_back  # __init__
-            if a is not None or frame is None or isinstance(state, random.SystemRandom):
+            if frame is None or isinstance(state, random.SystemRandom):
                 return
-            throw = self._end(self._place(frame))
-            if throw is not Throw.OTHER:
-                state.setstate((3, (*_words(self._rank + 1, throw), 0), None))
+            throw = self.state_of(a, frame)
+            if throw in BITS:
+                state.setstate((3, (*words_of(self.rank + 1, throw), 0), None))
 
         return seed
 
     def _generator(self, original: Any) -> Any:
         def default_rng(seed: Any = None) -> Any:
-            throw = Throw.OTHER
-            if seed is None:
-                throw = self._end(self._place(sys._getframe(1)))  # noqa: SLF001 - same
-            if throw is Throw.OTHER:
+            throw = self.state_of(seed, sys._getframe(1))  # noqa: SLF001 - same
+            if throw not in BITS:
                 return original(seed)
             import numpy as np
 
             twister = np.random.MT19937()
-            words = np.array(_words(self._rank + 1, throw), dtype=np.uint32)
+            words = np.array(words_of(self.rank + 1, throw), dtype=np.uint32)
             twister.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 0}}
             return np.random.Generator(twister)
 
@@ -196,121 +222,135 @@ class Dice:
         class RandomState(original, metaclass=_Kind):  # type: ignore[misc]  # a class of NumPy's
             def __init__(self, seed: Any = None) -> None:
                 super().__init__(seed)
-                if seed is None:
-                    throw = dice._end(dice._place(sys._getframe(1)))  # noqa: SLF001 - same
-                    if throw is not Throw.OTHER:
-                        self.set_state(("MT19937", _words(dice._rank + 1, throw), 0, 0, 0.0))
+                throw = dice.state_of(seed, sys._getframe(1))  # noqa: SLF001 - same
+                if throw in BITS:
+                    self.set_state(("MT19937", words_of(dice.rank + 1, throw), 0, 0, 0.0))
 
         return RandomState
 
+    def state_of(self, seed: Any, frame: FrameType) -> Throw:
+        """Return what a state of its own throws that is made with a seed, or without one."""
+        place = self.line(frame)
+        return self._end(place) if seed is None else self._seeded_at(place, seed)
+
+    def _seeded_at(self, place: str | None, seed: Any) -> Throw:
+        """Note a seed that is given; return what this rank throws, if it is each rank's own."""
+        if place is None:
+            return Throw.OTHER
+        self.seeds.append((place, str(seed)))
+        is_odd = self.seed_at(place)
+        if is_odd is None:
+            return Throw.OTHER
+        return self.throw if is_odd else self.throw.opposite
+
     def _bytes(self, original: Any) -> Any:
-        def urandom(size: int, /) -> bytes:
-            found: bytes = original(size)
+        def urandom(size: int, /, *flags: int) -> bytes:
+            found: bytes = original(size, *flags)
             frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - same
             is_bits = frame is not None and frame.f_code.co_name == "getrandbits"
             while frame is not None and frame.f_code.co_filename in _RANDOM_BYTES:
                 frame = frame.f_back
-            place = None if frame is None else self._place(frame)
-            throw = self._end(place)
-            if place is None or throw is Throw.OTHER or place in self._done:
-                return found
-            if is_bits:  # a number below a bound is drawn again while it is none: once is an end
-                self._done.add(place)
-            # Of a number below 2**k the k + 1 highest bits are asked: 01...1 is the highest one.
-            high = b"\x7f" if is_bits else b"\xff"
-            first, last = (b"\0", b"\0") if throw is Throw.LOWEST else (high, b"\xff")
-            if size > _SHORT:
-                return first + found[1:-1] + last
-            return (first + last * size)[:size]
+            place = None if frame is None else self.line(frame)
+            return self._given(found, place, is_bits=is_bits)
 
         return urandom
+
+    def _given(self, found: bytes, place: str | None, *, is_bits: bool = False) -> bytes:
+        """Return the random bytes that this rank gets at a line."""
+        throw, size = self._end(place), len(found)
+        if place is None or throw is Throw.OTHER or place in self._done:
+            return found
+        if throw is Throw.NAMED:
+            return _bytes_of(self.named, found)
+        if is_bits:  # a number below a bound is drawn again while it is none: once is an end
+            self._done.add(place)
+        bits = bytes([BITS[throw] & 0xFF])
+        # Of a number below 2**k the k + 1 highest bits are asked: 01...1 is the highest one.
+        first = b"\x7f" if is_bits and throw is Throw.HIGHEST else bits
+        if size > _SHORT:
+            return first + found[1:-1] + bits
+        return (first + bits * size)[:size]
 
     def _seeding(self, original: Any, home: str) -> Any:
         def seed(*args: Any, **options: Any) -> Any:
             chosen = (*args, *(value for name, value in options.items() if name != "version"))
-            if chosen and chosen[0] is not None and not _is_own(chosen[0]):
-                self.seeded.add(home)
-            else:  # of this process alone: another one on every rank, whatever was set before
+            if not chosen or chosen[0] is None:
+                # Of this process alone: another one on every rank, whatever was set before.
                 self.seeded.discard(home)
-            return original(*args, **options)
+                if (place := self.caller(sys._getframe(1))) is not None:  # noqa: SLF001 - same
+                    self.is_odd(place)  # what it gives may be a seed
+                return original(*args, **options)
+            self.seeded.add(home)
+            throw = self._seeded_at(self.caller(sys._getframe(1)), chosen[0])  # noqa: SLF001 - same
+            found = original(*args, **options)
+            if throw in BITS:
+                set_state(home, self.rank + 1, throw)
+            return found
 
         return seed
 
-
-def _words(number: int, throw: Throw) -> list[int]:
-    """Return the words of a state of its own, whose first numbers are an end of the range."""
-    words = list(random.Random(number).getstate()[1][:_WORDS])  # noqa: S311 - no secret
-    if throw is not Throw.OTHER:
-        words[:_ENDS] = [_untempered(0 if throw is Throw.LOWEST else _ALL)] * _ENDS
-    return words
+    def caller(self, frame: FrameType | None) -> str | None:
+        """Return the program's line that seeds, itself or through a library."""
+        while frame is not None and (place := self.line(frame)) is None:
+            frame = frame.f_back
+        return None if frame is None else place
 
 
-def _is_own(seed: object) -> bool:
-    """Tell whether a seed is the number of this process, or what its clock says."""
-    if not isinstance(seed, int | float):
-        return False
-    return seed == os.getpid() or any(
-        abs(seed - unit * time()) <= unit * _CLOCKS for unit in (1, 1_000, 1_000_000, 1_000_000_000)
-    )
+class _Bytes(io.RawIOBase):
+    """A file of random bytes."""
+
+    def __init__(self, give: Callable[[int], bytes]) -> None:
+        super().__init__()
+        self._give = give
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        buffer[:] = self._give(len(buffer))
+        return len(buffer)
 
 
-def _set_state(home: str, number: int, throw: Throw) -> None:
-    """Set the state of a library to one of its own."""
-    words = _words(number, throw)
-    if home == "random":
-        random.setstate((3, (*words, 0), None))
-    elif home == "numpy":
-        import numpy as np
+def own_seeds(
+    before: Mapping[int, Iterable[tuple[str, str]]], after: Mapping[int, Iterable[tuple[str, str]]]
+) -> list[str]:
+    """Return the lines whose seeds are each rank's own, and another one at each start.
 
-        np.random.set_state(("MT19937", np.array(words, dtype=np.uint32), 0, 0, 0.0))  # noqa: NPY002 - it is the state that is asked
-    else:
-        import torch
+    A seed that all ranks agreed on is another one in another play, and the same on all of them; one
+    that is computed from a rank alone is the same in every play.
 
-        # at::CPUGeneratorImpl's state, aten/src/ATen/CPUGeneratorImpl.cpp: seed, left, seeded,
-        # next, 624 words, and numbers kept for the next normal one, of which there are none.
-        head = struct.pack("<QiiQ", number, _WORDS, 1, 1)
-        size = len(_torch_state())
-        data = (head + struct.pack(f"<{_WORDS}Q", *words)).ljust(size, b"\0")
-        torch.set_rng_state(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-
-
-def _torch_state() -> Any:
-    import torch
-
-    return torch.get_rng_state()
+    Args:
+        before: The seeds of a play, by rank, each with its line.
+        after: Those of a play in which some ranks were answered otherwise.
+    """
+    places = dict.fromkeys(place for rows in after.values() for place, _ in rows)
+    found = []
+    for place in places:
+        first, second = ([[v for p, v in rows if p == place] for _, rows in sorted(one.items())]
+                         for one in (before, after))  # fmt: skip
+        is_common = all(one == second[0] for one in second)
+        if first != second and not is_common:
+            found.append(place)
+    return found
 
 
-def _set_torch_state(state: Any) -> None:
-    import torch
-
-    torch.set_rng_state(state)
-
-
-def _untempered(number: int) -> int:
-    """Return the word of a Mersenne Twister that gives a number of 32 bits."""
-    number ^= number >> 18
-    number ^= number << 15 & 0xEFC60000
-    found = number
-    for _ in range(4):
-        found = number ^ (found << 7 & 0x9D2C5680)
-    number, found = found & _ALL, found & _ALL
-    for _ in range(2):
-        found = number ^ found >> 11
-    return found & _ALL
+def _named(named: str | int | None, name: str, args: tuple[Any, ...], found: Any) -> Any:
+    """Return what a test names, where a draw could give it; else what it gave."""
+    if name == "choice" and args and isinstance(args[0], Sequence):
+        return next((one for one in args[0] if one == named), found)
+    if not isinstance(named, int) or not all(isinstance(one, int) for one in args[:2]):
+        return found
+    if name == "randint" and len(args) == 2:
+        return type(found)(named) if args[0] <= named <= args[1] else found
+    if name == "randrange" or (name == "randint" and len(args) == 1):
+        return type(found)(named) if args and named in range(*args) else found
+    return found
 
 
-@contextmanager
-def kept_dice() -> Iterator[None]:
-    """Leave the caller's random states as they were: a block runs in the caller's own process."""
-    import torch
-
-    states = torch.get_rng_state(), random.getstate()
-    numpy = sys.modules.get("numpy")
-    other = numpy.random.get_state() if numpy is not None else None
-    try:
-        yield
-    finally:
-        torch.set_rng_state(states[0])
-        random.setstate(states[1])
-        if numpy is not None:
-            numpy.random.set_state(other)
+def _bytes_of(named: str | int | None, found: bytes) -> bytes:
+    """Return random bytes that are a number, or end with it."""
+    if not isinstance(named, int):
+        return found
+    if len(found) > _SHORT:
+        return found[:-1] + bytes([named & 0xFF])
+    return (named & (1 << 8 * len(found)) - 1).to_bytes(len(found), "big")

@@ -13,6 +13,7 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.values.own_host import SYSTEM
 from planguard.sources import is_own, is_program
 
 if TYPE_CHECKING:
@@ -32,9 +33,8 @@ _OPENING = tuple(
 
 def opener(frame: FrameType | None) -> str | None:
     """Return the line of the program that opens a file; None where an error ends the job."""
-    while frame is not None and _hands_on(frame.f_code.co_filename):
-        frame = frame.f_back
-    if frame is None or not is_program(frame.f_code.co_filename):
+    frame = _asking(frame)
+    if frame is None:
         return None
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     while frame is not None and not is_own(frame.f_code.co_filename):
@@ -42,6 +42,13 @@ def opener(frame: FrameType | None) -> str | None:
             return place
         frame = frame.f_back
     return None
+
+
+def _asking(frame: FrameType | None) -> FrameType | None:
+    """Return the frame of the program that opens, itself or through what opens for it."""
+    while frame is not None and _hands_on(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame if frame is not None and is_program(frame.f_code.co_filename) else None
 
 
 def _hands_on(file: str) -> bool:
@@ -59,7 +66,15 @@ def _is_caught(code: CodeType, at: int) -> bool:
     return any(start <= at < end for start, end in _caught(code))
 
 
-def opened(original: Any, is_other: Callable[[str], bool]) -> Any:
+_RANDOM = ("/dev/urandom", "/dev/random", "/dev/hwrng")
+
+
+def opened(
+    original: Any,
+    is_other: Callable[[str], bool],
+    dice: Callable[[str], Any],
+    system: Callable[[Any, str], Any],
+) -> Any:
     """Return ``open`` that finds what is not there, or not what is, on a rank that is told so.
 
     What is not there is empty. What is only written is no question.
@@ -67,6 +82,8 @@ def opened(original: Any, is_other: Callable[[str], bool]) -> Any:
     Args:
         original: ``open``.
         is_other: Called with the line that asks; tells whether this rank finds it otherwise.
+        dice: Called with the line that opens random bytes; gives the file.
+        system: Called with a file of the system, and the line that opens it; gives the other one.
     """
 
     def open_file(file: Any, mode: Any = "r", *args: Any, **options: Any) -> Any:
@@ -74,7 +91,15 @@ def opened(original: Any, is_other: Callable[[str], bool]) -> Any:
         is_read = isinstance(mode, str) and ("r" in mode or is_new)
         if not is_read or not isinstance(file, (str, bytes, os.PathLike)):
             return original(file, mode, *args, **options)
-        place = opener(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
+        path = os.fsdecode(file)
+        is_random = path in _RANDOM and "b" in mode
+        if is_random or (path.startswith(SYSTEM) and "+" not in mode):
+            frame = _asking(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
+            if frame is None:
+                return original(file, mode, *args, **options)
+            line = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            return dice(line) if is_random else system(original(file, mode, *args, **options), line)
+        place = opener(sys._getframe(1))  # noqa: SLF001 - same
         if place is None or not is_other(place):
             return original(file, mode, *args, **options)
         if os.path.exists(file) == is_new:  # noqa: PTH110 - bytes, too

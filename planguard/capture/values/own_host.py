@@ -16,7 +16,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.values.otherwise import other_fact, other_host, other_words
+from planguard.capture.values.otherwise import (
+    other_fact,
+    other_host,
+    other_text,
+    other_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,10 +30,21 @@ if TYPE_CHECKING:
 HOST, FACT, TOLD = "the host's name", "what the machine has", "what another program says"
 _NAMES = ((socket, "gethostname"), (socket, "getfqdn"), (platform, "node"), (os, "uname"))
 _FACTS = {
-    "os": ("cpu_count", "process_cpu_count", "getloadavg", "sched_getaffinity", "sysconf"),
+    "os": (
+        "cpu_count", "process_cpu_count", "getloadavg", "sched_getaffinity", "sysconf", "statvfs",
+    ),
     "multiprocessing": ("cpu_count",),
-    "psutil": ("virtual_memory", "swap_memory", "cpu_count", "cpu_percent", "getloadavg"),
-}
+    "psutil": (
+        "virtual_memory", "swap_memory", "cpu_count", "cpu_percent", "getloadavg", "disk_usage",
+        "net_io_counters", "disk_io_counters", "cpu_freq", "cpu_times_percent", "boot_time",
+    ),
+}  # fmt: skip
+_THREADS = ("get_num_threads", "get_num_interop_threads")
+"""Of torch, which takes the number of processors."""
+_PROCESS = ("memory_info", "memory_full_info", "memory_percent", "cpu_percent", "num_threads")
+"""Of ``psutil.Process``."""
+SYSTEM = ("/proc/", "/sys/", "/etc/hostname", "/etc/machine-id")
+"""Files in which a machine tells of itself."""
 
 
 def _loaded() -> Iterator[tuple[Any, str]]:
@@ -38,6 +54,8 @@ def _loaded() -> Iterator[tuple[Any, str]]:
         except ImportError:  # psutil is not everywhere
             continue
         yield from ((module, name) for name in names)
+        if home == "psutil":
+            yield from ((module.Process, name) for name in _PROCESS)
 
 
 _ASKED = tuple(_loaded())
@@ -51,6 +69,7 @@ class Host:
 
     Attributes:
         name: What it is called where the rank is odd; None for another name.
+        named: What tests name; None for a machine that has more, or less.
     """
 
     def __init__(
@@ -63,6 +82,7 @@ class Host:
         self._is_odd = is_odd
         self._place = place
         self.name: str | None = None
+        self.named: object = None
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
@@ -71,13 +91,30 @@ class Host:
         for module, name in _ASKED:
             yield module, name, self._fact
         yield resource, "getrusage", self._fact
+        torch = sys.modules.get("torch")
+        yield from ((torch, name, self._fact) for name in _THREADS)
         for name in _TOLD:
             yield subprocess, name, lambda given: self._other(given, TOLD, _said)
         yield os, "system", lambda given: self._other(given, TOLD, _said)
         yield os, "popen", lambda given: self._other(given, TOLD, _written)
 
     def _fact(self, original: Any) -> Any:
-        return self._other(original, FACT, lambda one: other_fact(one, is_more=self._is_more))
+        return self._other(original, FACT, self._changed)
+
+    def _changed(self, found: Any) -> Any:
+        return other_fact(found, is_more=self._is_more, named=self.named)
+
+    def file(self, found: Any, place: str) -> Any:
+        """Return a file in which the system tells of this machine, or of another one."""
+        if not self._is_odd(FACT, place):
+            return found
+        with found:
+            text = found.read()
+        is_bytes = isinstance(text, bytes)
+        other = other_text(
+            os.fsdecode(text) if is_bytes else text, is_more=self._is_more, named=self.named
+        )
+        return io.BytesIO(os.fsencode(other)) if is_bytes else io.StringIO(other)
 
     def _called(self, found: Any) -> Any:
         return other_host(found, self.name)
