@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from planguard.capture.mpi.reading import MpiRun
+
 PLAN = "mpi.plan.json"
 
 
@@ -43,18 +45,25 @@ def run_mpi(command: Sequence[str], folder: Path, *, limit: float, model: str | 
 
 
 def plan_of(logs: Path, model: str | None = None) -> dict[str, Any]:
-    """Return the plan file of what was recorded.
-
-    Of a job that was cut off, a finding stands only where every rank that was cut off is stuck in
-    it: another one might have gone on, and freed those that wait.
-    """
-    from planguard.api import check
+    """Return the plan file of what was recorded."""
     from planguard.capture.mpi.reading import read_mpi
 
-    run = read_mpi([logs])
+    return spoiled(read_mpi([logs]), model)
+
+
+def spoiled(run: MpiRun, model: str | None = None) -> dict[str, Any]:
+    """Return the plan file of a run, with what its being cut off leaves open.
+
+    A finding stands only where every rank that was cut off is stuck in it: another one might have
+    gone on, and freed those that wait. A witness is made as short as it can be and need not name
+    all that are stuck; the findings do.
+    """
+    from planguard.api import check
+
     verdict = check(run.document, model=model)
-    blocked = {rank for rank, _ in verdict.witness.blocked} if verdict.witness else set()
-    free = sorted(set(run.cut) - blocked)
+    stuck = {rank for rank, _ in verdict.witness.blocked} if verdict.witness else set()
+    stuck.update(rank for one in verdict.findings if one.code != "PG210" for rank in one.ranks)
+    free = sorted(set(run.cut) - stuck)
     if free:
         said = f"ranks {free} were cut off and may have gone on: a finding may be the cut's"
         entry = {"kind": "cut-short", "message": said, "direction": "over", "scope": "plan"}

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from planguard.api import check
-from planguard.cli.mpi import plan_of, run_mpi
+from planguard.capture.mpi.reading import MpiRun
+from planguard.cli.mpi import plan_of, run_mpi, spoiled
 from planguard.verdict import Outcome
 
 pytestmark = pytest.mark.skipif(
@@ -108,3 +109,15 @@ def test_what_is_not_followed_is_never_a_bare_safe(tmp_path: Path, body: str) ->
 def test_a_job_that_is_ended_while_it_computes_is_no_deadlock(tmp_path: Path) -> None:
     body = f"if (r) MPI_Recv(d, 4, MPI_CHAR, 0, 0, {W}, &s); else for (;;) b[0]++;"
     assert _outcome(_decide(tmp_path, body, limit=8)) is Outcome.UNKNOWN
+
+
+def test_a_rank_that_was_cut_off_in_a_call_that_can_end_may_free_the_others() -> None:
+    """Rank 0 was killed in a send that its receiver took: the next one may have come."""
+    send, recv = {"op": "send", "peer": 1, "bytes": 8}, {"op": "recv", "peer": 0, "bytes": 8}
+    under = {"kind": "cut-short", "message": "cut", "direction": "under", "scope": "plan"}
+    document = {
+        "schema": "planguard.plan/1", "world_size": 2, "model": "mpi-eager",
+        "ranks": {"0": {"actions": [send]}, "1": {"actions": [recv, recv]}},
+        "approximations": [under],
+    }  # fmt: skip
+    assert check(spoiled(MpiRun(document, (0, 1), (0, 1)))).outcome is Outcome.UNKNOWN

@@ -89,7 +89,9 @@ class _Reader:
                     self.sizes[entry.comm] = entry.count
         self.world = next(e.comm for e in next(iter(logs.values())).entries if e.op == _INFO)
 
-    def spoil(self, kind: str, message: str, directions: tuple[str, ...] = ("under", "over")) -> None:
+    def spoil(
+        self, kind: str, message: str, directions: tuple[str, ...] = ("under", "over")
+    ) -> None:
         """Enter something that the answer must not pass over."""
         for direction in directions:
             self.spoils[kind, message, direction] = None
