@@ -60,11 +60,13 @@ def test_head_to_head_sends_that_the_library_buffered(tmp_path: Path) -> None:
 
 
 def test_head_to_head_sends_that_hang(tmp_path: Path) -> None:
+    """Neither send fits a buffer: the job is ended, and decided."""
     run = _decide(tmp_path, (SEND + RECV).replace("SIZE", "1 << 20"), limit=15)
     assert _outcome(run) is Outcome.DEADLOCK
 
 
 def test_a_collective_that_one_rank_never_calls(tmp_path: Path) -> None:
+    """Two ranks wait in a barrier, the third for a message."""
     body = f"if (r) MPI_Barrier({W}); else MPI_Recv(d, 4, MPI_CHAR, 1, 7, {W}, &s);"
     assert _outcome(_decide(tmp_path, body, 3, limit=15)) is Outcome.DEADLOCK
 
@@ -103,10 +105,12 @@ def test_a_correct_program_is_safe(tmp_path: Path) -> None:
     ids=["any-source", "not-wrapped", "one-sided"],
 )
 def test_what_is_not_followed_is_never_a_bare_safe(tmp_path: Path, body: str) -> None:
+    """They run through, and the answer says what it did not see."""
     assert _outcome(_decide(tmp_path, body)) is Outcome.UNKNOWN
 
 
 def test_a_job_that_is_ended_while_it_computes_is_no_deadlock(tmp_path: Path) -> None:
+    """A rank outside of calls may go on."""
     body = f"if (r) MPI_Recv(d, 4, MPI_CHAR, 0, 0, {W}, &s); else for (;;) b[0]++;"
     assert _outcome(_decide(tmp_path, body, limit=8)) is Outcome.UNKNOWN
 
