@@ -29,7 +29,7 @@ constexpr int kAny = -2;
 
 std::mutex guard;
 std::map<MPI_Comm, std::uint64_t> comms;
-std::map<MPI_Request, std::uint64_t> requests;
+std::map<MPI_Request, std::vector<std::uint64_t>> requests;  // in order of their start
 std::uint64_t last_request = 0;
 std::uint32_t made = 0;
 int world_rank = -1;
@@ -117,12 +117,23 @@ Fields round(int kind, std::uint64_t size, int root, MPI_Comm comm) {
   return f;
 }
 
-std::uint64_t number(MPI_Request request) {
+// Open MPI gives all sends that are done at once one request: which of them a wait is for is open,
+// unless all are waited for together.
+std::uint64_t number(MPI_Request request, bool* shared) {
   std::lock_guard<std::mutex> lock(guard);
   const auto at = requests.find(request);
   if (at == requests.end()) return 0;
-  const auto found = at->second;
-  requests.erase(at);
+  const auto found = at->second.front();
+  at->second.erase(at->second.begin());
+  *shared = !at->second.empty();
+  if (at->second.empty()) requests.erase(at);
+  return found;
+}
+
+std::uint64_t number(MPI_Request request) {
+  bool shared = false;
+  const auto found = number(request, &shared);
+  if (shared) note(kPolled, "MPI_Wait of a shared request");
   return found;
 }
 
@@ -152,8 +163,7 @@ int starting(Fields f, MPI_Request* request, Call call) {
   const int result = call();
   if (result == MPI_SUCCESS) {
     std::lock_guard<std::mutex> lock(guard);
-    // Open MPI gives several completed sends one request: then which one is waited for is open.
-    if (!requests.emplace(*request, f.stream).second) requests[*request] = f.stream;
+    requests[*request].push_back(f.stream);
   }
   append(f, 1, result);
   return result;
@@ -231,8 +241,11 @@ int MPI_Wait(MPI_Request* r, MPI_Status* s) {
 }
 int MPI_Waitall(int n, MPI_Request* r, MPI_Status* s) {
   std::vector<std::uint64_t> ids;
+  std::map<MPI_Request, bool> shared;
   for (int i = 0; i < n; ++i)
-    if (const auto id = number(r[i])) ids.push_back(id);
+    if (const auto id = number(r[i], &shared[r[i]])) ids.push_back(id);
+  for (const auto& one : shared)
+    if (one.second) note(kPolled, "MPI_Waitall, shared request");
   for (const auto id : ids) append(wait_of(id), 0, 0);
   const int result = PMPI_Waitall(n, r, s);
   for (const auto id : ids) append(wait_of(id), 1, result);

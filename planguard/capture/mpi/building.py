@@ -102,7 +102,8 @@ def others(header: str, own: set[str]) -> str:
             continue
         given = ", ".join(one.group(1) for one in names if one is not None)
         wrappers[name] = (
-            f'int MPI_{name}({plain}) {{ not_followed("MPI_{name}"); return PMPI_{name}({given}); }}'
+            f'int MPI_{name}({plain}) {{ not_followed("MPI_{name}"); '
+            f"return PMPI_{name}({given}); }}"
         )
     return "\n".join(wrappers[name] for name in sorted(wrappers)) + "\n"
 
