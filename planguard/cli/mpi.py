@@ -73,7 +73,9 @@ def spoiled(run: MpiRun, model: str | None = None) -> dict[str, Any]:
 
 def _run(command: Sequence[str], environment: dict[str, str], limit: float) -> None:
     try:
-        job = subprocess.Popen(command, env=environment, start_new_session=True)
+        job = subprocess.Popen(  # noqa: S603 - the job that the user gave
+            command, env=environment, start_new_session=True
+        )
     except OSError as error:
         raise UsageError(f"{command[0]} cannot be run: {error.strerror}") from error
     try:
