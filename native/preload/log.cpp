@@ -142,15 +142,26 @@ bool is_stub() {
   return stub;
 }
 
-void mark_profiler() {
-  Log* log = settled.load(std::memory_order_acquire) ? current.load(std::memory_order_acquire)
-                                                     : settle();
-  if (log != nullptr) log->header->flags.fetch_or(2, std::memory_order_relaxed);
+namespace {
+
+Log* log_of_process() {
+  return settled.load(std::memory_order_acquire) ? current.load(std::memory_order_acquire)
+                                                 : settle();
 }
 
+void mark(std::uint32_t flag) {
+  Log* log = log_of_process();
+  if (log != nullptr) log->header->flags.fetch_or(flag, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void mark_profiler() { mark(2); }
+
+void mark_mpi() { mark(4); }
+
 void append(const Fields& fields, int phase, int result) {
-  Log* log = settled.load(std::memory_order_acquire) ? current.load(std::memory_order_acquire)
-                                                     : settle();
+  Log* log = log_of_process();
   if (log == nullptr) return;
   const std::uint64_t at = log->header->head.fetch_add(1, std::memory_order_relaxed);
   if (at >= log->header->capacity) return;  // head counts it: the reader marks the log INCOMPLETE

@@ -39,7 +39,7 @@ struct Header {
   std::uint64_t monotonic_ns;  // the same moment on the clock of the records
   std::int32_t rank;           // environment variable RANK, or -1
   std::int32_t world_size;     // environment variable WORLD_SIZE, or -1
-  std::atomic<std::uint32_t> flags;  // 1 stub mode, 2 written by the profiler plugin
+  std::atomic<std::uint32_t> flags;  // 1 stub mode, 2 written by the profiler plugin, 4 calls of MPI
 };
 constexpr std::size_t kHeaderBytes = 4096;
 static_assert(sizeof(Header) <= kHeaderBytes);
@@ -61,6 +61,9 @@ void append(const Fields& fields, int phase, int result);
 
 // Say in the header that the records come from the profiler plugin.
 void mark_profiler();
+
+// Say in the header that the records are calls of MPI (mpi.cpp).
+void mark_mpi();
 
 // True when PLANGUARD_PRELOAD_STUB is set: calls return success and move nothing.
 bool is_stub();

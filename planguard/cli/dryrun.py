@@ -22,6 +22,7 @@ examples:
   planguard dryrun -o run -- torchrun --nproc-per-node 2 train.py     record, then check
   planguard dryrun -o run --plan plan.json -- torchrun ... train.py   compare with the plan, too
   planguard dryrun --stub -o run -- torchrun --nproc-per-node 64 train.py   play the ranks here
+  planguard dryrun --mpi -o run -- mpirun -n 4 ./a.out                an MPI program
   planguard dryrun -o run --plan plan.json                            compare a run made before
   planguard check run                                                 check a recorded run again
 
@@ -43,6 +44,7 @@ class DryRun:
         add("-o", "--output", default="planguard-run", metavar="DIR", help="where the logs go")
         add("--record", action="store_true", help="run on real processes (the default)")
         add("--stub", action="store_true", help="play the ranks here; nothing is communicated")
+        add("--mpi", action="store_true", help="the job is an MPI program, in any language")
         add("--mesh", metavar="DIMS", help="with --stub: which ranks are alike, such as dp=2,tp=4")
         add(
             "--samples",
@@ -55,7 +57,7 @@ class DryRun:
             type=float,
             default=300.0,
             metavar="S",
-            help="with --stub: seconds per rank",
+            help="with --stub: seconds per rank; with --mpi: of the job",
         )
         add(
             "--stall",
@@ -99,6 +101,13 @@ class DryRun:
             return _check(folder, args)
         if folder.is_dir() and any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty", hint="choose a new folder with -o")
+        if args.mpi:
+            from planguard.cli.mpi import run_mpi
+
+            if args.stub or args.plan or args.witness or args.values or args.stall is not None:
+                hint = "with --mpi go -o, --timeout and --model"
+                raise UsageError("--mpi does not go with that option", hint=hint)
+            return run_mpi(command, folder, limit=args.timeout, model=args.model)
         if args.stub:
             from planguard.cli.stub import run_stub
 

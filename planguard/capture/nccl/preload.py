@@ -48,7 +48,12 @@ def read_logs(paths: Iterable[str | Path]) -> Recording:
     if not files:
         hint = "run the job with PLANGUARD_PRELOAD_LOG set to a folder"
         raise UsageError(f"no log of the NCCL interposer (*{SUFFIX})", hint=hint)
-    return _Reader([read_log(file) for file in files]).recording()
+    logs = [read_log(file) for file in files]
+    for log in logs:
+        if log.mpi:
+            hint = "planguard dryrun --mpi reads it"
+            raise PlanError("a log of calls of MPI, not NCCL", file=log.file, path="72", hint=hint)
+    return _Reader(logs).recording()
 
 
 class _Reader:

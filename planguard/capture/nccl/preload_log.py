@@ -46,6 +46,7 @@ class Log:
         world_size: Environment variable WORLD_SIZE, or None.
         stub: Calls returned success and moved nothing.
         profiler: Written by the profiler plugin, which tells when operations completed.
+        mpi: Its records are calls of MPI (native/preload/mpi.cpp).
         entries: The committed records.
         dropped: Records that did not fit.
         torn: Records that were begun and not committed.
@@ -60,6 +61,7 @@ class Log:
     entries: tuple[Entry, ...]
     dropped: int
     torn: int
+    mpi: bool = False
 
 
 def read_log(path: str | Path) -> Log:
@@ -94,4 +96,5 @@ def read_log(path: str | Path) -> Log:
         entries,
         dropped=head - kept,
         torn=kept - len(entries),
+        mpi=bool(flags & 4),
     )

@@ -1,0 +1,95 @@
+"""``planguard dryrun --mpi``: an MPI program of its own, recorded and checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from planguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from planguard.capture.mpi.reading import MpiRun
+
+PLAN = "mpi.plan.json"
+
+
+def run_mpi(command: Sequence[str], folder: Path, *, limit: float, model: str | None) -> int:
+    """Run a command with every MPI call of its processes recorded, then decide what they did.
+
+    Args:
+        command: The job, such as ``mpirun -n 4 ./a.out``.
+        folder: Where the interposer, the logs and the plan go.
+        limit: Seconds after which the job is ended; what it did until then is decided.
+        model: Execution model instead of ``mpi-eager``.
+
+    Raises:
+        UsageError: There is no MPI compiler, or the command cannot be run.
+    """
+    from planguard.capture.mpi.building import build
+    from planguard.cli import main
+
+    library = build(folder)
+    environment = {**os.environ, "LD_PRELOAD": str(library.resolve())}
+    environment["PLANGUARD_PRELOAD_LOG"] = str((folder / "logs").resolve())
+    _run(command, environment, limit)
+    path = folder / PLAN
+    path.write_text(json.dumps(plan_of(folder / "logs", model)), "utf-8")
+    return main(["check", str(path), *(["--model", model] if model else [])])
+
+
+def plan_of(logs: Path, model: str | None = None) -> dict[str, Any]:
+    """Return the plan file of what was recorded."""
+    from planguard.capture.mpi.reading import read_mpi
+
+    return spoiled(read_mpi([logs]), model)
+
+
+def spoiled(run: MpiRun, model: str | None = None) -> dict[str, Any]:
+    """Return the plan file of a run, with what its being cut off leaves open.
+
+    A finding stands only where every rank that was cut off is stuck in it: another one might have
+    gone on, and freed those that wait. A witness is made as short as it can be and need not name
+    all that are stuck; the findings do.
+    """
+    from planguard.api import check
+
+    verdict = check(run.document, model=model)
+    stuck = {rank for rank, _ in verdict.witness.blocked} if verdict.witness else set()
+    stuck.update(rank for one in verdict.findings if one.code != "PG210" for rank in one.ranks)
+    free = sorted(set(run.cut) - stuck)
+    if free:
+        said = f"ranks {free} were cut off and may have gone on: a finding may be the cut's"
+        entry = {"kind": "cut-short", "message": said, "direction": "over", "scope": "plan"}
+        run.document["approximations"].append(entry)
+    return run.document
+
+
+def _run(command: Sequence[str], environment: dict[str, str], limit: float) -> None:
+    try:
+        job = subprocess.Popen(  # noqa: S603 - the job that the user gave
+            command, env=environment, start_new_session=True
+        )
+    except OSError as error:
+        raise UsageError(f"{command[0]} cannot be run: {error.strerror}") from error
+    try:
+        code = job.wait(limit)
+        if code:
+            print(f"the job ended with code {code}", file=sys.stderr)
+    except subprocess.TimeoutExpired:
+        print(f"the job was ended after {limit:g} s (--timeout S waits longer)", file=sys.stderr)
+    finally:
+        # mpirun ends its ranks when it is told so; what does not listen is killed.
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if job.poll() is None:
+                os.killpg(job.pid, number)
+                try:
+                    job.wait(10)
+                except subprocess.TimeoutExpired:
+                    continue
