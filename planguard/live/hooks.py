@@ -39,6 +39,8 @@ class Hooks:
         self.tracker = tracker
         self._undo: list[Callable[[], None]] = []
         self._groups: dict[str, tuple[int, ...]] = {}
+        self._script: Any = None
+        self._unbox: Any = None
 
     def install(self) -> None:
         """Put the hooks in place.
@@ -47,7 +49,9 @@ class Hooks:
             ImportError: torch is not installed.
         """
         import torch
+        import torch.distributed as dist
 
+        self._script, self._unbox = torch.ScriptObject, dist.ProcessGroup.unbox
         for space, names, note in (
             ("c10d", CALLS, self._note),
             ("_c10d_functional", COLLECTIVE, self._note_functional),
@@ -57,7 +61,8 @@ class Hooks:
                 operator = getattr(getattr(torch.ops, space), name, None)
                 if operator is not None:
                     for key in KEYS:
-                        library.impl(name, _passing(operator.default, op, note), key)
+                        kernel = _passing(operator.default, op, note)
+                        library.impl(name, kernel, key, with_keyset=True)
             self._undo.append(library._destroy)  # noqa: SLF001  torch has no public way
         self._wrap_waits()
         self._wrap_returns()
@@ -70,20 +75,18 @@ class Hooks:
             self._undo.pop()()
 
     def _note(self, op: str, arguments: tuple[Any, ...]) -> None:
-        import torch
-        import torch.distributed as dist
-
-        script = next((a for a in arguments if isinstance(a, torch.ScriptObject)), None)
+        script = next((a for a in arguments if isinstance(a, self._script)), None)
         if script is None:
             return
-        group = dist.ProcessGroup.unbox(script)
+        group = self._unbox(script)
+        name = group.group_name
+        ranks = self._groups.get(name) or self._ranks(group)
         peer, tag = None, 0
-        numbers = [a for a in arguments if isinstance(a, int) and not isinstance(a, bool)]
-        ranks = self._ranks(group)
         if op in MESSAGES:
+            numbers = [a for a in arguments if isinstance(a, int) and not isinstance(a, bool)]
             tag = numbers[-1] if numbers else 0
             peer = ranks[numbers[0]] if len(numbers) > 1 else None
-        self.tracker.issue(op, group.group_name, ranks, peer, tag)
+        self.tracker.issue(op, name, ranks, peer, tag)
 
     def _note_functional(self, op: str, arguments: tuple[Any, ...]) -> None:
         from torch.distributed.distributed_c10d import _resolve_process_group
@@ -133,10 +136,12 @@ class Hooks:
 def _passing(operator: Any, op: str, note: Callable[[str, tuple[Any, ...]], None]) -> Any:
     import torch
 
-    def kernel(*arguments: Any, **named: Any) -> Any:
-        note(op, (*arguments, *named.values()))
-        with torch._C._AutoDispatchBelowAutograd():  # noqa: SLF001  as torch's own libraries do
-            return operator(*arguments, **named)
+    after = torch._C._after_autograd_keyset  # noqa: SLF001  as torch's own libraries do
+    plain = operator.redispatch  # a third of what it costs to call the operator again
+
+    def kernel(keys: Any, *arguments: Any, **named: Any) -> Any:
+        note(op, (*arguments, *named.values()) if named else arguments)
+        return plain(keys & after, *arguments, **named)
 
     return kernel
 

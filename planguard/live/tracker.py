@@ -16,7 +16,7 @@ from planguard.sources import is_library, is_own, is_torch_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
 
 FRAMES = 32
 
@@ -162,12 +162,22 @@ def _creates_a_group(frame: FrameType | None) -> bool:
     return False
 
 
+_codes: dict[int, tuple[CodeType, bool]] = {}
+"""Whether code is a library's, by its identity; it is kept, so that no other gets its place.
+
+Only since a process group exists, and with it torch, is it asked: the answer does not change.
+"""
+
+
 def call_site(frame: FrameType | None) -> str:
     """Return ``file:line`` of the innermost frame that belongs to no library."""
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not is_library(name):
-            return f"{name}:{frame.f_lineno}"
+        code = frame.f_code
+        known = _codes.get(id(code))
+        if known is None:
+            known = _codes[id(code)] = code, is_library(code.co_filename)
+        if not known[1]:
+            return f"{code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 

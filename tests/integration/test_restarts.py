@@ -45,6 +45,25 @@ def test_one_rank_that_does_not_load_after_a_restart_is_found():
     assert verdict.outcome is Outcome.MISMATCH
 
 
+def test_a_broadcast_of_other_sizes_does_not_end_the_played_process():
+    """What DDP would take for indices of its buckets is the length of an object: as indices its
+    C++ ends the process (a segmentation fault), and the start that hangs was not told.
+    """
+
+    def job():
+        dist.init_process_group("gloo")
+        layers = torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))
+        if dist.get_rank() == 0:
+            dist.broadcast_object_list([False], src=0)
+        for _ in range(2):
+            model(torch.ones(2, 16)).sum().backward()
+
+    verdict = decide(job)
+    assert verdict.outcome is Outcome.MISMATCH
+    assert "PG201" in {finding.code for finding in verdict.findings}
+
+
 def test_a_restart_that_agrees_is_safe_and_said():
     """Both starts agree; that the second was played stands in the ledger."""
     play = Play(2, timeout=60.0, is_every=True)

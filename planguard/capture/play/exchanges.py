@@ -6,7 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.process_group import _list, _reduce_op
-from planguard.capture.play.mailbox import fill, unpack
+from planguard.capture.play.mailbox import fill, is_of_size, unpack
 from planguard.capture.values.made_up import is_marked, mark
 
 if TYPE_CHECKING:
@@ -102,7 +102,16 @@ def _broadcast(self: Any, tensors: Any, opts: Any = None, *_: Any, **__: Any) ->
     root = self._root(opts)
     if root == self.recorder.rank:
         return Exchange(tensors, None, None)
-    return Exchange(None, tensors, lambda posts: put(tensors, posts[root]), root=root)
+
+    def make(posts: dict[int, bytes]) -> None:
+        if is_of_size(posts[root], tensors):
+            put(tensors, posts[root])
+        else:
+            # Another call's bytes. DDP takes indices of its buckets from here, unchecked: its C++
+            # would end the process with these, and the plan that shows the mismatch were lost.
+            mark(tensors)
+
+    return Exchange(None, tensors, make, root=root)
 
 
 def _allgather(self: Any, outputs: Any, inputs: Any, opts: Any = None, **_: Any) -> Exchange:

@@ -256,6 +256,15 @@ def unpack(data: bytes, like: Sequence[Any]) -> list[Any]:
     return found
 
 
+def is_of_size(data: bytes, like: Sequence[Any]) -> bool:
+    """Tell whether what was sent has the sizes of ``like``, or was too large to be sent."""
+    rows = pickle.loads(data)  # noqa: S301 - our own fork wrote it
+    sizes = [tensor.numel() * tensor.element_size() for tensor in like]
+    return len(rows) == len(sizes) and all(
+        raw is None or len(raw) == size for (raw, _), size in zip(rows, sizes, strict=True)
+    )
+
+
 def fill(target: Any, flat: Any) -> None:
     """Copy as many elements as there are on both sides; the mark goes with them."""
     import torch
