@@ -59,6 +59,7 @@ class RankLog:
     hidden: str = ""
     parsed: list[str] = field(default_factory=list)
     seeds: list[list[str]] = field(default_factory=list)
+    backends: list[list[str]] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -90,6 +91,7 @@ def log_of(
         recorder.hidden,
         parsed,
         [list(one) for one in session.answers.dice.seeds],
+        session.named,
     )
 
 

@@ -15,7 +15,8 @@ kinds of questions are played one by one, and where that helps the lines, to nam
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.play.further import Further, is_led
@@ -45,7 +46,11 @@ _NOT_OPENED = ("FileNotFoundError", "FileExistsError")
 
 @dataclass(frozen=True)
 class _Ended:
-    """How a play with odd answers ended: ``same``, ``safe``, ``unsafe``, ``raised``, ``open``."""
+    """How a play with odd answers ended.
+
+    ``same``, ``safe``, ``unsafe``; ``raised`` where an odd rank ends the job; ``cut`` where all
+    ranks agreed to open a file that is not here; else ``open``.
+    """
 
     how: str
     play: Play | None = None
@@ -57,11 +62,13 @@ class OddPlays:
 
     Attributes:
         decide: Checks the plan of a play.
+        cut: Questions that ranks agreed on, up to a file that is not here.
         known: Questions that were played with another assignment of samples, and decided nothing.
     """
 
     decide: Callable[[Play], Verdict]
     known: set[Site]
+    cut: dict[str, None] = field(default_factory=dict)
 
     def ask(self, play: Play) -> Play:
         """Return the play that decides, with entries for the ledger in its logs.
@@ -100,7 +107,7 @@ class OddPlays:
             found = self._by_kind(play, odd, new, ended, doubts, raised)
             if found is not None:
                 return found
-            if ended.how != "raised" and not doubts:
+            if ended.how not in ("raised", "cut") and not doubts:
                 doubts[_words(new), _ranks(odd)] = None
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
@@ -113,6 +120,7 @@ class OddPlays:
                 self._further(play, answer, doubts, raised)
         self.known.update(new)
         _note(play, [*new, *seeds], doubts, raised, more.words)
+        _note_cut(play, self.cut)
         return play
 
     def _from_quarters(
@@ -180,6 +188,8 @@ class OddPlays:
             lines = its if kind in CERTAIN else self._lines(play, Odd(odd), its, ended)
             if lines:
                 doubts[_words(lines), _ranks(odd)] = None
+            elif ended.how == "cut" and len(its) <= _MOST_LINES:
+                self.cut[_words(its)] = None
             elif kind in (CLOCK, OPENED) and len(its) <= _MOST_LINES:
                 raised[_words(its)] = None  # no line by itself does anything but that
             else:
@@ -223,6 +233,8 @@ class OddPlays:
             if all(any(name in one for name in _NOT_OPENED) for one in traces):
                 return _Ended("raised")
         verdict = self.decide(again)
+        if verdict.safe and _is_cut(again):
+            return _Ended("cut", again)
         if verdict.unsafe:
             return _Ended("unsafe", again)
         if failed:
@@ -234,6 +246,15 @@ class OddPlays:
 
 def _files(play: Play) -> list[str]:
     return list(dict.fromkeys(file for log in play.logs.values() for file in log.files))
+
+
+def _is_cut(play: Play) -> bool:
+    """Tell whether all ranks came to one line that opens a file which is not here, and ended."""
+    ends = {log.end for log in play.logs.values()}
+    lines = {
+        tuple(re.findall(r'File "(.+?)", line (\d+)', log.trace)) for log in play.logs.values()
+    }
+    return len(ends) == len(lines) == 1 and ends.pop().startswith(_NOT_OPENED)
 
 
 def _seeds(play: Play) -> dict[int, list[tuple[str, str]]]:
@@ -333,6 +354,17 @@ def _note(
             "or more, clocks ran ahead by a day, files were there or not, or of another size and "
             "time, hosts, processes, addresses and random states differed; dice fell on both "
             f"ends of their range and between{more}"
+        )
+        log.notes.append((KIND, message, "exact"))
+
+
+def _note_cut(play: Play, cut: Iterable[str]) -> None:
+    """Say what the ranks agreed on and nobody played to its end."""
+    _, log = min(play.logs.items())
+    for words in cut:
+        message = (
+            f"where {words} says otherwise, all ranks go on alike to one line that opens a file; "
+            "it is not here, so that what follows was not played: play it with that file there"
         )
         log.notes.append((KIND, message, "exact"))
 
