@@ -3,6 +3,7 @@
 //
 // What is not followed is marked by name: mpi_others.inc is generated from the user's mpi.h and has
 // a wrapper for every function that is neither here nor local.
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include <cstring>
@@ -73,6 +74,8 @@ void learn(MPI_Comm comm) {
 
 void begun() {
   planguard::preload::mark_mpi();
+  // Open MPI's Fortran calls go past the functions of C; its bindings are there only for them.
+  if (dlsym(RTLD_DEFAULT, "mpi_send_") != nullptr) not_followed("Fortran's MPI_Send and others");
   PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   learn(MPI_COMM_WORLD);
 }
@@ -189,7 +192,9 @@ int MPI_Init(int* argc, char*** argv) {
 int MPI_Init_thread(int* argc, char*** argv, int wanted, int* given) {
   const int result = PMPI_Init_thread(argc, argv, wanted, given);
   if (result == MPI_SUCCESS) begun();
-  if (result == MPI_SUCCESS && *given == MPI_THREAD_MULTIPLE) not_followed("MPI_THREAD_MULTIPLE");
+  if (result == MPI_SUCCESS && wanted >= MPI_THREAD_SERIALIZED) {  // who says so means it
+    not_followed("MPI from several threads");
+  }
   return result;
 }
 int MPI_Finalize() {

@@ -193,6 +193,7 @@ class _Played:
     _told: float = field(default_factory=time.monotonic)
     _known: set[Site] = field(default_factory=set)
     patch: Patch | None = None
+    named: tuple[str, str] | None = None  # the model of the backend, and the line that names it
 
     def decide(self) -> tuple[Plan, Verdict]:
         """Play, and join the verdicts.
@@ -219,7 +220,7 @@ class _Played:
                 answer = self._fixed(answer, supply, chosen, door)
         except UsageError as error:
             raise UsageError(error.message, hint=_frames(error.hint)) from error
-        return answer.plan, _told(answer.verdict, self.args, rows)
+        return answer.plan, _told(answer.verdict, self.args, rows, self.named)
 
     def _fixed(self, answer: Answer, supply: Supply, chosen: Chosen, door: Door) -> Answer:
         """Search an edit of the source, and put it, or that there is none, into the finding."""
@@ -254,9 +255,12 @@ class _Played:
             script()
 
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:
+        from planguard.capture.play.named_backends import model_of
         from planguard.capture.precheck import judge
 
         name, model = Path(self.args.script).name, self.settings.model
+        if model is None and (named := model_of(play)) is not None:
+            model, self.named = named[0], named
         plan, verdict = judge(
             play, name=name, model=model, known=self._known, data=self.args.samples is None
         )
@@ -314,7 +318,12 @@ def _warm(args: argparse.Namespace) -> None:
             warm("torch._dynamo", "torch.distributed.fsdp")
 
 
-def _told(verdict: Verdict, args: argparse.Namespace, rows: list[list[Variation]]) -> Verdict:
+def _told(
+    verdict: Verdict,
+    args: argparse.Namespace,
+    rows: list[list[Variation]],
+    named: tuple[str, str] | None,
+) -> Verdict:
     """Say in the ledger what ranks had, and what was not varied."""
     from planguard.verdict import Approximation
 
@@ -330,7 +339,12 @@ def _told(verdict: Verdict, args: argparse.Namespace, rows: list[list[Variation]
         "where this machine has no CUDA, cuda is the CPU"
     )
     entry = Approximation("script", said, "exact", scope="plan")
-    return replace(verdict, approximations=(*verdict.approximations, entry))
+    entries = [*verdict.approximations, entry]
+    if named is not None:
+        model, place = named
+        said = f"decided under {model}, the backend that {place} names; --model decides another one"
+        entries.append(Approximation("model", said, "exact", scope="plan"))
+    return replace(verdict, approximations=tuple(entries))
 
 
 def _refuse_without_effect(play: Play, args: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +13,9 @@ from planguard.api import check
 from planguard.capture.mpi.reading import MpiRun
 from planguard.cli.mpi import plan_of, run_mpi, spoiled
 from planguard.verdict import Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(
     shutil.which("mpicxx") is None or shutil.which("mpirun") is None,
@@ -32,6 +35,10 @@ int main(int argc, char **argv) {
 """
 W = "MPI_COMM_WORLD"
 SEND = "MPI_Send(b, SIZE, MPI_CHAR, 1 - r, 0, MPI_COMM_WORLD);"
+FROM_ANYBODY = (
+    f"if (r) MPI_Send(b, 4, MPI_CHAR, 0, 0, {W}); "
+    f"else MPI_Recv(d, 4, MPI_CHAR, MPI_ANY_SOURCE, 0, {W}, &s);"
+)
 RECV = "MPI_Recv(d, SIZE, MPI_CHAR, 1 - r, 0, MPI_COMM_WORLD, &s);"
 
 
@@ -97,8 +104,7 @@ def test_a_correct_program_is_safe(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        f"if (r) MPI_Send(b, 4, MPI_CHAR, 0, 0, {W}); else "
-        f"MPI_Recv(d, 4, MPI_CHAR, MPI_ANY_SOURCE, 0, {W}, &s);",
+        FROM_ANYBODY,
         f"MPI_Ibarrier({W}, q); MPI_Wait(q, &s);",
         "MPI_Win w; MPI_Win_create(b, 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w); MPI_Win_free(&w);",
     ],

@@ -3,7 +3,7 @@
 Each program hangs on real ranks whose nodes hold other files, or, fixed, lets them agree first.
 """
 
-# ruff: noqa: D103, PTH107, PTH118, PTH207, PTH208 - programs as people write them
+# ruff: noqa: D103, PTH107, PTH123, SIM115, PTH118, PTH207, PTH208 - programs as people write them
 from __future__ import annotations
 
 import fnmatch
@@ -11,6 +11,7 @@ import glob
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,57 @@ def test_a_folder_that_is_agreed_on_or_only_read_decides_nothing(job):
     verdict = decide(job)
     assert verdict.outcome is Outcome.SAFE
     assert any("folders held nothing" in one.message for one in verdict.approximations)
+
+
+def resume_agreed_file():
+    """Here is no file: all ranks go where rank 0 finds one, and cannot open it."""
+    first = 0
+    if agreed(Path("fresh/last.pt").exists()):
+        first = torch.load("fresh/last.pt")["epoch"]
+    train(first)
+
+
+def resume_own_file():
+    first = 0
+    if Path("fresh/last.pt").exists():
+        first = torch.load("fresh/last.pt")["epoch"]
+    train(first)
+
+
+def resume_agreed_file_and_own_best():
+    """The play that cannot open the first file never comes to the second."""
+    resume_agreed_file()
+    if Path("fresh/best.pt").exists():
+        dist.barrier()
+    step()
+
+
+def resume_agreed_file_and_own_clock():
+    began = time.time()
+    resume_agreed_file()
+    if time.time() - began > 3600:
+        dist.barrier()
+    step()
+
+
+def test_a_file_that_ranks_agree_to_open_and_is_not_here():
+    """SAFE with what was not played; what hides behind it is played by itself."""
+    verdict = decide(resume_agreed_file)
+    assert verdict.outcome is Outcome.SAFE
+    assert any("it is not here, so that what follows" in a.message for a in verdict.approximations)
+    for job in (resume_own_file, resume_agreed_file_and_own_best, resume_agreed_file_and_own_clock):
+        assert decide(job).outcome is Outcome.UNKNOWN
+
+
+def miss_a_file_alone():
+    if dist.get_rank() == 1:
+        open("fresh/last.pt").read()
+    step()
+
+
+def test_a_rank_that_cannot_open_its_file_is_an_end_and_others_wait():
+    """An error that passes through what answers for files is the program's."""
+    assert decide(miss_a_file_alone).unsafe
 
 
 def keep_three():

@@ -292,3 +292,41 @@ def test_a_patch_without_fix_is_refused(folder):
     assert done.returncode == 2
     assert done.stderr.count("error") == 1
     assert "--fix --patch fix.diff" in done.stderr
+
+
+NEIGHBORS = """\
+import argparse
+import torch, torch.distributed as dist
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--backend", default="gloo")
+backend = parser.parse_args().backend
+dist.init_process_group({backend})
+other = 1 - dist.get_rank()
+sent = dist.isend(torch.ones(4), other)  # some keep it, others hold up a queue
+dist.recv(torch.ones(4), other)
+sent.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "options", "model", "found"),
+    [
+        ('"gloo"', (), "gloo", "SAFE"),
+        ("backend", (), "gloo", "SAFE"),
+        ('"gloo"', ("--model", "nccl"), "nccl", "DEADLOCK"),
+        ('"nccl"', (), "nccl", "DEADLOCK"),
+        ('"nccl" if torch.cuda.is_available() else "gloo"', (), "nccl", "DEADLOCK"),
+    ],
+)
+def test_the_model_is_that_of_the_backend_that_the_script_names(
+    tmp_path, backend, options, model, found
+):
+    """What it chooses by what this machine has is another backend elsewhere; --model overrules."""
+    (tmp_path / "train.py").write_text(NEIGHBORS.format(backend=backend))
+    done = planguard(tmp_path, *options, "--format", "json")
+    result = json.loads(done.stdout)
+    assert (result["model"], result["outcome"]) == (model, found), done.stderr
+    if found == "SAFE":
+        assert "decided under gloo, the backend that" in done.stdout
+        assert "train.py:7 names; --model decides another one" in done.stdout

@@ -104,8 +104,11 @@ def end_of(error: BaseException | None) -> tuple[str, str]:
     if isinstance(error, (PlanGuardError, NotFakeError, KeyboardInterrupt)):
         raise error
     frames = traceback.extract_tb(error.__traceback__)
-    inner = frames[-1].filename if frames else ""
-    if not frames or is_own(inner) or (is_library(inner) and "distributed" in Path(inner).parts):
+    called = frames[:]
+    while isinstance(error, OSError) and called and is_own(called[-1].filename):
+        called.pop()  # what the program asks of files passes through here (``own_answers``)
+    inner = called[-1].filename if called else ""
+    if not called or is_own(inner) or (is_library(inner) and "distributed" in Path(inner).parts):
         raise error
     text = "".join(traceback.format_exception(error))[-4000:]
     return f"{type(error).__name__}: {error}", text.strip()

@@ -61,6 +61,7 @@ class RankLog:
     parsed: list[str] = field(default_factory=list)
     readings: dict[str, list[int]] = field(default_factory=dict)
     seeds: list[list[str]] = field(default_factory=list)
+    backends: list[list[str]] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -93,6 +94,7 @@ def log_of(
         parsed,
         dict(session.readings.seen),
         [list(one) for one in session.answers.dice.seeds],
+        session.named,
     )
 
 

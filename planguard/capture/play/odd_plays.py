@@ -15,7 +15,8 @@ kinds of questions are played one by one, and where that helps the lines, to nam
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.play.further import Further, is_led
@@ -50,7 +51,8 @@ class Ended:
     """How a play with odd answers ended.
 
     Attributes:
-        how: ``same``, ``safe``, ``unsafe``, ``raised`` or ``open``.
+        how: ``same``, ``safe``, ``unsafe``; ``raised`` where an odd rank ends the job; ``cut``
+            where all ranks agreed to open a file that is not here; else ``open``.
         play: The play; None where it tells nothing.
         told: The first finding.
     """
@@ -66,11 +68,13 @@ class OddPlays:
 
     Attributes:
         decide: Checks the plan of a play.
+        cut: Questions that ranks agreed on, up to a file that is not here.
         known: Questions that were played with another assignment of samples, and decided nothing.
     """
 
     decide: Callable[[Play], Verdict]
     known: set[Site]
+    cut: dict[str, None] = field(default_factory=dict)
 
     def ask(self, play: Play) -> Play:
         """Return the play that decides, with entries for the ledger in its logs.
@@ -109,7 +113,7 @@ class OddPlays:
             found = self._by_kind(play, odd, new, ended, doubts, raised)
             if found is not None:
                 return found
-            if ended.how != "raised" and not doubts:
+            if ended.how not in ("raised", "cut") and not doubts:
                 doubts[words_of(new), ranks_of(odd)] = None
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
@@ -122,6 +126,7 @@ class OddPlays:
                 self._further(play, answer, doubts, raised)
         self.known.update(new)
         _note(play, [*new, *seeds], doubts, raised, more.words)
+        _note_cut(play, self.cut)
         return play
 
     def _from_quarters(
@@ -189,6 +194,8 @@ class OddPlays:
             lines = its if kind in CERTAIN else self._lines(play, Odd(odd), its, ended)
             if lines:
                 doubts[words_of(lines), ranks_of(odd)] = None
+            elif ended.how == "cut" and len(its) <= MOST_LINES:
+                self.cut[words_of(its)] = None
             elif kind in (CLOCK, OPENED) and len(its) <= MOST_LINES:
                 raised[words_of(its)] = None  # no line by itself does anything but that
             else:
@@ -224,30 +231,43 @@ class OddPlays:
         if _content(again) == _content(play):
             return Ended("same", again)
         failed = {rank for rank, log in again.logs.items() if log.end}
-        if failed and failed <= odd.ranks and odd.sides is not None:
+        if (
+            failed
+            and failed <= odd.ranks
+            and _ends_job(odd, [again.logs[one].trace for one in failed])
+        ):
             return Ended("raised")
-        kinds = {kind for kind, _ in odd.sites or ()}
-        if failed and failed <= odd.ranks and CLOCK in kinds and not kinds & CERTAIN:
-            return Ended("raised")
-        if failed and failed <= odd.ranks and odd.held.is_less:
-            return Ended("raised")
-        if failed and failed <= odd.ranks and kinds == {OPENED}:
-            traces = [again.logs[rank].trace for rank in failed]
-            if all(any(name in one for name in _NOT_OPENED) for one in traces):
-                return Ended("raised")
         verdict = self.decide(again)
+        if verdict.safe and _is_cut(again):
+            return Ended("cut", again)
         if verdict.unsafe:
             return Ended("unsafe", again, verdict.findings[0].message)
         if failed:
             return Ended("open")
-        if not verdict.safe:
-            return Ended("open", again)
-        return Ended("safe", again)
+        return Ended("safe" if verdict.safe else "open", again)
+
+
+def _ends_job(odd: Odd, traces: list[str]) -> bool:
+    """Tell whether a rank that raises at these answers ends the job, which is no divergence."""
+    kinds = {kind for kind, _ in odd.sites or ()}
+    if odd.sides is not None or odd.held.is_less or (CLOCK in kinds and not kinds & CERTAIN):
+        return True
+    is_unopened = all(any(name in one for name in _NOT_OPENED) for one in traces)
+    return kinds == {OPENED} and is_unopened
 
 
 def files_of(play: Play) -> list[str]:
     """Return the program's files that a play tells of."""
     return list(dict.fromkeys(file for log in play.logs.values() for file in log.files))
+
+
+def _is_cut(play: Play) -> bool:
+    """Tell whether all ranks came to one line that opens a file which is not here, and ended."""
+    ends = {log.end for log in play.logs.values()}
+    lines = {
+        tuple(re.findall(r'File "(.+?)", line (\d+)', log.trace)) for log in play.logs.values()
+    }
+    return len(ends) == len(lines) == 1 and ends.pop().startswith(_NOT_OPENED)
 
 
 def _seeds(play: Play) -> dict[int, list[tuple[str, str]]]:
@@ -340,6 +360,17 @@ def _note(
             "or more, clocks ran ahead by a day, files were there or not, or of another size and "
             "time, hosts, processes, addresses and random states differed; dice fell on both "
             f"ends of their range and between{more}"
+        )
+        log.notes.append((KIND, message, "exact"))
+
+
+def _note_cut(play: Play, cut: Iterable[str]) -> None:
+    """Say what the ranks agreed on and nobody played to its end."""
+    _, log = min(play.logs.items())
+    for words in cut:
+        message = (
+            f"where {words} says otherwise, all ranks go on alike to one line that opens a file; "
+            "it is not here, so that what follows was not played: play it with that file there"
         )
         log.notes.append((KIND, message, "exact"))
 

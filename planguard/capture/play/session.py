@@ -11,6 +11,7 @@ from planguard.capture.groups.process_group import BACKEND
 from planguard.capture.groups.recorder import Recorder
 from planguard.capture.play.fake_world import Mesh, environment, make_mesh
 from planguard.capture.play.launches import ranks_started_here
+from planguard.capture.play.named_backends import named_backend
 from planguard.capture.play.rank_reads import rank_reads, start_reads
 from planguard.capture.play.room_store import room_store_class
 from planguard.capture.play.stub_control import mail_group_class
@@ -40,6 +41,7 @@ class Session:
         reads: Places where the code asked for its rank.
         mesh: The DeviceMesh of the capture, None without one.
         backends: The backend that the job asked for, by group.
+        named: The backends that its calls name, each with its line.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Session:
         self.mesh: Any = None
         self.next_key: str | None = None
         self.backends: dict[Any, str] = {}
+        self.named: list[list[str]] = []
 
     def make_group(self, options: Any, _: Any) -> Any:
         """Make the recording process group that torch asks the backend for."""
@@ -237,6 +240,7 @@ def _initialized(current: Session) -> Any:
         import torch.distributed as dist
 
         current.backends[dist.group.WORLD] = _asked_for(backend)
+        current.named.append(named_backend(backend, sys._getframe(1)))  # noqa: SLF001 - the interpreter has no public way
         for name, expected in (("world_size", current.world_size), ("rank", current.rank)):
             given = options.get(name, -1)
             if given not in (-1, expected):
@@ -271,6 +275,8 @@ def _counted(original: Any, current: Session) -> Any:
         elif current.recorder.rank in members:
             current.recorder.met(key)
         current.next_key = key
+        if backend is not None:
+            current.named.append(named_backend(backend, sys._getframe(1)))  # noqa: SLF001 - same
         made = original(ranks, timeout, None, pg_options, use_local_synchronization, **rest)
         if made is not dist.GroupMember.NON_GROUP_MEMBER:
             current.backends[made] = _asked_for(backend or current.backends[dist.group.WORLD])
