@@ -335,7 +335,8 @@ def _told(
     elif len(kinds) == 1:
         had = f"each rank had {kinds[0]}"
     said = (
-        f"{had}; other data, files, clocks and environments are not decided; "
+        f"{had}; beyond what own-answers names, other data, files, clocks and environments are not "
+        "decided; "
         "where this machine has no CUDA, cuda is the CPU"
     )
     entry = Approximation("script", said, "exact", scope="plan")
