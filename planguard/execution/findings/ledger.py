@@ -29,14 +29,32 @@ def apply_ledger(verdict: Verdict) -> Verdict:
         ledger = tuple(replace(a, used=_spoils(a, verdict)) for a in verdict.approximations)
         return _lower(verdict, ledger) if any(a.used for a in ledger) else verdict
     makers = [f for f in verdict.findings if f.severity == "error" and f.code[2] in "0124"]
+    doubts = [a for a in verdict.approximations if a.direction == "over"]
+    orders = {id(a) for a in doubts if _admits_orders_only(a, verdict)}
+
+    def spoils(entry: Approximation, finding: Finding) -> bool:
+        # What holds in every order that is admitted holds in those that exist.
+        proved = id(entry) in orders and finding.certainty == "all-executions"
+        return _touches(entry, finding) and not proved
+
     ledger = tuple(
-        replace(a, used=a.direction == "over" and any(_touches(a, f) for f in makers))
+        replace(a, used=a in doubts and any(spoils(a, f) for f in makers))
         for a in verdict.approximations
     )
-    used = [a for a in ledger if a.used]
-    if makers and all(any(_touches(a, f) for a in used) for f in makers):
+    if makers and all(any(spoils(a, f) for a in doubts) for f in makers):
         return _lower(verdict, ledger)
     return replace(verdict, approximations=ledger)
+
+
+ORDERS = frozenset({"host-threads"})
+"""Kinds of entries that admit further orders of the same actions, and no other actions."""
+
+
+def _admits_orders_only(entry: Approximation, verdict: Verdict) -> bool:
+    """Tell whether an entry admits orders, and no other one says that it leaves some out."""
+    return entry.kind in ORDERS and not any(
+        other.kind == entry.kind and other.direction == "under" for other in verdict.approximations
+    )
 
 
 def _spoils(approximation: Approximation, verdict: Verdict) -> bool:
