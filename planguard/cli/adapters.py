@@ -35,8 +35,13 @@ def add_adapter_arguments(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
-def load_plan(path: str, args: argparse.Namespace) -> Plan:
+def load_plan(path: str, args: argparse.Namespace, data: bytes | None = None) -> Plan:
     """Read a path, or ``-`` for standard input, with the adapter and options of the command line.
+
+    Args:
+        path: The path, or the place of ``data``.
+        args: The command line.
+        data: The plan itself, where it has no file of its own.
 
     Raises:
         PlanError: The input cannot be read as a plan.
@@ -44,7 +49,9 @@ def load_plan(path: str, args: argparse.Namespace) -> Plan:
     """
     from planguard import api
 
-    given = _standard_input() if path == "-" else path
+    given: str | bytes | None = data
+    if given is None:
+        given = _standard_input() if path == "-" else path
     options = adapter_options(args)
     try:
         return api.load(given, planner=args.planner, **options)

@@ -13,7 +13,7 @@ from planguard.cli.adapters import adapter_options, add_adapter_arguments
 from planguard.cli.certificates import certificate_writers
 from planguard.cli.job import Job
 from planguard.cli.outputs import outputs_of, targets_of
-from planguard.cli.paths import expanded
+from planguard.cli.paths import Inside, expanded
 from planguard.config import Settings, load_settings, mebibytes
 from planguard.errors import UsageError
 from planguard.options import seconds
@@ -48,7 +48,8 @@ class Check:
         """Declare the arguments."""
         parser.epilog = _EPILOG
         add = parser.add_argument
-        add("paths", nargs="*", metavar="PATH", help="plan, folder, planner output, pattern, or -")
+        what = "plan, folder, archive, JSONL, planner output, pattern, or -"
+        add("paths", nargs="*", metavar="PATH", help=what)
         add_adapter_arguments(parser, "PATH")
         add("--model", metavar="NAME", help="execution model, or all")
         add("--budget", type=_seconds, metavar="SECONDS", help="such as 2, 200ms, 1m")
@@ -162,7 +163,9 @@ def _settle(args: argparse.Namespace) -> Targets:
     if args.planner is not None:
         registry.find(args.planner)
     adapter_options(args)
-    args.paths = expanded(args.paths, args.planner)
-    targets = targets_of(args, [*args.paths, args.config, args.baseline])
+    args.inside = Inside()
+    args.paths = expanded(args.paths, args.planner, args.inside)
+    inputs = [*args.paths, *args.inside.files, args.config, args.baseline]
+    targets = targets_of(args, inputs)
     fix.settle(args, targets)
     return targets

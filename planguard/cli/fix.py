@@ -48,6 +48,9 @@ def settle(args: argparse.Namespace, targets: Targets) -> None:
         raise UsageError("--for-all searches no repairs", hint=hint)
     if not args.fix:
         return
+    if args.inside.plans:
+        hint = "unpack it, and name the plan's own file"
+        raise UsageError("--fix: a plan inside another file cannot be written beside", hint=hint)
     # Claimed now, so that nothing is searched for a file that cannot be written.
     args.fixed = {path: targets.claim(target_of(args, path), "--fix") for path in args.paths}
 
@@ -87,6 +90,8 @@ def announce(args: argparse.Namespace, path: str, text: bytes) -> str:
     Raises:
         OSError: It cannot be written.
     """
+    if path in args.inside.plans:
+        return f"to write the repaired plan, unpack {path} and name its own file with --fix"
     if not args.fix:
         command = f"planguard check --fix {shlex.quote(path)}"
         return f"write the repaired plan with: {command}"

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from planguard.cli.adapters import load_plan
 from planguard.cli.fix import announce, repaired
 from planguard.cli.paths import unreadable
 from planguard.errors import PlanError, UsageError, shorten
@@ -98,7 +97,7 @@ class Job:
         started = time.perf_counter()
         result = Result(path)
         try:
-            result = self._decide(path, load_plan(path, self.args))
+            result = self._decide(path, self.args.inside.load(path, self.args))
         except PlanError as error:
             result = Result(path, error=error)
         except UsageError as error:  # no adapter takes it
@@ -134,7 +133,7 @@ class Job:
                 self.repairs[path] = text
         explained = [f for f in verdict.findings if not f.code.startswith("PG6")]
         is_complete = len(explained) < self.limit
-        if verdict.plan.file is None:
+        if verdict.plan.file is None or path in self.args.inside.plans:
             verdict = replace(verdict, plan=replace(verdict.plan, file=path))
         verdict = apply_policy(verdict, path, self.settings, plan=plan, baseline=self.baseline)
         return Result(path, plan, verdict, is_complete=is_complete)

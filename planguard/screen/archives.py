@@ -5,11 +5,15 @@ Only plain files come out, each below the folder: no link, no device, no name th
 
 from __future__ import annotations
 
+import contextlib
+import lzma
+import os
 import shutil
 import tarfile
 import tempfile
 import weakref
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
@@ -24,6 +28,17 @@ MOST_FILES = 1_000_000
 MOST_BYTES = 8 << 30
 """Most bytes that come out of one archive."""
 _PIECE = 1 << 20
+_DAMAGE = (
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    tarfile.TarError,
+)
+"""What the readers of archives raise on bytes that somebody changed."""
 
 
 class Archives:
@@ -42,8 +57,11 @@ class Archives:
         if not self._folder:
             self._folder = tempfile.mkdtemp(prefix="planguard-trials-")
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        top = Path(self._folder, str(len(self._names)))
-        top.mkdir()
+        given = Path(path)
+        # Below a folder that stands for the caller's, so that a file's name is the same from there.
+        inner = given.name if given.is_absolute() or ".." in given.parts else given
+        top = Path(self._folder, str(len(self._names)), inner)
+        top.mkdir(parents=True)
         self._names[str(top)] = path
         left: list[str] = []
         budget = MOST_BYTES
@@ -58,11 +76,18 @@ class Archives:
                 budget = _write(file, target, budget)
                 if budget < 0:
                     raise _too_large(path, f"more than {MOST_BYTES >> 30} GiB")
-        except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, RuntimeError) as error:
+        except _DAMAGE as error:
             shutil.rmtree(top, ignore_errors=True)
             hint = "is it whole, and without a password?"
-            raise UsageError(f"{shorten(path)}: cannot be unpacked: {error}", hint=hint) from None
+            what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            what = shorten(f"cannot be unpacked: {what or type(error).__name__}", 200)
+            raise UsageError(f"{shorten(path)}: {what}", hint=hint) from None
         return str(top), left
+
+    @property
+    def opened(self) -> list[str]:
+        """The archives that were looked into."""
+        return list(self._names.values())
 
     def shown(self, path: str) -> str:
         """Return the name of an unpacked file: the archive's and its own inside."""
@@ -71,6 +96,21 @@ class Archives:
                 if path.startswith(f"{top}/"):
                     return archive + path[len(top) :]
         return path
+
+    @contextlib.contextmanager
+    def at_home(self, path: str) -> Iterator[str]:
+        """Stand where an unpacked file has the name that people know, and yield that name.
+
+        Readers keep the name of a file in what they say about its lines. The working directory is
+        of the process: this is for commands that read one file at a time.
+        """
+        inside = Path(path).relative_to(self._folder).parts
+        before = Path.cwd()
+        os.chdir(Path(self._folder, inside[0]))
+        try:
+            yield str(Path(*inside[1:]))
+        finally:
+            os.chdir(before)
 
 
 def is_archive(path: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +50,7 @@ class Trial:
         data: The plan file's bytes, or b"".
         params: Parameters it came from: names and numbers, strings, booleans or None.
         planner: Adapter to read it with; "" means that it is found by sniffing.
+        place: Where it stands, as people know it: a path, one inside an archive, a file and line.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Trial:
     data: bytes = b""
     params: Params = field(default_factory=dict)
     planner: str = ""
+    place: str = ""
 
     @property
     def content(self) -> Hashable:
@@ -112,10 +115,17 @@ class Trials:
         """What was looked at so far and is no trial."""
         return [path for found in self._found.values() for path in found.skipped]
 
+    def at_home(self, trial: Trial) -> AbstractContextManager[str]:
+        """Return a context that yields the path to read a trial by, named as people know it."""
+        if self._archives.shown(trial.path) == trial.path:
+            return nullcontext(trial.path)
+        return self._archives.at_home(trial.path)
+
     @property
     def files(self) -> list[str]:
-        """Files and folders of the trials that were found so far."""
-        return [path for found in self._found.values() for path in found.trials]
+        """Files and folders of the trials that were found so far, and archives that hold some."""
+        found = [path for found in self._found.values() for path in found.trials]
+        return found + self._archives.opened
 
     def _find(self, given: str) -> list[str]:
         if given not in self._found:
@@ -175,8 +185,9 @@ class Trials:
             planner = self._planner or ""
             for path in self._find(os.fspath(item)):
                 for trial in _from_path(path):
-                    name = self._archives.shown(trial.name)
-                    yield replace(trial, name=name, planner=planner)
+                    shown = self._archives.shown
+                    place = shown(trial.place)
+                    yield replace(trial, name=shown(trial.name), planner=planner, place=place)
         else:
             yield self._from_object(number, item)
 
@@ -235,7 +246,7 @@ def _from_path(path: str) -> Iterator[Trial]:
     if path.endswith(LINE_SUFFIXES):
         yield from _from_lines(path)
     else:
-        yield Trial(path, path, params=_params_beside(Path(path)))
+        yield Trial(path, path, params=_params_beside(Path(path)), place=path)
 
 
 def _params_beside(path: Path) -> Params:
@@ -270,7 +281,8 @@ def _from_lines(path: str) -> Iterator[Trial]:
         while line := file.readline(MAX_LINE):
             number += 1
             if line.strip():
-                yield _from_line(f"{path}:{number}", line.strip(), line_type)
+                place = f"{path}:{number}"
+                yield replace(_from_line(place, line.strip(), line_type), place=place)
 
 
 def _from_line(

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
+import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -94,6 +96,65 @@ def test_a_mixed_folder_is_screened_whole(capsys) -> None:
     assert "in 3 files: trials/.git, trials/plans/notes.txt" in said.err
     assert main(["screen", "trials/t[12]/*", "-q", "--executor", "inline"]) == 0
     assert "SAFE                       2" in capsys.readouterr().out
+
+
+def test_an_archive_is_checked_like_its_folder(capsys, folder: Path) -> None:
+    """Packed, a folder has the findings that it has unpacked: codes, messages, places, exit code;
+    nothing tells where it was unpacked.
+    """
+    trial = Path("trials/t0")
+    trial.mkdir(parents=True)
+    shutil.copy(ROOT / "examples/pipelining/pytorch-172668.csv", trial / "schedule.csv")
+    shutil.copytree("runs", "trials/plans")
+    Path("trials/lines.jsonl").write_text(json.dumps(SAFE) + "\nbroken\n")
+    with tarfile.open("trials.tar.gz", "w:gz") as tape:
+        tape.add("trials", arcname=".")
+    said = []
+    for given in ("trials", "trials.tar.gz", str(folder / "trials.tar.gz")):
+        assert main(["check", given, "--format", "concise"]) == 2
+        out, err = capsys.readouterr()
+        assert "planguard-trials" not in out + err
+        assert "5 plans; 2 other files" in err
+        said.append(sorted(out.replace(f"{given}/", "").splitlines()))
+    assert said[0] == said[1]
+    assert any(line.startswith("t0/schedule.csv") for line in said[0]), said[0]
+    assert any(line.startswith("lines.jsonl:2:") for line in said[0]), said[0]
+    assert Path.cwd() == folder
+
+
+def test_a_plan_inside_another_file_is_not_written_beside(capsys) -> None:
+    """Nothing is repaired in place there; an archive and a file of lines are inputs to guard."""
+    with zipfile.ZipFile("runs.zip", "w") as file:
+        file.write("runs/a.plan.json", "a.plan.json")
+    Path("runs.jsonl").write_text(json.dumps(SAFE) + "\n" + json.dumps(SAFE))
+    for given in ("runs.zip", "runs.jsonl"):
+        before = Path(given).read_bytes()
+        assert main(["check", "-q", given]) == 0
+        assert main(["check", "-q", given, "--fix"]) == 2
+        assert "inside another file" in capsys.readouterr().err
+        for words in (["check", "-o", f"json={given}"], ["screen", "--export", given]):
+            assert main([words[0], given, "-q", "--force", *words[1:]]) == 2
+        assert Path(given).read_bytes() == before
+
+
+def test_a_hostile_archive_is_one_refusal_among_the_others(capsys) -> None:
+    """Damaged archives and names that lead out are told, and the rest is decided."""
+    Path("cut.zip").write_bytes(b"PK\x03\x04 and then nothing")
+    with zipfile.ZipFile("out.zip", "w") as file:
+        file.write("runs/a.plan.json", "../../out.plan.json")
+    with zipfile.ZipFile("bent.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.write("runs/a.plan.json", "a.plan.json")
+    bent = bytearray(Path("bent.zip").read_bytes())
+    bent[43:60] = bytes(17)  # the compressed bytes
+    Path("bent.zip").write_bytes(bent)
+    given = ["cut.zip", "out.zip", "bent.zip", "runs/a.plan.json"]
+    assert main(["check", *given, "--format", "concise"]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert "cut.zip: error[PG901] cut.zip: cannot be unpacked" in lines[0]
+    assert "no plan is in it" in lines[1]
+    assert "bent.zip: cannot be unpacked" in lines[2]
+    assert "1 safe" in lines[-1]
+    assert not Path("../out.plan.json").exists()
 
 
 def test_an_output_inside_a_screened_folder_is_no_input(capsys) -> None:
