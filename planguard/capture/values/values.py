@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.made_up import is_marked, mark, tensors_in
-from planguard.capture.values.own_values import DECIDING
+from planguard.capture.values.own_values import DECIDING, Readings
 from planguard.capture.values.sinks import is_shown_only, place_of
 from planguard.capture.values.watched import (
     HANDED_ON,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from planguard.capture.groups.recorder import Recorder
-    from planguard.capture.values.own_values import Readings
 
 KIND = "data-dependent-value"
 _TELLING = (
@@ -46,20 +45,21 @@ _MEMORY = ("data_ptr", "untyped_storage", "storage", "_typed_storage", "const_da
 
 
 @contextmanager
-def watch_values(recorder: Recorder, readings: Readings) -> Iterator[None]:
+def watch_values(recorder: Recorder, readings: Readings | None = None) -> Iterator[None]:
     """Watch what reads the values of tensors: those that are made up, and a rank's own."""
     import torch
 
+    own = Readings(recorder.rank) if readings is None else readings
     # TorchScript knows torch's operators by the identity of their Python functions, in a table that
     # is made once. Made now it holds torch's own; made inside, it would hold those put in their
     # place here, whose identities are other functions' when they are gone.
     torch.jit._builtins._get_builtin_table()  # noqa: SLF001 - torch has no public way
 
     def reading(original: Any) -> Any:
-        return _reading(original, recorder, readings)
+        return _reading(original, recorder, own)
 
     def telling(original: Any) -> Any:
-        return _telling(original, recorder, readings)
+        return _telling(original, recorder, own)
 
     undo = [_patch(torch.Tensor, name, reading) for name in ("item", "tolist")]
     undo += [_patch(torch.Tensor, name, telling) for name in _TELLING]
