@@ -208,7 +208,64 @@ def in_a_meter_fixed():
         dist.barrier()
 
 
+def by_name():
+    """The test has no call: a tensor is compared, and Python asks it for its truth."""
+    norm = loss()
+    if norm > 100.0:
+        return
+    step()
+
+
+def by_name_fixed():
+    norm = agreed(loss())
+    if norm > 100.0:
+        return
+    step()
+
+
+def by_truth():
+    done = loss() > 100.0
+    if done:
+        return
+    step()
+
+
+def by_truth_fixed():
+    done = agreed(loss()) > 100.0
+    if done:
+        return
+    step()
+
+
+def by_part():
+    losses = torch.stack([loss(), loss() / 2])
+    while losses[0] < 0.01:
+        dist.barrier()
+    step()
+
+
+def by_part_fixed():
+    losses = agreed(torch.stack([loss(), loss() / 2]))
+    while losses[0] < 0.01:
+        dist.barrier()
+    step()
+
+
+def by_closeness():
+    """Torch gives a truth value of its own, the same on all ranks by luck."""
+    if torch.allclose(loss(), torch.zeros(())):
+        return
+    step()
+
+
+def by_closeness_fixed():
+    if torch.allclose(agreed(loss()), torch.zeros(())):
+        return
+    step()
+
+
 BUGS = [
+    by_name, by_truth, by_part, by_closeness,
     evaluates_if_better, skips_what_is_no_number, skips_by_tensor, stops_early, without_tokens,
     until_the_end_of_text, by_list, by_array, on_rank_0_alone, in_a_meter,
 ]  # fmt: skip

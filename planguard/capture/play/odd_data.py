@@ -9,6 +9,7 @@ value is not known: nothing is decided then, and the line is named.
 from __future__ import annotations
 
 import linecache
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
     from planguard.capture.play.ranks import Play
     from planguard.capture.values.own_answers import Site
     from planguard.verdict import Verdict
+
+_TESTING = re.compile(
+    r"\b(?:if|elif|while|and|or|not|assert|in|return|any|all|bool|filter|match)\b|[<>]|[=!]="
+)
+"""What may test a value on its line."""
 
 
 class OddData(OddPlays):
@@ -136,12 +142,22 @@ def _sided(sides: Sides, sites: list[Site], pair: tuple[Read, Read], told: str) 
 
 
 def _tests(play: Play, places: list[str]) -> list[str]:
-    """Return the tests that may depend on what some lines read; of a large program any."""
+    """Return the tests that may depend on what some lines read; of a large program any.
+
+    A line that reads without a call is a test itself (``if norm > 1``, ``while not done``).
+    """
     files = files_of(play) if places else []
     if size_of(files) > READ_WHOLE:
         return ["== nan"]
     texts = {file: "".join(linecache.getlines(file)) for file in files}
-    return [one.text for one in tests_on(texts, places)[0]] if places else []
+    lines = [_line(place) for place in places]
+    itself = [one for one in lines if _TESTING.search(one) or "(" not in one]
+    return [*itself, *(one.text for one in tests_on(texts, places)[0])] if places else []
+
+
+def _line(place: str) -> str:
+    file, _, line = place.rpartition(":")
+    return linecache.getline(file, int(line)).strip()
 
 
 def _is_special(text: str) -> bool:

@@ -29,7 +29,7 @@ from planguard.capture.values.sinks import is_shown_only
 from planguard.sources import is_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import CodeType, FrameType
 
 VALUE = "a value of a tensor"
@@ -106,16 +106,17 @@ class Readings:
     seen: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _places: dict[tuple[int, int], tuple[CodeType, str | None]] = field(default_factory=dict)
 
-    def read(self, tensor: Any, found: Any, frame: FrameType) -> Any:
+    def read(self, tensors: Sequence[Any], found: Any, frame: FrameType) -> Any:
         """Return what a line of the program reads from a tensor; it is kept.
 
         Args:
-            tensor: The tensor.
+            tensors: The tensor, or those that are compared.
             found: Its value: a number, a truth value, a list of them, or an array of numpy.
             frame: Who reads.
         """
         place = self._place(frame)
-        if place is None or tensor.numel() > _MOST_ELEMENTS:
+        tensor = tensors[0]
+        if place is None or (tensor.numel() > _MOST_ELEMENTS and not isinstance(found, bool)):
             return found
         row = self.seen[place]
         at = len(row)
@@ -127,8 +128,10 @@ class Readings:
             row.append(COMMON)
             return found
         value = found.tolist() if _is_array(found) else found
-        origin = getattr(storage, "planguard_origin", None)
-        row.append(zlib.crc32(f"{value!r} {origin}".encode()))
+        # A truth value is the same on two ranks by luck; what it was made of is not.
+        origins = [getattr(storage_of(one), "planguard_origin", None) for one in tensors]
+        made_of = [o or _content(one) for o, one in zip(origins, tensors, strict=True)]
+        row.append(zlib.crc32(repr((value, made_of)).encode()))
         if whole:
             readings = getattr(storage, "planguard_readings", None)
             if readings is None:

@@ -121,7 +121,7 @@ def _reading(original: Any, recorder: Recorder, readings: Readings) -> Any:
         value = _value(original, recorder, tensor)
         frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
         if not is_doubted:
-            return readings.read(tensor, value, frame) if is_outermost else value
+            return readings.read([tensor], value, frame) if is_outermost else value
         place = place_of(frame)
         recorder.doubted = recorder.doubted or place
         if tensor.dtype.is_floating_point or tensor.dtype in _whole():
@@ -150,7 +150,7 @@ def _telling(original: Any, recorder: Recorder, readings: Readings) -> Any:
         value = _value(original, recorder, *args, **options)
         if is_doubted or original.__name__ not in DECIDING:
             return value
-        return readings.read(next(tensors_in(args)), value, frame)
+        return readings.read(list(tensors_in(args)), value, frame)
 
     tell.__name__ = getattr(original, "__name__", "tell")
     return tell
