@@ -143,3 +143,19 @@ def test_who_sent_a_message_is_not_decided():
     verdict = decide(answered, 3)
     assert verdict.unknown
     assert "test_rank_ends.py:" in " ".join(verdict.reasons)
+
+
+def test_a_fork_that_computes_no_gradients_says_nothing_of_the_job():
+    """As a build for CUDA raises it once the calling process has computed a gradient."""
+
+    def job():
+        if dist.get_rank() == 1:
+            raise RuntimeError(
+                "Unable to handle autograd's threading in combination with fork-based "
+                "multiprocessing. See https://github.com/pytorch/pytorch/wiki/Autograd-and-Fork"
+            )
+        dist.all_reduce(torch.ones(2))
+
+    with pytest.raises(UsageError, match="computes no gradients in a fork") as caught:
+        decide(job)
+    assert "fresh process" in str(caught.value.hint)
