@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
+from planguard.files import write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def run_mpi(command: Sequence[str], folder: Path, *, limit: float, model: str | 
     environment["PLANGUARD_PRELOAD_LOG"] = str((folder / "logs").resolve())
     _run(command, environment, limit)
     path = folder / PLAN
-    path.write_text(json.dumps(plan_of(folder / "logs", model)), "utf-8")
+    write(path, json.dumps(plan_of(folder / "logs", model)))
     return main(["check", str(path), *(["--model", model] if model else [])])
 
 

@@ -351,6 +351,15 @@ def shown():
     print(f"loss {loss().item():.3f}")
 
 
+def up_to_what_was_agreed():
+    """A loop that is longer on one rank asks the agreed bound once more."""
+    least = agreed(torch.tensor([2 + dist.get_rank()]), dist.ReduceOp.MIN)
+    for number in range(2 + 2 * dist.get_rank()):
+        if number >= least:
+            break
+        step()
+
+
 def in_a_local_loop():
     """A loop that a value ends, and that would not end with another one."""
     value = loss()
@@ -360,7 +369,11 @@ def in_a_local_loop():
 
 
 @pytest.mark.parametrize(
-    "job", [experts, experts_read_first, padded, announced, raises, shown, in_a_local_loop],
+    "job",
+    [
+        experts, experts_read_first, padded, announced, raises, shown, up_to_what_was_agreed,
+        in_a_local_loop,
+    ],
     ids=lambda job: job.__name__,
 )  # fmt: skip
 def test_what_contradicts_nobody_is_safe(job):

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from planguard.errors import UsageError
+from planguard.files import write
 
 _PROTOTYPE = re.compile(r"\bint\s+MPI_(\w+)\s*\(([^;{}]*?)\)\s*(?:__attribute__[^;]*)?;")
 _NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
@@ -63,7 +64,7 @@ def build(folder: Path, compiler: str = "mpicxx") -> Path:
     own = {one or two for one, two in _OWN.findall((at / "mpi.cpp").read_text("utf-8"))}
     header = _run([path, "-x", "c", "-E", "-"], "#include <mpi.h>\n")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "mpi_others.inc").write_text(others(header, own), "utf-8")
+    write(folder / "mpi_others.inc", others(header, own))
     library = folder / "libplanguard_mpi.so"
     flags = ["-std=c++17", "-O2", "-shared", "-fPIC", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]
     files = [str(at / "mpi.cpp"), str(at / "log.cpp")]

@@ -14,8 +14,9 @@ from planguard.capture.groups.process_group import _Collectives, stub_group_clas
 from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.exchanges import EXCHANGES, Exchange, put
 from planguard.capture.play.mailbox import Gather, Take
+from planguard.capture.values.agreed import SYMMETRIC
 from planguard.capture.values.made_up import expect, mark
-from planguard.capture.values.own_values import forget, tell
+from planguard.capture.values.own_values import arrived, tell
 from planguard.capture.values.sinks import place_of
 from planguard.capture.values.watched import watch
 
@@ -164,6 +165,7 @@ class _Control(_Collectives):
         make: Callable[[Any], None],
         *,
         is_soft: bool = False,
+        is_common: bool = False,
     ) -> None:
         """Let the handle fetch what arrives, once; until then the tensors are marked.
 
@@ -183,7 +185,7 @@ class _Control(_Collectives):
                 mark(tensors)
             else:
                 make(data)
-                forget(tensors)
+                arrived(tensors, is_common=is_common)
 
         work.arrive = arrive
         if self.launched is not None:
@@ -211,7 +213,7 @@ def _exchanging(name: str) -> Any:
             return work
         needs = tuple(self.members) if exchange.root is None else (exchange.root,)
         wanted = Gather(key, tuple(self.members), needs)
-        self._later(work, exchange.outputs, wanted, exchange.make)
+        self._later(work, exchange.outputs, wanted, exchange.make, is_common=name in SYMMETRIC)
         return work
 
     call.__name__ = name

@@ -131,7 +131,9 @@ class Readings:
         # A truth value is the same on two ranks by luck; what it was made of is not.
         origins = [getattr(storage_of(one), "planguard_origin", None) for one in tensors]
         made_of = [o or _content(one) for o, one in zip(origins, tensors, strict=True)]
-        row.append(zlib.crc32(repr((value, made_of)).encode()))
+        # The last bit: it was made of nothing but what a collective brought to all.
+        print_of = zlib.crc32(repr((value, made_of)).encode())
+        row.append(2 * print_of + all(map(_is_common, tensors)))
         if whole:
             readings = getattr(storage, "planguard_readings", None)
             if readings is None:
@@ -176,12 +178,17 @@ def tell(tensors: Iterable[Any], *, is_sent: bool) -> None:
             row[at] = COMMON
 
 
-def forget(tensors: Iterable[Any]) -> None:
-    """Say that a collective writes into these tensors: what they were made of counts no more."""
+def arrived(tensors: Iterable[Any], *, is_common: bool) -> None:
+    """Say that a collective wrote into these tensors: what they were made of counts no more.
+
+    Args:
+        tensors: What it brought.
+        is_common: It brought the same to all members.
+    """
     for tensor in tensors:
         storage = storage_of(tensor)
-        if storage is not None and getattr(storage, "planguard_origin", None) is not None:
-            storage.planguard_origin = None
+        if storage is not None:
+            storage.planguard_origin, storage.planguard_common = None, is_common
 
 
 def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> None:
@@ -203,6 +210,7 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
         storage = storage_of(one)
         if storage is None or not given:
             continue
+        storage.planguard_common = all(map(_is_common, given))
         if not _is_whole(one) and not (any(origins) and _is_counted(one)):
             storage.planguard_origin = None  # fractions tell by themselves whether they are alike
             continue
@@ -212,6 +220,10 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
         numbers = [each for each in (*args, *kwargs.values()) if isinstance(each, int | float)]
         parts = [o or _content(each) for o, each in zip(origins, given, strict=True)]
         storage.planguard_origin = zlib.crc32(repr((parts, numbers)).encode())
+
+
+def _is_common(tensor: Any) -> bool:
+    return bool(getattr(storage_of(tensor), "planguard_common", False))
 
 
 def _is_counted(tensor: Any) -> bool:
@@ -256,10 +268,12 @@ def sides_of(seen: Mapping[int, Mapping[str, list[int]]]) -> Sides:
 
 def _sides(values: Mapping[int, int | None]) -> tuple[frozenset[int], frozenset[int]]:
     classes: dict[int, set[int]] = defaultdict(set)
-    for rank, value in values.items():
-        if value is not None:
-            classes[value].add(rank)
-    if COMMON in classes or len(set(values.values())) < 2:
+    read = {rank: value for rank, value in values.items() if value is not None}
+    for rank, value in read.items():
+        classes[value >> 1].add(rank)
+    # Who reads no more, or not yet, says nothing of a value that a collective brought to all.
+    is_alike = len(classes) < 2 and (len(read) == len(values) or all(v & 1 for v in read.values()))
+    if COMMON in read.values() or is_alike:
         return frozenset(), frozenset()
     ordered = sorted(classes.values(), key=min)
     one, other = (set().union(*ordered[first::2]) for first in (0, 1))
