@@ -79,6 +79,7 @@ class Operation:
         nccl: NCCL's functions, without ``nccl``.
         chakra: Its number in Chakra's ``CollectiveCommType``.
         log: Its number in the log of a recorded run.
+        mpi: Its number in the log of an MPI program.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Operation:
     nccl: tuple[str, ...] = ()
     chakra: int | None = None
     log: int | None = None
+    mpi: int | None = None
 
 
 BOTH_SPLITS = ("in_splits", "out_splits")
@@ -121,7 +123,7 @@ _COLLECTIVES = (
         c10d={"allreduce_": "tensors", "allreduce_coalesced_": "tensors"},
         functional={"all_reduce": "input", "all_reduce_": "input",
                     "all_reduce_coalesced": "inputs", "all_reduce_coalesced_": "inputs"},
-        nccl=("AllReduce",), chakra=0, log=0,
+        nccl=("AllReduce",), chakra=0, log=0, mpi=2,
     ),
     _collective(
         "all_gather", Kind.ALL_GATHER, splits=("out_splits",),
@@ -129,7 +131,7 @@ _COLLECTIVES = (
         methods=(("allgather",), ("allgather_coalesced",)),
         c10d={"allgather_": "input_tensors", "allgather_coalesced_": "input_list"},
         inverse=("reduce_scatter", "scatter"),
-        records=("all_gather_v",), nccl=("AllGather",), chakra=2, log=3,
+        records=("all_gather_v",), nccl=("AllGather",), chakra=2, log=3, mpi=3,
     ),
     _collective(
         "all_gather_into_tensor", Kind.ALL_GATHER_INTO_TENSOR, same="all_gather",
@@ -170,14 +172,14 @@ _COLLECTIVES = (
         methods=(("broadcast",),),
         c10d={"broadcast_": "tensors"},
         functional={"broadcast": "input", "broadcast_": "input"},
-        records=("broadcast_oop",), nccl=("Broadcast", "Bcast"), chakra=5, log=1,
+        records=("broadcast_oop",), nccl=("Broadcast", "Bcast"), chakra=5, log=1, mpi=0,
     ),
     _collective(
         "reduce", Kind.REDUCE, degree="root", reduces=True,
         given=(0, "tensor"),
         methods=(("reduce",),),
         c10d={"reduce_": "tensors"},
-        records=("reduce_oop",), nccl=("Reduce",), chakra=1, log=2,
+        records=("reduce_oop",), nccl=("Reduce",), chakra=1, log=2, mpi=1,
     ),
     _collective(
         "gather", Kind.GATHER, degree="root", splits=("out_splits",),
@@ -185,14 +187,14 @@ _COLLECTIVES = (
         methods=(("gather",), ("gather_single", "gather_into_tensor")),
         c10d={"gather_": "input_tensors", "gather_into_tensor_": "input_tensor"},
         inverse=("scatter",),
-        nccl=("Gather",), chakra=3, log=7,
+        nccl=("Gather",), chakra=3, log=7, mpi=7,
     ),
     _collective(
         "scatter", Kind.SCATTER, degree="root", splits=("in_splits",),
         methods=(("scatter",),),
         c10d={"scatter_": "output_tensors"},
         inverse=("gather", "all_gather"),
-        nccl=("Scatter",), chakra=4, log=8,
+        nccl=("Scatter",), chakra=4, log=8, mpi=6,
     ),
     _collective(
         "all_to_all", Kind.ALL_TO_ALL, splits=BOTH_SPLITS,
@@ -200,7 +202,7 @@ _COLLECTIVES = (
         methods=(("alltoall",),),
         c10d={"alltoall_": "input_tensors"},
         inverse=("all_to_all",),
-        nccl=("AlltoAll", "AllToAll"), chakra=6, log=9,
+        nccl=("AlltoAll", "AllToAll"), chakra=6, log=9, mpi=4,
     ),
     _collective(
         "all_to_all_single", Kind.ALL_TO_ALL_SINGLE, same="all_to_all", splits=BOTH_SPLITS,
@@ -216,10 +218,10 @@ _COLLECTIVES = (
         functions=("monitored_barrier",),
         methods=(("barrier",),),
         c10d={"barrier": "", "monitored_barrier_": ""},
-        records=("all_reduce_barrier",), chakra=9, log=11,
+        records=("all_reduce_barrier",), chakra=9, log=11, mpi=5,
     ),
-    _collective("scan", Kind.SCAN, degree="prefix", reduces=True, mpi_only=True),
-    _collective("exscan", Kind.EXSCAN, degree="prefix", reduces=True, mpi_only=True),
+    _collective("scan", Kind.SCAN, degree="prefix", reduces=True, mpi_only=True, mpi=8),
+    _collective("exscan", Kind.EXSCAN, degree="prefix", reduces=True, mpi_only=True, mpi=9),
 )  # fmt: skip
 
 _OTHERS = (
@@ -411,6 +413,9 @@ CHAKRA = _numbered("chakra")
 
 LOGGED = _numbered("log")
 """Operations in the order of their numbers in the log of a recorded run."""
+
+MPI_LOGGED = _numbered("mpi")
+"""Operations in the order of their numbers in the log of an MPI program."""
 
 RECORDED = {
     name.strip("_"): row.name

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from planguard.errors import UsageError
 from planguard.files import write
+from planguard.sources import package_folder
 
 _PROTOTYPE = re.compile(r"\bint\s+MPI_(\w+)\s*\(([^;{}]*?)\)\s*(?:__attribute__[^;]*)?;")
 _NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
@@ -43,7 +44,7 @@ def sources() -> Path:
     found = []
     if native is not None and native.origin is not None:
         found.append(Path(native.origin).parent / "preload_sources")
-    found.append(Path(__file__).parents[3] / "native" / "preload")
+    found.append(package_folder().parent / "native" / "preload")
     for folder in found:
         if (folder / "mpi.cpp").is_file():
             return folder

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.nccl.preload_log import SUFFIX, Entry, Log, read_log
 from planguard.errors import PlanError, UsageError
+from planguard.plan.vocabulary import MPI_LOGGED
 from planguard.words import name_ranks
 
 if TYPE_CHECKING:
@@ -27,10 +28,7 @@ _MODES = (None, "synchronous", "buffered", "ready")
 _SENDS = {100: 0, 101: 1, 102: 2, 103: 3}
 _ISENDS = {105: 0, 106: 1, 107: 2, 108: 3}
 _RECV, _IRECV, _WAIT = 104, 109, 110
-_ROUNDS = {
-    120: "broadcast", 121: "reduce", 122: "all_reduce", 123: "all_gather", 124: "all_to_all",
-    125: "barrier", 126: "scatter", 127: "gather", 128: "scan", 129: "exscan",
-}  # fmt: skip
+_ROUNDS = dict(enumerate(MPI_LOGGED, 120))
 _MAKING = {130: "MPI_Comm_split", 131: "MPI_Comm_dup", 132: "MPI_Comm_create", 133: "MPI_Finalize"}
 _FINALIZE, _NOT_FOLLOWED, _POLLED, _INFO = 133, 150, 151, 50
 _ANY, _ANY_TAG = -2, 0xFFFFFFFF
@@ -177,7 +175,7 @@ class _Reader:
             return {"op": "barrier", "label": _MAKING[op], **action}
         if op in _ROUNDS:
             action |= {"op": _ROUNDS[op]}
-            if op != 125:
+            if _ROUNDS[op] != "barrier":
                 action["bytes"] = entry.count
             if entry.peer >= 0:
                 action["root"] = entry.peer
