@@ -253,7 +253,7 @@ def by_part_fixed():
 
 def by_closeness():
     """Torch gives a truth value of its own, the same on all ranks by luck."""
-    if torch.allclose(loss(), torch.zeros(())):
+    if torch.allclose(input=loss(), other=torch.zeros(())):
         return
     step()
 

@@ -144,13 +144,14 @@ def _telling(original: Any, recorder: Recorder, readings: Readings) -> Any:
         if recorder.is_watched:
             return _value(original, recorder, *args, **options)
         frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
-        is_doubted = any(_doubtful(recorder, one) for one in tensors_in(args))
+        given = list(tensors_in([args, options]))  # torch.allclose(input=a, other=b)
+        is_doubted = any(_doubtful(recorder, one) for one in given)
         if is_doubted and not is_shown_only(frame):
             _report(recorder, place_of(frame))
         value = _value(original, recorder, *args, **options)
-        if is_doubted or original.__name__ not in DECIDING:
+        if is_doubted or not given or original.__name__ not in DECIDING:
             return value
-        return readings.read(list(tensors_in(args)), value, frame)
+        return readings.read(given, value, frame)
 
     tell.__name__ = getattr(original, "__name__", "tell")
     return tell
