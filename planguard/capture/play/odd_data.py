@@ -26,6 +26,7 @@ from planguard.capture.play.odd_plays import (
     words_of,
 )
 from planguard.capture.values.own_answers import Odd
+from planguard.capture.values.own_sizes import SIZING
 from planguard.capture.values.own_values import (
     PAIRS,
     SPECIAL,
@@ -47,6 +48,11 @@ _TESTING = re.compile(
     r"\b(?:if|elif|while|and|or|not|assert|in|return|any|all|bool|filter|match)\b|[<>]|[=!]="
 )
 """What may test a value on its line."""
+_SIZING = re.compile(rf"\b(?:{'|'.join((*SIZING, 'where'))})\(")
+"""What makes a tensor of a size that follows from data: sent, it needs no test to differ."""
+
+_MOST_READINGS = 6
+"""Readings that are asked alone where all together make a rank raise."""
 
 
 class OddData(OddPlays):
@@ -78,13 +84,32 @@ class OddData(OddPlays):
             alone = {one: self._read_as(play, sides, [one], pair) for one in lines}
             bad = [one for one, end in alone.items() if end.how in ("unsafe", "open")]
             if ended.how == "raised" and not bad:
-                raised[words_of(sites)] = None
-                continue
-            guilty: list[Site] = [(VALUE, one) for one in bad or places]
+                milder = self._milder(play, sides, places, pair)
+                if milder is None:
+                    raised[words_of(sites)] = None
+                    continue
+                sides, ended = milder
+            guilty: list[Site] = [(VALUE, one) for one in bad or places if one in sides.of]
             doubts[words_of(guilty), _sided(sides, guilty, pair, ended.told)] = None
             break
         self.known.update(sites)
         _note_values(play, sites, doubts, raised)
+
+    def _milder(
+        self, play: Play, sides: Sides, places: list[str], pair: tuple[Read, Read]
+    ) -> tuple[Sides, Ended] | None:
+        """Play again what raised with less that differs; return what goes wrong, None for nothing.
+
+        Who walks over more than there is raises, where one who walks over less goes on; and without
+        any rows at all there may be nothing to compute, where without those of one class there is.
+        """
+        milder = [sides.of_one(pair.index(Read.LESS))] if Read.LESS in pair else []
+        milder += [sides.of_reading(place, at) for place, at in sides.readings()[:_MOST_READINGS]]
+        for one in milder:
+            ended = self._read_as(play, one, [place for place in places if place in one.of], pair)
+            if ended.how in ("unsafe", "open"):
+                return one, ended
+        return None
 
     def _read_as(
         self, play: Play, sides: Sides, places: list[str], pair: tuple[Read, Read]
@@ -151,7 +176,7 @@ def _tests(play: Play, places: list[str]) -> list[str]:
         return ["== nan"]
     texts = {file: "".join(linecache.getlines(file)) for file in files}
     lines = [_line(place) for place in places]
-    itself = [one for one in lines if _TESTING.search(one) or "(" not in one]
+    itself = [o for o in lines if _TESTING.search(o) or _SIZING.search(o) or "(" not in o]
     return [*itself, *(one.text for one in tests_on(texts, places)[0])] if places else []
 
 

@@ -8,6 +8,8 @@ played again: there some ranks read a larger value and the others a smaller one,
 round, then none and zero (``odd_plays``). A reading that a rank makes only then is as it is, so
 that loops end.
 
+Sizes that follow from data (``own_sizes``) are read the same way.
+
 A number that peers know, too, would contradict what they have: an integer that was sent or
 received (the splits of an uneven exchange, the length of a message), and what is computed from it,
 keeps its value. So does a part that a rank received.
@@ -20,7 +22,7 @@ import math
 import re
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,7 @@ from planguard.capture.values.sinks import is_shown_only
 from planguard.sources import is_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import CodeType, FrameType
 
 VALUE = "a value of a tensor"
@@ -53,6 +55,7 @@ _MOST_HASHED = 1024
 """Elements of a tensor that tell what it holds."""
 _FAR, _MANY = 1e6, 1000
 """How far away a number is, and a count: most thresholds are nearer; so long a loop is walked."""
+_NOBODY: frozenset[int] = frozenset()
 _NUMBER = re.compile(r"(?<![\w.])\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
@@ -90,6 +93,28 @@ class Sides:
         rows = (two for row in self.of.values() for two in row)
         return frozenset(rank for one, other in rows for rank in (*one, *other))
 
+    def readings(self) -> list[tuple[str, int]]:
+        """Return the line and the place of each reading that differs, where there are several."""
+        found = [
+            (place, at) for place, row in self.of.items() for at, two in enumerate(row) if any(two)
+        ]
+        return found if len(found) > 1 else []
+
+    def of_reading(self, place: str, at: int) -> Sides:
+        """Return the same with one reading alone."""
+        row = [(_NOBODY, _NOBODY)] * at
+        return replace(self, of={place: (*row, self.of[place][at])})
+
+    def of_one(self, side: int) -> Sides:
+        """Return the same with one side alone that reads something else."""
+        return replace(
+            self,
+            of={
+                place: tuple((two[0], _NOBODY) if side == 0 else (_NOBODY, two[1]) for two in row)
+                for place, row in self.of.items()
+            },
+        )
+
 
 @dataclass
 class Readings:
@@ -114,8 +139,8 @@ class Readings:
             found: Its value: a number, a truth value, a list of them, or an array of numpy.
             frame: Who reads.
         """
-        place = self._place(frame)
         tensor = tensors[0]
+        place = self._place(frame)
         if place is None or (tensor.numel() > _MOST_ELEMENTS and not isinstance(found, bool)):
             return found
         row = self.seen[place]
@@ -141,6 +166,26 @@ class Readings:
             readings.append((row, at))
         return self._other(found, place, at)
 
+    def size(self, deciding: Any, frame: FrameType) -> bool | None:
+        """Keep that a line makes something of a size that follows from a tensor's values.
+
+        Args:
+            deciding: The tensor.
+            frame: Who makes it.
+
+        Returns:
+            Whether as much as can be is kept there, or as little; None for what there is.
+        """
+        place = self._place(frame)
+        if place is None or len(self.seen[place]) >= _MOST:
+            return None
+        row = self.seen[place]
+        # Masks may be alike by luck: what they were made of tells whether they are.
+        made_of = getattr(storage_of(deciding), "planguard_origin", None), _content(deciding)
+        row.append(2 * zlib.crc32(repr(made_of).encode()) + _is_common(deciding))
+        how = self._how(place, len(row) - 1)
+        return None if how is None else how in (Read.MORE, Read.NONE)
+
     def _place(self, frame: FrameType) -> str | None:
         """Return the line that reads, None where it only shows what it reads, or is a library's."""
         key = id(frame.f_code), frame.f_lasti
@@ -153,13 +198,17 @@ class Readings:
         return known[1]
 
     def _other(self, found: Any, place: str, at: int) -> Any:
+        how = self._how(place, at)
+        far = 0.0 if self.sides is None else self.sides.far
+        return found if how is None else other_value(found, how, far)
+
+    def _how(self, place: str, at: int) -> Read | None:
+        """Return what this rank reads at the n-th reading of a line; None for what is there."""
         row = () if self.sides is None else self.sides.of.get(place, ())
         if self.sides is None or at >= len(row):
-            return found
-        for ranks, how in zip(row[at], self.sides.pair, strict=True):
-            if self.rank in ranks:
-                return other_value(found, how, self.sides.far)
-        return found
+            return None
+        sides = zip(row[at], self.sides.pair, strict=True)
+        return next((how for ranks, how in sides if self.rank in ranks), None)
 
 
 def tell(tensors: Iterable[Any], *, is_sent: bool) -> None:
@@ -203,7 +252,8 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
             tell(tensors_in([args, kwargs]), is_sent=True)
         return
     for one in tensors_in(found):
-        if one.numel() > _MOST_ELEMENTS:
+        is_large = one.numel() > _MOST_ELEMENTS
+        if is_large and not _is_whole(one):
             continue
         given = list(tensors_in([args[1:] if name in OVERWRITING else args, kwargs]))
         origins = [getattr(storage_of(each), "planguard_origin", None) for each in given]
@@ -215,11 +265,23 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
             storage.planguard_origin = None  # fractions tell by themselves whether they are alike
             continue
         told = [getattr(storage_of(each), "planguard_told", False) for each in given]
-        if any(is_one and _is_whole(each) for is_one, each in zip(told, given, strict=True)):
+        # Large ones are data: of what a rank was given to work on peers need not know anything.
+        if not is_large and any(a and _is_whole(b) for a, b in zip(told, given, strict=True)):
             storage.planguard_told = True
-        numbers = [each for each in (*args, *kwargs.values()) if isinstance(each, int | float)]
+        numbers = list(_numbers([args, kwargs]))
         parts = [o or _content(each) for o, each in zip(origins, given, strict=True)]
         storage.planguard_origin = zlib.crc32(repr((parts, numbers)).encode())
+
+
+def _numbers(given: Any) -> Iterator[float]:
+    """Return the numbers among arguments, lists opened."""
+    if isinstance(given, int | float):
+        yield given
+    elif isinstance(given, dict):
+        yield from _numbers(list(given.values()))
+    elif isinstance(given, list | tuple):
+        for one in given:
+            yield from _numbers(one)
 
 
 def _is_common(tensor: Any) -> bool:
@@ -274,7 +336,7 @@ def _sides(values: Mapping[int, int | None]) -> tuple[frozenset[int], frozenset[
     # Who reads no more, or not yet, says nothing of a value that a collective brought to all.
     is_alike = len(classes) < 2 and (len(read) == len(values) or all(v & 1 for v in read.values()))
     if COMMON in read.values() or is_alike:
-        return frozenset(), frozenset()
+        return _NOBODY, _NOBODY
     ordered = sorted(classes.values(), key=min)
     one, other = (set().union(*ordered[first::2]) for first in (0, 1))
     return frozenset(one), frozenset(other)

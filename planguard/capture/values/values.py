@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.made_up import is_marked, mark, tensors_in
+from planguard.capture.values.own_sizes import watch_sizes
 from planguard.capture.values.own_values import DECIDING, Readings
 from planguard.capture.values.sinks import is_shown_only, place_of
 from planguard.capture.values.watched import (
@@ -31,6 +32,7 @@ from planguard.sources import is_library, package_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
     from planguard.capture.groups.recorder import Recorder
 
@@ -74,6 +76,12 @@ def watch_values(recorder: Recorder, readings: Readings | None = None) -> Iterat
     undo += [_patch(math, name, of_math) for name in HANDED_ON]
     undo += [_patch(json.JSONEncoder, name, of_json) for name in ("encode", "iterencode")]
     undo.append(_patch(torch.utils.dlpack, "to_dlpack", telling))
+
+    def size(deciding: Any, frame: FrameType) -> bool | None:
+        is_own = not (recorder.is_watched or _doubtful(recorder, deciding))
+        return own.size(deciding, frame) if is_own else None
+
+    watch_sizes(lambda *place: undo.append(_patch(*place)), size)
     try:
         yield
     finally:
