@@ -72,7 +72,7 @@ def pipeline_plan(short: str, ranks: int = 4, batches: int = 8) -> Any:
     """Return torch's schedule as a plan with the durations of torch's picture."""
     import planguard
 
-    path = ROOT / "planners" / "samples" / "pipelining" / "regenerate.py"
+    path = ROOT / "tests" / "samples" / "pipelining" / "regenerate.py"
     spec = importlib.util.spec_from_file_location("regenerate", path)
     assert spec is not None
     assert spec.loader is not None

@@ -113,7 +113,7 @@ def test_one_selection_goes_through_every_view(visit):
 
 def test_the_state_is_in_the_address_and_a_bad_one_is_ignored(visit):
     """What is set comes back from the address; nonsense in it changes nothing."""
-    tab = visit("mesh-3d.plan.json", "ranks=4,5&view=gantt&theme=dark&palette=safe&scale=linear")
+    tab = visit("mesh-3d.plan.json", "ranks=4,5&view=gantt&theme=dark&scale=linear")
     assert tab.evaluate("planguard.state.ranks") == [4, 5]
     assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
     tab.select_option("#theme", "light")

@@ -24,7 +24,7 @@ SAYS = {
 
 def saved(tab, chart, kind):
     """The file that a button of a chart saves."""
-    with tab.expect_download() as found:
+    with tab.expect_download(timeout=60_000) as found:
         tab.click(f'.save[data-chart="{chart}"] button:has-text("{kind}")')
     assert found.value.suggested_filename.endswith(f"-{chart}.{kind.lower()}")
     return found.value.path().read_bytes()

@@ -123,7 +123,6 @@ const FIELDS = {
   scale: oneOf("log", "linear"),
   axes: oneOf("x", "rows"),
   nodes: oneOf("on"),
-  palette: oneOf("safe"),
   theme: oneOf("light", "dark"),
   table: oneOf("actions", "devices", "pairs", "operators", "links", "steps", "waits", "witness", "findings", "queues"),
   open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "numbers", "times", "bytes", "order", "")),
@@ -202,37 +201,42 @@ function show(id) {
 
 const isOpen = (id) => panels[id] !== undefined && panels[id].made.open;
 
-// The controls of theme and palette; what draws with colors is told when they change.
+// The control of the theme; what draws with colors is told when they change.
 function dressing() {
   const theme = el("select", { id: "theme", "aria-label": "theme", onchange: () => put({ theme: theme.value || null }) },
     [["", "system theme"], ["light", "light"], ["dark", "dark"]].map(([value, text]) => el("option", { value }, text)));
-  const palette = el("select", { id: "palette", "aria-label": "palette", onchange: () => put({ palette: palette.value || null }) },
-    [["", "standard colors"], ["safe", "color-blind safe"]].map(([value, text]) => el("option", { value }, text)));
   const dress = () => {
-    for (const [name, control] of [["theme", theme], ["palette", palette]]) {
-      if (S[name]) document.documentElement.dataset[name] = S[name];
-      else delete document.documentElement.dataset[name];
-      control.value = S[name] || "";
-    }
+    if (S.theme) document.documentElement.dataset.theme = S.theme;
+    else delete document.documentElement.dataset.theme;
+    theme.value = S.theme || "";
     readColors();
   };
-  followers.unshift((change) => { if ("theme" in change || "palette" in change) dress(); });
+  followers.unshift((change) => { if ("theme" in change) dress(); });
   const again = () => { dress(); for (const reaction of followers) reaction({ theme: S.theme }); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   matchMedia("print").addEventListener("change", () => { again(); drawNow(); }); // paper is white
   dress();
-  return [theme, palette];
+  return [theme];
 }
 
 // --- drawing ------------------------------------------------------------------------------------
 
 let colors = {};
+let inks = {}; // of text on each of them
 function readColors() {
   const style = getComputedStyle(document.documentElement);
   const names = ["paper", "card", "ink", "soft", "line", "faint", "accent", "mark", "bad", "good", "warn",
     "forward", "backward", "weight", "other", "collective", "send", "recv", "wait", "copy", "none"];
   colors = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  inks = Object.fromEntries(names.map((name) => [name, inkOn(colors[name])]));
   patterns.clear();
+}
+
+// Black or white text, whichever has the larger contrast (relative luminance, WCAG 2.2).
+function inkOn(color) {
+  const parts = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16) / 255)
+    .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] > 0.19 ? "#14171b" : "#ffffff";
 }
 
 // Hatching says what a color alone must not say: local copies, waiting, stuck.

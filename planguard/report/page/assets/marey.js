@@ -255,7 +255,7 @@ function box(context, time, i, x0, x1, y, h, x) {
   if (inside > 13 && h >= 11) {
     const text = short(time, i);
     if (text.length * 6.3 + 1 < inside) {
-      context.fillStyle = time.shade[i] === 1 || time.shade[i] === 2 || time.shade[i] === 5 ? "#ffffff" : "#14171b";
+      context.fillStyle = inks[SHADES[time.shade[i]]];
       context.textAlign = "center";
       const at = Math.max(x0, 0) + (Math.min(x1, x0 + wide) - Math.max(x0, 0)) / 2;
       if (ready - x0 <= 2) context.fillText(text, at, y + h / 2 + 0.5);

@@ -192,7 +192,7 @@ function implicitCharts() {
     const canvas = el("canvas", { role: "img", "aria-label": `${title}: bytes received and transmitted`, "data-memory": memory }), holder = el("div", {}, legend);
     const draw = () => drawImplicit(canvas, memory);
     draw();
-    follow((change) => { if (["iteration", "theme", "palette"].some((field) => field in change)) redraw(draw); });
+    follow((change) => { if (["iteration", "theme"].some((field) => field in change)) redraw(draw); });
     return el("div", { class: "chart" }, el("h4", {}, title), canvas, holder, pictures(() => holder, { name: `${memory}-memory`, title, canvas, draw, note: () => `bytes, linear scale, ${D.traffic.basis}${chosenStep() ? `; ${chosenStep().name}` : ""}` }));
   });
 }
@@ -287,7 +287,7 @@ function matricesPanel(body) {
   draw();
   if (views.length > 2) drawThumbs();
   follow((change) => {
-    if (["matrix", "scale", "axes", "nodes", "ranks", "iteration", "theme", "palette"].some((field) => field in change)) redraw(draw);
+    if (["matrix", "scale", "axes", "nodes", "ranks", "iteration", "theme"].some((field) => field in change)) redraw(draw);
     if (("theme" in change || "iteration" in change) && views.length > 2) drawThumbs();
   });
   addEventListener("resize", () => redraw(draw));

@@ -179,6 +179,6 @@ function overviewPanel(body) {
     el("p", { class: "soft" }, T.head.steps.length ? `Times are ${basis}. A click on a step shows its time in the timeline, its traffic in the matrices and its operators alone.`
       : basis === "measured" ? "The recording marks no steps: the whole run counts as one." : "More steps, and measured times of any, come from a recorded run."));
   all();
-  follow((change) => { if (["ranks", "iteration", "theme", "palette"].some((field) => field in change)) redraw(all); });
+  follow((change) => { if (["ranks", "iteration", "theme"].some((field) => field in change)) redraw(all); });
   addEventListener("resize", () => redraw(all));
 }

@@ -15,7 +15,7 @@ function overEachOther(runs) {
     for (const [canvas, time] of canvases) small(canvas, time, end, ranks, box.clientWidth || 900);
   };
   requestAnimationFrame(draw);
-  follow((change) => { if ("ranks" in change || "theme" in change || "palette" in change) redraw(draw); });
+  follow((change) => { if ("ranks" in change || "theme" in change) redraw(draw); });
   addEventListener("resize", () => redraw(draw));
   return box;
 }

@@ -148,4 +148,4 @@ start().catch((error) => {
   document.getElementById("main").textContent = `This page could not be drawn: ${error.message}. It needs a browser with DecompressionStream (since 2023); planguard report says the same in text.`;
 });
 
-globalThis.planguard = { get data() { return D; }, get state() { return S; }, put, show };
+globalThis.planguard = { get data() { return D; }, get state() { return S; }, get inks() { return inks; }, put, show };

@@ -2,7 +2,7 @@
 
 const EDGE_CLASSES = ["data", "activation", "parameter", "gradient", "optimizer", "control", "communication"];
 const EDGE_WORDS = ["data", "activation saved for backward", "parameter", "gradient", "optimizer", "order only", "message"];
-const SPACE_COLORS = ["#e15759", "#4e79a7", "#59a14f", "#f28e2b", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#ff9da7"];
+const SPACE_COLORS = ["#c0b4fc", "#b4b400", "#e4f0fc", "#9c8454", "#f0f0b4", "#7878fc", "#c0b4a8", "#e4fc00", "#90849c"];
 const LANE = 40;
 
 function localShape(tensor) {
@@ -381,7 +381,7 @@ function strategyPanel(body) {
   follow((change) => {
     if ("op" in change || "ranks" in change) { drawSide(); const i = graph.nodes.findIndex((_, k) => isSelected(k)); if (i >= 0) reveal(i); }
     if ("iteration" in change) { findStep(); const i = graph.nodes.findIndex((_, k) => xs[k] >= 0 && inStep && !isFaint(k)); if (i >= 0) pan(xs[i] - 0.6); }
-    if (["op", "ranks", "iteration", "theme", "palette"].some((field) => field in change)) redraw(draw);
+    if (["op", "ranks", "iteration", "theme"].some((field) => field in change)) redraw(draw);
   });
   addEventListener("resize", () => redraw(draw));
   body.probe = { hit, at, choose, stacked: () => xs.filter((x) => x < 0).length, view: () => ({ x0, unit, longest }) };

@@ -330,7 +330,7 @@ function timelinePanel(body) {
   follow((change) => {
     if ("ranks" in change) markRows();
     if ("view" in change) { name(); layout(); return; }
-    if (["ranks", "op", "range", "theme", "palette"].some((field) => field in change)) redraw(draw);
+    if (["ranks", "op", "range", "theme"].some((field) => field in change)) redraw(draw);
   });
   plot = { draw, zoom, range, end, drawn, canvas, items: () => items, hit, denseBins, foldOf };
 }

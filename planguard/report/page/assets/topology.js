@@ -1,6 +1,6 @@
 // Devices and links; chosen devices become a matrix of bars and boxplots in place (NodeTrix).
 
-const LINK_COLORS = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2"];
+const LINK_COLORS = ["#6c00fc", "#e49000", "#a8c0b4", "#904800", "#90a8fc", "#6c6c78"];
 
 function topologyPanel(body) {
   const links = D.topology.links;
@@ -264,7 +264,7 @@ function topologyPanel(body) {
   topologyProbe = { where, draw };
   follow((change) => {
     if ("iteration" in change) weigh();
-    if (["ranks", "iteration", "theme", "palette"].some((field) => field in change)) redraw(draw);
+    if (["ranks", "iteration", "theme"].some((field) => field in change)) redraw(draw);
   });
 }
 let topologyProbe = null;
