@@ -1,6 +1,6 @@
 // Devices and links; chosen devices become a matrix of bars and boxplots in place (NodeTrix).
 
-const LINK_COLORS = ["#6c00fc", "#e49000", "#a8c0b4", "#904800", "#90a8fc", "#6c6c78"];
+const LINK_COLORS = ["#6c00fc", "#904800", "#a8c0b4", "#90a8fc", "#6c6c78", "#e49000"];
 
 function topologyPanel(body) {
   const links = D.topology.links;
