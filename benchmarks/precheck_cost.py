@@ -46,6 +46,13 @@ def shard(rows: int) -> None:
     model(torch.ones(rows, TOKENS, WIDTH)).sum().backward()
 
 
+def step_once() -> None:
+    """Ten rounds of DDP: nothing is asked."""
+    model = DistributedDataParallel(torch.nn.Linear(8, 8))
+    for _ in range(10):
+        model(torch.ones(4, 8)).sum().backward()
+
+
 def agreed(count: int) -> None:
     """A step without a model: as many calls as all agree on."""
     least = torch.tensor(count)
@@ -60,6 +67,40 @@ def rounds(loader: object) -> None:
         dist.all_reduce(torch.ones(1))
 
 
+def own_values() -> None:
+    """Ten rounds of a model; each rank agrees on its loss before it decides: no further play."""
+    model = DistributedDataParallel(torch.nn.Linear(8, 8))
+    for _ in range(10):
+        loss = model(torch.rand(4, 8) + dist.get_rank()).sum()
+        loss.backward()
+        loss = loss.detach()
+        dist.all_reduce(loss)
+        if loss.item() < 0:
+            dist.barrier()
+
+
+def own_decisions() -> None:
+    """The same, with a decision of each rank's own that issues nothing: further plays."""
+    model = DistributedDataParallel(torch.nn.Linear(8, 8))
+    best = 1e9
+    for _ in range(10):
+        loss = model(torch.ones(4, 8) + dist.get_rank()).sum()
+        loss.backward()
+        if loss.item() < best:
+            best = loss.item()
+
+
+def own_sizes() -> None:
+    """The same, with rows that a mask of its own keeps."""
+    model = DistributedDataParallel(torch.nn.Linear(8, 8))
+    for _ in range(10):
+        x = torch.ones(4, 8) + dist.get_rank()
+        model(x).sum().backward()
+        kept = x[x.sum(1) > 9]
+        if len(kept):
+            kept += 1
+
+
 FIGURES = {
     "small": [(agreed, {"world_size": 2, "samples": [2]})],
     "samples": [
@@ -70,6 +111,7 @@ FIGURES = {
         (shard, {"world_size": 8, "samples": list(range(1, 1 + n)), "compute": "stub"})
         for n in (1, 2, 3)
     ],
+    "own": [(job, {"world_size": 2}) for job in (step_once, own_values, own_decisions, own_sizes)],
     "rounds": [
         (rounds, {"world_size": 2, "steps_per_rank": [100, 100]}),
         (rounds, {"world_size": 2, "steps_per_rank": [100_000, 100_000], "rounds": 60}),
@@ -112,7 +154,7 @@ def main() -> None:
             over.set()
             watcher.join()
             spent = sum(now[:4]) - sum(used[:4])
-            what = len(options.get("samples", ())) or options.get("steps_per_rank")
+            what = len(options.get("samples", ())) or options.get("steps_per_rank") or job.__name__
             print(
                 f"{name} {what}: {verdict.outcome.value}, {len(check.assignments)} plays, "
                 f"{wall:.2f} s, {spent:.2f} s of processors, {peak[0] / 2**20:.0f} MiB",

@@ -24,6 +24,7 @@ _SINGLE = frozenset({"typing_extensions.py"})
 SITES = frozenset({"site-packages", "dist-packages"})
 _TYPED_BY_HAND = ("<stdin>", "<ipython-input")
 """What the user types has no file, and is the user's all the same."""
+_TOLD = os.fsencode("TORCHINDUCTOR_CACHE_DIR")
 _COMPILED = "torchinductor_"
 """Where torch.compile puts what it generates, unless TORCHINDUCTOR_CACHE_DIR says another place."""
 
@@ -77,7 +78,9 @@ def is_library(file: str) -> bool:
     """
     # What the answer depends on is in the key: asked before torch was imported, a file of torch's
     # is nobody's library, and must not stay so for the rest of the process.
-    return _lies_in_library(file, _torch_folders()) or _is_generated(file)
+    # Not by ``get``, which played ranks are asked about in Python: this is for every frame.
+    told = os.environ._data.get(_TOLD)  # type: ignore[attr-defined]  # noqa: SLF001 - the mapping itself
+    return _lies_in_library(file, _torch_folders()) or _is_generated(file, told)
 
 
 @lru_cache(maxsize=65536)
@@ -150,9 +153,8 @@ def _own_folders() -> tuple[str, ...]:
 
 
 def _torch_folders() -> tuple[str, ...]:
-    torch = sys.modules.get("torch")
-    places = getattr(torch, "__path__", None)
-    return _torch_beside(str(next(iter(places)))) if places else ()
+    places = getattr(sys.modules.get("torch"), "__path__", None)
+    return _torch_beside(places[0]) if places else ()
 
 
 @lru_cache(maxsize=8)
@@ -161,11 +163,11 @@ def _torch_beside(torch: str) -> tuple[str, ...]:
     return tuple(name for part in _TORCH for name in _both(Path(torch).with_name(part)))
 
 
-def _is_generated(file: str) -> bool:
+@lru_cache(maxsize=65536)
+def _is_generated(file: str, told: bytes | None) -> bool:
     if file.startswith("<"):
         return False
-    told = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    if told and _is_under(file, _both(Path(told))):
+    if told and _is_under(file, _both(Path(os.fsdecode(told)))):
         return True
     folder = os.path.dirname(file)  # noqa: PTH120 - asked for every frame
     return os.sep + _COMPILED in folder

@@ -274,9 +274,12 @@ def _read_kind(func: Any) -> _Kind:
 
 
 def _moves_nothing(args: Any) -> bool:
-    """Tell whether what an operator of FSDP2 gathers is memory that nobody wrote."""
-    source = list(_tensors(args[:1]))
-    return bool(source) and all(map(is_unwritten, source))
+    """Tell whether some of what an operator of FSDP2 gathers is memory that nobody wrote.
+
+    Biases and norms are often written where weights are not; the buffer is made up then, as it is
+    where something made up goes into it.
+    """
+    return any(map(is_unwritten, _tensors(args[:1])))
 
 
 def _unmoved(func: Any, args: Any, kwargs: Any) -> Any:
