@@ -86,8 +86,7 @@ def own_decisions() -> None:
     for _ in range(10):
         loss = model(torch.ones(4, 8) + dist.get_rank()).sum()
         loss.backward()
-        if loss.item() < best:
-            best = loss.item()
+        best = min(best, loss.item())
 
 
 def own_sizes() -> None:
