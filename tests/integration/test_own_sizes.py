@@ -131,6 +131,18 @@ def by_first_place_fixed():
     step()
 
 
+def by_name():
+    x = own()
+    if torch.nonzero(input=x >= 97).size(0) > 2:
+        step()
+
+
+def by_name_fixed():
+    x = own()
+    if largest(torch.nonzero(input=x >= 97).size(0)) > 2:
+        step()
+
+
 # --- sizes of what is sent -----------------------------------------------------------------------
 
 
@@ -195,6 +207,7 @@ PAIRS = (
     (by_list, by_list_fixed),
     (by_classes, by_classes_fixed),
     (by_first_place, by_first_place_fixed),
+    (by_name, by_name_fixed),
     (sent_as_it_is, sent_as_it_is_fixed),
     (a_buffer_of_that_size, a_buffer_of_that_size_fixed),
     (an_expert_without_tokens, an_expert_without_tokens_fixed),
@@ -294,11 +307,57 @@ INDICES = {
 @pytest.mark.parametrize("name", INDICES)
 def test_what_is_indexed_is_as_torch_has_it(name):
     """Watched, an index gives what it gives without."""
-    seen = []
+    right = torch.arange(12.0).reshape(3, 4)[INDICES[name]]
 
     def job():
-        seen.append(torch.arange(12.0).reshape(3, 4)[INDICES[name]])
+        assert torch.equal(torch.arange(12.0).reshape(3, 4)[INDICES[name]], right)
         step()
 
     assert decide(job).outcome.name == "SAFE"
-    assert all(torch.equal(one, torch.arange(12.0).reshape(3, 4)[INDICES[name]]) for one in seen)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+def test_scripted_functions_stay_scripted():
+    """TorchScript knows functions by their identity: those made before, and in a play."""
+
+    @torch.jit.script
+    def before(x: torch.Tensor) -> torch.Tensor:
+        return torch.unique(x[x > 1])
+
+    def job():
+        @torch.jit.script
+        def inside(x: torch.Tensor) -> torch.Tensor:
+            counts = torch.bincount(x)
+            places = torch.nonzero(counts)
+            classes = torch.unique_consecutive(torch.unique(x[x > 1]))
+            kept = torch.masked_select(classes, classes > 2)
+            return torch.cat([kept, torch.where(counts > 1)[0], places.flatten()])
+
+        assert inside(torch.tensor([1, 2, 2, 3])).tolist() == [3, 2, 1, 2, 3]
+        assert before(torch.arange(4)).tolist() == [2, 3]
+        step()
+
+    assert decide(job).outcome.name == "SAFE"
+
+
+def test_every_form_is_torchs_own():
+    """Places, names, results that are given, and what no value gives a size."""
+
+    def job():
+        x, mask = torch.arange(6.0), torch.arange(6.0) > 2
+        assert torch.masked_select(input=x, mask=mask).tolist() == [3, 4, 5]
+        assert torch.masked_select(x, mask, out=torch.empty(0)).tolist() == [3, 4, 5]
+        assert torch.where(condition=mask)[0].tolist() == [3, 4, 5]
+        assert torch.where(mask, x, -x).tolist() == [0, -1, -2, 3, 4, 5]
+        assert torch.repeat_interleave(torch.tensor([1, 2])).tolist() == [0, 1, 1]
+        assert torch.repeat_interleave(x[:2], 2).tolist() == [0, 0, 1, 1]
+        assert x[:2].repeat_interleave(torch.tensor([1, 2])).tolist() == [0, 1, 1]
+        assert [one.tolist() for one in x.nonzero(as_tuple=True)] == [[1, 2, 3, 4, 5]]
+        assert [len(one) for one in x.unique(return_inverse=True, return_counts=True)] == [6] * 3
+        assert torch.empty(0).unique().numel() == 0
+        assert torch.tensor(5.0).nonzero().shape == (1, 0)
+        grad = torch.func.grad(lambda one: one[mask].sum())(x)
+        assert grad.tolist() == [0, 0, 0, 1, 1, 1]
+        step()
+
+    assert decide(job).outcome.name == "SAFE"

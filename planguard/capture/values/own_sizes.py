@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.values.made_up import is_marked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from types import FrameType
 
 _MASKED = frozenset({"masked_select", "nonzero", "argwhere", "where", "__getitem__"})
+_NAMES = {"masked_select": "mask", "repeat_interleave": "repeats", "where": "condition"}
+"""The argument whose values give the size, where it is not ``input``."""
 SIZING = (
     "masked_select", "nonzero", "argwhere", "unique", "unique_consecutive", "repeat_interleave",
     "bincount",
@@ -43,17 +45,13 @@ def watch_sizes(
         name = original.__name__
 
         def make(*args: Any, **options: Any) -> Any:
-            place = _deciding(name, args)
-            if place is None or is_marked(args[place]):
-                return original(*args, **options)
-            is_most = ask(args[place], sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
-            if is_most is not None:
-                args = (
-                    *args[:place],
-                    _changed(name, args[place], is_most=is_most),
-                    *args[place + 1 :],
-                )
-            return original(*args, **options)
+            given = list(args)
+            held, at = _deciding(name, given, options)
+            if at is not None and not is_marked(held[at]):
+                is_most = ask(held[at], sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
+                if is_most is not None:
+                    held[at] = _changed(name, held[at], is_most=is_most)
+            return original(*given, **options)
 
         make.__name__ = name
         return make
@@ -75,15 +73,24 @@ def watch_sizes(
     patch(torch.Tensor, "__getitem__", indexed)
 
 
-def _deciding(name: str, args: Sequence[Any]) -> int | None:
-    """Return the argument whose values give the size of a result, None where none does."""
+def _deciding(name: str, args: list[Any], options: dict[str, Any]) -> tuple[Any, Any]:
+    """Return where the tensor stands whose values give the size of a result.
+
+    Returns:
+        The arguments by place or by name, and its place or name; None in its place where no values
+        give a size (``where`` of three, ``repeat_interleave`` by a number).
+    """
     import torch
 
     place = 1 if name in ("masked_select", "repeat_interleave") else 0
-    if name == "where" and len(args) != 1:
-        return None
-    given = args[place] if place < len(args) else None
-    return place if isinstance(given, torch.Tensor) else None
+    if name == "where" and len(args) + len(options) != 1:
+        return args, None
+    if name == "repeat_interleave" and len(args) == 1 and not options:
+        place = 0  # the counts alone
+    key = _NAMES.get(name, "input")
+    found, at = (args, place) if place < len(args) else (options, key)
+    given = args[place] if place < len(args) else options.get(key)
+    return found, at if isinstance(given, torch.Tensor) else None
 
 
 def _is_mask(index: Any) -> bool:

@@ -13,6 +13,7 @@ import json
 import math
 import sys
 from contextlib import contextmanager
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.made_up import is_marked, mark, tensors_in
@@ -90,6 +91,7 @@ def watch_values(recorder: Recorder, readings: Readings | None = None) -> Iterat
 
 
 def _patch(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], None]:
+    from torch import _jit_internal
     from torch.jit import _builtins as scripted
 
     original = getattr(owner, name)
@@ -99,6 +101,9 @@ def _patch(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], No
     known = scripted._find_builtin(original)  # noqa: SLF001 - what torch.jit.script takes it for
     if known is not None:
         scripted._register_builtin(wrapped, known)  # noqa: SLF001 - torch has no public way
+    by_flag = _jit_internal.boolean_dispatched
+    if isinstance(original, FunctionType) and original in by_flag:  # torch.unique, for example
+        by_flag[wrapped] = by_flag[original]
 
     def restore() -> None:
         # The table knows functions by identity, and that of a function that is gone is another's.
