@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.processes]
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
+from planguard.capture.play.compute_stub import LEAST, stub_compute  # noqa: E402 - torch first
 from planguard.capture.play.mailbox import (  # noqa: E402 - what needs torch behind its skip
     LARGE_BYTES,
     SMALL_BYTES,
     size_for,
 )
+from planguard.capture.play.meta_shapes import SPARED  # noqa: E402 - same
+from planguard.capture.values.made_up import is_marked, mark  # noqa: E402 - same
 
 JOB = """
 import sys
@@ -96,6 +99,36 @@ def test_a_large_model_is_not(tmp_path):
     word, said = verdict(tmp_path, "", 16_384)
     assert word == "UNKNOWN", said
     assert "PG505" in said
+
+
+def test_operators_of_middle_size_are_computed(tmp_path):
+    """Some thousand weights: left undone, a step of the optimizer made every loss a guess."""
+    assert LEAST < 8 * 800 * 8 < SPARED
+    word, said = verdict(tmp_path, "", 800)
+    assert word == "SAFE", said
+
+
+@pytest.mark.parametrize("most", [0, 20_000, 1 << 20])
+def test_no_more_is_computed_than_was_allowed(most):
+    """What is known is computed as long as it lasts; results that grow, and guesses, are not."""
+    one = torch.ones(5000)
+    with stub_compute(most=most) as mode:
+        made = [one + 1 for _ in range(4)]
+        known = [not is_marked(tensor) for tensor in made]
+        assert known == [most >= 5000 * (at + 1) for at in range(4)]
+        assert all(
+            bool((tensor == 2).all()) for tensor, kept in zip(made, known, strict=True) if kept
+        )
+        left = mode.left
+        assert is_marked(torch.outer(one, one))
+        assert is_marked(mark_as_made_up(one + 0) * 2)
+        assert mode.left >= left - 5000  # the one copy that was allowed
+
+
+def mark_as_made_up(tensor):
+    """Return a tensor whose values are said to be made up."""
+    mark([tensor])
+    return tensor
 
 
 def test_many_ranks_send_less():
