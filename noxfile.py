@@ -131,6 +131,7 @@ def trainers(session: nox.Session) -> None:
     session.install("-e", ".[test]")
     session.install("--no-deps", "-r", "benchmarks/trainers/requirements.txt")
     session.run("python", "benchmarks/trainers", "--out", ".nox/trainers-run", *session.posargs)
+    session.run("python", "benchmarks/trainers/conformance.py")
 
 
 @nox.session

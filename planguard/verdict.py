@@ -220,7 +220,8 @@ class Approximation:
         message: One sentence.
         direction: ``over`` admits executions that may not exist: it spoils a witness that
             touches it. ``under`` leaves executions out: it spoils SAFE. ``exact`` is only a note.
-        actions: ``(rank, action)`` it touches; empty with ``scope='plan'`` means all.
+        actions: ``(rank, action)`` it touches; empty with ``scope='plan'`` means all. With
+            ``scope='onward'`` these and all that the rank does behind them: it may do otherwise.
         used: Whether the answer touched it.
     """
 

@@ -17,7 +17,6 @@ class Trainer:
         ranks: Number of ranks.
         arguments: Arguments of the script.
         launcher: ``torchrun``, or ``own`` for a job that starts its ranks by itself.
-        plan: Adapter whose plan it is compared with, None where there is no plan.
         run: More words for torchrun where it really runs.
         environment: More words of its environment where it really runs.
     """
@@ -29,15 +28,14 @@ class Trainer:
     ranks: int = 2
     arguments: tuple[str, ...] = ()
     launcher: str = "torchrun"
-    plan: str | None = None
     run: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
 
 TRAINERS = (
-    Trainer("torch DDP", "ddp", "one batch fewer", plan="ddp"),
+    Trainer("torch DDP", "ddp", "one batch fewer"),
     Trainer("torch mp.spawn", "spawn", "a log of one rank reduces", launcher="own"),
-    Trainer("torch FSDP2", "fsdp2", "a step without backward on one rank", plan="fsdp"),
+    Trainer("torch FSDP2", "fsdp2", "a step without backward on one rank"),
     Trainer("by hand, ZeRO optimizer", "by_hand", "another order of the parameters"),
     Trainer("DDP, DataLoader workers", "workers", "an exception is swallowed"),
     Trainer("DDP, Join", "join", "Join is forgotten"),

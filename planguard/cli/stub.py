@@ -41,6 +41,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         UsageError: If the command is no torchrun, or a rank fails.
     """
     from planguard.capture.play.fake_world import read_mesh
+    from planguard.capture.play.mailbox import size_for
     from planguard.capture.play.ranks import Play
     from planguard.cli import main
 
@@ -53,6 +54,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         local_size=job.per_node,
         timeout=args.timeout,
         compute=args.compute,
+        small=size_for(world),
     )
     name = Path(job.script.name).name
     play.run(lambda _: job.script())

@@ -119,7 +119,7 @@ class ApproximationSpec(Record, kw_only=True, frozen=True):
     kind: Name
     message: str
     direction: Literal["over", "under", "exact"] | UnsetType = UNSET
-    scope: Literal["actions", "plan"] | UnsetType = UNSET
+    scope: Literal["actions", "onward", "plan"] | UnsetType = UNSET
     actions: list[tuple[Unsigned, Unsigned]] | UnsetType = UNSET
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytestmark = [pytest.mark.processes, pytest.mark.wheel]
@@ -73,8 +75,14 @@ def test_large_results_are_not_computed():
 
 def branches():
     """Issue a barrier when a loss that nobody computed is large."""
-    x = torch.ones(128, 128)
+    decides(256)
+
+
+def decides(width):
+    """Issue a barrier when a loss is large, of which all ranks have the same."""
+    x = torch.ones(width, width)
     dist.all_reduce(x)
+    assert x[0, 0].item() == dist.get_world_size()  # it travels
     if (x @ x).sum().item() > 100:
         dist.barrier()
 
@@ -86,3 +94,10 @@ def test_a_decision_on_a_stubbed_value_is_never_silent():
     notes = [note for note in check.plan.approximations if note.kind == "data-dependent-value"]
     assert notes
     assert "test_dryrun_stub.py" in notes[0].message
+
+
+def test_a_loss_of_middle_size_is_computed():
+    """What is cheap to compute is no guess: the same branch as in a real run, on both ranks."""
+    check = precheck(2, compute="stub", on_unsafe="return")
+    assert check.run(lambda: decides(128)).safe
+    assert json.loads(check.plan.source)["ranks"]["0"]["actions"][-1]["op"] == "barrier"

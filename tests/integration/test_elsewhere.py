@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
+from planguard.capture.elsewhere import _LIBRARIES  # noqa: E402 - same
 
 pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 
@@ -42,6 +44,8 @@ if what == "backend":
     store = dist.FileStore(file, 2)
     group = dist.ProcessGroupGloo(store, rank, 2, timedelta(seconds=30))
     group.allreduce([torch.ones(2)]).wait()
+if what == "import":
+    __import__(file)
 if what == "store":
     store = dist.distributed_c10d._get_default_store()
     if rank == 0:
@@ -112,6 +116,63 @@ def test_precheck_names_the_line_and_the_library(tmp_path):
         assert verdict.unknown
         assert words in " ".join(verdict.reasons)
     assert "mpi4py.MPI" not in sys.modules
+
+
+@pytest.mark.parametrize(("module", "library"), sorted(_LIBRARIES.items()))
+def test_a_library_of_its_own_communicators_is_named_played(monkeypatch, module, library):
+    """An empty module stands for each library: its name in ``sys.modules`` is all that is asked."""
+
+    def job():
+        monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+        dist.barrier()
+
+    verdict = precheck(2, model="gloo", on_unsafe="return").run(job)
+    assert verdict.unknown
+    assert f"by {library}, which the process has loaded" in " ".join(verdict.reasons)
+    entries = [one for one in verdict.approximations if one.kind == "unseen-communication"]
+    assert [(one.direction, one.used) for one in entries] == [("under", True)]
+
+
+@pytest.mark.parametrize("module", ["mpi4py", "ray", "ray.util", "nvshmem", "cupy", "horovod"])
+def test_a_library_that_has_no_communicator_is_not(monkeypatch, module):
+    """Ray or CuPy may be loaded for other things: the module that communicates is asked for."""
+
+    def job():
+        monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+        dist.barrier()
+
+    assert precheck(2, model="gloo", on_unsafe="return").run(job).safe
+
+
+@pytest.mark.parametrize("module", ["mpi4py.MPI", "ray.util.collective", "nvshmem.core"])
+def test_a_recorded_run_names_the_library(tmp_path, module):
+    """Real gloo processes that import a stand-in of the library: UNKNOWN, and no bare SAFE."""
+    place = tmp_path
+    for name in module.split(".")[:-1]:
+        place = place / name
+        place.mkdir()
+        (place / "__init__.py").write_text("")
+    (place / f"{module.rpartition('.')[2]}.py").write_text("")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    code, said = dryrun(tmp_path, "-o", "run", "--", *launch, "job.py", "import", module)
+    assert code == 3, said
+    assert "verdict: UNKNOWN" in said
+    assert f"by {_LIBRARIES[module]}, which the process has loaded" in said
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray")
+def test_the_collectives_of_ray_are_named():
+    """The library itself, imported by a played rank."""
+
+    def job():
+        import ray.util.collective
+
+        assert ray.util.collective.allreduce
+        dist.barrier()
+
+    verdict = precheck(2, model="gloo", on_unsafe="return").run(job)
+    assert verdict.unknown
+    assert "by Ray's collectives, which the process has loaded" in " ".join(verdict.reasons)
 
 
 FAKE_MPI = """

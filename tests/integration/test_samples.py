@@ -203,6 +203,37 @@ def test_an_exception_between_calls_is_decided_where_it_is_raised():
     assert f":{line_of(issues_then_raises, 'if row < 0')} in issues_then_raises" in line
 
 
+class Launcher:
+    """Knows the rank, as the environments of trainers do: each of them only asks the next one."""
+
+    def __init__(self, inner=None):
+        self.inner = inner
+
+    @property
+    def rank(self):
+        return self.asked()
+
+    def asked(self):
+        return dist.get_rank() if self.inner is None else self.inner.rank
+
+
+def asks_a_launcher(rows):
+    """Reduce on rank 0 alone."""
+    for _ in rows:
+        if Launcher(Launcher()).rank == 0 and len(rows) > 1:
+            dist.all_reduce(torch.ones(1))
+        dist.all_reduce(torch.ones(2))
+
+
+def test_who_asks_for_the_rank_decides():
+    """Not the last of the functions that hand the answer on, none of which has a further line."""
+    verdict = told(asks_a_launcher, [[1, 2]], 2).verdict
+    assert verdict.unsafe
+    (line,) = (n for n in verdict.findings[0].notes if n.startswith("decided at "))
+    number = line_of(asks_a_launcher, "Launcher(Launcher())")
+    assert f"test_samples.py:{number} in asks_a_launcher: rank 0 goes on at" in line
+
+
 def guesses_splits(counts):
     """Expect from each rank what is sent to it."""
     send = torch.tensor(counts)

@@ -17,7 +17,14 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.batches.way_places import back_in, caller_of, catches, origin_of, rejoin
+from planguard.capture.batches.way_places import (
+    back_in,
+    caller_of,
+    catches,
+    origin_of,
+    out_of,
+    rejoin,
+)
 from planguard.capture.names.thread_orders import JOINED, STARTED, THREAD
 from planguard.plan.vocabulary import MESSAGES, OPERATIONS
 
@@ -281,8 +288,9 @@ def _left(one: Way, other: Way, at: tuple[int, int]) -> _Left | None:
             back_in(way.steps, place, line)
             for way, place, line in zip(ways, parted, lines, strict=True)
         )
-        for way, place, there in zip(ways, parted, back, strict=True):
-            issued = None if there is None else way.issued(there)
+        for way, place, line in zip(ways, parted, lines, strict=True):
+            behind = out_of(way.steps, place, line)
+            issued = None if behind is None else way.issued(behind)
             if way.calls(way.steps[place].issued, issued):
                 return found  # the function itself communicates on one of the two ways
         steps = tuple(

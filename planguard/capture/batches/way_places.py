@@ -68,6 +68,14 @@ def back_in(steps: Sequence[Step], at: int, line: Step) -> int | None:
     return next((n for n in range(at + 1, len(steps)) if steps[n].frame == line.frame), None)
 
 
+def out_of(steps: Sequence[Step], at: int, line: Step) -> int | None:
+    """Return where a rank is behind what a line called: in its frame again, or out of it.
+
+    A function that returns what it was just given has no further line: ``return self.env.rank()``.
+    """
+    return next((n for n in range(at + 1, len(steps)) if steps[n].depth <= line.depth), None)
+
+
 @lru_cache(maxsize=4096)
 def _blocks(file: str, line: int) -> tuple[tuple[int, int], ...]:
     """Return the lines of the statements around a line, innermost first, up to its function."""

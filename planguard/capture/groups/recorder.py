@@ -56,6 +56,7 @@ class Recorder:
         store_races: Readings of the store beside which another rank changed what was read.
         store_reads: Readings on which this rank decided: the place, and the key.
         doubted: Where a made-up number was first read, whatever became of it.
+        sure: Actions in front of the first reading of one, or of what nobody saw; None for all.
         passes: Walks over loaders of declared length.
         hidden: What may have told this rank of others beside their messages (``play/hidden``).
     """
@@ -71,6 +72,7 @@ class Recorder:
     is_fake: bool = False
     is_watched: bool = False
     doubted: str = ""
+    sure: int | None = None
     missing: str = ""
     store_races: set[str] = field(default_factory=set)
     store_reads: dict[str, list[str]] = field(default_factory=dict)
@@ -238,6 +240,11 @@ class Recorder:
     def note_hidden(self, what: str) -> None:
         """Note what may tell this rank of others beside their messages; the first one is kept."""
         self.hidden = self.hidden or what
+
+    def doubt(self) -> None:
+        """Say that what is issued from now on may be other than in a real run."""
+        if self.sure is None:
+            self.sure = len(self.actions)
 
     def note(self, kind: str, message: str, direction: str) -> None:
         """Add a ledger entry, once."""

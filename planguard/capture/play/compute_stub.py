@@ -16,6 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planguard.capture.groups.modes import infra_mode
 from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.hidden import draws, note_draw
+from planguard.capture.play.meta_shapes import (
+    SPARED,
+    Shape,
+    elements,
+    key_of,
+    on_meta,
+    tensors_of,
+    zeros,
+)
 from planguard.capture.values.made_up import (
     holds_marked,
     is_marked,
@@ -34,8 +43,9 @@ if TYPE_CHECKING:
 
 LEAST = 4096
 """Elements of arguments from which an operator counts as large."""
-SPARED = 1 << 16
-"""Elements from which a result is left as the memory is, never to be written."""
+MOST = 1 << 25
+"""Elements of operators that one rank computes nevertheless where a job is played once: about a
+second of a small model, whose losses are then those of a real run."""
 _REAL = frozenset(
     {
         "copy_", "clone", "_to_copy", "cat", "equal", "_local_scalar_dense", "nonzero", "item",
@@ -62,18 +72,22 @@ _MOVING = frozenset(
 
 
 @contextmanager
-def stub_compute(*, least: int = LEAST, recorder: Recorder | None = None) -> Iterator[Any]:
+def stub_compute(
+    *, least: int = LEAST, recorder: Recorder | None = None, most: int = 0
+) -> Iterator[Any]:
     """Leave large computation undone until the end of the block.
 
     Args:
         least: Elements of arguments from which an operator is stubbed.
         recorder: Told when a value that was made up is read below Python or gives a shape.
+        most: Elements of stubbed operators of middle size that are computed nevertheless, as long
+            as none of their arguments is made up.
 
     Yields:
         The mode; ``stubbed`` and ``real`` count operators.
     """
-    mode = _mode_class()(least, recorder)
-    with mode, _in_threads(lambda: _mode_class()(least, recorder)):
+    mode = _mode_class()(least, recorder, most)
+    with mode, _in_threads(lambda: _mode_class()(least, recorder, most)):
         yield mode
 
 
@@ -113,9 +127,10 @@ def _mode_class() -> Any:
         def _should_skip_dynamo(cls) -> bool:
             return False  # played ranks compile nothing; to import the compiler takes seconds
 
-        def __init__(self, least: int | None, recorder: Recorder | None) -> None:
+        def __init__(self, least: int | None, recorder: Recorder | None, most: int = 0) -> None:
             super().__init__()
             self.least = least
+            self.left = most
             self.recorder = recorder
             self.stubbed = 0
             self.real = 0
@@ -129,7 +144,8 @@ def _mode_class() -> Any:
             names = [kind.__name__ for kind in types if kind.__name__ not in _PLAIN]
             if names and ("DTensor" in names or "AsyncCollectiveTensor" in names):
                 return NotImplemented  # they come again, unwrapped
-            if self.least is not None and not names and _is_large(func, args, self.least):
+            is_large = self.least is not None and not names and _is_large(func, args, self.least)
+            if is_large and not (self.left and _is_worth(self, func, args, kwargs)):
                 if kind.changes_first:
                     self.stubbed += 1
                     mark(tensors_in(args[0]))
@@ -153,17 +169,42 @@ def _mode_class() -> Any:
 
         def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
             """Return zeros in the shape of the result; None where that is not known."""
-            if func._schema.is_mutable:  # noqa: SLF001 - torch has no public way
-                return None
-            key = (func._name, _key(args), _key(kwargs))  # noqa: SLF001 - torch has no public way
-            if key not in self.shapes:
-                self.shapes[key] = _on_meta(func, args, kwargs)
-            shapes = self.shapes[key]
-            if type(shapes) is _Shape:
-                return _zeros(shapes)
-            return None if shapes is None else torch.utils._pytree.tree_map(_zeros, shapes)  # noqa: SLF001 - torch has no public way
+            shapes = _shapes(self, func, args, kwargs)
+            if type(shapes) is Shape:
+                return zeros(shapes)
+            return None if shapes is None else torch.utils._pytree.tree_map(zeros, shapes)  # noqa: SLF001 - torch has no public way
 
     return StubCompute
+
+
+def _is_worth(mode: Any, func: Any, args: Any, kwargs: Any) -> bool:
+    """Tell whether a large operator is computed nevertheless: it is not that large.
+
+    Where one argument is made up, so is the result, whatever is computed.
+    """
+    import torch
+
+    kind, size = _kind_of(func), elements(args)
+    if kind.is_real or size > min(SPARED, mode.left):
+        return False
+    if holds_marked(args) or holds_marked(kwargs.values()):
+        return False
+    if not kind.changes_first:
+        leaves = torch.utils._pytree.tree_leaves(_shapes(mode, func, args, kwargs))  # noqa: SLF001 - torch has no public way
+        if any(type(one) is not Shape or one.size > SPARED for one in leaves):
+            return False
+    mode.left -= size
+    return True
+
+
+def _shapes(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """Return the shapes of the results of an operator; None where they are not known."""
+    if func._schema.is_mutable:  # noqa: SLF001 - torch has no public way
+        return None
+    key = (func._name, key_of(args), key_of(kwargs))  # noqa: SLF001 - torch has no public way
+    if key not in mode.shapes:
+        mode.shapes[key] = on_meta(func, args, kwargs)
+    return mode.shapes[key]
 
 
 def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> Any:
@@ -209,7 +250,7 @@ def _is_large(func: Any, args: Any, least: int) -> bool:
     ):
         return False
     total = 0
-    for tensor in _tensors(args):
+    for tensor in tensors_of(args):
         if not tensor.is_floating_point() and tensor.numel() >= least:
             continue
         total += tensor.numel()
@@ -279,7 +320,7 @@ def _moves_nothing(args: Any) -> bool:
     Biases and norms are often written where weights are not; the buffer is made up then, as it is
     where something made up goes into it.
     """
-    return any(map(is_unwritten, _tensors(args[:1])))
+    return any(map(is_unwritten, tensors_of(args[:1])))
 
 
 def _unmoved(func: Any, args: Any, kwargs: Any) -> Any:
@@ -321,16 +362,6 @@ def _written(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:
                 yield from tensors_in(given)
 
 
-def _tensors(args: Any) -> Iterator[Any]:
-    import torch
-
-    for arg in args:
-        if isinstance(arg, torch.Tensor):
-            yield arg
-        elif isinstance(arg, (list, tuple)):
-            yield from _tensors(arg)
-
-
 def _changes_first(func: Any) -> bool:
     """Tell whether an operator changes its first argument and nothing else."""
     schema = func._schema  # noqa: SLF001 - torch has no public way
@@ -339,64 +370,3 @@ def _changes_first(func: Any) -> bool:
         return False
     written = [a.name for a in schema.arguments if a.alias_info and a.alias_info.is_write]
     return written == [schema.arguments[0].name]
-
-
-def _key(value: Any) -> Any:
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return (tuple(value.shape), value.stride(), value.dtype, value.device.type)
-    if isinstance(value, (list, tuple)):
-        return tuple(_key(one) for one in value)
-    if isinstance(value, dict):
-        return tuple((name, _key(one)) for name, one in value.items())
-    return (type(value), str(value))
-
-
-class _Shape:
-    """Shape, strides and type of a result."""
-
-    def __init__(self, tensor: Any, device: Any) -> None:
-        self.of = (tuple(tensor.shape), tensor.stride(), tensor.dtype, device)
-
-
-def _on_meta(func: Any, args: Any, kwargs: Any) -> Any:
-    """Return the shapes of the results of an operator; None where they depend on values."""
-    import torch
-    from torch.utils import _pytree as tree
-
-    devices = {tensor.device for tensor in _tensors((*args, *kwargs.values()))}
-    if len(devices) != 1:
-        return None
-    device = devices.pop()
-
-    def meta(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return torch.empty_strided(
-                value.shape, value.stride(), dtype=value.dtype, device="meta"
-            )
-        return value
-
-    try:
-        found = func(*tree.tree_map(meta, args), **tree.tree_map(meta, kwargs))
-    except Exception:  # noqa: BLE001 - a kernel that needs values may raise anything
-        return None
-    leaves = [leaf for leaf in tree.tree_leaves(found) if leaf is not None]
-    if not leaves or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
-        return None
-    if not all(leaf.is_floating_point() for leaf in leaves):
-        return None  # an integer that is made up could be an index
-    return tree.tree_map(
-        lambda leaf: _Shape(leaf, device) if isinstance(leaf, torch.Tensor) else leaf, found
-    )
-
-
-def _zeros(shape: Any) -> Any:
-    import torch
-
-    if not isinstance(shape, _Shape):
-        return shape
-    size, stride, dtype, device = shape.of
-    made = torch.empty_strided(size, stride, dtype=dtype, device=device)
-    # Pages that nobody writes take no memory; small tensors are zeros, so that no noise confuses.
-    return made if made.numel() > SPARED else made.zero_()

@@ -12,6 +12,8 @@ from planguard.capture.names.thread_orders import THREAD
 from planguard.capture.names.walk_order import LISTS_ASK
 from planguard.capture.planner import fx_planner
 from planguard.capture.play.labels import labelled
+from planguard.capture.play.sure import doubtful_from
+from planguard.capture.values.values import KIND as MADE_UP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +41,7 @@ class RankLog:
         said: A fingerprint of all that it said to the other ranks and to the store, in order.
         hidden: What else may have told it something of them (``hidden``); empty for nothing.
         readings: Fingerprints of what it read from tensors, by line (``own_values``).
+        sure: Actions in front of the first reading of a made-up value; None for all.
     """
 
     rank: int
@@ -62,6 +65,7 @@ class RankLog:
     readings: dict[str, list[int]] = field(default_factory=dict)
     seeds: list[list[str]] = field(default_factory=list)
     backends: list[list[str]] = field(default_factory=list)
+    sure: int | None = None
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -95,6 +99,7 @@ def log_of(
         dict(session.readings.seen),
         [list(one) for one in session.answers.dice.seeds],
         session.named,
+        recorder.sure,
     )
 
 
@@ -231,7 +236,7 @@ def build_plan(
             program.add(**(fields if rank == origin else _translated(fields, grid, origin, rank)))
     for one, members in fusion:
         builder.fusion(one, members, membership="fixed", launch="when-ready")
-    _ledger(builder, logs, like, world_size)
+    _ledger(builder, logs, like, world_size, doubtful_from(logs, actions, world_size))
     for note in notes:
         builder.approximate(*note, scope="plan")
     return builder.build()
@@ -305,13 +310,21 @@ def _inside(item: Any, log: RankLog, names: Names) -> Any:
 
 
 def _ledger(
-    builder: Any, logs: Mapping[int, RankLog], like: Mapping[int, int], world_size: int
+    builder: Any,
+    logs: Mapping[int, RankLog],
+    like: Mapping[int, int],
+    world_size: int,
+    doubtful: Sequence[tuple[int, int]],
 ) -> None:
     seen = set()
     for log in logs.values():
         for note in log.notes:
-            if note not in seen:
-                seen.add(note)
+            if note in seen:
+                continue
+            seen.add(note)
+            if note[0] == MADE_UP and note[2] == "over" and doubtful:
+                builder.approximate(*note, doubtful, scope="onward")
+            else:
                 builder.approximate(*note, scope="plan")
     message = "plain calls carry no identity; rounds of one shape are told apart by position only"
     builder.approximate("no-labels", message, "exact", scope="plan")

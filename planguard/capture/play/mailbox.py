@@ -5,7 +5,8 @@ to 1 MiB (the sizes and bytes of object collectives, shapes that stages of a pip
 splits of a router), everything up to 1 KiB (flags, counts, losses), and the keys of the store. They
 pass through a room (``mailroom``). What is larger is made up by the receiver, and marked as such:
 its sender says so, so that nobody waits for bytes that do not come. A job that is played with one
-set of data moves more, so that the losses of a small model are those of a real run.
+set of data moves more, so that the losses of a small model are those of a real run; with many
+ranks less, as each gets what all have sent.
 
     rank 1 --post--> room --reply--> rank 0        one pipe per rank
                        |
@@ -38,6 +39,13 @@ LARGE_BYTES = 1 << 18
 """The same where a job is played once: gradients and parameters of a small model."""
 _MOST_SENT = 1 << 25
 """Bytes of such values that one rank sends; copying them through the room takes about 0.1 s."""
+_LARGE_RANKS = 8
+"""Ranks up to which such values travel whole: everybody gets what everybody sent."""
+
+
+def size_for(world_size: int) -> int:
+    """Return the size up to which any value travels in a job of many ranks that is played once."""
+    return max(SMALL_BYTES, LARGE_BYTES * _LARGE_RANKS // max(world_size, _LARGE_RANKS))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.classes import first_ranks, rank_classes, settle
-from planguard.capture.play.compute_stub import follow_values, stub_compute
+from planguard.capture.play.compute_stub import MOST, follow_values, stub_compute
 from planguard.capture.play.ends import callbacks_at_exit, end_of, leaving_at_once, note_stuck
 from planguard.capture.play.fake_compute import NotFakeError, fake_compute
 from planguard.capture.play.fake_world import refuse_real_group
@@ -344,7 +344,8 @@ class PlayedRank:
                 )
             )
             recorder = self.session.recorder
-            stack.enter_context(_COMPUTE[play.compute](recorder=recorder))
+            more = {"most": MOST} if play.compute == "zeros" and play.small > SMALL_BYTES else {}
+            stack.enter_context(_COMPUTE[play.compute](recorder=recorder, **more))
             watch_hidden(recorder, is_followed=self._is_fork and play.compute != "fake")
             if self._is_fork:
                 self._at_exit = stack.enter_context(callbacks_at_exit(recorder))

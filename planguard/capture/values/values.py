@@ -137,6 +137,7 @@ def _reading(original: Any, recorder: Recorder, readings: Readings) -> Any:
             return readings.read([tensor], value, frame) if is_outermost else value
         place = place_of(frame)
         recorder.doubted = recorder.doubted or place
+        recorder.doubt()
         if tensor.dtype.is_floating_point or tensor.dtype in _whole():
             return watch(value, _reporter(recorder, place))
         if not is_shown_only(frame):  # a truth value cannot be watched: ``is True`` asks nobody
@@ -293,7 +294,8 @@ def _report(recorder: Recorder, place: str) -> None:
     )
     if recorder.is_stalled:
         recorder.give_up()  # what it reads will never be there
-    # The real run may issue something else: neither a proof nor a witness holds.
+    # The real run may issue something else: neither a proof nor a witness holds behind here.
+    recorder.doubt()
     recorder.note(KIND, message, "under")
     recorder.note(KIND, message, "over")
 

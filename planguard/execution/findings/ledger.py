@@ -96,7 +96,18 @@ def _touches(approximation: Approximation, finding: Finding) -> bool:
     for location in (finding.primary, *finding.related_actions):
         if location is not None:
             places.add((location.rank, location.action))
+    if approximation.scope == "onward":
+        first = dict(sorted(touched, reverse=True))
+        is_known = all(action < first.get(rank, action + 1) for rank, action in places)
+        return not (is_known and places and finding.code in BOTH_ISSUED)
     return bool(touched & places)
+
+
+BOTH_ISSUED = frozenset({"PG201", "PG202", "PG203", "PG204", "PG205", "PG206"})
+"""Findings of calls that were issued and disagree: what their ranks do behind them mends nothing.
+
+A call that nobody issues is no such finding: a rank that goes on otherwise may issue it.
+"""
 
 
 def _lower(verdict: Verdict, ledger: tuple[Approximation, ...]) -> Verdict:

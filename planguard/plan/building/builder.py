@@ -153,7 +153,7 @@ class PlanBuilder:
             message: One sentence.
             direction: ``over`` admits executions that may not exist, ``under`` leaves some out.
             actions: ``(rank, action index)`` it touches.
-            scope: ``plan`` when it touches everything.
+            scope: ``plan`` when it touches everything, ``onward`` what begins with its actions.
         """
         self._approximations.append(
             d.ApproximationSpec(
