@@ -1,4 +1,4 @@
-"""What stands in one chart is told apart by everybody: with all receptors, and without red or green.
+"""What stands in one chart is told apart by everybody, also without receptors for red or green.
 
 Colors as the page paints them; distances in CAM02-UCS, where one step is just seen; missing
 receptors after Machado, Oliveira and Fernandes (IEEE TVCG 15(6), 2009), at their full strength.
@@ -93,7 +93,8 @@ def test_these_are_the_colors_of_the_timeline(visit):
     tab = visit("pipelining/interleaved1f1b-4x8.csv", f"{ALL}&view=gantt&theme=light")
     pixels = set(
         tab.evaluate(
-            "[...new Set([...document.querySelectorAll('#panel-timeline canvas')].flatMap((one) => {"
+            "[...new Set([...document.querySelectorAll('#panel-timeline canvas')].flatMap("
+            "(one) => {"
             " const data = one.getContext('2d').getImageData(0, 0, one.width, one.height).data;"
             " const found = new Set();"
             " for (let i = 0; i < data.length; i += 4)"
