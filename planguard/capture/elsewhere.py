@@ -147,7 +147,7 @@ def called_back(
     try:
         yield
     finally:
-        signal.signal(CALL_BACK, before)
+        signal.signal(CALL_BACK, signal.SIG_DFL if before is None else before)
 
 
 CALL_BACK = signal.SIGRTMAX - 3
