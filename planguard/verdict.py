@@ -221,7 +221,8 @@ class Approximation:
         direction: ``over`` admits executions that may not exist: it spoils a witness that
             touches it. ``under`` leaves executions out: it spoils SAFE. ``exact`` is only a note.
         actions: ``(rank, action)`` it touches; empty with ``scope='plan'`` means all. With
-            ``scope='onward'`` these and all that the rank does behind them: it may do otherwise.
+            ``scope='onward'`` these and all that the rank does behind them: it may do otherwise;
+            empty, what is issued is certain, and further calls may come.
         used: Whether the answer touched it.
     """
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +116,42 @@ def _watch_rpc(
         agents()
     elif begin is not None:  # importing torch.distributed.rpc calls it: then there are agents
         replace(torch._C, "_rpc_init", prepare)  # noqa: SLF001 - same
+
+
+@contextmanager
+def called_back(
+    note: Callable[[str, str, str], None], leave: Callable[[], BaseException]
+) -> Iterator[None]:
+    """Leave remote calls when the process is asked to: others of the play wait for this rank.
+
+    Args:
+        note: Called with kind, message and direction of a ledger entry.
+        leave: Makes what is raised in the call.
+    """
+
+    def called(_: int, frame: FrameType | None) -> None:
+        inner = frame
+        while inner is not None and not inner.f_code.co_filename.endswith(_REMOTE):
+            inner = inner.f_back
+        if inner is None:
+            return  # it computes
+        what = f"remote calls (rpc) at {place_of(frame)}: it waited in them until its time was over"
+        for direction in ("under", "over"):
+            note(KIND, _message(what), direction)
+        raise leave()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can be called
+        return
+    before = signal.signal(CALL_BACK, called)
+    try:
+        yield
+    finally:
+        signal.signal(CALL_BACK, signal.SIG_DFL if before is None else before)
+
+
+CALL_BACK = signal.SIGRTMAX - 3
+_REMOTE = "torch/distributed/rpc/api.py"
 
 
 def note_libraries(note: Callable[[str, str, str], None]) -> None:

@@ -9,10 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import types
 from datetime import timedelta
 
 import pytest
+
+import planguard
 
 torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
@@ -173,6 +176,57 @@ def test_the_collectives_of_ray_are_named():
     verdict = precheck(2, model="gloo", on_unsafe="return").run(job)
     assert verdict.unknown
     assert "by Ray's collectives, which the process has loaded" in " ".join(verdict.reasons)
+
+
+def remote(rounds, file, *, ends_by_barrier):
+    """Return a job with remote calls at its end, and as many rounds as each rank is told."""
+
+    def job():
+        from torch.distributed import rpc
+
+        rank = dist.get_rank()
+        options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{file}", rpc_timeout=30)
+        rpc.init_rpc(f"w{rank}", rank=rank, world_size=2, rpc_backend_options=options)
+        for _ in range(rounds[rank]):
+            dist.all_reduce(torch.ones(2))
+        if ends_by_barrier or rank == 0:
+            dist.barrier()
+        rpc.shutdown()
+
+    return job
+
+
+@pytest.mark.filterwarnings("ignore:You are using a Backend")
+def test_a_rank_that_waits_in_remote_calls_is_called_back(tmp_path):
+    """Rank 1 waits there for rank 0, which waits for its all_reduce: they disagree in a call."""
+    check = precheck(2, model="gloo", on_unsafe="return", timeout=8)
+    verdict = check.run(remote([4, 3], tmp_path / "met", ends_by_barrier=True))
+    assert verdict.unsafe
+    assert verdict.findings[0].code == "PG201"
+    entries = [a for a in verdict.approximations if "it waited in them" in a.message]
+    assert {one.direction for one in entries} == {"under", "over"}
+    assert all("test_elsewhere.py:" in one.message for one in entries)
+
+
+@pytest.mark.filterwarnings("ignore:You are using a Backend")
+def test_what_such_a_rank_did_not_issue_may_come_yet(tmp_path):
+    """Rank 1 issues no barrier before its remote calls; what it does behind them nobody knows."""
+    check = precheck(2, model="gloo", on_unsafe="return", timeout=8)
+    verdict = check.run(remote([3, 3], tmp_path / "met", ends_by_barrier=False))
+    assert verdict.unknown
+    assert "it waited in them until its time was over" in " ".join(verdict.reasons)
+
+
+def test_a_rank_that_computes_is_not_called_back():
+    """It is too slow, and says nothing of the job: an error, as before."""
+
+    def job():
+        if dist.get_rank() == 1:
+            time.sleep(60)
+        dist.barrier()
+
+    with pytest.raises(planguard.UsageError, match="rank 1 did not finish within 4 s"):
+        precheck(2, model="gloo", on_unsafe="return", timeout=4).run(job)
 
 
 FAKE_MPI = """

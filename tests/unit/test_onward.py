@@ -19,11 +19,14 @@ def decide(first, mine, theirs):
             where = own if op == "own" else "world"
             size = {} if op == "barrier" else SIZE
             builder.program(rank).add(op="all_reduce" if op == "own" else op, group=where, **size)
-    builder.approximate("guess", "it guessed", "over", [(1, first)], scope="onward")
+    places = [] if first is None else [(1, first)]
+    builder.approximate("guess", "it guessed", "over", places, scope="onward")
     return pg.check(builder.build(), model="gloo")
 
 
-@pytest.mark.parametrize(("first", "is_certain"), [(0, False), (1, False), (2, True), (3, True)])
+@pytest.mark.parametrize(
+    ("first", "is_certain"), [(0, False), (1, False), (2, True), (3, True), (None, True)]
+)
 def test_what_is_issued_in_front_disagrees_for_certain(first, is_certain):
     """Rank 1's call 1 is no barrier, unless what it does there is open."""
     mine, theirs = ["all_reduce", "barrier"], ["all_reduce", "all_reduce", "own", "own"]
@@ -33,7 +36,7 @@ def test_what_is_issued_in_front_disagrees_for_certain(first, is_certain):
     assert verdict.findings[0].code == "PG201"
 
 
-@pytest.mark.parametrize("first", [1, 2])
+@pytest.mark.parametrize("first", [1, 2, None])
 def test_what_nobody_issues_may_come(first):
     """Rank 1 never reaches the barrier, as far as it is known; it may go on to it."""
     verdict = decide(first, ["all_reduce", "barrier"], ["all_reduce", "own", "own"])

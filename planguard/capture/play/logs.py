@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.elsewhere import KIND as ELSEWHERE
 from planguard.capture.names.data_names import DATA
 from planguard.capture.names.set_orders import TURN
 from planguard.capture.names.thread_orders import THREAD
@@ -324,6 +325,9 @@ def _ledger(
             seen.add(note)
             if note[0] == MADE_UP and note[2] == "over" and doubtful:
                 builder.approximate(*note, doubtful, scope="onward")
+            elif note[0] == ELSEWHERE and note[2] == "over":
+                # What it would do behind that is not known; what it issued, it issued.
+                builder.approximate(*note, scope="onward")
             else:
                 builder.approximate(*note, scope="plan")
     message = "plain calls carry no identity; rounds of one shape are told apart by position only"

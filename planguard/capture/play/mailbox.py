@@ -39,6 +39,8 @@ LARGE_BYTES = 1 << 18
 """The same where a job is played once: gradients and parameters of a small model."""
 _MOST_SENT = 1 << 25
 """Bytes of such values that one rank sends; copying them through the room takes about 0.1 s."""
+STUCK = "stuck"
+"""Answer to a rank that waits for one that was called back: it need not ask again."""
 _LARGE_RANKS = 8
 """Ranks up to which such values travel whole: everybody gets what everybody sent."""
 
@@ -153,7 +155,7 @@ class Mailbox:
             number = self._number()
             self._send("ask", (number, wanted), (soft, _others()))
             answer = self._receive(number)
-            if answer is not None or soft:
+            if answer != STUCK and (answer is not None or soft):
                 return answer
         self.is_stalled = True
         raise Stalled

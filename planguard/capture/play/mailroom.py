@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from planguard.capture.play.mailbox import Keys, Mailbox, Take, Wanted
+from planguard.capture.elsewhere import CALL_BACK
+from planguard.capture.play.mailbox import STUCK, Keys, Mailbox, Take, Wanted
 from planguard.capture.play.processes import refuse_cuda
 from planguard.capture.play.room_store import Clock, answer_store
 from planguard.errors import UsageError
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _PATIENCE = 3.0
 """Seconds of silence after which a rank with several threads is stuck, if all ranks wait."""
+_GRACE = 5.0
+"""Seconds in which a rank that was called back must have left what it waits in."""
 _SLICE = 0.25
 """Seconds that the room listens at a time; silence is counted in these. A machine that stands still
 for a while, or does not run this process, has not been silent all that time: nobody could speak."""
@@ -109,6 +112,7 @@ class Mailroom:
     _clock: Clock = field(default_factory=Clock)
     _gone: list[_Played] = field(default_factory=list)
     _silence: float = 0.0
+    _called: set[int] = field(default_factory=set)
 
     def admit(self, rank: int, pipe: Connection) -> None:
         """Let a rank take part that a process of its own plays; it has no time limit."""
@@ -169,6 +173,7 @@ class Mailroom:
             for one in self._live.values():
                 one.pipe.close()  # else a dead parent would not be noticed
             self._live, self._gone = {}, []
+            signal.signal(CALL_BACK, signal.SIG_IGN)
             mailbox = Mailbox(child)
             perform(lambda: self.task(rank, mailbox), mailbox)
         child.close()
@@ -188,8 +193,17 @@ class Mailroom:
             self._take(talking[pipe])  # type: ignore[index]  # only connections were waited for
         self._silence = 0.0 if ready else self._silence + min(_SLICE, time.monotonic() - began)
         late = [one for one in live if not one.is_waiting and one.deadline <= time.monotonic()]
-        if late and not ready:
+        if late and not ready and not self._call_back(late[0]):
             raise UsageError(f"rank {late[0].rank} did not finish within {self.timeout:g} s")
+
+    def _call_back(self, late: _Played) -> bool:
+        """Ask a rank once to leave what it waits in, where it waits for others by other means."""
+        if late.pid is None or late.rank in self._called:
+            return False
+        self._called.add(late.rank)
+        late.deadline = time.monotonic() + _GRACE
+        os.kill(late.pid, CALL_BACK)
+        return True
 
     def _take(self, one: _Played) -> None:
         try:
@@ -198,6 +212,8 @@ class Mailroom:
             code = _stop(self._live.pop(one.rank))
             message = f"its process ended with code {code} and no answer"
             raise UsageError(f"rank {one.rank} could not be captured: {message}") from None
+        if what != "log":
+            self._called.discard(one.rank)  # it was slow, and goes on
         if what == "post":
             self._posts.setdefault(key, {})[one.rank] = data
             self._clock.stamp((key, one.rank), one.rank)
@@ -242,10 +258,10 @@ class Mailroom:
             return
         asked = [(one, *question) for one in waiting for question in one.questions.items()]
         soft = [row for row in asked if row[2][1]]
-        for one, number, (wanted, is_soft) in soft or asked:
+        for one, number, (wanted, is_soft) in asked if self._called else soft or asked:
             if not is_soft:
                 self.stuck[one.rank] = wanted
-            self._tell(one, number, None)
+            self._tell(one, number, STUCK if self._called else None)
 
     def _tell(self, one: _Played, number: int, answer: Any) -> None:
         del one.questions[number]

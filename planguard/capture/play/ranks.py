@@ -372,9 +372,8 @@ class PlayedRank:
         except Stalled as stalled:
             error = stalled
         try:
-            end, frames = end_of(error)
-            if recorder.is_stalled:
-                end = frames = ""  # what it does without values tells nothing
+            is_of_job = not recorder.is_stalled or isinstance(error, (PlanGuardError, NotFakeError))
+            end, frames = end_of(error if is_of_job else None)  # without values it tells nothing
             if end and recorder.doubted:
                 doubt_end(recorder, end)
         finally:

@@ -6,9 +6,9 @@ import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.elsewhere import note_libraries, watch_elsewhere
+from planguard.capture.elsewhere import called_back, note_libraries, watch_elsewhere
 from planguard.capture.groups.process_group import BACKEND
-from planguard.capture.groups.recorder import Recorder
+from planguard.capture.groups.recorder import Recorder, Stalled
 from planguard.capture.play.fake_world import Mesh, environment, make_mesh
 from planguard.capture.play.launches import ranks_started_here
 from planguard.capture.play.named_backends import named_backend
@@ -181,6 +181,7 @@ def _elsewhere(recorder: Recorder) -> Iterator[None]:
             setattr(owner, name, value)
 
         watch_elsewhere(put, recorder.note, played=room_store_class())
+        stack.enter_context(called_back(recorder.note, Stalled))
         yield
     note_libraries(recorder.note)
 

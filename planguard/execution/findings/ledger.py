@@ -89,18 +89,17 @@ def with_captured(verdict: Verdict) -> Verdict:
 
 
 def _touches(approximation: Approximation, finding: Finding) -> bool:
-    if approximation.scope == "plan" or not approximation.actions:
-        return True
-    touched = set(approximation.actions)
     places = set(finding.witness.actions) if finding.witness else set()
     for location in (finding.primary, *finding.related_actions):
         if location is not None:
             places.add((location.rank, location.action))
     if approximation.scope == "onward":
-        first = dict(sorted(touched, reverse=True))
+        first = dict(sorted(set(approximation.actions), reverse=True))
         is_known = all(action < first.get(rank, action + 1) for rank, action in places)
         return not (is_known and places and finding.code in BOTH_ISSUED)
-    return bool(touched & places)
+    if approximation.scope == "plan" or not approximation.actions:
+        return True
+    return bool(set(approximation.actions) & places)
 
 
 BOTH_ISSUED = frozenset({"PG201", "PG202", "PG203", "PG204", "PG205", "PG206"})
