@@ -340,9 +340,10 @@ def _note(
 ) -> None:
     _, log = min(play.logs.items())
     for words, ranks in doubts:
+        gets = "get" if ranks.startswith("ranks ") else "gets"
         message = (
             f"the communication depends on {words}, which each rank asks for itself: it differs "
-            f"where {ranks} get another answer than the others. Let one rank decide and broadcast "
+            f"where {ranks} {gets} another answer than the others. Let one rank decide and broadcast "
             "it, or reduce it, before the ranks act on it"
         )
         log.notes.extend([(KIND, message, "under"), (KIND, message, "over")])
