@@ -343,8 +343,8 @@ def _note(
         gets = "get" if ranks.startswith("ranks ") else "gets"
         message = (
             f"the communication depends on {words}, which each rank asks for itself: it differs "
-            f"where {ranks} {gets} another answer than the others. Let one rank decide and broadcast "
-            "it, or reduce it, before the ranks act on it"
+            f"where {ranks} {gets} another answer than the others. Let one rank decide and "
+            "broadcast it, or reduce it, before the ranks act on it"
         )
         log.notes.extend([(KIND, message, "under"), (KIND, message, "over")])
     for words in raised:
