@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
 from planguard.files import write
+from planguard.words import name_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,7 @@ def run_mpi(command: Sequence[str], folder: Path, *, limit: float, model: str | 
         UsageError: There is no MPI compiler, or the command cannot be run.
     """
     from planguard.capture.mpi.building import build
+    from planguard.capture.mpi.reading import read_mpi
     from planguard.cli import main
 
     library = build(folder)
@@ -41,7 +43,15 @@ def run_mpi(command: Sequence[str], folder: Path, *, limit: float, model: str | 
     environment["PLANGUARD_PRELOAD_LOG"] = str((folder / "logs").resolve())
     _run(command, environment, limit)
     path = folder / PLAN
-    write(path, json.dumps(plan_of(folder / "logs", model)))
+    run = read_mpi([folder / "logs"])
+    write(path, json.dumps(spoiled(run, model)))
+    if run.inside:
+        print(
+            f"{name_ranks(run.inside)} stood in an MPI call when the job ended. What they would "
+            "have called next is not recorded: where a finding says that a rank never does "
+            "something, it had not done it by then",
+            file=sys.stderr,
+        )
     return main(["check", str(path), *(["--model", model] if model else [])])
 
 

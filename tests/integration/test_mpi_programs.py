@@ -66,10 +66,11 @@ def test_head_to_head_sends_that_the_library_buffered(tmp_path: Path) -> None:
     assert _outcome(run, "mpi-sync") is Outcome.DEADLOCK
 
 
-def test_head_to_head_sends_that_hang(tmp_path: Path) -> None:
-    """Neither send fits a buffer: the job is ended, and decided."""
+def test_head_to_head_sends_that_hang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither send fits a buffer: the job is ended, and decided; what lies behind is not known."""
     run = _decide(tmp_path, (SEND + RECV).replace("SIZE", "1 << 20"), limit=15)
     assert _outcome(run) is Outcome.DEADLOCK
+    assert "ranks 0 and 1 stood in an MPI call when the job ended" in capsys.readouterr().err
 
 
 def test_a_collective_that_one_rank_never_calls(tmp_path: Path) -> None:
