@@ -24,6 +24,7 @@ from planguard.capture.play.odd_plays import OddPlays
 from planguard.capture.play.ranks import Play, PlayedRank
 from planguard.capture.play.stage import Stage, open_stage
 from planguard.errors import UnsafePlanError, UsageError
+from planguard.execution.findings.ledger import is_empty, with_guards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -302,7 +303,8 @@ def judge(
         UsageError: If a rank raised and nobody waits for it.
     """
     plan, verdict = _decided(play, name, model)
-    if known is not None and verdict.safe and play.failure() is None:
+    # Where nobody communicated, other answers and other data show the line that guards the calls.
+    if known is not None and (verdict.safe or is_empty(verdict)) and play.failure() is None:
         told = _notes(play)
         kind = OddData if data else OddPlays
         asked = kind(lambda one: _decided(one, name, model)[1], known).ask(play)
@@ -312,7 +314,7 @@ def judge(
     failure = play.failure()
     if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
         raise failure  # nobody waits for that rank, and yet the job does not end well
-    return plan, verdict
+    return plan, with_guards(verdict)
 
 
 def _notes(play: Play) -> int:

@@ -180,6 +180,8 @@ def _unknown(verdict: Verdict, reasons: list[Finding], name: str, width: int) ->
     decided = ", ".join(PROVED.get(name, name) for name in verdict.proved)
     out += _field("decided", decided or "nothing: what is open could change every match", width)
     messages = [f.message.removeprefix("not decided: ") for f in reasons] or list(verdict.reasons)
+    if codes == "PG910":  # a play says beside it which line keeps the ranks from communicating
+        messages += [reason for reason in verdict.reasons if reason not in messages]
     for message in messages:
         out += _field("open", message, width)
     for advice in dict.fromkeys(f.help for f in reasons if f.help):

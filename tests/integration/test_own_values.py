@@ -474,3 +474,28 @@ def test_a_norm_of_reduced_gradients_is_common():
             step()
 
     assert decide(job).safe
+
+
+def the_only_call():
+    if loss().item() < 0.01:
+        step()
+
+
+def the_only_call_fixed():
+    if agreed(loss()).item() < 0.01:
+        step()
+
+
+def test_where_nobody_communicates_the_line_that_keeps_them_from_it_is_named():
+    """Nothing to check is no reason to look no further."""
+    verdict = decide(the_only_call)
+    assert verdict.unknown
+    assert [one.code for one in verdict.findings] == ["PG910"]
+    assert any("test_own_values.py:" in one and "its own" in one for one in verdict.reasons)
+    assert decide(the_only_call_fixed).safe
+
+
+def test_where_nothing_is_guarded_nothing_is_told():
+    """A job of one rank's work each says nothing but that there is nothing."""
+    verdict = decide(lambda: loss().item())
+    assert verdict.reasons == ("nothing to check: the plan has no action (2 ranks, 0 actions)",)

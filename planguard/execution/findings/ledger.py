@@ -46,6 +46,23 @@ def apply_ledger(verdict: Verdict) -> Verdict:
     return replace(verdict, approximations=ledger)
 
 
+def is_empty(verdict: Verdict) -> bool:
+    """Tell whether a plan is not decided since there is nothing to check, and for nothing else."""
+    return verdict.unknown and {one.code for one in verdict.findings} == {"PG910"}
+
+
+def with_guards(verdict: Verdict) -> Verdict:
+    """Name, where there is nothing to check, what keeps the ranks from communicating.
+
+    That executions are missing says more then than that there is nothing: the line that decides.
+    """
+    if not is_empty(verdict):
+        return verdict
+    ledger = tuple(replace(a, used=a.direction == "under") for a in verdict.approximations)
+    reasons = tuple(a.message for a in ledger if a.used)
+    return replace(verdict, approximations=ledger, reasons=(*verdict.reasons, *reasons))
+
+
 ORDERS = frozenset({"host-threads"})
 """Kinds of entries that admit further orders of the same actions, and no other actions."""
 
