@@ -1,186 +1,11 @@
 // Records the calls of an MPI program: compiled with the user's own mpicxx (MPI_Comm and
-// MPI_Request are pointers in Open MPI and integers in MPICH), and put in front of it by LD_PRELOAD.
+// MPI_Request are pointers in Open MPI and integers in MPICH), and put in front of it by
+// LD_PRELOAD.
 //
 // What is not followed is marked by name: mpi_others.inc is generated from the user's mpi.h and has
 // a wrapper for every function that is neither here nor local.
-#include <dlfcn.h>
-#include <mpi.h>
-
-#include <cstring>
-#include <map>
-#include <mutex>
-#include <vector>
-
-#include "log.h"
-
-namespace {
-
-using planguard::preload::append;
-using planguard::preload::Fields;
-using planguard::preload::Op;
-
-// One number per kind of record, stored: never renumbered (planguard/capture/mpi/reading.py).
-enum : int {
-  kSend = 100, kSsend, kBsend, kRsend, kRecv, kIsend, kIssend, kIbsend, kIrsend, kIrecv, kWait,
-  kBcast = 120, kReduce, kAllreduce, kAllgather, kAlltoall, kBarrier, kScatter, kGather,
-  kScan, kExscan, kSplit, kDup, kCreate, kFinalize,
-  kNotFollowed = 150, kPolled,
-};
-constexpr int kAny = -2;
-
-std::mutex guard;
-std::map<MPI_Comm, std::uint64_t> comms;
-std::map<MPI_Request, std::vector<std::uint64_t>> requests;  // in order of their start
-std::uint64_t last_request = 0;
-std::uint32_t made = 0;
-int world_rank = -1;
-
-void note(int kind, const char* name) {
-  Fields f{};
-  f.op = static_cast<Op>(kind);
-  std::uint64_t words[4] = {};
-  std::strncpy(reinterpret_cast<char*>(words), name, sizeof words);
-  f.comm = words[0], f.count = words[1], f.stream = words[2], f.caller = words[3];
-  append(f, 0, 0);
-}
-
-void not_followed(const char* name) { note(kNotFollowed, name); }
-
-std::uint64_t identity(MPI_Comm comm) {
-  std::lock_guard<std::mutex> lock(guard);
-  const auto at = comms.find(comm);
-  return at == comms.end() ? 0 : at->second;
-}
-
-// Say who this process is in a communicator that was just made: its first member names it.
-void learn(MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL) return;
-  int inter = 0, rank = 0, size = 0;
-  PMPI_Comm_test_inter(comm, &inter);
-  if (inter) return not_followed("an intercommunicator");
-  PMPI_Comm_rank(comm, &rank);
-  PMPI_Comm_size(comm, &size);
-  unsigned long long id = (static_cast<unsigned long long>(world_rank + 1) << 32) | ++made;
-  PMPI_Bcast(&id, 1, MPI_UNSIGNED_LONG_LONG, 0, comm);
-  {
-    std::lock_guard<std::mutex> lock(guard);
-    comms[comm] = id;
-  }
-  Fields f{};
-  f.op = Op::kCommInfo;
-  f.comm = id, f.count = static_cast<std::uint64_t>(size), f.peer = rank;
-  append(f, 0, 0);
-}
-
-void begun() {
-  planguard::preload::mark_mpi();
-  // Open MPI's Fortran calls go past the functions of C; its bindings are there only for them.
-  if (dlsym(RTLD_DEFAULT, "mpi_send_") != nullptr) not_followed("Fortran's MPI_Send and others");
-  PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-  learn(MPI_COMM_WORLD);
-}
-
-int world_peer(MPI_Comm comm, int peer) {
-  if (peer == MPI_ANY_SOURCE) return kAny;
-  int found = -1;
-  MPI_Group own, world;
-  PMPI_Comm_group(comm, &own);
-  PMPI_Comm_group(MPI_COMM_WORLD, &world);
-  PMPI_Group_translate_ranks(own, 1, &peer, world, &found);
-  PMPI_Group_free(&own);
-  PMPI_Group_free(&world);
-  return found == MPI_UNDEFINED ? -1 : found;
-}
-
-std::uint64_t bytes(long long count, MPI_Datatype type) {
-  int size = 0;
-  if (type == MPI_DATATYPE_NULL) return 0;
-  PMPI_Type_size(type, &size);
-  return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
-}
-
-Fields message(int kind, std::uint64_t size, int peer, int tag, MPI_Comm comm) {
-  Fields f{};
-  f.op = static_cast<Op>(kind);
-  f.comm = identity(comm);
-  if (f.comm == 0) not_followed("a message of an unknown communicator");
-  f.count = size;
-  f.peer = f.comm == 0 ? -1 : world_peer(comm, peer);
-  f.redop = tag == MPI_ANY_TAG ? 0xFFFFFFFFu : static_cast<std::uint32_t>(tag);
-  return f;
-}
-
-Fields round(int kind, std::uint64_t size, int root, MPI_Comm comm) {
-  Fields f{};
-  f.op = static_cast<Op>(kind);
-  f.comm = identity(comm);
-  if (f.comm == 0) not_followed("a collective of an unknown communicator");
-  f.count = size;
-  f.peer = root < 0 || f.comm == 0 ? -1 : world_peer(comm, root);
-  return f;
-}
-
-// Open MPI gives all sends that are done at once one request: which of them a wait is for is open,
-// unless all are waited for together.
-std::uint64_t number(MPI_Request request, bool* shared) {
-  std::lock_guard<std::mutex> lock(guard);
-  const auto at = requests.find(request);
-  if (at == requests.end()) return 0;
-  const auto found = at->second.front();
-  at->second.erase(at->second.begin());
-  *shared = !at->second.empty();
-  if (at->second.empty()) requests.erase(at);
-  return found;
-}
-
-std::uint64_t number(MPI_Request request) {
-  bool shared = false;
-  const auto found = number(request, &shared);
-  if (shared) note(kPolled, "MPI_Wait of a shared request");
-  return found;
-}
-
-Fields wait_of(std::uint64_t id) {
-  Fields f{};
-  f.op = static_cast<Op>(kWait);
-  f.stream = id;
-  return f;
-}
-
-template <class Call>
-int around(const Fields& f, Call call) {
-  append(f, 0, 0);
-  const int result = call();
-  append(f, 1, result);
-  return result;
-}
-
-// The number is given before the call, so that it stands in the record; the request comes with it.
-template <class Call>
-int starting(Fields f, MPI_Request* request, Call call) {
-  {
-    std::lock_guard<std::mutex> lock(guard);
-    f.stream = ++last_request;
-  }
-  append(f, 0, 0);
-  const int result = call();
-  if (result == MPI_SUCCESS) {
-    std::lock_guard<std::mutex> lock(guard);
-    requests[*request].push_back(f.stream);
-  }
-  append(f, 1, result);
-  return result;
-}
-
-// Calls that see which of several requests ended: the order seen is one of several.
-void ended(MPI_Request before) {
-  const auto id = number(before);
-  if (id == 0) return;
-  append(wait_of(id), 0, 0);
-  append(wait_of(id), 1, 0);
-}
-
-}  // namespace
+#include "mpi_records.h"
+#include "mpi_rounds.h"
 
 extern "C" {
 
@@ -192,53 +17,140 @@ int MPI_Init(int* argc, char*** argv) {
 int MPI_Init_thread(int* argc, char*** argv, int wanted, int* given) {
   const int result = PMPI_Init_thread(argc, argv, wanted, given);
   if (result == MPI_SUCCESS) begun();
-  if (result == MPI_SUCCESS && wanted >= MPI_THREAD_SERIALIZED) {  // who says so means it
-    not_followed("MPI from several threads");
-  }
   return result;
 }
 int MPI_Finalize() {
-  return around(round(kFinalize, 0, -1, MPI_COMM_WORLD), [] { return PMPI_Finalize(); });
+  return around(round(kFinalize, {}, -1, MPI_COMM_WORLD), [] { return PMPI_Finalize(); });
 }
 
-#define SEND(Name)                                                                               \
-  int MPI_##Name(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c) {          \
-    if (peer == MPI_PROC_NULL) return PMPI_##Name(b, n, t, peer, tag, c);                        \
-    return around(message(k##Name, bytes(n, t), peer, tag, c),                                   \
-                  [&] { return PMPI_##Name(b, n, t, peer, tag, c); });                           \
+#define SEND(Name)                                                                      \
+  int MPI_##Name(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c) { \
+    if (peer == MPI_PROC_NULL) return PMPI_##Name(b, n, t, peer, tag, c);               \
+    return around(message(k##Name, n, t, peer, tag, c),                                 \
+                  [&] { return PMPI_##Name(b, n, t, peer, tag, c); });                  \
   }
-SEND(Send) SEND(Ssend) SEND(Bsend) SEND(Rsend)
+SEND(Send)
+SEND(Ssend)
+SEND(Bsend)
+SEND(Rsend)
 #undef SEND
-#define ISEND(Name)                                                                              \
-  int MPI_##Name(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c,            \
-                 MPI_Request* r) {                                                               \
-    if (peer == MPI_PROC_NULL) return PMPI_##Name(b, n, t, peer, tag, c, r);                     \
-    return starting(message(k##Name, bytes(n, t), peer, tag, c), r,                              \
-                    [&] { return PMPI_##Name(b, n, t, peer, tag, c, r); });                      \
+#define ISEND(Name)                                                                   \
+  int MPI_##Name(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, \
+                 MPI_Request* r) {                                                    \
+    if (peer == MPI_PROC_NULL) return PMPI_##Name(b, n, t, peer, tag, c, r);          \
+    return starting(message(k##Name, n, t, peer, tag, c), r,                          \
+                    [&] { return PMPI_##Name(b, n, t, peer, tag, c, r); });           \
   }
-ISEND(Isend) ISEND(Issend) ISEND(Ibsend) ISEND(Irsend)
+    ISEND(Isend) ISEND(Issend) ISEND(Ibsend) ISEND(Irsend)
 #undef ISEND
-int MPI_Recv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Status* s) {
+        int MPI_Recv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Status* s) {
   if (peer == MPI_PROC_NULL) return PMPI_Recv(b, n, t, peer, tag, c, s);
-  return around(message(kRecv, bytes(n, t), peer, tag, c),
+  receives();
+  return around(message(kRecv, n, t, peer, tag, c),
                 [&] { return PMPI_Recv(b, n, t, peer, tag, c, s); });
 }
 int MPI_Irecv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request* r) {
   if (peer == MPI_PROC_NULL) return PMPI_Irecv(b, n, t, peer, tag, c, r);
-  return starting(message(kIrecv, bytes(n, t), peer, tag, c), r,
+  receives();
+  return starting(message(kIrecv, n, t, peer, tag, c), r,
                   [&] { return PMPI_Irecv(b, n, t, peer, tag, c, r); });
 }
-// A send and a receive at once: both are started, then both are waited for.
 int MPI_Sendrecv(const void* b, int n, MPI_Datatype t, int to, int tag, void* rb, int rn,
                  MPI_Datatype rt, int from, int rtag, MPI_Comm c, MPI_Status* s) {
-  MPI_Request both[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  MPI_Status seen[2];
-  int result = MPI_Irecv(rb, rn, rt, from, rtag, c, &both[0]);
-  if (result == MPI_SUCCESS) result = MPI_Isend(b, n, t, to, tag, c, &both[1]);
-  if (result == MPI_SUCCESS) result = MPI_Waitall(2, both, seen);
-  if (s != MPI_STATUS_IGNORE) *s = seen[0];
+  receives();
+  const auto calls =
+      both(message(kIrecv, rn, rt, from, rtag, c), from, message(kIsend, n, t, to, tag, c), to);
+  return exchange(calls,
+                  [&] { return PMPI_Sendrecv(b, n, t, to, tag, rb, rn, rt, from, rtag, c, s); });
+}
+int MPI_Sendrecv_replace(void* b, int n, MPI_Datatype t, int to, int tag, int from, int rtag,
+                         MPI_Comm c, MPI_Status* s) {
+  receives();
+  const auto calls =
+      both(message(kIrecv, n, t, from, rtag, c), from, message(kIsend, n, t, to, tag, c), to);
+  return exchange(calls, [&] { return PMPI_Sendrecv_replace(b, n, t, to, tag, from, rtag, c, s); });
+}
+
+// Persistent requests: each start is a message of its own.
+#define INIT(Name, kind, buffer)                                                                   \
+  int MPI_##Name(buffer b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request* r) { \
+    const int result = PMPI_##Name(b, n, t, peer, tag, c, r);                                      \
+    if (result != MPI_SUCCESS || peer == MPI_PROC_NULL) return result;                             \
+    const Fields f = message(kind, n, t, peer, tag, c);                                            \
+    std::lock_guard<std::mutex> lock(guard);                                                       \
+    persistent[*r] = f;                                                                            \
+    return result;                                                                                 \
+  }
+INIT(Send_init, kIsend, const void*)
+INIT(Ssend_init, kIssend, const void*)
+INIT(Bsend_init, kIbsend, const void*)
+INIT(Rsend_init, kIrsend, const void*)
+INIT(Recv_init, kIrecv, void*)
+#undef INIT
+int MPI_Start(MPI_Request* r) {
+  Fields f{};
+  {
+    std::lock_guard<std::mutex> lock(guard);
+    const auto at = persistent.find(*r);
+    if (at != persistent.end()) f = at->second;
+  }
+  if (f.comm == 0)
+    return PMPI_Start(r);  // to nobody, or of a kind that was marked when it was made
+  if (f.op == static_cast<Op>(kIrecv)) receives();
+  return starting(f, r, [&] { return PMPI_Start(r); });
+}
+int MPI_Startall(int n, MPI_Request* r) {
+  for (int i = 0; i < n; ++i)
+    if (const int result = MPI_Start(&r[i]); result != MPI_SUCCESS) return result;
+  return MPI_SUCCESS;
+}
+// What is freed goes on, and has ended when MPI_Finalize returns.
+int MPI_Request_free(MPI_Request* r) {
+  const MPI_Request before = *r;
+  const int result = PMPI_Request_free(r);
+  ended(kFreed, before);
+  std::lock_guard<std::mutex> lock(guard);
+  persistent.erase(before);
   return result;
 }
+
+int MPI_Probe(int peer, int tag, MPI_Comm c, MPI_Status* s) {
+  if (peer == MPI_PROC_NULL) return PMPI_Probe(peer, tag, c, s);
+  receives();
+  return around(message(kProbe, 0, MPI_BYTE, peer, tag, c),
+                [&] { return PMPI_Probe(peer, tag, c, s); });
+}
+int MPI_Iprobe(int peer, int tag, MPI_Comm c, int* flag, MPI_Status* s) {
+  polled("MPI_Iprobe");
+  return PMPI_Iprobe(peer, tag, c, flag, s);
+}
+int MPI_Mprobe(int peer, int tag, MPI_Comm c, MPI_Message* m, MPI_Status* s) {
+  if (peer == MPI_PROC_NULL) return PMPI_Mprobe(peer, tag, c, m, s);
+  receives();
+  MPI_Status seen{};
+  const int result = around(message(kMprobe, 0, MPI_BYTE, peer, tag, c),
+                            [&] { return PMPI_Mprobe(peer, tag, c, m, &seen); });
+  if (result == MPI_SUCCESS) took(m, c, seen);
+  if (s != MPI_STATUS_IGNORE) *s = seen;
+  return result;
+}
+int MPI_Improbe(int peer, int tag, MPI_Comm c, int* flag, MPI_Message* m, MPI_Status* s) {
+  polled("MPI_Improbe");
+  MPI_Status seen{};
+  const int result = PMPI_Improbe(peer, tag, c, flag, m, &seen);
+  if (result == MPI_SUCCESS && *flag) took(m, c, seen);
+  if (s != MPI_STATUS_IGNORE) *s = seen;
+  return result;
+}
+int MPI_Mrecv(void* b, int n, MPI_Datatype t, MPI_Message* m, MPI_Status* s) {
+  if (*m == MPI_MESSAGE_NO_PROC) return PMPI_Mrecv(b, n, t, m, s);
+  return around(give(*m, kRecv, n, t), [&] { return PMPI_Mrecv(b, n, t, m, s); });
+}
+int MPI_Imrecv(void* b, int n, MPI_Datatype t, MPI_Message* m, MPI_Request* r) {
+  if (*m == MPI_MESSAGE_NO_PROC) return PMPI_Imrecv(b, n, t, m, r);
+  return starting(give(*m, kIrecv, n, t), r, [&] { return PMPI_Imrecv(b, n, t, m, r); });
+}
+
 int MPI_Wait(MPI_Request* r, MPI_Status* s) {
   const auto id = number(*r);
   if (id == 0) return PMPI_Wait(r, s);
@@ -256,57 +168,137 @@ int MPI_Waitall(int n, MPI_Request* r, MPI_Status* s) {
   for (const auto id : ids) append(wait_of(id), 1, result);
   return result;
 }
+int MPI_Waitany(int n, MPI_Request* r, int* index, MPI_Status* s) {
+  return waiting("MPI_Waitany", n, r, nullptr, index, [&] { return PMPI_Waitany(n, r, index, s); });
+}
+int MPI_Waitsome(int n, MPI_Request* r, int* count, int* indices, MPI_Status* s) {
+  return waiting("MPI_Waitsome", n, r, count, indices,
+                 [&] { return PMPI_Waitsome(n, r, count, indices, s); });
+}
 int MPI_Test(MPI_Request* r, int* flag, MPI_Status* s) {
   const MPI_Request before = *r;
   const int result = PMPI_Test(r, flag, s);
-  if (before != MPI_REQUEST_NULL) note(kPolled, "MPI_Test");
-  if (*flag) ended(before);
+  if (before != MPI_REQUEST_NULL) polled("MPI_Test");
+  if (*flag) ended(kTested, before);
+  return result;
+}
+int MPI_Testall(int n, MPI_Request* r, int* flag, MPI_Status* s) {
+  const std::vector<MPI_Request> before(r, r + n);
+  const int result = PMPI_Testall(n, r, flag, s);
+  polled("MPI_Testall");
+  for (const auto one : before)
+    if (*flag) ended(kTested, one);
+  return result;
+}
+int MPI_Testany(int n, MPI_Request* r, int* index, int* flag, MPI_Status* s) {
+  const std::vector<MPI_Request> before(r, r + n);
+  const int result = PMPI_Testany(n, r, index, flag, s);
+  polled("MPI_Testany");
+  if (*flag && *index != MPI_UNDEFINED) ended(kTested, before[static_cast<std::size_t>(*index)]);
+  return result;
+}
+int MPI_Testsome(int n, MPI_Request* r, int* count, int* indices, MPI_Status* s) {
+  const std::vector<MPI_Request> before(r, r + n);
+  const int result = PMPI_Testsome(n, r, count, indices, s);
+  polled("MPI_Testsome");
+  if (*count == MPI_UNDEFINED) return result;
+  for (int i = 0; i < *count; ++i) ended(kTested, before[static_cast<std::size_t>(indices[i])]);
   return result;
 }
 
-#define ROUND(Name, kind, size, root, params, args)                                              \
-  int MPI_##Name params {                                                                        \
-    return around(round(kind, size, root, c), [&] { return PMPI_##Name args; });                 \
+// A collective and its nonblocking form. "b, n, t" is what is given, "r, m, u" what is got.
+#define BARE(...) __VA_ARGS__
+#define BOTH(Name, Iname, fields, params, args)                             \
+  int MPI_##Name(BARE params) {                                             \
+    return around(fields, [&] { return PMPI_##Name(BARE args); });          \
+  }                                                                         \
+  int MPI_##Iname(BARE params, MPI_Request* q) {                            \
+    return starting(fields, q, [&] { return PMPI_##Iname(BARE args, q); }); \
   }
-ROUND(Barrier, kBarrier, 0, -1, (MPI_Comm c), (c))
-ROUND(Bcast, kBcast, bytes(n, t), root, (void* b, int n, MPI_Datatype t, int root, MPI_Comm c),
-      (b, n, t, root, c))
-ROUND(Reduce, kReduce, bytes(n, t), root,
-      (const void* b, void* r, int n, MPI_Datatype t, MPI_Op o, int root, MPI_Comm c),
-      (b, r, n, t, o, root, c))
-#define REDUCING(Name)                                                                           \
-  ROUND(Name, k##Name, bytes(n, t), -1,                                                          \
-        (const void* b, void* r, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c), (b, r, n, t, o, c))
-REDUCING(Allreduce) REDUCING(Scan) REDUCING(Exscan)
-ROUND(Allgather, kAllgather, bytes(m, u), -1,
-      (const void* b, int n, MPI_Datatype t, void* r, int m, MPI_Datatype u, MPI_Comm c),
-      (b, n, t, r, m, u, c))
-ROUND(Alltoall, kAlltoall, bytes(m, u), -1,
-      (const void* b, int n, MPI_Datatype t, void* r, int m, MPI_Datatype u, MPI_Comm c),
-      (b, n, t, r, m, u, c))
-bool at_root(int root, MPI_Comm c) {
-  int rank = -1;
-  PMPI_Comm_rank(c, &rank);
-  return rank == root;
-}
-// What one member gives or gets: the other side's arguments are significant at the root only.
-ROUND(Gather, kGather, at_root(root, c) ? bytes(m, u) : bytes(n, t), root,
-      (const void* b, int n, MPI_Datatype t, void* r, int m, MPI_Datatype u, int root, MPI_Comm c),
-      (b, n, t, r, m, u, root, c))
-ROUND(Scatter, kScatter, at_root(root, c) ? bytes(n, t) : bytes(m, u), root,
-      (const void* b, int n, MPI_Datatype t, void* r, int m, MPI_Datatype u, int root, MPI_Comm c),
-      (b, n, t, r, m, u, root, c))
+BOTH(Barrier, Ibarrier, round(kBarrier, {}, -1, c), (MPI_Comm c), (c))
+BOTH(Bcast, Ibcast, round(kBcast, of(n, t), root, c),
+     (void* b, int n, MPI_Datatype t, int root, MPI_Comm c), (b, n, t, root, c))
+BOTH(Reduce, Ireduce, reducing(kReduce, n, t, o, root, c),
+     (const void* b, void* r, int n, MPI_Datatype t, MPI_Op o, int root, MPI_Comm c),
+     (b, r, n, t, o, root, c))
+#define REDUCES(Name, Iname, fields)                                                               \
+  BOTH(Name, Iname, fields, (const void* b, void* r, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c), \
+       (b, r, n, t, o, c))
+REDUCES(Allreduce, Iallreduce, reducing(kAllreduce, n, t, o, -1, c))
+REDUCES(Scan, Iscan, reducing(kScan, n, t, o, -1, c))
+REDUCES(Exscan, Iexscan, reducing(kExscan, n, t, o, -1, c))
+REDUCES(Reduce_scatter_block, Ireduce_scatter_block, reducing(kReduceScatterBlock, n, t, o, -1, c))
+BOTH(Reduce_scatter, Ireduce_scatter, reduce_scatter(n, t, o, c),
+     (const void* b, void* r, const int* n, MPI_Datatype t, MPI_Op o, MPI_Comm c),
+     (b, r, n, t, o, c))
+BOTH(Allgather, Iallgather, allgather(b, n, t, m, u, c),
+     (const void* b, int n, MPI_Datatype t, void* r, int m, MPI_Datatype u, MPI_Comm c),
+     (b, n, t, r, m, u, c))
+BOTH(Allgatherv, Iallgatherv, allgatherv(b, n, t, m, u, c),
+     (const void* b, int n, MPI_Datatype t, void* r, const int* m, const int* at, MPI_Datatype u,
+      MPI_Comm c),
+     (b, n, t, r, m, at, u, c))
+BOTH(Alltoall, Ialltoall, alltoall(b, n, t, m, u, c),
+     (const void* b, int n, MPI_Datatype t, void* r, int m, MPI_Datatype u, MPI_Comm c),
+     (b, n, t, r, m, u, c))
+BOTH(Alltoallv, Ialltoallv, alltoallv(b, n, t, m, u, c),
+     (const void* b, const int* n, const int* of_b, MPI_Datatype t, void* r, const int* m,
+      const int* of_r, MPI_Datatype u, MPI_Comm c),
+     (b, n, of_b, t, r, m, of_r, u, c))
+BOTH(Alltoallw, Ialltoallw, alltoallw(b, n, t, m, u, c),
+     (const void* b, const int* n, const int* of_b, const MPI_Datatype* t, void* r, const int* m,
+      const int* of_r, const MPI_Datatype* u, MPI_Comm c),
+     (b, n, of_b, t, r, m, of_r, u, c))
+BOTH(Gather, Igather, gather(b, n, t, m, u, root, c),
+     (const void* b, int n, MPI_Datatype t, void* r, int m, MPI_Datatype u, int root, MPI_Comm c),
+     (b, n, t, r, m, u, root, c))
+BOTH(Gatherv, Igatherv, gatherv(b, n, t, m, u, root, c),
+     (const void* b, int n, MPI_Datatype t, void* r, const int* m, const int* at, MPI_Datatype u,
+      int root, MPI_Comm c),
+     (b, n, t, r, m, at, u, root, c))
+BOTH(Scatter, Iscatter, scatter(n, t, r, m, u, root, c),
+     (const void* b, int n, MPI_Datatype t, void* r, int m, MPI_Datatype u, int root, MPI_Comm c),
+     (b, n, t, r, m, u, root, c))
+BOTH(Scatterv, Iscatterv, scatterv(n, t, r, m, u, root, c),
+     (const void* b, const int* n, const int* at, MPI_Datatype t, void* r, int m, MPI_Datatype u,
+      int root, MPI_Comm c),
+     (b, n, at, t, r, m, u, root, c))
 
-#define MAKING(Name, kind, params, args)                                                         \
-  int MPI_##Name params {                                                                        \
-    const int result = around(round(kind, 0, -1, c), [&] { return PMPI_##Name args; });          \
-    if (result == MPI_SUCCESS) learn(*made_of);                                                  \
-    return result;                                                                               \
+int MPI_Op_create(MPI_User_function* function, int commutes, MPI_Op* op) {
+  const int result = PMPI_Op_create(function, commutes, op);
+  const auto name = named(reinterpret_cast<void*>(function));
+  std::lock_guard<std::mutex> lock(guard);
+  if (result == MPI_SUCCESS) own_ops[*op] = name;
+  return result;
+}
+
+#define MAKING(Name, kind, params, args)                                                 \
+  int MPI_##Name params {                                                                \
+    const int result = around(round(kind, {}, -1, c), [&] { return PMPI_##Name args; }); \
+    if (result == MPI_SUCCESS) learn(*made_of);                                          \
+    return result;                                                                       \
   }
 MAKING(Comm_dup, kDup, (MPI_Comm c, MPI_Comm* made_of), (c, made_of))
+MAKING(Comm_dup_with_info, kDupInfo, (MPI_Comm c, MPI_Info i, MPI_Comm* made_of), (c, i, made_of))
 MAKING(Comm_split, kSplit, (MPI_Comm c, int color, int key, MPI_Comm* made_of),
        (c, color, key, made_of))
+MAKING(Comm_split_type, kSplitType, (MPI_Comm c, int kind, int key, MPI_Info i, MPI_Comm* made_of),
+       (c, kind, key, i, made_of))
 MAKING(Comm_create, kCreate, (MPI_Comm c, MPI_Group g, MPI_Comm* made_of), (c, g, made_of))
+MAKING(Cart_create, kCartCreate,
+       (MPI_Comm c, int n, const int* dims, const int* wraps, int reorder, MPI_Comm* made_of),
+       (c, n, dims, wraps, reorder, made_of))
+MAKING(Cart_sub, kCartSub, (MPI_Comm c, const int* kept, MPI_Comm* made_of), (c, kept, made_of))
+// Collective over the members of the group alone: a barrier of what it makes. While it is under way
+// there is no name for that.
+int MPI_Comm_create_group(MPI_Comm c, MPI_Group g, int tag, MPI_Comm* made_of) {
+  Fields f{};
+  f.op = static_cast<Op>(kCreateGroup);
+  const int result = around(f, [&] { return PMPI_Comm_create_group(c, g, tag, made_of); });
+  if (result != MPI_SUCCESS || *made_of == MPI_COMM_NULL) return result;
+  learn(*made_of);
+  return around(round(kCreateGroup, {}, -1, *made_of), [] { return MPI_SUCCESS; });
+}
 
 #include "mpi_others.inc"
 

@@ -44,7 +44,7 @@ class DryRun:
         add("-o", "--output", default="planguard-run", metavar="DIR", help="where the logs go")
         add("--record", action="store_true", help="run on real processes (the default)")
         add("--stub", action="store_true", help="play the ranks here; nothing is communicated")
-        add("--mpi", action="store_true", help="the job is an MPI program in C or C++")
+        add("--mpi", action="store_true", help="the job is an MPI program in C, C++ or Python")
         add("--mesh", metavar="DIMS", help="with --stub: which ranks are alike, such as dp=2,tp=4")
         add(
             "--samples",

@@ -38,10 +38,7 @@ def run_mpi(command: Sequence[str], folder: Path, *, limit: float, model: str | 
     from planguard.capture.mpi.reading import read_mpi
     from planguard.cli import main
 
-    library = build(folder)
-    environment = {**os.environ, "LD_PRELOAD": str(library.resolve())}
-    environment["PLANGUARD_PRELOAD_LOG"] = str((folder / "logs").resolve())
-    _run(command, environment, limit)
+    record(command, build(folder), folder / "logs", limit)
     path = folder / PLAN
     run = read_mpi([folder / "logs"])
     write(path, json.dumps(spoiled(run, model)))
@@ -72,7 +69,9 @@ def spoiled(run: MpiRun, model: str | None = None) -> dict[str, Any]:
     from planguard.api import check
 
     verdict = check(run.document, model=model)
-    stuck = {rank for rank, _ in verdict.witness.blocked} if verdict.witness else set()
+    witnesses = [verdict.witness, *(one.witness for one in verdict.findings)]
+    stuck = {rank for one in witnesses if one for rank, _ in one.blocked}
+    # A handle without its partner (PG210) need not block its rank: there its witness says so.
     stuck.update(rank for one in verdict.findings if one.code != "PG210" for rank in one.ranks)
     free = sorted(set(run.cut) - stuck)
     if free:
@@ -82,7 +81,14 @@ def spoiled(run: MpiRun, model: str | None = None) -> dict[str, Any]:
     return run.document
 
 
-def _run(command: Sequence[str], environment: dict[str, str], limit: float) -> None:
+def record(command: Sequence[str], library: Path, logs: Path, limit: float) -> None:
+    """Run a job with the interposer in front of its MPI library; end it after ``limit`` seconds.
+
+    Raises:
+        UsageError: The command cannot be run.
+    """
+    environment = {**os.environ, "LD_PRELOAD": str(library.resolve())}
+    environment["PLANGUARD_PRELOAD_LOG"] = str(logs.resolve())
     try:
         job = subprocess.Popen(  # noqa: S603 - the job that the user gave
             command, env=environment, start_new_session=True

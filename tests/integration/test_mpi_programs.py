@@ -35,10 +35,6 @@ int main(int argc, char **argv) {
 """
 W = "MPI_COMM_WORLD"
 SEND = "MPI_Send(b, SIZE, MPI_CHAR, 1 - r, 0, MPI_COMM_WORLD);"
-FROM_ANYBODY = (
-    f"if (r) MPI_Send(b, 4, MPI_CHAR, 0, 0, {W}); "
-    f"else MPI_Recv(d, 4, MPI_CHAR, MPI_ANY_SOURCE, 0, {W}, &s);"
-)
 RECV = "MPI_Recv(d, SIZE, MPI_CHAR, 1 - r, 0, MPI_COMM_WORLD, &s);"
 
 
@@ -68,7 +64,7 @@ def test_head_to_head_sends_that_the_library_buffered(tmp_path: Path) -> None:
 
 def test_head_to_head_sends_that_hang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither send fits a buffer: the job is ended, and decided; what lies behind is not known."""
-    run = _decide(tmp_path, (SEND + RECV).replace("SIZE", "1 << 20"), limit=15)
+    run = _decide(tmp_path, (SEND + RECV).replace("SIZE", "1 << 20"), limit=6)
     assert _outcome(run) is Outcome.DEADLOCK
     assert "ranks 0 and 1 stood in an MPI call when the job ended" in capsys.readouterr().err
 
@@ -76,7 +72,7 @@ def test_head_to_head_sends_that_hang(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_collective_that_one_rank_never_calls(tmp_path: Path) -> None:
     """Two ranks wait in a barrier, the third for a message."""
     body = f"if (r) MPI_Barrier({W}); else MPI_Recv(d, 4, MPI_CHAR, 1, 7, {W}, &s);"
-    assert _outcome(_decide(tmp_path, body, 3, limit=15)) is Outcome.DEADLOCK
+    assert _outcome(_decide(tmp_path, body, 3, limit=6)) is Outcome.DEADLOCK
 
 
 def test_a_correct_program_is_safe(tmp_path: Path) -> None:
@@ -102,24 +98,10 @@ def test_a_correct_program_is_safe(tmp_path: Path) -> None:
     assert plan["ranks"]["3"]["actions"][10]["root"] == 3  # the second member of ranks 1 and 3
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        FROM_ANYBODY,
-        f"MPI_Ibarrier({W}, q); MPI_Wait(q, &s);",
-        "MPI_Win w; MPI_Win_create(b, 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w); MPI_Win_free(&w);",
-    ],
-    ids=["any-source", "not-wrapped", "one-sided"],
-)
-def test_what_is_not_followed_is_never_a_bare_safe(tmp_path: Path, body: str) -> None:
-    """They run through, and the answer says what it did not see."""
-    assert _outcome(_decide(tmp_path, body)) is Outcome.UNKNOWN
-
-
 def test_a_job_that_is_ended_while_it_computes_is_no_deadlock(tmp_path: Path) -> None:
     """A rank outside of calls may go on."""
     body = f"if (r) MPI_Recv(d, 4, MPI_CHAR, 0, 0, {W}, &s); else for (;;) b[0]++;"
-    assert _outcome(_decide(tmp_path, body, limit=8)) is Outcome.UNKNOWN
+    assert _outcome(_decide(tmp_path, body, limit=5)) is Outcome.UNKNOWN
 
 
 def test_a_rank_that_was_cut_off_in_a_call_that_can_end_may_free_the_others() -> None:

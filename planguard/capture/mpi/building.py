@@ -7,6 +7,7 @@ local gets a wrapper that marks it as not followed: nothing that communicates go
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -19,7 +20,9 @@ from planguard.sources import package_folder
 
 _PROTOTYPE = re.compile(r"\bint\s+MPI_(\w+)\s*\(([^;{}]*?)\)\s*(?:__attribute__[^;]*)?;")
 _NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
-_OWN = re.compile(r"\bMPI_(\w+)\s*\(|\b(?:I?SEND|REDUCING|ROUND|MAKING)\((\w+)")
+_OWN = re.compile(
+    r"\bMPI_(\w+)\s*\(|\b(?:I?SEND|INIT|MAKING)\((\w+)|\b(?:BOTH|REDUCES)\((\w+), (\w+)"
+)
 _LOCAL = re.compile(
     r"T_|Type_|Group_|Info_|Error_|Errhandler_|Get_|Op_|Status_|Attr_|Keyval_|Buffer_|Pack|Unpack"
     r"|Address|Aint_|Initialized$|Finalized$|Query_|Is_thread|Dims_create|Alloc_mem|Free_mem"
@@ -51,18 +54,26 @@ def sources() -> Path:
     raise UsageError("the sources of the MPI interposer are missing", hint="reinstall planguard")
 
 
-def build(folder: Path, compiler: str = "mpicxx") -> Path:
+def build(folder: Path, compiler: str | None = None) -> Path:
     """Compile the interposer into a folder and return it.
+
+    Args:
+        folder: Where it goes.
+        compiler: The MPI library's C++ compiler; the environment's ``MPICXX``, else ``mpicxx``.
 
     Raises:
         UsageError: There is no such compiler, or it fails.
     """
+    compiler = compiler or os.environ.get("MPICXX") or "mpicxx"
     path = shutil.which(compiler)
     if path is None:
-        hint = "install an MPI library with its compiler, such as libopenmpi-dev or libmpich-dev"
+        hint = (
+            "install an MPI library with its compiler, such as libopenmpi-dev or libmpich-dev, or "
+            "name one by MPICXX"
+        )
         raise UsageError(f"no {compiler} found", hint=hint)
     at = sources()
-    own = {one or two for one, two in _OWN.findall((at / "mpi.cpp").read_text("utf-8"))}
+    own = {name for found in _OWN.findall((at / "mpi.cpp").read_text("utf-8")) for name in found}
     header = _run([path, "-x", "c", "-E", "-"], "#include <mpi.h>\n")
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "mpi_others.inc", others(header, own))
