@@ -19,7 +19,7 @@ def trace_page(tmp_path_factory, root):
 
 
 def test_the_odd_operator_of_a_real_step_is_found_by_a_click(open_page, tmp_path, root):
-    """ResNet-50: a click on the link of the two devices chooses its largest operator, the one that
+    """ResNet-50: a click on the link of two devices chooses its largest operator, the one that
     does not belong to the step, in every view; rank and call are those of the trace.
     """
     out = tmp_path / "resnet50.html"
@@ -28,7 +28,7 @@ def test_the_odd_operator_of_a_real_step_is_found_by_a_click(open_page, tmp_path
     tab = open_page(out, "open=topology")
     matrix = tab.locator("#panel-topology canvas[role=img]")
     matrix.scroll_into_view_if_needed()
-    size = matrix.evaluate("(canvas) => (canvas.clientWidth - 62) / 2")
+    size = matrix.evaluate("(canvas) => (canvas.clientWidth - 62) / 4")
     matrix.click(position={"x": 54 + 1.5 * size, "y": 30 + 0.5 * size})
     assert "256 MiB" in tab.inner_text("#selection")
     assert "all_reduce" in tab.inner_text("#selection")

@@ -1,8 +1,8 @@
-"""Trace one step of ResNet-50 under DDP on two gloo ranks, beside one all_reduce that is too large.
+"""Trace one step of ResNet-50 under DDP on four gloo ranks, beside one all_reduce that is too large.
 
     python tests/campaigns/resnet50_trace.py OUT
 
-Writes ``OUT/rank0.json.gz`` and ``OUT/rank1.json.gz`` as torch.profiler exports them, without what
+Writes ``OUT/rank0.json.gz`` to ``OUT/rank3.json.gz`` as torch.profiler exports them, without what
 names the machine. The traces under tests/corpus/traces/resnet50-odd come from it.
 """
 
@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+RANKS = 4
 ODD = 64 << 20
 """Elements of the odd all_reduce: 256 MiB, two and a half times all gradients together."""
 
@@ -63,7 +64,7 @@ def resnet50() -> nn.Module:
 def work(rank: int, store: str, out: Path) -> None:
     """Run one rank and write its trace."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
     torch.manual_seed(0)
     net = nn.parallel.DistributedDataParallel(resnet50())
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -92,7 +93,7 @@ def work(rank: int, store: str, out: Path) -> None:
 
 
 def main() -> None:
-    """Start both ranks, or be one of them."""
+    """Start all ranks, or be one of them."""
     if len(sys.argv) == 4:
         work(int(sys.argv[2]), sys.argv[3], Path(sys.argv[1]))
         return
@@ -102,7 +103,8 @@ def main() -> None:
         command = [sys.executable, __file__, str(out)]
         more = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
         ranks = [
-            subprocess.Popen([*command, str(rank), f"{folder}/store"], env=more) for rank in (0, 1)
+            subprocess.Popen([*command, str(rank), f"{folder}/store"], env=more)
+            for rank in range(RANKS)
         ]
         codes = [rank.wait(timeout=300) for rank in ranks]
     sys.exit(max(codes))
