@@ -19,7 +19,7 @@ HCCL = (
     "not received the Notify record from remote rank: [{remote}]. base information: "
     "[streamID:[27], taskID[10], taskType[Notify Wait], "
     "tag[AllReduce_{group}_1654], AlgType(level 0-1-2):"
-    "[fullmesh-ring-ring].] group information: [group:[{group}], rankSize[32], rankId[25]]"
+    "[fullmesh-ring-ring].] group information: [group:[{group}], rankSize[32], rankId[{own}]]"
 )
 XLA = (
     "E1119 10:05:19.000000  4242 rendezvous.cc:100] [id={n}] This thread has been waiting for "
@@ -87,11 +87,22 @@ def test_many_missing_ranks_are_no_labels_of_slurm(tmp_path):
 def test_hccl_names_places_of_a_group_and_nobody_is_blamed(tmp_path):
     """The remote rank of EI0002 is a place in its group."""
     own = "[ERROR] 2025-10-11-15:09:34 (PID:2969, Device:0, RankID:101) ERR00100 PTA call failed."
-    verdict = audit(tmp_path, own, HCCL.format(remote=24, group="group_name_16"))
+    verdict = audit(tmp_path, own, HCCL.format(remote=24, group="group_name_16", own=25))
     code, ranks, text = first(verdict)
     assert (code, ranks) == ("PG007", ())
     assert "places 24 did not come to all_reduce" in text
+    assert "101" not in text
     assert certain(verdict) == []
+
+
+def test_hccl_says_the_place_of_who_speaks(tmp_path):
+    """`rankId` is its place in the group, and in the world group its rank; RankID is its rank."""
+    own = "[ERROR] 2025-10-11-15:09:34 (PID:2969, Device:0, RankID:101) ERR00100 PTA call failed."
+    verdict = audit(tmp_path, own, HCCL.format(remote="unknown", group="group_name_16", own=25))
+    assert "places 25 came" in first(verdict)[2]
+    verdict = audit(tmp_path, HCCL.format(remote=3, group="hccl_world_group", own=25))
+    assert first(verdict)[:2] == ("PG007", (3,))
+    assert verdict.findings[0].primary.rank == 25
 
 
 def test_hccl_in_the_world_group_names_ranks_and_folds_those_that_wait(tmp_path):
@@ -99,7 +110,7 @@ def test_hccl_in_the_world_group_names_ranks_and_folds_those_that_wait(tmp_path)
     lines = []
     for rank, remote in ((0, 1), (1, 3)):
         lines.append(f"[ERROR] 2025-10-11-15:09:34 (PID:29, Device:{rank}, RankID:{rank}) ERR00100")
-        lines.append(HCCL.format(remote=remote, group="hccl_world_group"))
+        lines.append(HCCL.format(remote=remote, group="hccl_world_group", own=rank))
     verdict = audit(tmp_path, *lines)
     assert first(verdict)[:2] == ("PG007", (3,))
     assert [f.code for f in verdict.findings].count("PG007") == 1
@@ -107,7 +118,10 @@ def test_hccl_in_the_world_group_names_ranks_and_folds_those_that_wait(tmp_path)
 
 def test_hccl_with_an_unknown_remote_rank_blames_nobody(tmp_path):
     """`remote rank: [unknown]` is an answer that names nobody."""
-    assert first(audit(tmp_path, HCCL.format(remote="unknown", group="g")))[:2] == ("PG501", ())
+    assert first(audit(tmp_path, HCCL.format(remote="unknown", group="g", own=25)))[:2] == (
+        "PG501",
+        (),
+    )
 
 
 def test_a_rendezvous_of_xla_says_who_waits_by_their_places(tmp_path):

@@ -34,6 +34,7 @@ _REMOTE = re.compile(
 )
 _TAG = re.compile(r"tag\[(?:Hcom)?(?P<op>[A-Za-z]{1,40})(?P<tag>[^\]]{0,200})\]")
 _GROUP = re.compile(r"group:\[(?P<group>[^\]]{0,200})\]")
+_PLACE = re.compile(r"rankSize\[\d{1,7}\], rankId\[(?P<place>\d{1,7})\]")
 _OWN_RANK = re.compile(r"\(PID:\d{1,10}, Device:-?\d{1,5}, RankID:(?P<rank>\d{1,7})\)")
 _WORLD_GROUP = "hccl_world_group"
 _WAITING = re.compile(
@@ -136,15 +137,21 @@ def _hccl(lines: Sequence[Line], rank: int | None) -> list[tuple[int | None, lis
         op = NCCL.get(tag["op"].partition("_")[0], tag["op"]) if tag is not None else "collective"
         named = (group["group"] if group is not None else "") + (tag["tag"] if tag else "")
         is_named = remote["rank"] != "unknown"
+        # The group information has the speaker's place; RankID is its rank in the job.
+        where = _PLACE.search(text)
+        place = int(where["place"]) if where is not None else None
+        are_places = _WORLD_GROUP not in named
+        who = place if own is None and not are_places else own
+        came = place if are_places else who
         one = Absence(
             f"{op} of HCCL",
             (int(remote["rank"]),) if is_named else (),
-            here=() if own is None else (own,),
+            here=() if came is None else (came,),
             by="HCCL (EI0002)",
-            are_places=_WORLD_GROUP not in named,
+            are_places=are_places,
         )
-        if one not in found[own]:
-            found[own].append(one)
+        if one not in found[who]:
+            found[who].append(one)
     return list(found.items())
 
 
