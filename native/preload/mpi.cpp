@@ -41,9 +41,10 @@ SEND(Rsend)
     return starting(message(k##Name, n, t, peer, tag, c), r,                          \
                     [&] { return PMPI_##Name(b, n, t, peer, tag, c, r); });           \
   }
-    ISEND(Isend) ISEND(Issend) ISEND(Ibsend) ISEND(Irsend)
+ISEND(Isend)
+ISEND(Issend) ISEND(Ibsend) ISEND(Irsend)
 #undef ISEND
-        int MPI_Recv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Status* s) {
+    int MPI_Recv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Status* s) {
   if (peer == MPI_PROC_NULL) return PMPI_Recv(b, n, t, peer, tag, c, s);
   receives();
   return around(message(kRecv, n, t, peer, tag, c),
@@ -298,6 +299,44 @@ int MPI_Comm_create_group(MPI_Comm c, MPI_Group g, int tag, MPI_Comm* made_of) {
   if (result != MPI_SUCCESS || *made_of == MPI_COMM_NULL) return result;
   learn(*made_of);
   return around(round(kCreateGroup, {}, -1, *made_of), [] { return MPI_SUCCESS; });
+}
+
+// Windows: what makes, frees and fences them is collective; what is put or got between two fences
+// meets nobody. Locks, and epochs of some ranks alone, are not followed.
+#define WINDOW(Name, kind, params, args)                                                 \
+  int MPI_##Name params {                                                                \
+    const int result = around(round(kind, {}, -1, c), [&] { return PMPI_##Name args; }); \
+    const auto id = identity(c);                                                         \
+    std::lock_guard<std::mutex> lock(guard);                                             \
+    if (result == MPI_SUCCESS) windows[*w] = id;                                         \
+    return result;                                                                       \
+  }
+WINDOW(Win_create, kWinCreate, (void* b, MPI_Aint n, int unit, MPI_Info i, MPI_Comm c, MPI_Win* w),
+       (b, n, unit, i, c, w))
+WINDOW(Win_allocate, kWinAllocate,
+       (MPI_Aint n, int unit, MPI_Info i, MPI_Comm c, void* b, MPI_Win* w), (n, unit, i, c, b, w))
+WINDOW(Win_allocate_shared, kWinAllocateShared,
+       (MPI_Aint n, int unit, MPI_Info i, MPI_Comm c, void* b, MPI_Win* w), (n, unit, i, c, b, w))
+WINDOW(Win_create_dynamic, kWinCreateDynamic, (MPI_Info i, MPI_Comm c, MPI_Win* w), (i, c, w))
+Fields of_window(int kind, MPI_Win w) {
+  Fields f{};
+  f.op = static_cast<Op>(kind);
+  std::lock_guard<std::mutex> lock(guard);
+  const auto at = windows.find(w);
+  f.comm = at == windows.end() ? 0 : at->second;
+  return f;
+}
+int MPI_Win_free(MPI_Win* w) {
+  const Fields f = of_window(kWinFree, *w);
+  if (f.comm == 0) not_followed("a window of unknown origin");
+  return around(f, [&] { return PMPI_Win_free(w); });
+}
+int MPI_Win_fence(int assertion, MPI_Win w) {
+  const Fields f = of_window(kWinFence, w);
+  if (f.comm == 0) not_followed("a window of unknown origin");
+  // Such a fence ends nothing and need not wait for the others (MPI 4.1, 12.5.1).
+  if (assertion & MPI_MODE_NOPRECEDE) note(kLoose, "MPI_Win_fence with NOPRECEDE");
+  return around(f, [&] { return PMPI_Win_fence(assertion, w); });
 }
 
 #include "mpi_others.inc"

@@ -50,13 +50,22 @@ enum : int {
   kCartCreate,
   kCartSub,
   kDupInfo,
+  kWinCreate,
+  kWinAllocate,
+  kWinAllocateShared,
+  kWinCreateDynamic,
+  kWinFree,
+  kWinFence,
   kNotFollowed = 150,
   kPolled,
   kCounts,
   kMember,
   kWaitAny,
   kTested,
-  kFreed, kProbe, kMprobe,
+  kFreed,
+  kProbe,
+  kMprobe,
+  kLoose,
   kAllgatherv = 160,
   kGatherv,
   kScatterv,
@@ -73,6 +82,7 @@ std::map<MPI_Comm, std::uint64_t> comms;
 std::map<MPI_Request, std::vector<std::uint64_t>> requests;  // in order of their start
 std::map<MPI_Request, Fields> persistent;                    // what each start of it is
 std::map<MPI_Message, Fields> matched;                       // by MPI_Mprobe, not yet received
+std::map<MPI_Win, std::uint64_t> windows;                    // to the communicator's identity
 std::uint64_t last_request = 0;
 std::uint32_t made = 0;
 int world_rank = -1;

@@ -76,6 +76,11 @@ RIGHT = {
         MPI_Message m; MPI_Mprobe(i, MPI_ANY_TAG, c, &m, &s);
         MPI_Mrecv(d, k, MPI_INT, &m, &s); }""",
     "asked-for-threads-and-used-none": "MPI_Query_thread(&i); MPI_Barrier(c);",
+    "one-sided": """
+      MPI_Win w; char *p; MPI_Win_allocate(64, 1, MPI_INFO_NULL, c, &p, &w);
+      MPI_Win_fence(0, w); MPI_Put(d, 4, MPI_INT, (r + 1) % n, 0, 4, MPI_INT, w);
+      MPI_Accumulate(d, 4, MPI_INT, 0, 4, 4, MPI_INT, MPI_SUM, w); MPI_Win_fence(0, w);
+      MPI_Win_free(&w); MPI_Win_create(b, 64, 1, MPI_INFO_NULL, c, &w); MPI_Win_free(&w);""",
     "derived-type": """
       MPI_Datatype pair; MPI_Type_contiguous(2, MPI_INT, &pair); MPI_Type_commit(&pair);
       if (r) MPI_Bcast(b, 4, MPI_INT, 0, c); else MPI_Bcast(b, 2, pair, 0, c);
@@ -119,6 +124,12 @@ WRONG = {
         """MPI_Recv_init(d, 8, MPI_INT, (r + 1) % n, 3, c, q); MPI_Start(q); MPI_Wait(q, &s);
            MPI_Send(b, 8, MPI_INT, (r + n - 1) % n, 3, c);""",
         {"PG210"}, 4,
+    ),
+    "fence-that-one-rank-leaves-out": (
+        """MPI_Win w; MPI_Win_create(b, 64, 1, MPI_INFO_NULL, c, &w); MPI_Win_fence(0, w);
+           if (r) MPI_Put(d, 4, MPI_INT, 0, 0, 4, MPI_INT, w); if (r) MPI_Win_fence(0, w);
+           MPI_Win_free(&w);""",
+        {"PG212"}, 4,
     ),
     "probe-of-nothing": (
         """if (r) MPI_Recv(d, 1, MPI_INT, 0, 1, c, &s);
@@ -170,8 +181,9 @@ OPEN = {
       int dims[1] = {2}, wraps[1] = {1}; MPI_Comm cart;
       MPI_Cart_create(c, 1, dims, wraps, 0, &cart);
       MPI_Neighbor_allgather(b, 1, MPI_INT, d, 1, MPI_INT, cart);""",
-    "one-sided": """
-      MPI_Win w; MPI_Win_create(b, 8, 1, MPI_INFO_NULL, c, &w); MPI_Win_free(&w);""",
+    "one-sided-with-locks": """
+      MPI_Win w; MPI_Win_create(b, 8, 1, MPI_INFO_NULL, c, &w);
+      MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w); MPI_Win_unlock(0, w); MPI_Win_free(&w);""",
 }
 
 

@@ -21,7 +21,7 @@ from planguard.sources import package_folder
 _PROTOTYPE = re.compile(r"\bint\s+MPI_(\w+)\s*\(([^;{}]*?)\)\s*(?:__attribute__[^;]*)?;")
 _NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 _OWN = re.compile(
-    r"\bMPI_(\w+)\s*\(|\b(?:I?SEND|INIT|MAKING)\((\w+)|\b(?:BOTH|REDUCES)\((\w+), (\w+)"
+    r"\bMPI_(\w+)\s*\(|\b(?:I?SEND|INIT|MAKING|WINDOW)\((\w+)|\b(?:BOTH|REDUCES)\((\w+), (\w+)"
 )
 _LOCAL = re.compile(
     r"T_|Type_|Group_|Info_|Error_|Errhandler_|Get_|Op_|Status_|Attr_|Keyval_|Buffer_|Pack|Unpack"
@@ -29,11 +29,14 @@ _LOCAL = re.compile(
     r"|Pcontrol|Abort$|Topo_test|Cart_(?:coords|get|rank|shift)$|Cartdim_get|Graph_(?:get|neigh)"
     r"|Graphdims_get|Comm_(?:rank|size|group|compare|test_inter|remote|get_|set_|call_|create_errh"
     r"|create_keyval|free_keyval|delete_attr|free$|c2f|f2c)|Add_error|Remove_error|Init(?:_thread)?$"
+    r"|Win_(?:get_|set_|call_|create_errh|create_keyval|free_keyval|delete_attr|attach|detach|shared_q"
+    r"|sync$|c2f|f2c)|(?:Put|Get|Accumulate|Fetch_and_op|Compare_and_swap)$"
 )
 """Functions that involve no other process, by the MPI standard 4.1 ("local" procedures).
 
 MPI_Comm_free is collective there, and its handle may be used by nobody after it; both libraries
-free without waiting for the others.
+free without waiting for the others. What is put, got and accumulated blocks nobody: the epoch that
+it needs is what is followed, or marked.
 """
 
 

@@ -44,10 +44,13 @@ _ROUNDS = {**dict(enumerate(MPI_LOGGED, 120)), **{at: op for at, (op, _) in _FOR
 _MAKING = {
     130: "MPI_Comm_split", 131: "MPI_Comm_dup", 132: "MPI_Comm_create", 133: "MPI_Finalize",
     134: "MPI_Comm_split_type", 135: "MPI_Comm_create_group", 136: "MPI_Cart_create",
-    137: "MPI_Cart_sub", 138: "MPI_Comm_dup_with_info",
+    137: "MPI_Cart_sub", 138: "MPI_Comm_dup_with_info", 139: "MPI_Win_create",
+    140: "MPI_Win_allocate", 141: "MPI_Win_allocate_shared", 142: "MPI_Win_create_dynamic",
+    143: "MPI_Win_free", 144: "MPI_Win_fence",
 }  # fmt: skip
 _FINALIZE, _NOT_FOLLOWED, _POLLED, _COUNTS, _MEMBER, _WAIT_ANY = 133, 150, 151, 152, 153, 154
-_TESTED, _FREED, _PROBE, _MPROBE, _INFO = 155, 156, 157, 158, 50
+_TESTED, _FREED, _PROBE, _MPROBE, _LOOSE, _INFO = 155, 156, 157, 158, 159, 50
+_WINDOWS = range(139, 145)
 _ANY, _ANY_TAG, _OWN_OP = -2, 0xFFFFFFFF, 200
 _DTYPES = dict(enumerate(("i8", "u8", "i16", "i32", "i64", "f32", "f64", "bool")))
 _REDUCE_OPS = dict(enumerate((
@@ -262,7 +265,7 @@ class _Rank:
 
     def _read(self, entry: Entry) -> list[dict[str, Any]]:
         op, work = entry.op, f"r{entry.stream}"
-        if op in (_NOT_FOLLOWED, _POLLED):
+        if op in (_NOT_FOLLOWED, _POLLED, _LOOSE):
             self._not_followed(entry)
         elif op == _COUNTS:
             words = (entry.comm, entry.count, entry.stream, entry.caller)
@@ -289,6 +292,9 @@ class _Rank:
         if entry.op == _POLLED:
             said = f"{name} was called: the order that was seen is one of several"
             self.run.spoil("polling", said, ("under",))
+        elif entry.op == _LOOSE:
+            said = f"{name} was called: it is taken for a barrier, and need not wait"
+            self.run.spoil("loose-fence", said, ("over",))
         else:
             self.run.spoil("not-followed", f"{name} was called, which is not followed")
 
@@ -301,6 +307,9 @@ class _Rank:
         run.used.add(entry.comm)
         if entry.comm != run.world:
             action["group"] = run.name(entry.comm)
+        if op in _WINDOWS:
+            said = "what is put into windows and got from them was not compared"
+            run.spoil("one-sided", said, ("exact",))
         if op in _MAKING:
             return {"op": "barrier", "label": _MAKING[op], **action}
         if op in _ROUNDS:
