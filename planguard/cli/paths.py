@@ -105,11 +105,13 @@ def _plans(path: str, planner: str | None, inside: Inside) -> list[str]:
         if trial.place != trial.path:
             inside.plans[trial.place] = trials, trial
     inside.files += trials.files
-    left = len(trials.skipped)
+    for archive, why in trials.damaged.items():
+        inside.refused[archive] = PlanError(why.message, file=archive, hint=why.hint)
+    left = len(trials.skipped) - len(trials.damaged)
     if left:
         told = f"{plural(left, 'other file')} of it {'is' if left == 1 else 'are'} no plan"
         print(f"{path}: {plural(len(found), 'plan')}; {told}", file=sys.stderr)
-    return [trial.place for trial in found] or [path]
+    return [*(trial.place for trial in found), *trials.damaged] or [path]
 
 
 def _absolute(value: Any) -> Any:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from planguard.screen.store import Store
     from planguard.screen.summary import Summary
     from planguard.screen.tracked import Tracked
+    from planguard.screen.trials import Trials
 
 _EPILOG = """\
 examples:
@@ -217,7 +218,7 @@ def _screen(args: argparse.Namespace) -> int:
     meter.close()
     if runs is not None:
         print(_joined(runs), file=sys.stderr)
-    return _finish(args, screening.store, files, time.monotonic() - started, trials.skipped)
+    return _finish(args, screening.store, files, time.monotonic() - started, trials)
 
 
 def _read(args: argparse.Namespace) -> int:
@@ -267,13 +268,14 @@ def _finish(
     store: Store,
     files: _Files,
     took: float | None,
-    skipped: Sequence[str] = (),
+    trials: Trials | None = None,
 ) -> int:
     """Print the summary, write the files, and return the exit code."""
     from planguard.screen.export import export
     from planguard.screen.summary import lines_of, summarize, to_json
 
     summary = summarize(store)
+    skipped = trials.skipped if trials is not None else []
     if args.format == "json":
         print(json.dumps({**to_json(summary), "skipped": list(skipped)}, indent=2))
     else:
@@ -285,8 +287,11 @@ def _finish(
         names = [row.name for row in store.rows() if row.is_unsafe]
         write(files.blocked, "".join(f"{name}\n" for name in names))
         print(f"wrote {args.blocked} ({plural(len(names), 'name')})", file=sys.stderr)
-    if skipped:
-        print(_passed_over(skipped), file=sys.stderr)
+    damaged = trials.damaged if trials is not None else {}
+    for error in damaged.values():
+        print(f"not screened: {error.message} ({error.hint})", file=sys.stderr)
+    if strange := [path for path in skipped if path not in damaged]:
+        print(_passed_over(strange), file=sys.stderr)
     if took is not None:
         kept = f", kept in {args.store}" if args.store else ""
         print(f"screened {plural(summary.total, 'trial')} in {took:.1f} s{kept}", file=sys.stderr)

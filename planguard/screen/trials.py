@@ -106,13 +106,14 @@ class Trials:
         self._source: Iterable[Any] = [source] if _is_one(source) else source
         self._found: dict[str, Found] = {}
         self._archives = Archives()
+        self.damaged: dict[str, UsageError] = {}
         self.total: int | None = None
         if isinstance(self._source, (list, tuple)):
             self.total = sum(map(self._count, self._source))
 
     @property
     def skipped(self) -> list[str]:
-        """What was looked at so far and is no trial."""
+        """What was looked at so far and is no trial; ``damaged`` says why of archives."""
         return [path for found in self._found.values() for path in found.skipped]
 
     def at_home(self, trial: Trial) -> AbstractContextManager[str]:
@@ -146,7 +147,15 @@ class Trials:
         skipped = [path for path in found.skipped if path not in archives]
         trials = list(found.trials)
         for archive in archives:
-            folder, left = self._archives.unpacked(archive)
+            try:
+                folder, left = self._archives.unpacked(archive)
+            except UsageError as error:
+                if archive == given:
+                    raise
+                # One of a folder: the others are trials all the same, and this one is told.
+                self.damaged[archive] = error
+                skipped.append(archive)
+                continue
             skipped += left
             try:
                 inside = find(folder, self._planner)
@@ -156,6 +165,8 @@ class Trials:
             trials += inside.trials
             skipped += map(self._archives.shown, inside.skipped)
         if not trials:
+            if self.damaged:
+                raise next(iter(self.damaged.values()))
             hint = "--planner names the adapter that reads them"
             raise UsageError(f"{shorten(given)}: no plan is in it", hint=hint)
         return Found(trials, sorted(skipped))

@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 
+from planguard.cli import main
 from planguard.errors import UsageError
 from planguard.screen import archives
 from planguard.screen.trials import Trials
@@ -73,6 +74,28 @@ def test_an_archive_that_swells_is_refused(tmp_path, monkeypatch):
     (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04 and then nothing")
     with pytest.raises(UsageError, match="cannot be unpacked"):
         Trials([str(tmp_path / "cut.zip")])
+
+
+def test_a_damaged_archive_of_a_folder_is_told_and_the_others_are_trials(tmp_path, capsys):
+    """A folder with one archive that was cut short: `screen` goes on, `check` refuses that one."""
+    (tmp_path / "a.plan.json").write_bytes(PLAN)
+    cut = tmp_path / "cut.zip"
+    cut.write_bytes(b"PK\x03\x04 and then nothing")
+    trials = Trials(str(tmp_path))
+    assert names(trials) == [f"{tmp_path}/a.plan.json"]
+    assert trials.skipped == [str(cut)]
+    assert "cannot be unpacked" in trials.damaged[str(cut)].message
+    assert main(["screen", str(tmp_path), "--store", str(tmp_path / "s.db")]) == 0
+    said = capsys.readouterr().err
+    assert f"not screened: {cut}: cannot be unpacked" in said
+    assert "no plan is recognized" not in said
+    assert main(["check", str(tmp_path), "--format", "concise"]) == 2
+    out = capsys.readouterr().out
+    assert "cut.zip: cannot be unpacked" in out
+    assert "1 safe" in out
+    (tmp_path / "a.plan.json").unlink()
+    with pytest.raises(UsageError, match="cannot be unpacked"):
+        Trials(str(tmp_path)).total  # noqa: B018
 
 
 def test_lines_may_name_files_of_their_folder(tmp_path):
