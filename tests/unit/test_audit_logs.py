@@ -128,6 +128,25 @@ def test_another_kind_in_one_round_of_one_group_is_a_mismatch(tmp_path):
     assert errors(audit(tmp_path, lines)) == [("PG201", (2,))]
 
 
+def test_a_line_that_is_cut_says_who_timed_out_and_nothing_false(tmp_path):
+    """Wherever the last line of rank 2 ends: the call, its kind and its size are no mismatch; from
+    the number of its call on, rank 2 is known to stand in it.
+    """
+    whole = caught(2, 11, "ALLREDUCE_SPARSE")
+    others = [caught(rank, 11, "ALLREDUCE_SPARSE") for rank in (0, 1, 3)]
+    place = whole.index(", OpType=A") + len(", OpType=A")
+    for end in range(1, len(whole)):
+        verdict = audit(tmp_path, [*others, whole[:end]])
+        assert errors(verdict) == []
+        assert {f.code for f in verdict.findings}.isdisjoint({"PG201", "PG202", "PG203"}), end
+        named = [f for f in audit(tmp_path, [whole[:end]]).findings if f.code == "PG501"]
+        assert bool(named) == (end >= place), end
+    assert (
+        "all_reduce"
+        in audit(tmp_path, [whole.replace("_SPARSE", "")[: place + 9]]).findings[0].message
+    )
+
+
 RESTART = (
     "INFO 2026-11-19 10:05:02,120 api.py:944] [default] Worker group FAILED. 3/3 attempts left; "
     "will restart worker group"

@@ -17,7 +17,8 @@ from planguard.recording import UNNAMED, Call, Observed, Progress
 _WORK = re.compile(
     r"(?:\[Rank (?P<place>\d{1,7})\] )?(?:Watchdog caught collective operation timeout: |Work |"
     r"Collective )Work[A-Z]{2,8}\(SeqNum=(?P<seq>\d{1,15}), OpType=(?P<op>\w{1,40})"
-    r"(?:, NumelIn=(?P<into>\d{1,15}), NumelOut=(?P<out>\d{1,15}))?, Timeout"
+    r"(?:(?P<whole>(?:, NumelIn=(?P<into>\d{1,15}), NumelOut=(?P<out>\d{1,15}))?, Timeout)"
+    r"|(?P<cut>(?:,[^()]{0,80})?)\s*$)"
 )
 _GROUP = re.compile(
     r"\[PG (?:ID \d{1,7} PG GUID )?(?P<name>[^\s()\]]{1,80})\s?(?:\((?P<about>[^()]{1,80})\))? "
@@ -108,7 +109,7 @@ class Words:
         if group is not None and place is None:
             place = self.places[group]
         key = place, int(work["seq"])
-        if key not in self.works:
+        if key not in self.works or self.works[key].op == UNNAMED:  # the line was cut before
             call, size = _call(work)
             self.works[key] = call
             if size is not None:
@@ -184,6 +185,8 @@ def _on(call: Call, group: str) -> Call:
 def _call(work: re.Match[str]) -> tuple[Call, int | None]:
     """Return a call, and the number of members of its group where its sizes show it."""
     name = work["op"]
+    if work["whole"] is None and not work["cut"]:
+        return Call(UNNAMED), None  # the line ends inside the name
     op = operation(name.lower())
     if name in UNSIZED:
         return Call(UNNAMED if op == name.lower() else op), None
