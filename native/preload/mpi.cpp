@@ -42,7 +42,8 @@ SEND(Rsend)
                     [&] { return PMPI_##Name(b, n, t, peer, tag, c, r); });           \
   }
 ISEND(Isend)
-ISEND(Issend) ISEND(Ibsend) ISEND(Irsend)
+ISEND(Issend)
+ISEND(Ibsend) ISEND(Irsend)
 #undef ISEND
     int MPI_Recv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Status* s) {
   if (peer == MPI_PROC_NULL) return PMPI_Recv(b, n, t, peer, tag, c, s);
@@ -122,7 +123,7 @@ int MPI_Probe(int peer, int tag, MPI_Comm c, MPI_Status* s) {
                 [&] { return PMPI_Probe(peer, tag, c, s); });
 }
 int MPI_Iprobe(int peer, int tag, MPI_Comm c, int* flag, MPI_Status* s) {
-  polled("MPI_Iprobe");
+  if (peer != MPI_PROC_NULL) polled("MPI_Iprobe");
   return PMPI_Iprobe(peer, tag, c, flag, s);
 }
 int MPI_Mprobe(int peer, int tag, MPI_Comm c, MPI_Message* m, MPI_Status* s) {
@@ -136,7 +137,7 @@ int MPI_Mprobe(int peer, int tag, MPI_Comm c, MPI_Message* m, MPI_Status* s) {
   return result;
 }
 int MPI_Improbe(int peer, int tag, MPI_Comm c, int* flag, MPI_Message* m, MPI_Status* s) {
-  polled("MPI_Improbe");
+  if (peer != MPI_PROC_NULL) polled("MPI_Improbe");
   MPI_Status seen{};
   const int result = PMPI_Improbe(peer, tag, c, flag, m, &seen);
   if (result == MPI_SUCCESS && *flag) took(m, c, seen);
@@ -179,14 +180,18 @@ int MPI_Waitsome(int n, MPI_Request* r, int* count, int* indices, MPI_Status* s)
 int MPI_Test(MPI_Request* r, int* flag, MPI_Status* s) {
   const MPI_Request before = *r;
   const int result = PMPI_Test(r, flag, s);
-  if (before != MPI_REQUEST_NULL) polled("MPI_Test");
+  asked("MPI_Test", {before});
   if (*flag) ended(kTested, before);
   return result;
+}
+int MPI_Request_get_status(MPI_Request r, int* flag, MPI_Status* s) {
+  asked("MPI_Request_get_status", {r});
+  return PMPI_Request_get_status(r, flag, s);
 }
 int MPI_Testall(int n, MPI_Request* r, int* flag, MPI_Status* s) {
   const std::vector<MPI_Request> before(r, r + n);
   const int result = PMPI_Testall(n, r, flag, s);
-  polled("MPI_Testall");
+  asked("MPI_Testall", before);
   for (const auto one : before)
     if (*flag) ended(kTested, one);
   return result;
@@ -194,14 +199,14 @@ int MPI_Testall(int n, MPI_Request* r, int* flag, MPI_Status* s) {
 int MPI_Testany(int n, MPI_Request* r, int* index, int* flag, MPI_Status* s) {
   const std::vector<MPI_Request> before(r, r + n);
   const int result = PMPI_Testany(n, r, index, flag, s);
-  polled("MPI_Testany");
+  asked("MPI_Testany", before);
   if (*flag && *index != MPI_UNDEFINED) ended(kTested, before[static_cast<std::size_t>(*index)]);
   return result;
 }
 int MPI_Testsome(int n, MPI_Request* r, int* count, int* indices, MPI_Status* s) {
   const std::vector<MPI_Request> before(r, r + n);
   const int result = PMPI_Testsome(n, r, count, indices, s);
-  polled("MPI_Testsome");
+  asked("MPI_Testsome", before);
   if (*count == MPI_UNDEFINED) return result;
   for (int i = 0; i < *count; ++i) ended(kTested, before[static_cast<std::size_t>(indices[i])]);
   return result;

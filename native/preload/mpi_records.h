@@ -137,7 +137,9 @@ void begun() {
 
 int world_peer(MPI_Comm comm, int peer) {
   if (peer == MPI_ANY_SOURCE) return kAny;
-  int found = -1;
+  int found = -1, size = 0;
+  PMPI_Comm_size(comm, &size);
+  if (peer < 0 || peer >= size) return found;  // the call itself will say so
   MPI_Group own, world;
   PMPI_Comm_group(comm, &own);
   PMPI_Comm_group(MPI_COMM_WORLD, &world);
@@ -241,6 +243,16 @@ int starting(Fields f, MPI_Request* request, Call call) {
 // Calls that see which of several requests ended: the order seen is one of several.
 void polled(const char* name) {
   note(kPolled, name);
+}
+
+// Whether requests have ended: of none that is active the answer is always yes.
+void asked(const char* name, const std::vector<MPI_Request>& before) {
+  bool any = false;
+  {
+    std::lock_guard<std::mutex> lock(guard);
+    for (const auto one : before) any = any || requests.count(one) != 0;
+  }
+  if (any) polled(name);
 }
 
 void ended(int kind, MPI_Request before) {

@@ -102,52 +102,62 @@ std::uint64_t sum(const std::vector<std::uint64_t>& all) {
 
 constexpr int kIn = 0, kOut = 1;
 
+// A call that gives one element type and gets another: `redop` has the other's number, plus one.
+Fields with_other(Fields f, std::uint8_t dtype) {
+  if (dtype != kNoType && f.dtype != kNoType && dtype != f.dtype) f.redop = dtype + 1u;
+  return f;
+}
+
 // The fields of each collective. Where a call has an argument for both sides and both say the same,
 // the size is enough; else what the other side is to give or get stands beside it.
 Fields allgather(const void* b, int n, MPI_Datatype t, int m, MPI_Datatype u, MPI_Comm c) {
   const Size gets = of(m, u), gives = b == MPI_IN_PLACE ? gets : of(n, t);
   if (gives.bytes != gets.bytes) counts(kOut, even(gets, c));
-  return round(kAllgather, gives, -1, c);
+  return with_other(round(kAllgather, gives, -1, c), gets.dtype);
 }
 Fields allgatherv(const void* b, int n, MPI_Datatype t, const int* m, MPI_Datatype u, MPI_Comm c) {
   counts(kOut, each(m, u, c));
-  return round(kAllgatherv, b == MPI_IN_PLACE ? of(m[rank_in(c)], u) : of(n, t), -1, c);
+  return with_other(round(kAllgatherv, b == MPI_IN_PLACE ? of(m[rank_in(c)], u) : of(n, t), -1, c),
+                    element(u));
 }
 Fields gather(const void* b, int n, MPI_Datatype t, int m, MPI_Datatype u, int root, MPI_Comm c) {
   if (!at_root(root, c)) return round(kGather, of(n, t), root, c);
   const Size gets = of(m, u), gives = b == MPI_IN_PLACE ? gets : of(n, t);
   if (gives.bytes != gets.bytes) counts(kOut, even(gets, c));
-  return round(kGather, gives, root, c);
+  return with_other(round(kGather, gives, root, c), gets.dtype);
 }
 Fields gatherv(const void* b, int n, MPI_Datatype t, const int* m, MPI_Datatype u, int root,
                MPI_Comm c) {
   if (!at_root(root, c)) return round(kGatherv, of(n, t), root, c);
   counts(kOut, each(m, u, c));
-  return round(kGatherv, b == MPI_IN_PLACE ? of(m[rank_in(c)], u) : of(n, t), root, c);
+  return with_other(round(kGatherv, b == MPI_IN_PLACE ? of(m[rank_in(c)], u) : of(n, t), root, c),
+                    element(u));
 }
 Fields scatter(int n, MPI_Datatype t, const void* r, int m, MPI_Datatype u, int root, MPI_Comm c) {
   if (!at_root(root, c)) return round(kScatter, of(m, u), root, c);
   const Size gives = of(n, t), gets = r == MPI_IN_PLACE ? gives : of(m, u);
   if (gives.bytes != gets.bytes) counts(kIn, even(gives, c));
-  return round(kScatter, gets, root, c);
+  return with_other(round(kScatter, gets, root, c), gives.dtype);
 }
 Fields scatterv(const int* n, MPI_Datatype t, const void* r, int m, MPI_Datatype u, int root,
                 MPI_Comm c) {
   if (!at_root(root, c)) return round(kScatterv, of(m, u), root, c);
   counts(kIn, each(n, t, c));
-  return round(kScatterv, r == MPI_IN_PLACE ? of(n[rank_in(c)], t) : of(m, u), root, c);
+  return with_other(round(kScatterv, r == MPI_IN_PLACE ? of(n[rank_in(c)], t) : of(m, u), root, c),
+                    element(t));
 }
 Fields alltoall(const void* b, int n, MPI_Datatype t, int m, MPI_Datatype u, MPI_Comm c) {
   const Size gets = of(m, u), gives = b == MPI_IN_PLACE ? gets : of(n, t);
   const auto all = even(gives, c);
   if (gives.bytes != gets.bytes) counts(kIn, all), counts(kOut, even(gets, c));
-  return round(kAlltoall, {sum(all), gives.dtype}, -1, c);
+  return with_other(round(kAlltoall, {sum(all), gives.dtype}, -1, c), gets.dtype);
 }
 Fields alltoallv(const void* b, const int* n, MPI_Datatype t, const int* m, MPI_Datatype u,
                  MPI_Comm c) {
   const auto gets = each(m, u, c), gives = b == MPI_IN_PLACE ? gets : each(n, t, c);
   counts(kIn, gives), counts(kOut, gets);
-  return round(kAlltoallv, {sum(gives), element(b == MPI_IN_PLACE ? u : t)}, -1, c);
+  return with_other(round(kAlltoallv, {sum(gives), element(b == MPI_IN_PLACE ? u : t)}, -1, c),
+                    element(u));
 }
 Fields alltoallw(const void* b, const int* n, const MPI_Datatype* t, const int* m,
                  const MPI_Datatype* u, MPI_Comm c) {

@@ -81,6 +81,13 @@ RIGHT = {
       MPI_Win_fence(0, w); MPI_Put(d, 4, MPI_INT, (r + 1) % n, 0, 4, MPI_INT, w);
       MPI_Accumulate(d, 4, MPI_INT, 0, 4, 4, MPI_INT, MPI_SUM, w); MPI_Win_fence(0, w);
       MPI_Win_free(&w); MPI_Win_create(b, 64, 1, MPI_INFO_NULL, c, &w); MPI_Win_free(&w);""",
+    "to-itself": """
+      MPI_Irecv(d, 4, MPI_INT, r, 0, c, q); MPI_Isend(b, 4, MPI_INT, r, 0, c, q + 1);
+      MPI_Irecv(d, 4, MPI_INT, (r + 1) % n, 0, c, q + 2);
+      MPI_Send(b, 4, MPI_INT, (r + n - 1) % n, 0, c);
+      MPI_Waitall(3, q, MPI_STATUSES_IGNORE);
+      MPI_Sendrecv(b, 3, MPI_INT, r, 1, d, 3, MPI_INT, r, 1, c, &s);
+      for (i = 0, q[0] = MPI_REQUEST_NULL; !i;) MPI_Test(q, &i, &s);""",
     "derived-type": """
       MPI_Datatype pair; MPI_Type_contiguous(2, MPI_INT, &pair); MPI_Type_commit(&pair);
       if (r) MPI_Bcast(b, 4, MPI_INT, 0, c); else MPI_Bcast(b, 2, pair, 0, c);
@@ -168,6 +175,9 @@ OPEN = {
       MPI_Waitany(2, q, &i, &s); MPI_Waitany(2, q, &i, &s);""",
     "two-own-operations": """
       MPI_Op_create(r ? own : other, 1, &o); MPI_Allreduce(b, d, 4, MPI_INT, o, c);""",
+    "two-types-in-one-call": "MPI_Gather(b, 1, MPI_INT, d, 4, MPI_CHAR, 0, c);",
+    "to-itself-by-a-buffer": """
+      MPI_Send(b, 4, MPI_INT, r, 0, c); MPI_Recv(d, 4, MPI_INT, r, 0, c, &s);""",
     "received-inside-a-probe": """
       if (r) { MPI_Send(b, 1, MPI_INT, 0, 5, c); MPI_Send(b, 2, MPI_INT, 0, 5, c); } else {
         MPI_Message m; MPI_Mprobe(1, 5, c, &m, &s); MPI_Recv(d, 2, MPI_INT, 1, 5, c, &s);

@@ -28,7 +28,7 @@ _LOCAL = re.compile(
     r"|Address|Aint_|Initialized$|Finalized$|Query_|Is_thread|Dims_create|Alloc_mem|Free_mem"
     r"|Pcontrol|Abort$|Topo_test|Cart_(?:coords|get|rank|shift)$|Cartdim_get|Graph_(?:get|neigh)"
     r"|Graphdims_get|Comm_(?:rank|size|group|compare|test_inter|remote|get_|set_|call_|create_errh"
-    r"|create_keyval|free_keyval|delete_attr|free$|c2f|f2c)|Add_error|Remove_error|Init(?:_thread)?$"
+    r"|create_keyval|free_keyval|delete_attr|free$|c2f|f2c)|Add_error|Remove_error|Reduce_local$|Test_cancelled$|Init(?:_thread)?$"
     r"|Win_(?:get_|set_|call_|create_errh|create_keyval|free_keyval|delete_attr|attach|detach|shared_q"
     r"|sync$|c2f|f2c)|(?:Put|Get|Accumulate|Fetch_and_op|Compare_and_swap)$"
 )

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.mpi.own_messages import without_own
 from planguard.capture.mpi.tags import settle_tags
 from planguard.capture.nccl.preload_log import SUFFIX, Entry, Log, read_log
 from planguard.errors import PlanError, UsageError
@@ -53,6 +54,7 @@ _TESTED, _FREED, _PROBE, _MPROBE, _LOOSE, _INFO = 155, 156, 157, 158, 159, 50
 _WINDOWS = range(139, 145)
 _ANY, _ANY_TAG, _OWN_OP = -2, 0xFFFFFFFF, 200
 _DTYPES = dict(enumerate(("i8", "u8", "i16", "i32", "i64", "f32", "f64", "bool")))
+_REDUCES = {at for at, op in _ROUNDS.items() if op in REDUCING}
 _REDUCE_OPS = dict(enumerate((
     "sum", "product", "max", "min", "land", "band", "lor", "bor", "lxor", "bxor",
     "minloc", "maxloc",
@@ -231,6 +233,7 @@ class _Rank:
         self.counts: tuple[list[int], list[int]] = ([], [])
         self.members: list[str] = []
         self.matched = False
+        self.started: set[str] = set()
         self.open: list[str] = []  # seen completed by a poll, or freed
         self.probed: tuple[bool, dict[str, Any]] | None = None  # whether by MPI_Mprobe
 
@@ -245,6 +248,10 @@ class _Rank:
             taken, probe = self.probed
             # What the standing MPI_Mprobe would take is received next.
             found.append(probe | {"op": "recv"} if taken else probe)
+        found, fine = without_own(self.rank, found)
+        if not fine:
+            said = f"rank {self.rank} sends messages to itself, in an order that may block"
+            self.run.spoil("not-followed", said)
         return found
 
     def _after_probe(self, action: dict[str, Any]) -> list[dict[str, Any]]:
@@ -270,10 +277,14 @@ class _Rank:
         elif op == _COUNTS:
             words = (entry.comm, entry.count, entry.stream, entry.caller)
             self.counts[entry.redop].extend(words[: entry.peer])
+        elif op in (_MEMBER, _WAIT, _TESTED, _FREED) and work not in self.started:
+            pass  # what its start said is marked as not followed
         elif op == _MEMBER:
             self.members.append(work)
         elif op == _WAIT_ANY:
             works, self.members = self.members, []
+            if not works:
+                return []
             return [{"op": "wait", "work": works, **({"mode": "any"} if len(works) > 1 else {})}]
         elif op == _WAIT:
             return [{"op": "wait", "work": work}]
@@ -282,6 +293,7 @@ class _Rank:
             return [{"op": "test", "work": work}] if op == _TESTED else []
         elif (action := self._action(entry)) is not None:
             self.matched = op == _MPROBE
+            self.started.add(action.get("work", ""))
             ends = [{"op": "wait", "work": self.open}] if op == _FINALIZE and self.open else []
             return [*ends, action]
         return []
@@ -303,6 +315,7 @@ class _Rank:
         op, rank, run = entry.op, self.rank, self.run
         action: dict[str, Any] = {}
         if entry.comm not in run.places:
+            self.counts = ([], [])
             return None  # the interposer has marked it
         run.used.add(entry.comm)
         if entry.comm != run.world:
@@ -317,9 +330,6 @@ class _Rank:
             return action
         if op not in {*_SENDS, *_ISENDS, _RECV, _IRECV, _PROBE, _MPROBE}:
             self.run.spoil("not-followed", f"record {op} of rank {rank} is not known here")
-            return None
-        if entry.peer == rank:
-            self.run.spoil("not-followed", f"rank {rank} sends messages to itself")
             return None
         if entry.peer < 0 and entry.peer != _ANY:
             self.run.spoil("not-followed", f"a message of rank {rank} has a peer that is not known")
@@ -349,9 +359,13 @@ class _Rank:
 
     def _round(self, entry: Entry, action: dict[str, Any]) -> None:
         action["op"] = _ROUNDS[entry.op]
-        reduces = action["op"] in REDUCING
+        reduces = entry.op in _REDUCES
         if action["op"] != "barrier":
             action.update(self._size(entry))
+        if entry.op not in _REDUCES and entry.redop - 1 in _DTYPES:
+            other, rank = _DTYPES[entry.redop - 1], self.rank
+            one = f"{action['op']} of rank {rank} has {action['dtype']} on one side and {other}"
+            self.run.spoil("element-types", f"{one} on the other: not compared", ("under",))
         if any(self.counts):
             width = ITEM_BYTES.get(action.get("dtype", ""), 1)
             if (entry.comm, action["op"]) in self.run.by_bytes:
