@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import BLOCKING, SENDS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_SENDS, _RECEIVES = ("send", "isend"), ("recv", "irecv")
 
 
 def without_own(rank: int, actions: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], bool]:
@@ -50,9 +50,9 @@ def without_own(rank: int, actions: Sequence[dict[str, Any]]) -> tuple[list[dict
 
 def _meet(action: dict[str, Any], pending: list[dict[str, Any]], met: set[str]) -> bool:
     """Match a side with the first that waits for it; return False if it may block."""
-    is_send = action["op"] in _SENDS
+    is_send = action["op"] in SENDS
     for other in pending:
-        if (other["op"] in _SENDS) == is_send:
+        if (other["op"] in SENDS) == is_send:
             continue
         send, receive = (action, other) if is_send else (other, action)
         if receive["tag"] in ("any", send["tag"]):
@@ -64,4 +64,4 @@ def _meet(action: dict[str, Any], pending: list[dict[str, Any]], met: set[str]) 
     if is_send and action.get("mode") == "buffered":
         met.update([action["work"]] if "work" in action else [])
         return True
-    return action["op"] not in ("send", "recv")
+    return action["op"] in BLOCKING

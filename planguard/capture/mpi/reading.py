@@ -24,7 +24,7 @@ from planguard.capture.mpi.tags import settle_tags
 from planguard.capture.nccl.preload_log import SUFFIX, Entry, Log, read_log
 from planguard.errors import PlanError, UsageError
 from planguard.plan.actions import ITEM_BYTES
-from planguard.plan.vocabulary import BOTH_SPLITS, MPI_LOGGED, REDUCING
+from planguard.plan.vocabulary import BOTH_SPLITS, MPI_LOGGED, RECEIVES, REDUCING
 from planguard.words import name_ranks
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class _Rank:
         seen = {key: probe[key] for key in ("peer", "tag", "group") if key in probe}
         same = all(action.get(key) == value for key, value in seen.items())
         # What MPI_Mprobe took is received from whom it was taken, whoever that was.
-        if action["op"] in ("recv", "irecv") and (taken or same):
+        if action["op"] in RECEIVES and (taken or same):
             return [action | seen]
         return [probe, action]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.vocabulary import RECEIVES, SENDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-_SENDS, _RECEIVES = ("send", "isend"), ("recv", "irecv")
 
 
 class _Channel:
@@ -57,17 +57,17 @@ def settle_tags(programs: Mapping[int, Sequence[dict[str, Any]]]) -> None:
     channels: dict[tuple[str, int, int], _Channel] = defaultdict(_Channel)
     for rank, actions in programs.items():
         for action in actions:
-            if action["op"] in _SENDS:
+            if action["op"] in SENDS:
                 channels[action.get("group", ""), rank, action["peer"]].send(action["tag"])
     for rank, actions in programs.items():
         chosen = {
             action.get("group", "")
             for action in actions
-            if action["op"] == "probe" or (action["op"] in _RECEIVES and action["peer"] == "any")
+            if action["op"] == "probe" or (action["op"] in RECEIVES and action["peer"] == "any")
         }
         for action in actions:
             group = action.get("group", "")
-            if action["op"] not in _RECEIVES or group in chosen:
+            if action["op"] not in RECEIVES or group in chosen:
                 continue
             tag = channels[group, action["peer"], rank].take(action["tag"])
             if action["tag"] == "any":
