@@ -43,7 +43,8 @@ SEND(Rsend)
   }
 ISEND(Isend)
 ISEND(Issend)
-ISEND(Ibsend) ISEND(Irsend)
+ISEND(Ibsend)
+ISEND(Irsend)
 #undef ISEND
     int MPI_Recv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Status* s) {
   if (peer == MPI_PROC_NULL) return PMPI_Recv(b, n, t, peer, tag, c, s);
@@ -331,12 +332,36 @@ Fields of_window(int kind, MPI_Win w) {
   f.comm = at == windows.end() ? 0 : at->second;
   return f;
 }
+void opens(MPI_Win w) {
+  std::lock_guard<std::mutex> lock(guard);
+  unfenced.insert(w);
+}
+bool fences(MPI_Win w) {
+  std::lock_guard<std::mutex> lock(guard);
+  return unfenced.erase(w) != 0;
+}
+#define TARGET int peer, MPI_Aint at, int m, MPI_Datatype u
+int MPI_Put(const void* b, int n, MPI_Datatype t, TARGET, MPI_Win w) {
+  opens(w);
+  return PMPI_Put(b, n, t, peer, at, m, u, w);
+}
+int MPI_Get(void* b, int n, MPI_Datatype t, TARGET, MPI_Win w) {
+  opens(w);
+  return PMPI_Get(b, n, t, peer, at, m, u, w);
+}
+int MPI_Accumulate(const void* b, int n, MPI_Datatype t, TARGET, MPI_Op o, MPI_Win w) {
+  opens(w);
+  return PMPI_Accumulate(b, n, t, peer, at, m, u, o, w);
+}
+#undef TARGET
 int MPI_Win_free(MPI_Win* w) {
+  if (fences(*w)) not_followed("an epoch that no fence ends");
   const Fields f = of_window(kWinFree, *w);
   if (f.comm == 0) not_followed("a window of unknown origin");
   return around(f, [&] { return PMPI_Win_free(w); });
 }
 int MPI_Win_fence(int assertion, MPI_Win w) {
+  fences(w);
   const Fields f = of_window(kWinFence, w);
   if (f.comm == 0) not_followed("a window of unknown origin");
   // Such a fence ends nothing and need not wait for the others (MPI 4.1, 12.5.1).

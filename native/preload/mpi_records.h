@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "log.h"
@@ -83,6 +84,7 @@ std::map<MPI_Request, std::vector<std::uint64_t>> requests;  // in order of thei
 std::map<MPI_Request, Fields> persistent;                    // what each start of it is
 std::map<MPI_Message, Fields> matched;                       // by MPI_Mprobe, not yet received
 std::map<MPI_Win, std::uint64_t> windows;                    // to the communicator's identity
+std::set<MPI_Win> unfenced;  // something was put or got, and no fence came since
 std::uint64_t last_request = 0;
 std::uint32_t made = 0;
 int world_rank = -1;
