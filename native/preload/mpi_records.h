@@ -19,7 +19,7 @@ using planguard::preload::append;
 using planguard::preload::Fields;
 using planguard::preload::Op;
 
-// One number per kind of record, stored: never renumbered (planguard/capture/mpi/reading.py).
+// One number per kind of record, stored: never renumbered (planguard/capture/mpi/records.py).
 enum : int {
   kSend = 100,
   kSsend,
@@ -158,7 +158,7 @@ std::uint64_t bytes(long long count, MPI_Datatype type) {
   return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
 }
 
-// Element types by number, stored: their names are in reading.py. What is not listed
+// Element types by number, stored: their names are in records.py. What is not listed
 // (derived types, MPI_BYTE, complex numbers) has no number and is compared by its bytes alone.
 std::uint8_t element(MPI_Datatype type) {
   const MPI_Datatype known[][5] = {

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t kOwnOp = 200;  // made by the program; `caller` says by which function
 std::map<MPI_Op, std::uint64_t> own_ops;
 
-// Reductions by number, stored: their names are in reading.py.
+// Reductions by number, stored: their names are in records.py.
 void reduces(Fields* f, MPI_Op op) {
   const MPI_Op known[] = {MPI_SUM, MPI_PROD, MPI_MAX,  MPI_MIN,  MPI_LAND,   MPI_BAND,
                           MPI_LOR, MPI_BOR,  MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};

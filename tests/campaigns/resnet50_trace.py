@@ -1,4 +1,4 @@
-"""Trace one step of ResNet-50 under DDP on four gloo ranks, beside one all_reduce that is too large.
+"""Trace one step of ResNet-50 under DDP on four gloo ranks, beside an all_reduce too large.
 
     python tests/campaigns/resnet50_trace.py OUT
 
