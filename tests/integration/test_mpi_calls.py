@@ -88,6 +88,13 @@ RIGHT = {
       MPI_Waitall(3, q, MPI_STATUSES_IGNORE);
       MPI_Sendrecv(b, 3, MPI_INT, r, 1, d, 3, MPI_INT, r, 1, c, &s);
       for (i = 0, q[0] = MPI_REQUEST_NULL; !i;) MPI_Test(q, &i, &s);""",
+    "nothing-of-another-type": """
+      if (r == 0) { MPI_Send(0, 0, MPI_INT, 1, 0, c); MPI_Send(b, 2, MPI_DOUBLE, 1, 1, c); }
+      if (r == 1) MPI_Recv(d, 9, MPI_CHAR, 0, 0, c, &s), MPI_Recv(d, 2, MPI_DOUBLE, 0, 1, c, &s);
+      MPI_Bcast(b, 0, r ? MPI_INT : MPI_DOUBLE, 0, c);
+      for (i = 0; i < n; i++) one[i] = i;
+      MPI_Gatherv(b, r, r ? MPI_DOUBLE : MPI_CHAR, d, one, at, MPI_DOUBLE, 2, c);
+      MPI_Allgatherv(b, r, MPI_INT, d, one, at, MPI_INT, c);""",
     "derived-type": """
       MPI_Datatype pair; MPI_Type_contiguous(2, MPI_INT, &pair); MPI_Type_commit(&pair);
       if (r) MPI_Bcast(b, 4, MPI_INT, 0, c); else MPI_Bcast(b, 2, pair, 0, c);

@@ -201,9 +201,12 @@ class RankReader:
         return action
 
     def _size(self, entry: Entry) -> dict[str, Any]:
+        # No elements match no elements of any type (MPI 4.1, 3.3.1). Counts need their unit.
+        if not entry.count and not any(self.counts):
+            return {"bytes": 0}
         if entry.dtype in DTYPES:
             return {"bytes": entry.count, "dtype": DTYPES[entry.dtype]}
-        if entry.count:
+        if entry.count or any(self.counts):
             said = "derived types, MPI_BYTE and the like are compared by their bytes alone"
             self.run.spoil("element-types", said, ("exact",))
         return {"bytes": entry.count}
