@@ -127,6 +127,12 @@ def _lies_in_library(file: str, torch: tuple[str, ...]) -> bool:
         return True
     if is_installed(file) and Path(file).name in _SINGLE:
         return True
+    return is_standard(file)
+
+
+@lru_cache(maxsize=65536)
+def is_standard(file: str) -> bool:
+    """Tell whether a file lies in the standard library."""
     return any(
         file.startswith(folder) and file[len(folder) :].partition(os.sep)[0] not in SITES
         for folder in _standard_folders()

@@ -8,6 +8,7 @@ data of these ranks all of them end.
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 
@@ -264,7 +265,56 @@ def by_closeness_fixed():
     step()
 
 
+def scores():
+    """Return numbers of each rank's own: as many digits, and as many different ones, on each."""
+    return torch.tensor([1.5, 2.5, 2.5]) + dist.get_rank()
+
+
+def as_long_as_its_text():
+    """No test depends on it, and what is sent is as long as the text."""
+    text = str(float(scores()[0]))
+    dist.all_reduce(torch.ones(len(text)))
+
+
+def as_long_as_its_text_fixed():
+    text = str(float(agreed(scores())[0]))
+    dist.all_reduce(torch.ones(len(text)))
+
+
+def as_many_as_there_are():
+    kinds = {int(one) for one in scores()}
+    dist.all_reduce(torch.zeros(len(kinds)))
+
+
+def as_many_as_there_are_fixed():
+    most = agreed(torch.tensor(len({int(one) for one in scores()})), dist.ReduceOp.MAX)
+    dist.all_reduce(torch.zeros(int(most)))
+
+
+def counted_by_the_library():
+    """The standard library reads for whoever called it."""
+    kinds = Counter(map(int, scores()))
+    dist.all_reduce(torch.arange(9.0)[: len(kinds)])
+
+
+def counted_by_the_library_fixed():
+    kinds = Counter(map(int, agreed(scores())))
+    dist.all_reduce(torch.arange(9.0)[: len(kinds)])
+
+
+def by_a_flag():
+    """Another truth value is one or nothing, and no large number that is no size."""
+    count = int(scores()[0] > 0) + 1
+    dist.all_reduce(torch.ones(8).view(4, 2)[:count])
+
+
+def by_a_flag_fixed():
+    count = int(agreed(scores())[0] > 0) + 1
+    dist.all_reduce(torch.ones(8).view(4, 2)[:count])
+
+
 BUGS = [
+    as_long_as_its_text, as_many_as_there_are, counted_by_the_library, by_a_flag,
     by_name, by_truth, by_part, by_closeness,
     evaluates_if_better, skips_what_is_no_number, skips_by_tensor, stops_early, without_tokens,
     until_the_end_of_text, by_list, by_array, on_rank_0_alone, in_a_meter,

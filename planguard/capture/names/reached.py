@@ -12,19 +12,31 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from planguard.capture.names.depends import Program
+from planguard.capture.names.depends import Program, Test, place_in_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from planguard.capture.names.depends import Scope, Test
+    from planguard.capture.names.depends import Scope
 
 _WORD = re.compile(r"[^\W\d]\w*")
+SIZE = "size"
+"""Of the kinds of tests: how large a tensor is."""
+_MAKING = frozenset(
+    {
+        "arange", "broadcast_to", "chunk", "empty", "expand", "eye", "full", "linspace", "narrow",
+        "new_empty", "new_full", "new_ones", "new_zeros", "ones", "pad", "rand", "randint",
+        "randn", "randperm", "repeat", "repeat_interleave", "reshape", "resize_", "split",
+        "tensor_split", "tile", "unflatten", "unfold", "view", "zeros",
+    }
+)  # fmt: skip
+"""Functions and methods of torch and numpy that are given sizes."""
+_MOST_TEXT = 80
 _DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
 
 
 def tests_on(
-    sources: Mapping[str, str], places: Iterable[str]
+    sources: Mapping[str, str], places: Iterable[str], *, are_sizes: bool
 ) -> tuple[list[Test], dict[str, str]]:
     """Return the tests that may depend on what calls at some lines return, and where it may go.
 
@@ -35,6 +47,7 @@ def tests_on(
     Args:
         sources: Text by file.
         places: Where those calls stand, ``file:line``.
+        are_sizes: Sizes of tensors are tests, too: what is sent differs with them.
 
     Returns:
         The tests that may depend, and the files that were read with their texts.
@@ -55,7 +68,8 @@ def tests_on(
         named, defined, is_any = program.reach()
         more = [f for f, (w, d) in left.items() if is_any or w & named or d & defined]
         if not more:
-            return [one for one in tests if one.depends], read
+            found = [one for one in tests if one.depends]
+            return found + (program.sizes() if are_sizes else []), read
         for file in more:
             del left[file]
             read[file] = sources[file]
@@ -81,6 +95,16 @@ class _Asked(Program):
         """Tell whether something in a ``try`` may raise by what depends."""
         inside = [one for part in getattr(node, "body", ()) for one in ast.walk(part)]
         return any(_named(one) in self.raising or self._is_one(one) for one in inside)
+
+    def sizes(self) -> list[Test]:
+        """Return the calls that make tensors, and the parts of them, whose size depends."""
+        found = []
+        for name, tree in self.files.items():
+            for node in ast.walk(tree):
+                if any(self._is_one(one) for one in _sizing(node)):
+                    text = ast.unparse(node)[:_MOST_TEXT]
+                    found.append(Test(name, *place_in_file(node), SIZE, text))
+        return found
 
     def _is_one(self, node: ast.AST) -> bool:
         return node in self.asked or (isinstance(node, ast.expr) and self.depends(node))
@@ -117,6 +141,17 @@ class _Asked(Program):
                     names |= self.owners.get(scope.node, set())
             scope = scope.around
         return names
+
+
+def _sizing(node: ast.AST) -> list[ast.expr]:
+    """Return the arguments of a node that say how large a tensor is, or a part of it."""
+    if isinstance(node, ast.Call) and _named(node.func) in _MAKING:
+        return [*node.args, *(keyword.value for keyword in node.keywords)]
+    if isinstance(node, ast.Subscript):
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        slices = [part for part in parts if isinstance(part, ast.Slice)]
+        return [bound for part in slices for bound in (part.lower, part.upper, part.step) if bound]
+    return []
 
 
 def _named(node: ast.AST) -> str:

@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planguard.capture.names.reached import tests_on
+from planguard.capture.names.reached import SIZE, tests_on
 from planguard.capture.play.odd_plays import (
     KIND,
     MOST_LINES,
@@ -69,14 +69,14 @@ class OddData(OddPlays):
         """Play with other values where ranks read different ones, and note what follows."""
         sides = sides_of({rank: log.readings for rank, log in play.logs.items()})
         places = [place for place in sides.of if (VALUE, place) not in self.known]
-        tests = _tests(play, places)
+        tests, is_special = _tests(play, places)
         if not tests:
             return
         sides = replace(sides, far=largest_number(tests))
         sites: list[Site] = [(VALUE, place) for place in places]
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
-        for pair in (*PAIRS, *(SPECIAL if any(map(_is_special, tests)) else ())):
+        for pair in (*PAIRS, *(SPECIAL if is_special else ())):
             ended = self._read_as(play, sides, places, pair)
             if ended.how in ("same", "safe"):
                 continue
@@ -166,18 +166,25 @@ def _sided(sides: Sides, sites: list[Site], pair: tuple[Read, Read], told: str) 
     return " and ".join(said) + (f" ({told})" if told else "")
 
 
-def _tests(play: Play, places: list[str]) -> list[str]:
+def _tests(play: Play, places: list[str]) -> tuple[list[str], bool]:
     """Return the tests that may depend on what some lines read; of a large program any.
+
+    And whether one may ask for a value that is neither large nor small: for equality, or for a
+    size, which how many different values there are may tell.
 
     A line that reads without a call is a test itself (``if norm > 1``, ``while not done``).
     """
     files = files_of(play) if places else []
     if size_of(files) > READ_WHOLE:
-        return ["== nan"]
+        return ["== nan"], True
     texts = {file: "".join(linecache.getlines(file)) for file in files}
     lines = [_line(place) for place in places]
     itself = [o for o in lines if _TESTING.search(o) or _SIZING.search(o) or "(" not in o]
-    return [*itself, *(one.text for one in tests_on(texts, places)[0])] if places else []
+    if not places:
+        return [], False
+    found = tests_on(texts, places, are_sizes=True)[0]
+    said = [*itself, *(one.text for one in found)]
+    return said, any(one.kind == SIZE for one in found) or any(map(_is_special, said))
 
 
 def _line(place: str) -> str:

@@ -154,7 +154,7 @@ def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
 def _asked(files: Iterable[str], places: Sequence[str]) -> tuple[list[Test], dict[str, ast.Module]]:
     """Return the tests that what is asked at some places may decide, and the files it may reach."""
     texts = {file: "".join(linecache.getlines(file)) for file in dict.fromkeys(files)}
-    tests, read = tests_on(texts, places)
+    tests, read = tests_on(texts, places, are_sizes=False)
     trees = {}
     for file, text in read.items():
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):

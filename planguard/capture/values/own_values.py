@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.made_up import storage_of, tensors_in
 from planguard.capture.values.sinks import is_shown_only
-from planguard.sources import is_program
+from planguard.sources import is_program, is_standard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -164,7 +164,8 @@ class Readings:
             if readings is None:
                 storage.planguard_readings = readings = []
             readings.append((row, at))
-        return self._other(found, place, at)
+        # Who counts with a flag (``int(x > 0) + 1``) finds one or nothing, whatever it holds.
+        return self._other(found, place, at, is_flag=str(tensor.dtype) == "torch.bool")
 
     def size(self, deciding: Any, frame: FrameType) -> bool | None:
         """Keep that a line makes something of a size that follows from a tensor's values.
@@ -187,19 +188,27 @@ class Readings:
         return None if how is None else how in (Read.MORE, Read.NONE)
 
     def _place(self, frame: FrameType) -> str | None:
-        """Return the line that reads, None where it only shows what it reads, or is a library's."""
+        """Return the line that reads, None where it only shows what it reads, or is a library's.
+
+        The standard library reads for whoever called it: ``Counter(map(int, x))``.
+        """
+        inner = frame
+        while is_standard(frame.f_code.co_filename) and frame.f_back is not None:
+            frame = frame.f_back
         key = id(frame.f_code), frame.f_lasti
         known = self._places.get(key)
         if known is None:
             file = frame.f_code.co_filename
-            is_one = is_program(file) and not is_shown_only(frame)
+            is_one = is_program(file) and not is_shown_only(inner)
             known = frame.f_code, f"{file}:{frame.f_lineno}" if is_one else None
             self._places[key] = known  # the code is kept, so that no identity is used again
         return known[1]
 
-    def _other(self, found: Any, place: str, at: int) -> Any:
+    def _other(self, found: Any, place: str, at: int, *, is_flag: bool) -> Any:
         how = self._how(place, at)
         far = 0.0 if self.sides is None else self.sides.far
+        if how is not None and is_flag:
+            return _other_flag(found, how)
         return found if how is None else other_value(found, how, far)
 
     def _how(self, place: str, at: int) -> Read | None:
@@ -360,6 +369,17 @@ def other_value(found: Any, how: Read, far: float = 0.0) -> Any:
         size = (2 * abs(found) if math.isfinite(found) else 0.0) + 2 * far + _FAR
         return {Read.MORE: size, Read.LESS: -size, Read.NONE: math.nan, Read.ZERO: 0.0}[how]
     return found
+
+
+def _other_flag(found: Any, how: Read) -> Any:
+    """Return another truth value, as the number or the list of them that was read."""
+    if isinstance(found, list):
+        return [_other_flag(one, how) for one in found]
+    if _is_array(found):
+        changed = found.copy()
+        changed[...] = how in (Read.MORE, Read.NONE)
+        return changed
+    return type(found)(how in (Read.MORE, Read.NONE))
 
 
 def _other_int(found: int, how: Read, far: int) -> int:
