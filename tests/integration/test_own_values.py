@@ -313,8 +313,17 @@ def by_a_flag_fixed():
     dist.all_reduce(torch.ones(8).view(4, 2)[:count])
 
 
+def by_and():
+    """The statement gives its value to nobody, and decides who calls."""
+    (loss() < 1e3) and dist.barrier()
+
+
+def by_and_fixed():
+    (agreed(loss()) < 1e3) and dist.barrier()
+
+
 BUGS = [
-    as_long_as_its_text, as_many_as_there_are, counted_by_the_library, by_a_flag,
+    by_and, as_long_as_its_text, as_many_as_there_are, counted_by_the_library, by_a_flag,
     by_name, by_truth, by_part, by_closeness,
     evaluates_if_better, skips_what_is_no_number, skips_by_tensor, stops_early, without_tokens,
     until_the_end_of_text, by_list, by_array, on_rank_0_alone, in_a_meter,

@@ -72,6 +72,8 @@ def is_dropped(frame: FrameType) -> bool:
 def _ends_shown(tree: Tree, node: ast.AST, frame: FrameType, seen: set[str]) -> bool:
     """Climb from an expression to its statement; true where that shows it and drops it."""
     child, above = node, tree.parents.get(node)
+    if isinstance(node, (ast.BoolOp, ast.IfExp)):
+        return False  # its truth decides what is evaluated: ``flag and dist.barrier()``
     if isinstance(node, ast.Call):  # that reads the value, or hands it to what reads it
         if _shows(node.func, frame):
             return isinstance(above, ast.Expr)
