@@ -322,8 +322,32 @@ def by_and_fixed():
     (agreed(loss()) < 1e3) and dist.barrier()
 
 
+def by_kinds_in_a_list():
+    """All of them larger are one kind, and all smaller one; some of either are two."""
+    kinds = {one > 100 for one in scores().tolist()}
+    for _ in kinds:
+        step()
+
+
+def by_kinds_in_a_list_fixed():
+    for _ in {one > 100 for one in agreed(scores()).tolist()}:
+        step()
+
+
+def filtered():
+    """Without any at all a rank raises; with some of them it goes on."""
+    kept = [torch.ones(1) for one in scores().tolist() if one < 100]
+    dist.all_reduce(torch.cat(kept))
+
+
+def filtered_fixed():
+    kept = [torch.ones(1) for one in agreed(scores()).tolist() if one < 100]
+    dist.all_reduce(torch.cat(kept))
+
+
 BUGS = [
-    by_and, as_long_as_its_text, as_many_as_there_are, counted_by_the_library, by_a_flag,
+    filtered, by_kinds_in_a_list, by_and, as_long_as_its_text, as_many_as_there_are,
+    counted_by_the_library, by_a_flag,
     by_name, by_truth, by_part, by_closeness,
     evaluates_if_better, skips_what_is_no_number, skips_by_tensor, stops_early, without_tokens,
     until_the_end_of_text, by_list, by_array, on_rank_0_alone, in_a_meter,

@@ -50,6 +50,8 @@ _TESTING = re.compile(
 """What may test a value on its line."""
 _SIZING = re.compile(rf"\b(?:{'|'.join((*SIZING, 'where'))})\(")
 """What makes a tensor of a size that follows from data: sent, it needs no test to differ."""
+_LISTS = re.compile(r"\b(?:tolist|numpy|array|asarray)\(")
+"""What reads several values at once."""
 
 _MOST_READINGS = 6
 """Readings that are asked alone where all together make a rank raise."""
@@ -76,7 +78,12 @@ class OddData(OddPlays):
         sites: list[Site] = [(VALUE, place) for place in places]
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
-        for pair in (*PAIRS, *(SPECIAL if is_special else ())):
+        every = sides
+        plays = [(pair, False) for pair in (*PAIRS, *(SPECIAL if is_special else ()))]
+        if _is_parted(sides, places):
+            plays.append((PAIRS[0], True))
+        for pair, is_partly in plays:
+            sides = replace(every, is_partly=is_partly)
             ended = self._read_as(play, sides, places, pair)
             if ended.how in ("same", "safe"):
                 continue
@@ -185,6 +192,12 @@ def _tests(play: Play, places: list[str]) -> tuple[list[str], bool]:
     found = tests_on(texts, places, are_sizes=True)[0]
     said = [*itself, *(one.text for one in found)]
     return said, any(one.kind == SIZE for one in found) or any(map(_is_special, said))
+
+
+def _is_parted(sides: Sides, places: list[str]) -> bool:
+    """Tell whether some line reads several values, one by one or as a list."""
+    rows = (sides.of.get(place, ()) for place in places)
+    return any(len(row) > 1 for row in rows) or any(_LISTS.search(_line(p)) for p in places)
 
 
 def _line(place: str) -> str:

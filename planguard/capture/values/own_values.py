@@ -81,11 +81,14 @@ class Sides:
         of: By line, for each reading, the ranks of one side and those of the other.
         pair: What each side reads.
         far: The largest number that a test compares with.
+        is_partly: Of several readings of a line, and of the elements of a list, every second one
+            is as it is: a rank may have some of either kind.
     """
 
     of: Mapping[str, tuple[tuple[frozenset[int], frozenset[int]], ...]]
     pair: tuple[Read, Read] = PAIRS[0]
     far: float = 0.0
+    is_partly: bool = False
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -207,14 +210,20 @@ class Readings:
     def _other(self, found: Any, place: str, at: int, *, is_flag: bool) -> Any:
         how = self._how(place, at)
         far = 0.0 if self.sides is None else self.sides.far
-        if how is not None and is_flag:
-            return _other_flag(found, how)
-        return found if how is None else other_value(found, how, far)
+        if how is None:
+            return found
+        other = _other_flag(found, how) if is_flag else other_value(found, how, far)
+        if self.sides is not None and self.sides.is_partly:
+            if isinstance(found, list):
+                other[1::2] = found[1::2]
+            elif _is_array(found):
+                other.flat[1::2] = found.flat[1::2]
+        return other
 
     def _how(self, place: str, at: int) -> Read | None:
         """Return what this rank reads at the n-th reading of a line; None for what is there."""
         row = () if self.sides is None else self.sides.of.get(place, ())
-        if self.sides is None or at >= len(row):
+        if self.sides is None or at >= len(row) or (self.sides.is_partly and at % 2):
             return None
         sides = zip(row[at], self.sides.pair, strict=True)
         return next((how for ranks, how in sides if self.rank in ranks), None)
