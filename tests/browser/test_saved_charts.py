@@ -23,9 +23,21 @@ SAYS = {
 
 
 def saved(tab, chart, kind):
-    """The file that a button of a chart saves."""
-    with tab.expect_download(timeout=60_000) as found:
-        tab.click(f'.save[data-chart="{chart}"] button:has-text("{kind}")')
+    """The file that a button of a chart saves.
+
+    A page that is still being drawn may move the button away below the pointer: it is clicked again
+    then, as a person would.
+    """
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout  # may be missing
+
+    for wait in (10_000, 20_000, 60_000):
+        try:
+            with tab.expect_download(timeout=wait) as found:
+                tab.click(f'.save[data-chart="{chart}"] button:has-text("{kind}")')
+            break
+        except PlaywrightTimeout:
+            if wait == 60_000:
+                raise
     assert found.value.suggested_filename.endswith(f"-{chart}.{kind.lower()}")
     return found.value.path().read_bytes()
 

@@ -17,7 +17,7 @@ dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 from planguard.capture.play.mailbox import LARGE_BYTES  # noqa: E402 - same
-from planguard.capture.values.own_values import Read, other_value  # noqa: E402 - same
+from planguard.capture.values.other_values import Read, other_value  # noqa: E402 - same
 
 END_OF_TEXT = 7
 

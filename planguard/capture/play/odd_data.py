@@ -25,17 +25,10 @@ from planguard.capture.play.odd_plays import (
     size_of,
     words_of,
 )
+from planguard.capture.values.other_values import PAIRS, SPECIAL, Read, largest_number
 from planguard.capture.values.own_answers import Odd
 from planguard.capture.values.own_sizes import SIZING
-from planguard.capture.values.own_values import (
-    PAIRS,
-    SPECIAL,
-    VALUE,
-    Read,
-    Sides,
-    largest_number,
-    sides_of,
-)
+from planguard.capture.values.own_values import VALUE, Sides, sides_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

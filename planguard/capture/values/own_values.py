@@ -18,15 +18,13 @@ keeps its value. So does a part that a rank received.
 from __future__ import annotations
 
 import ctypes
-import math
-import re
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.made_up import storage_of, tensors_in
+from planguard.capture.values.other_values import PAIRS, Read, is_array, other_flag, other_value
 from planguard.capture.values.sinks import is_shown_only
 from planguard.sources import is_program, is_standard
 
@@ -53,24 +51,7 @@ OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
 """Operators that leave nothing of what their first argument was."""
 _MOST_HASHED = 1024
 """Elements of a tensor that tell what it holds."""
-_FAR, _MANY = 1e6, 1000
-"""How far away a number is, and a count: most thresholds are nearer; so long a loop is walked."""
 _NOBODY: frozenset[int] = frozenset()
-_NUMBER = re.compile(r"(?<![\w.])\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?")
-
-
-class Read(Enum):
-    """What is read in the place of a value."""
-
-    MORE = "a larger one"
-    LESS = "a smaller one"
-    NONE = "no number"
-    ZERO = "zero"
-
-
-PAIRS = ((Read.MORE, Read.LESS), (Read.LESS, Read.MORE))
-SPECIAL = ((Read.NONE, Read.ZERO), (Read.ZERO, Read.NONE))
-"""What one side reads, and what the other."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +136,7 @@ class Readings:
         if storage is None or getattr(storage, "planguard_told", False):
             row.append(COMMON)
             return found
-        value = found.tolist() if _is_array(found) else found
+        value = found.tolist() if is_array(found) else found
         # A truth value is the same on two ranks by luck; what it was made of is not.
         origins = [getattr(storage_of(one), "planguard_origin", None) for one in tensors]
         made_of = [o or _content(one) for o, one in zip(origins, tensors, strict=True)]
@@ -212,11 +193,11 @@ class Readings:
         far = 0.0 if self.sides is None else self.sides.far
         if how is None:
             return found
-        other = _other_flag(found, how) if is_flag else other_value(found, how, far)
+        other = other_flag(found, how) if is_flag else other_value(found, how, far)
         if self.sides is not None and self.sides.is_partly:
             if isinstance(found, list):
                 other[1::2] = found[1::2]
-            elif _is_array(found):
+            elif is_array(found):
                 other.flat[1::2] = found.flat[1::2]
         return other
 
@@ -358,67 +339,6 @@ def _sides(values: Mapping[int, int | None]) -> tuple[frozenset[int], frozenset[
     ordered = sorted(classes.values(), key=min)
     one, other = (set().union(*ordered[first::2]) for first in (0, 1))
     return frozenset(one), frozenset(other)
-
-
-def other_value(found: Any, how: Read, far: float = 0.0) -> Any:
-    """Return another value of the same kind, beyond ``far`` where it is a larger or smaller one."""
-    if isinstance(found, list):
-        return [other_value(one, how, far) for one in found]
-    if _is_array(found):
-        # A copy: what the program writes into it does not come back to the tensor.
-        changed = found.copy()
-        for at, one in enumerate(changed.flat):
-            changed.flat[at] = other_value(one.item(), how, far)
-        return changed
-    if isinstance(found, bool):
-        return how in (Read.MORE, Read.NONE)
-    if isinstance(found, int):
-        return _other_int(found, how, int(min(far, _FAR)))
-    if isinstance(found, float):
-        size = (2 * abs(found) if math.isfinite(found) else 0.0) + 2 * far + _FAR
-        return {Read.MORE: size, Read.LESS: -size, Read.NONE: math.nan, Read.ZERO: 0.0}[how]
-    return found
-
-
-def _other_flag(found: Any, how: Read) -> Any:
-    """Return another truth value, as the number or the list of them that was read."""
-    if isinstance(found, list):
-        return [_other_flag(one, how) for one in found]
-    if _is_array(found):
-        changed = found.copy()
-        changed[...] = how in (Read.MORE, Read.NONE)
-        return changed
-    return type(found)(how in (Read.MORE, Read.NONE))
-
-
-def _other_int(found: int, how: Read, far: int) -> int:
-    """Return another integer; counts stay counts. Without a number, equality is answered."""
-    if how is Read.MORE:
-        return 2 * abs(found) + 2 * far + _MANY
-    if how is Read.NONE:
-        return _Equal(found)
-    return 0 if found > 0 or how is Read.ZERO else found
-
-
-def largest_number(texts: Iterable[str]) -> float:
-    """Return the largest number that some tests name; 0 for none."""
-    return max((float(one) for text in texts for one in _NUMBER.findall(text)), default=0.0)
-
-
-class _Equal(int):
-    """An integer that equals what it is compared with: the end of a text, a class, a padding."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, int)
-
-    def __ne__(self, other: object) -> bool:
-        return not isinstance(other, int)
-
-    __hash__ = int.__hash__
-
-
-def _is_array(found: Any) -> bool:
-    return type(found).__module__ == "numpy" and hasattr(found, "flat")
 
 
 def _is_whole(tensor: Any) -> bool:
