@@ -37,7 +37,7 @@ def flatten(plan: Plan) -> dict[str, Any]:
     Raises:
         PlanError: More than ``MAX_FLAT_ACTIONS`` actions.
     """
-    flattener = _Flattener(plan)
+    flattener = Flattener(plan)
     ranks = {str(rank): {"actions": flattener.program(rank)} for rank in range(plan.world_size)}
     return {**flattener.head(), "ranks": ranks}
 
@@ -48,7 +48,7 @@ def flat_lines(plan: Plan) -> Iterator[bytes]:
     Raises:
         PlanError: More than ``MAX_FLAT_ACTIONS`` actions.
     """
-    flattener = _Flattener(plan)
+    flattener = Flattener(plan)
     ranks = ((str(rank), flattener.program(rank)) for rank in range(plan.world_size))
     return plan_lines(flattener.head(), None, ranks)
 
@@ -70,8 +70,12 @@ def named(actions: list[Any], numbers: Iterator[int]) -> list[Any]:
     return out
 
 
-class _Flattener:
-    """Flattens the ranks of one plan; the loops of a program are unrolled once."""
+class Flattener:
+    """Flattens the ranks of one plan; the loops of a program are unrolled once.
+
+    Raises:
+        PlanError: More than ``MAX_FLAT_ACTIONS`` actions.
+    """
 
     def __init__(self, plan: Plan) -> None:
         if plan.actions > MAX_FLAT_ACTIONS:
@@ -149,8 +153,26 @@ class _Flattener:
         if groups:
             head["groups"] = groups
         if plan.fusion:
-            head["fusion"] = [entry for buffer in plan.fusion for entry in self._fused(buffer)]
+            head["fusion"] = [entry for _, entry in self.fused()]
         return head
+
+    def members(self) -> dict[str, list[int]]:
+        """Return the ranks of every group, by the names of the flat form; ``world`` is the last."""
+        found: dict[str, list[int]] = {}
+        for group in self._plan.groups:
+            found |= {name: spec["ranks"] for name, spec in self._instances(group).items()}
+        found["world"] = found.pop("world")
+        return found
+
+    def names(self, rank: int) -> dict[str, str]:
+        """Return by family the name of the group that a rank means by it."""
+        return {family: self._instance(family, rank) for family in self._families}
+
+    def fused(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield every fused buffer with its number in the plan, one for each group of a family."""
+        for number, buffer in enumerate(self._plan.fusion):
+            for entry in self._fused(buffer):
+                yield number, entry
 
     def _instances(self, group: ProcessGroup) -> dict[str, Any]:
         """Return the explicit groups that a group stands for."""

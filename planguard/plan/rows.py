@@ -50,6 +50,18 @@ class Rows:
             depth += kind in _BEGINS
         return found
 
+    @cached_property
+    def spans(self) -> list[range]:
+        """Actions of every item of the program, blocks as a whole; there are no branches."""
+        found: list[range] = []
+        depth = start = 0
+        for action, kind in enumerate(self.kinds):
+            start = start if depth else action
+            depth += (kind in _BEGINS) - (kind in _ENDS)
+            if not depth:
+                found.append(range(start, action + 1))
+        return found
+
     def node(self, action: int) -> Any:
         """Return an action as it was read."""
         return self.program.nodes[self.first[action]]

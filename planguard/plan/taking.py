@@ -12,15 +12,18 @@ before they are used. Everything else that is checked of a program is true of an
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, structs
 
 from planguard.errors import OrderError, PlanError
 from planguard.plan import nodes as n
-from planguard.plan.actions import MEMBER, NONE, Kind
+from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, NONE, Kind
 from planguard.plan.code import WORDS, Program
-from planguard.plan.compiling.tables import list_name
+from planguard.plan.compiling.signing import Signing
+from planguard.plan.compiling.tables import Pool, Signatures, Sizes, list_name
 from planguard.plan.defects import Defect
 from planguard.plan.document import Use
 from planguard.plan.fixed import NOTHING, FixedPlan, Picks, order_error, read_fixed
@@ -39,6 +42,29 @@ KEPT_WORDS = 4_000_000
 """Words of programs that are kept to be taken again, some 40 MB with their actions."""
 _LABEL = 4
 """Place of the label among the words of a row."""
+_WORK = "work:"
+"""Begin of the names of slots of handles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Anew:
+    """An action that is made anew in the place of another one, with a row of its own.
+
+    Equal only to itself, so ranks that share one share the program it is in.
+
+    Attributes:
+        like: The action whose row it is made of, and which it stands for.
+        work: Handles that it waits for; the one that it starts, if it is a collective.
+        collective: Fields of the collective that it is; None if it is a wait.
+    """
+
+    like: int
+    work: tuple[str, ...]
+    collective: Mapping[str, Any] | None = None
+
+
+Taken = range | Anew
+"""Actions of the plan, or one made anew."""
 
 
 class Taking:
@@ -62,6 +88,16 @@ class Taking:
         self._lists = dict(self.plan.code.label_lists)
         plain = {text: at for at, text in enumerate(self._names, 1) if at not in self._lists}
         self._words: dict[Any, int] = plain | {said: at for at, said in self._lists.items()}
+        self._aux = Pool(self.plan.code.aux)
+        # With the lists of actions made anew, which are appended to the same array.
+        code = structs.replace(self.plan.code, aux=self._aux.words)
+        self._compiled = structs.replace(self.plan.compiled, code=code)
+
+    @cached_property
+    def _signing(self) -> Signing:
+        """What gives collectives made anew their signatures; their sizes name no tensor."""
+        code = self.plan.code
+        return Signing(Sizes({}), Signatures.of(code), code.world_size)
 
     def rows(self, rank: int) -> Rows:
         """Return the rows of a rank."""
@@ -73,14 +109,15 @@ class Taking:
 
     def fixed(
         self,
-        taken: Sequence[Sequence[range]],
+        taken: Sequence[Sequence[Taken]],
         labels: Sequence[Mapping[int, str]] = (),
         picks: Picks = NOTHING,
     ) -> FixedPlan:
         """Return the plan of some actions of every rank, in some order.
 
         Args:
-            taken: Per rank, ranges of actions: single ones, or lists with all of their blocks.
+            taken: Per rank, ranges of actions: single ones, or lists with all of their blocks; and
+                actions made anew.
             labels: Per rank, labels that actions get.
             picks: What was picked to take these.
 
@@ -112,7 +149,10 @@ class Taking:
             rank_program=runs,
             label_names=tuple(self._names),
             label_lists=self._lists,
+            aux=self._aux.words[:],
         )
+        if "_signing" in self.__dict__:
+            code = self._signing.signatures.within(code)
         compiled = structs.replace(base.compiled, code=code, ranges=tuple(map(tuple, ranges)))
         uses = {str(rank): Use(actions=programs[at].actions) for rank, at in enumerate(runs)}
         document = structs.replace(base.document, templates=UNSET, approximations=UNSET, ranks=uses)
@@ -136,14 +176,18 @@ class Taking:
         return found
 
     def _take(
-        self, rank: int, taken: tuple[range, ...], named: tuple[tuple[int, str], ...]
+        self, rank: int, taken: tuple[Taken, ...], named: tuple[tuple[int, str], ...]
     ) -> tuple[Program, tuple[int, ...]]:
         """Return the program of some actions, and which they are."""
         rows = self.rows(rank)
         base, first = rows.program, rows.first
         words, nodes, actions, origin = array("I"), list[Any](), list[Any](), list[int]()
-        labels = dict(named)
+        labels, slots = dict(named), _Slots(base)
         for part in taken:
+            if isinstance(part, Anew):
+                actions.append(self._anew(rows, part, slots, words, nodes))
+                origin.append(part.like)
+                continue
             start, end = first[part.start], first[part.stop]
             words += base.code[start * WORDS : end * WORDS]
             nodes += base.nodes[start:end]
@@ -169,15 +213,46 @@ class Taking:
             code=words,
             nodes=nodes,
             length=len(origin),
-            n_slots=base.n_slots,
-            slot_names=base.slot_names,
+            n_slots=len(slots.names),
+            slot_names=tuple(slots.names),
             ids=_ids(actions) if self.fused else {},
         )
         try:
-            check_taken(program, self.plan.compiled)
+            check_taken(program, self._compiled)
         except Defect as defect:
             raise self._refused(rank, program, origin, defect) from None
         return program, tuple(origin)
+
+    def _anew(
+        self, rows: Rows, made: Anew, slots: _Slots, words: array[int], nodes: list[Any]
+    ) -> Any:
+        """Append the rows of an action made anew; return the action."""
+        start, end = rows.first[made.like], rows.first[made.like + 1]
+        like, row = rows.program.nodes[start], rows.program.code[start * WORDS : end * WORDS]
+        if made.collective is not None:
+            node = like.__class__(
+                group=like.group, async_=True, work=made.work[0], **made.collective
+            )
+            kind = row[0] & KIND_MASK
+            sig = self._signing.collective(node, kind)
+            words.extend((kind | ASYNC, row[1], slots.of(made.work[0]) + 1, sig,
+                          self._label(node), 0))  # fmt: skip
+            nodes.append(node)
+            return node
+        work: Any = list(made.work) if len(made.work) > 1 else made.work[0]
+        waited = [slots.of(name) for name in made.work]
+        op, where = (Kind.WAIT, waited[0])
+        if len(waited) > 1:
+            op, where = Kind.WAIT_MANY, self._aux.add(waited)
+        if like.__class__ is n.Wait:
+            node = structs.replace(like, work=work, after=UNSET)
+            words.extend((op, where, 0, 0, *row[_LABEL:]))
+            nodes += [node] * (end - start)
+        else:  # a member that is waited for where it is issued
+            node = n.Wait(work=work)
+            words.extend((op, where, 0, 0, 0, 0))
+            nodes.append(node)
+        return node
 
     def _label(self, node: Any) -> int:
         """Return the word of a label, as the compiler would."""
@@ -202,6 +277,26 @@ class Taking:
         number = sum(not op & MEMBER and op != Kind.BIND for op in ops[: row + 1]) - 1
         view = self.source.action_at(rank, origin[number])
         return order_error(defect.at(view.steps, self.source.file))
+
+
+class _Slots:
+    """The slots of a program that gets more handles."""
+
+    def __init__(self, program: Program) -> None:
+        self.names = list(program.slot_names)
+
+    @cached_property
+    def _handles(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.names) if name.startswith(_WORK)}
+
+    def of(self, work: str) -> int:
+        """Return the slot of a handle."""
+        name = f"{_WORK}{work}"
+        slot = self._handles.get(name)
+        if slot is None:
+            slot = self._handles[name] = len(self.names)
+            self.names.append(name)
+        return slot
 
 
 def _without_loops(plan: Plan) -> Plan:

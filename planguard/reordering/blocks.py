@@ -17,7 +17,7 @@ from planguard.plan.flatten import flatten
 from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from planguard.plan.plan import Plan
 
@@ -71,12 +71,14 @@ def take_apart(plan: Plan, columns: Any) -> tuple[dict[str, Any], list[RankOrder
         columns: Its columns, for action indices.
     """
     flat = flatten(plan)
-    orders = []
-    for rank in range(plan.world_size):
-        places = _leaf_actions(columns, rank)
-        actions = flat["ranks"][str(rank)]["actions"]
-        orders.append(RankOrder(rank, tuple(_part(item, places) for item in actions)))
-    return flat, orders
+    ranks = range(plan.world_size)
+    return flat, [rank_order(rank, flat["ranks"][str(rank)]["actions"], columns) for rank in ranks]
+
+
+def rank_order(rank: int, actions: Sequence[Any], columns: Any) -> RankOrder:
+    """Return the order structure of the flat actions of one rank."""
+    places = _leaf_actions(columns, rank)
+    return RankOrder(rank, tuple(_part(item, places) for item in actions))
 
 
 def _leaf_actions(columns: Any, rank: int) -> Iterator[int]:

@@ -25,10 +25,9 @@ from planguard.reordering.blocks import Block, take_apart
 from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.branches.sites import Open
 from planguard.reordering.buffers.agreement import agreements
-from planguard.reordering.buffers.members import buffers_of, homes_of
 from planguard.reordering.buffers.merge import merge
 from planguard.reordering.buffers.play import play
-from planguard.reordering.buffers.rank import fused_rank
+from planguard.reordering.buffers.ranks import Ranks
 from planguard.reordering.explorer import put_in_order
 from planguard.reordering.strategy import label_movable
 from planguard.semantics.model import find_model
@@ -262,24 +261,17 @@ def _branches(plan: Plan, rng: random.Random | None) -> FixedPlan:
 
 def _flushes(plan: Plan, rng: random.Random | None) -> FixedPlan:
     """Let members become ready in one order per rank and join what is flushed together."""
-    flat, orders = take_apart(plan, expand(plan))
     try:
-        buffers = buffers_of(flat)
-        homes = homes_of(buffers)
-        ranks = [
-            fused_rank(buffers, homes, o, flat["ranks"][str(o.rank)]["actions"]) for o in orders
-        ]
-        members = {name: list(group["ranks"]) for name, group in flat.get("groups", {}).items()}
-        members["world"] = list(range(plan.world_size))
-        coordinated = [buffer for buffer in buffers if buffer.is_coordinated]
-        agreed = agreements(coordinated, ranks, members, find_model("gloo"))
+        room = Ranks(plan, expand(plan), apart=True)
+        coordinated = [buffer for buffer in room.buffers if buffer.is_coordinated]
+        agreed = agreements(coordinated, room.ranks, room.members, find_model("gloo"))
         played = [
-            play(rank, _extension(rank.below, rng) if rng else rank.usual, agreed, members)
-            for rank in ranks
+            play(rank, _extension(rank.below, rng) if rng else rank.usual, agreed, room.members)
+            for rank in room.ranks
         ]
     except UndecidedError as reason:
         raise ReplayError(f"the flushes of the fused buffers are not known: {reason}") from reason
-    return merge(flat, played).ordered
+    return merge(room, played).ordered
 
 
 def _orders(plan: Plan, rng: random.Random | None) -> FixedPlan:

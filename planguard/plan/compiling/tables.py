@@ -5,15 +5,15 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from planguard.plan.actions import DTYPE_CODE, ITEM_BYTES, NONE, UNKNOWN_BYTES, ReduceOp
-from planguard.plan.code import POOLED, Signature
+from planguard.plan.code import POOLED, CompiledPlan, Signature
 from planguard.plan.defects import Defect, nearest
 from planguard.plan.nodes import MAX_INT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from planguard.plan.document import TensorSpec
     from planguard.plan.nodes import Coalesced, Node, Part, Sized
@@ -116,6 +116,30 @@ class Signatures:
         self.root = array("I", [NONE])
         self.layout = array("I", [0])
         self.split = array("I", [0])
+
+    @staticmethod
+    def of(code: CompiledPlan) -> Signatures:
+        """Return the signatures of a compiled plan, with the same ids, to add to them."""
+        found = Signatures()
+        for signature in code.signatures[1:]:
+            found.intern(signature)
+        return found
+
+    def within(self, code: CompiledPlan) -> CompiledPlan:
+        """Return a compiled plan with these signatures; later ones are not part of it."""
+        return structs.replace(
+            code,
+            sig_kind=self.kind[:],
+            sig_bytes=self.bytes[:],
+            sig_dtype=self.dtype[:],
+            sig_redop=self.redop[:],
+            sig_root=self.root[:],
+            sig_layout=self.layout[:],
+            sig_splits=self.split[:],
+            signatures=tuple(self.objects),
+            layouts=tuple(self.layouts),
+            splits=tuple(self.splits),
+        )
 
     def intern(self, signature: Signature) -> int:
         """Return the id of a signature; equal in every compared field means equal id.
@@ -256,10 +280,10 @@ class Names:
 
 
 class Pool:
-    """Variable-length lists ``[n, x1 .. xn]`` in one array."""
+    """Variable-length lists ``[n, x1 .. xn]`` in one array, behind those that are there."""
 
-    def __init__(self) -> None:
-        self.words = array("I")
+    def __init__(self, words: Sequence[int] = ()) -> None:
+        self.words = array("I", words)
         self._offsets: dict[tuple[int, ...], int] = {}
 
     def add(self, values: list[int]) -> int:

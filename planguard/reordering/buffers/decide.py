@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.reason import UndecidedError
 from planguard.options import running
-from planguard.reordering.blocks import take_apart
+from planguard.plan.actions import Kind
+from planguard.plan.content import has_kind
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.agreement import agreements
 from planguard.reordering.buffers.early import stuck_early
@@ -36,11 +37,10 @@ from planguard.reordering.buffers.findings import (
     with_flushes,
 )
 from planguard.reordering.buffers.largest_safe import largest_safe
-from planguard.reordering.buffers.members import buffers_of, homes_of
-from planguard.reordering.buffers.merge import merge
+from planguard.reordering.buffers.merge import EveryRankError, merge
 from planguard.reordering.buffers.open import opened, stands_of, ways
 from planguard.reordering.buffers.play import play
-from planguard.reordering.buffers.rank import fused_rank
+from planguard.reordering.buffers.ranks import Ranks
 from planguard.reordering.cases.together import open_verdict
 from planguard.reordering.join import case_of, join, mixes
 from planguard.semantics.model import Family, find_model
@@ -72,7 +72,11 @@ def over_flushes(
         decide: Decides a plan without fused buffers.
     """
     try:
-        return _Decision(plan, columns, model, options, decide).verdict()
+        try:
+            return _Decision(Ranks(plan, columns), plan, model, options, decide).verdict()
+        except EveryRankError:
+            ranks = Ranks(plan, columns, apart=True)
+            return _Decision(ranks, plan, model, options, decide).verdict()
     except UndecidedError as undecided:
         return open_verdict(plan, model, undecided.reason)
 
@@ -81,46 +85,39 @@ class _Decision:
     """One plan and its fused buffers."""
 
     def __init__(
-        self, plan: Plan, columns: Any, model: str, options: CheckOptions, decide: Decide
+        self, room: Ranks, plan: Plan, model: str, options: CheckOptions, decide: Decide
     ) -> None:
         self.plan, self.decide, self.model, self.options = plan, decide, model, options
         self.deadline = running(options).deadline
-        self.flat, orders = take_apart(plan, columns)
-        self.buffers = buffers_of(self.flat)
+        self.room, self.ranks = room, room.ranks
+        self.buffers, self.members = room.buffers, room.members
         self._check_threads()
-        homes = homes_of(self.buffers)
-        self.ranks = [
-            fused_rank(self.buffers, homes, order, self.flat["ranks"][str(order.rank)]["actions"])
-            for order in orders
-        ]
-        groups = self.flat.get("groups", {})
-        self.members = {name: list(group["ranks"]) for name, group in groups.items()}
-        self.members["world"] = list(range(plan.world_size))
         self._check_identities()
         rules = find_model(model)
         self.shared = rules.family is not Family.HOST or rules.pre_barrier or rules.one_lock
         coordinated = [buffer for buffer in self.buffers if buffer.is_coordinated]
         self.agreed = agreements(coordinated, self.ranks, self.members, rules)
-        self.usual = [self._play(rank.order.rank, rank.usual) for rank in self.ranks]
+        self.usual: list[Played] = []
+        for rank, first in enumerate(room.first):
+            self.usual.append(
+                self._play(rank, self.ranks[rank].usual) if rank == first else self.usual[first]
+            )
 
     def _check_threads(self) -> None:
         """Refuse members in threads; other threads stay as they are, a step of the program."""
+        if not has_kind(self.plan, Kind.THREADS_BEGIN):
+            return
         members = {name for buffer in self.buffers for name in buffer.members}
-        for body in self.flat["ranks"].values():
-            for item in body["actions"]:
+        for rank in set(self.room.first):
+            for item in self.ranks[rank].items:
                 ids = {one.get("id") for one in leaves([item])}
                 if ids & members and any(op == "threads" for op in _blocks_in(item)):
                     raise UndecidedError("a member of a fused buffer in a thread")
 
     def verdict(self) -> Verdict:
         """Return the verdict over all orders of flushes."""
-        merged = merge(self.flat, self.usual)
-        alone = frozenset(name for name, ranks in self.members.items() if len(ranks) == 1)
-        found = [
-            (rank.order.rank, conflict(rank, self.agreed, shared=self.shared, alone=alone))
-            for rank in self.ranks
-        ]
-        conflicts = [(rank, one) for rank, one in found if one is not None]
+        merged = merge(self.room, self.usual)
+        conflicts = self._conflicts()
         if not conflicts:
             return self._settled(merged, self.decide(merged.ordered.plan, brief=False))
         # One order of several: in most cases another one is shown, or all at once.
@@ -132,8 +129,25 @@ class _Decision:
             verdict = self._clash(rank, one, fixed)
             if verdict is not None:
                 return verdict
+        if not self.room.is_apart:
+            raise EveryRankError
         over_events = self._over_events(merged, fixed, conflicts)
         return self._explore(fixed) if over_events is None else over_events
+
+    def _conflicts(self) -> list[tuple[int, Conflict]]:
+        """Return the ranks that can issue different programs, with two orders of each."""
+        alone = frozenset(name for name, ranks in self.members.items() if len(ranks) == 1)
+        found: dict[int, Conflict | None] = {}
+        conflicts = []
+        for rank, first in enumerate(self.room.first):
+            if rank == first:
+                found[rank] = conflict(
+                    self.ranks[rank], self.agreed, shared=self.shared, alone=alone
+                )
+            one = found[first]
+            if one is not None:
+                conflicts.append((rank, self.room.conflict_of(rank, one)))
+        return conflicts
 
     def _play(self, rank: int, order: Extension) -> Played:
         return play(self.ranks[rank], order, self.agreed, self.members)
@@ -143,7 +157,7 @@ class _Decision:
         for buffer in self.buffers:
             sharing = [self.ranks[rank].held for rank in self.members[buffer.group]]
             mine = [h for held in sharing for h in held if h.buffer.group == buffer.group]
-            labeled = {"label" in leaf.fields for one in mine for leaf in one.ready.leaves}
+            labeled = frozenset[bool]().union(*(one.ready.labeled for one in mine))
             lists = {
                 tuple(h.buffer.id for h in held if h.buffer.group == buffer.group)
                 for held in sharing
@@ -159,10 +173,16 @@ class _Decision:
         verdict = moved(self.plan, usual.ordered, fixed)
         verdict = with_flushes(verdict, usual.flushes)
         verdict = settled_layouts(verdict, self.buffers)
-        verdict = never_flushed(verdict, usual.stuck, never_submitted(self.ranks, self.members))
+        verdict = self._never_flushed(verdict, usual)
         verdict = unflushed(self.plan, verdict, usual.unflushed)
         proved = (*verdict.proved, "fusion-order") if verdict.safe else verdict.proved
         return apply_ledger(replace(self._assuming(verdict), proved=proved))
+
+    def _never_flushed(self, verdict: Verdict, merged: Merged) -> Verdict:
+        stuck = merged.stuck
+        if not stuck:
+            return verdict
+        return never_flushed(verdict, stuck, never_submitted(self.ranks, self.members))
 
     def _assuming(self, verdict: Verdict) -> Verdict:
         if not self.agreed:
@@ -177,21 +197,21 @@ class _Decision:
             return None
         others = [peer for peer in self.members[one.queue] if peer != rank]
         partner = next(
-            (peer for peer in others if self._sequence(self.usual[peer], one.queue)), None
+            (peer for peer in others if self._sequence(peer, self.usual[peer], one.queue)), None
         )
         if partner is None:
             return None
-        theirs = self._sequence(self.usual[partner], one.queue)
+        theirs = self._sequence(partner, self.usual[partner], one.queue)
         for order in one.orders:
             played = self._play(rank, order)
-            mine = self._sequence(played, one.queue)
+            mine = self._sequence(rank, played, one.queue)
             if mine != theirs:
                 return self._both(rank, played, order, one, (mine, theirs), fixed)
         return None
 
-    @staticmethod
-    def _sequence(played: Played, group: str) -> list[str]:
+    def _sequence(self, rank: int, played: Played, group: str) -> list[str]:
         """Return what a rank issues on a group, by name."""
+        group = self.room.local(rank, group)
         return [
             str(action.get("label", action.get("id", action["op"])))
             for action in played.actions
@@ -208,7 +228,7 @@ class _Decision:
         fixed: Verdict,
     ) -> Verdict | None:
         """One rank has two sequences: what the usual one and the odd one say together."""
-        odd = merge(self.flat, [*self.usual[:rank], played, *self.usual[rank + 1 :]])
+        odd = merge(self.room, [*self.usual[:rank], played, *self.usual[rank + 1 :]])
         shown = self.decide(odd.ordered.plan, brief=True)
         outcome = _together(fixed, shown)
         if outcome is None or one.held is None:
@@ -234,7 +254,7 @@ class _Decision:
         policy, cap = largest_safe(held.buffer, same)
         verdict = moved(self.plan, merged.ordered, shown)
         verdict = with_flushes(verdict, merged.flushes)
-        verdict = never_flushed(verdict, merged.stuck, never_submitted(self.ranks, self.members))
+        verdict = self._never_flushed(verdict, merged)
         verdict = out_of_round(verdict, held.buffer, rank, notes, policy)
         condition = (SafeIff("fusion-order", bytes=cap, buffers=(name,)),) if fixed.safe else ()
         evidence = replace(verdict.evidence, schedules=schedules)
@@ -288,7 +308,7 @@ class _Decision:
             room.played if (room := rooms.get(rank)) else played
             for rank, played in enumerate(self.usual)
         ]
-        merged = merge(self.flat, issued)
+        merged = merge(self.room, issued)
         verdict = self.decide(merged.ordered.plan, brief=False)
         if verdict.unknown:
             return None
@@ -310,7 +330,7 @@ class _Decision:
         played = list(self.usual)
         for rank, order in chosen:
             played[rank] = self._play(rank, order)
-        merged = merge(self.flat, played)
+        merged = merge(self.room, played)
         shown = self.decide(merged.ordered.plan, brief=False)
         outcome = join([case_of(fixed), case_of(shown)])
         if shown.safe or shown.unknown or outcome is Outcome.UNKNOWN:
@@ -341,7 +361,7 @@ class _Decision:
         ]
         seen: list[tuple[Verdict, Sequence[Played], Merged]] = []
         for combination in combinations(choices, self.deadline):
-            plan = merge(self.flat, combination)
+            plan = merge(self.room, combination)
             seen.append((self.decide(plan.ordered.plan, brief=False), combination, plan))
         outcome = join(case_of(verdict) for verdict, _, _ in seen)
         if outcome is Outcome.UNKNOWN:

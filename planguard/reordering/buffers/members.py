@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.plan.vocabulary import FUSIBLE, bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from planguard.reordering.blocks import Leaf
 
@@ -24,7 +25,7 @@ _KNOWN = frozenset(
 class Buffer:
     """One entry of ``fusion`` for one group, every default filled in.
 
-    A policy that is not stated is the least coordinated one.
+    A policy that is not stated is the least coordinated one. ``spec`` is its entry in the plan.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Buffer:
     launch: str
     drain: str
     members: tuple[str, ...]
+    spec: int = 0
 
     @property
     def is_coordinated(self) -> bool:
@@ -66,14 +68,19 @@ class Ready:
         """Bytes of all members."""
         return sum(self.sizes)
 
+    @cached_property
+    def labeled(self) -> frozenset[bool]:
+        """Whether members have labels: all, none, or some."""
+        return frozenset("label" in leaf.fields for leaf in self.leaves)
+
     def name(self, element: int) -> str:
         """Return the identity of a member: its label, else its id."""
         fields = self.leaves[element].fields
         return str(fields.get("label", fields["id"]))
 
 
-def buffers_of(flat: dict[str, Any]) -> list[Buffer]:
-    """Return the fused buffers of a flat plan."""
+def buffers_of(entries: Iterable[tuple[int, dict[str, Any]]]) -> list[Buffer]:
+    """Return the fused buffers of a flat plan, given with their numbers in the plan."""
     return [
         Buffer(
             spec["id"],
@@ -85,8 +92,9 @@ def buffers_of(flat: dict[str, Any]) -> list[Buffer]:
             spec.get("launch", "when-ready"),
             spec.get("drain", "free"),
             tuple(spec["members"]),
+            number,
         )
-        for spec in flat["fusion"]
+        for number, spec in entries
     ]
 
 

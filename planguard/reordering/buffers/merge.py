@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from planguard.plan.fixed import FixedPlan, written
 from planguard.verdict import Flushed
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
     from planguard.reordering.blocks import Leaf
     from planguard.reordering.buffers.play import Played
+    from planguard.reordering.buffers.ranks import Ranks
+
+
+class EveryRankError(Exception):
+    """Ranks that run one program do not stand for each other here."""
 
 
 @dataclass(frozen=True)
@@ -21,31 +27,62 @@ class Merged:
 
     Attributes:
         ordered: The plan, with the original index of every action.
-        unflushed: Rank and member action that stay in a buffer when the program ends.
-        stuck: Rank and action that wait for a member which is never launched.
-        flushes: The flushes of every rank, in order.
+        ranks: The ranks of the plan that it is made of.
+        played: Their programs.
     """
 
     ordered: FixedPlan
-    unflushed: tuple[tuple[int, Leaf], ...]
-    stuck: tuple[tuple[int, int], ...] = ()
-    flushes: tuple[Flushed, ...] = ()
+    ranks: Ranks
+    played: tuple[Played, ...]
+
+    @property
+    def unflushed(self) -> list[tuple[int, Leaf]]:
+        """Rank and member action that stay in a buffer when the program ends."""
+        return [(rank, leaf) for rank, one in enumerate(self.played) for leaf in one.unflushed]
+
+    @property
+    def stuck(self) -> list[tuple[int, int]]:
+        """Rank and action that wait for a member which is never launched."""
+        return [(rank, action) for rank, one in enumerate(self.played) for action in one.stuck]
+
+    @cached_property
+    def flushes(self) -> tuple[Flushed, ...]:
+        """The flushes of every rank, in order."""
+        held = [rank.held for rank in self.ranks.ranks]
+        return tuple(
+            Flushed(rank, held[rank][number].buffer.id, members)
+            for rank, program in enumerate(self.played)
+            for number, members in program.flushes
+        )
 
 
-def merge(flat: dict[str, Any], played: Sequence[Played]) -> Merged:
-    """Return the plan that the programs of all ranks make."""
-    head = {key: value for key, value in flat.items() if key != "fusion"}
-    groups = {**head.get("groups", {})}
+def merge(ranks: Ranks, played: Sequence[Played]) -> Merged:
+    """Return the plan that the programs of all ranks make.
+
+    It is made of the rows of the plan. Where ranks wait for what never leaves, are matched by
+    names, or issue calls in open order, it has groups or blocks of its own, and is written.
+
+    Raises:
+        EveryRankError: It has to be written, and ranks stand for others of their program.
+        OrderError: The programs are no valid plan.
+    """
+    taken = [program.taken for program in played if program.taken is not None]
+    if len(taken) == len(played) and not any(program.groups for program in played):
+        return Merged(ranks.taking.fixed(taken), ranks, tuple(played))
+    if not ranks.is_apart:
+        raise EveryRankError
+    return Merged(write(ranks, played), ranks, tuple(played))
+
+
+def write(ranks: Ranks, played: Sequence[Played]) -> FixedPlan:
+    """Return the plan that the programs of all ranks make, by writing and reading it.
+
+    Raises:
+        OrderError: The programs are no valid plan.
+    """
+    groups = {**ranks.head.get("groups", {})}
     for program in played:
-        groups |= {name: {"ranks": ranks} for name, ranks in program.groups.items()}
-    if groups:
-        head["groups"] = groups
-    ranks = {str(rank): program.actions for rank, program in enumerate(played)}
-    return Merged(
-        written(head, ranks, [program.origins for program in played]),
-        tuple((rank, leaf) for rank, program in enumerate(played) for leaf in program.unflushed),
-        tuple((rank, action) for rank, program in enumerate(played) for action in program.stuck),
-        tuple(
-            Flushed(rank, *one) for rank, program in enumerate(played) for one in program.flushes
-        ),
-    )
+        groups |= {name: {"ranks": mine} for name, mine in program.groups.items()}
+    head = {**ranks.head, "groups": groups} if groups else ranks.head
+    programs = {str(rank): program.actions for rank, program in enumerate(played)}
+    return written(head, programs, [program.origins for program in played])

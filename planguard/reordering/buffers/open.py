@@ -82,7 +82,7 @@ def opened(
         return None
     each = zip(found, played.widths, strict=True)
     issued = tuple(event for event, width in each for _ in range(width))
-    return Opened(replace(played, actions=actions), issued)
+    return Opened(replace(played, actions=actions, taken=None), issued)
 
 
 def _known(event: Event | None) -> Event:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.execution.findings.reason import UndecidedError
+from planguard.plan.taking import Anew
 from planguard.plan.vocabulary import HANDLES
 from planguard.reordering.blocks import Block
 from planguard.reordering.buffers.policies import Coordinated, make_policy
@@ -17,6 +18,7 @@ from planguard.reordering.buffers.policies import Coordinated, make_policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from planguard.plan.taking import Taken
     from planguard.reordering.blocks import Leaf
     from planguard.reordering.buffers.policies import Agreed, Policy
     from planguard.reordering.buffers.rank import FusedRank, Held
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 _REFERRING = frozenset({"work", "deps", "x-after"})
 """Fields that can name a member or its handle; most calls have none of them."""
+_STARTED = frozenset({"op", "async", "work", "group"})
+"""Fields of a flush that follow from its members and its handle."""
 
 
 class Cause(NamedTuple):
@@ -49,9 +53,12 @@ class Played:
         unflushed: Members that are never launched.
         stuck: Actions that wait for a member that is never launched.
         groups: Groups that the program needs beside those of the plan.
-        flushes: Buffer and members of every flush, by the actions of the plan.
+        flushes: Buffer, by its number on the rank, and members, by the actions of the plan, of
+            every flush.
         causes: For every action, what lets it be issued; None where its place is fixed.
         widths: For every action, how many are issued with it: a block stands for what is in it.
+        taken: The same program as actions of the plan and such that are made anew; None where it
+            has been changed since.
     """
 
     actions: list[dict[str, Any]] = field(default_factory=list)
@@ -59,9 +66,10 @@ class Played:
     unflushed: list[Leaf] = field(default_factory=list)
     stuck: list[int] = field(default_factory=list)
     groups: dict[str, list[int]] = field(default_factory=dict)
-    flushes: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    flushes: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     causes: list[Cause | None] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
+    taken: list[Taken] | None = field(default_factory=list)
 
 
 def play(
@@ -120,7 +128,7 @@ class _Player:
                     return
             elif isinstance(part, Block):
                 self._check(part.leaves)
-                self._add(item, part.leaves)
+                self._add(item, part.leaves, self.rank.spans[number])
             elif not self._leaf(part, item):
                 return
         for number, held in enumerate(self.rank.held):
@@ -184,7 +192,7 @@ class _Player:
             others = [name for name in _works(item) if name not in self.member_of]
             return self._settle([self.member_of[name] for name in names], leaf, item, others)
         self._check((leaf,))
-        self._add(item, (leaf,))
+        self._add(item, (leaf,), range(leaf.action, leaf.action + 1))
         return True
 
     def _settle(
@@ -210,7 +218,7 @@ class _Player:
         if names:
             work = names if len(names) > 1 else names[0]
             kept = {key: value for key, value in item.items() if key not in {"work", "x-after"}}
-            self._add({**kept, "work": work}, (leaf,))
+            self._add({**kept, "work": work}, (leaf,), Anew(leaf.action, tuple(names)))
         return True
 
     def _never(self, number: int, leaf: Leaf) -> None:
@@ -223,6 +231,7 @@ class _Player:
         self.played.groups[name] = sorted((rank, others[0]))
         action = {"op": "recv", "peer": others[0], "group": name, "bytes": 1}
         self.played.stuck.append(leaf.action)
+        self.played.taken = None
         self._add(action, (leaf,))
 
     # --- writing -----------------------------------------------------------------------------
@@ -240,16 +249,23 @@ class _Player:
         self.flush_of |= {(number, at): handle for at in flush}
         self.played.actions.append(action)
         self.played.origins.append(leaves[0].action)
+        if self.played.taken is not None:
+            said = {key: value for key, value in action.items() if key not in _STARTED}
+            self.played.taken.append(Anew(leaves[0].action, (handle,), said))
         members = tuple(leaf.action for leaf in leaves)
-        self.played.flushes.append((held.buffer.id, members))
+        self.played.flushes.append((number, members))
         self._because((number, flush), 1)
 
     def _because(self, flush: tuple[int, tuple[int, ...]] | None, width: int) -> None:
         self.played.widths.append(width)
         self.played.causes.append(None if self.turn is None else Cause(self.turn, flush))
 
-    def _add(self, item: dict[str, Any], leaves: tuple[Leaf, ...]) -> None:
+    def _add(
+        self, item: dict[str, Any], leaves: tuple[Leaf, ...], taken: Taken | None = None
+    ) -> None:
         self.played.actions.append(item)
+        if self.played.taken is not None and taken is not None:
+            self.played.taken.append(taken)
         self.played.origins += [leaf.action for leaf in leaves]
         self._because(None, len(leaves))
 

@@ -52,6 +52,7 @@ class FusedRank:
         below: Bit mask of the elements that are always issued before.
         held: The buffers with members here.
         owner: Element of a member to its place in ``held`` and in ``ready`` there.
+        spans: The actions of every part, with the ends of blocks.
     """
 
     order: RankOrder
@@ -61,6 +62,7 @@ class FusedRank:
     below: tuple[int, ...]
     held: tuple[Held, ...]
     owner: dict[int, tuple[int, int]]
+    spans: Sequence[range]
 
     @property
     def usual(self) -> Extension:
@@ -118,7 +120,11 @@ class FusedRank:
 
 
 def fused_rank(
-    buffers: Sequence[Buffer], homes: Homes, order: RankOrder, items: Sequence[Any]
+    buffers: Sequence[Buffer],
+    homes: Homes,
+    order: RankOrder,
+    items: Sequence[Any],
+    spans: Sequence[range],
 ) -> FusedRank:
     """Return a rank with the members it has of every buffer.
 
@@ -127,6 +133,7 @@ def fused_rank(
         homes: Where their members are (``homes_of``).
         order: The program of the rank, taken apart.
         items: The same as actions of the flat plan.
+        spans: The actions of every item.
 
     Raises:
         UndecidedError: A member is used in a way that is not decided.
@@ -167,7 +174,7 @@ def fused_rank(
                 owner[element] = len(held), at
             held.append(Held(single, ready, elements))
     return FusedRank(
-        order, tuple(items), tuple(leaves), tuple(parts), tuple(below), tuple(held), owner
+        order, tuple(items), tuple(leaves), tuple(parts), tuple(below), tuple(held), owner, spans
     )
 
 
