@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -52,13 +53,16 @@ if TYPE_CHECKING:
 ASSUMPTIONS = ("static-shapes", "static-control-flow", "no-link-faults")
 
 
-def check_plan(plan: Plan, options: CheckOptions | None = None, *, brief: bool = False) -> Verdict:
+def check_plan(
+    plan: Plan, options: CheckOptions | None = None, *, outline: bool = False
+) -> Verdict:
     """Decide a plan.
 
     Args:
         plan: A plan that passed the door.
         options: What to check; the defaults if None.
-        brief: Only the outcome is asked for: findings are without witness.
+        outline: Only the outcome is asked for: what is stuck is not explained, and what else is
+            found has no witness.
 
     Returns:
         The verdict under the selected model. With ``model="all"`` the plan's own model (else
@@ -76,7 +80,8 @@ def check_plan(plan: Plan, options: CheckOptions | None = None, *, brief: bool =
         columns = expand(plan)
     except OrderError as error:
         return _beyond(plan, options, find_model(selected), error)
-    verdict = _decide(plan, columns, replace(options, model=selected), brief=brief)
+    detail = Detail.OUTLINE if outline else Detail.FULL
+    verdict = _decide(plan, columns, replace(options, model=selected), detail)
     verdict = with_claims(verdict, plan, columns)
     if asked == "all":
         verdict = _matrix(plan, columns, options, verdict)
@@ -119,7 +124,7 @@ def _matrix(plan: Plan, columns: Any, options: Running, selected: Verdict) -> Ve
             late = out_of_time(f" before {name} was asked")
             verdict = _open(plan, name, [open_finding(late)])
         elif name != selected.model:
-            verdict = _decide(plan, columns, replace(options, model=name), brief=True)
+            verdict = _decide(plan, columns, replace(options, model=name), Detail.BRIEF)
         outcomes[name] = verdict.outcome
         codes[name] = tuple(sorted({f.code for f in verdict.findings if f.severity == "error"}))
         conditions += [c for c in verdict.safe_iff if c not in conditions]
@@ -142,11 +147,11 @@ def _invalid(error: OrderError) -> Finding:
     return open_finding(Reason(Why.INVALID, detail))
 
 
-def _decide(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
+def _decide(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> Verdict:
     """Decide a plan; an order that is no valid program makes it UNKNOWN, never an exception."""
     try:
-        routed = _routed(plan, columns, options, brief=brief)
-        verdict = _in_turns(plan, columns, options, routed, _Fixed(options, brief))
+        routed = _routed(plan, columns, options, detail)
+        verdict = _in_turns(plan, columns, options, routed, _Fixed(options, detail))
         if has_kind(plan, Kind.CHOICE_BEGIN):  # each branch was asked alone
             return verdict
         verdict = with_drops(with_numbers(verdict, plan, columns), columns)
@@ -175,7 +180,7 @@ def _in_turns(
         return left_open(verdict, open_finding(reason))
 
 
-def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = False) -> Verdict:
+def _routed(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> Verdict:
     """Decide a plan by the route that its constructs ask for."""
     model = find_model(str(options.model))
     refused = refused_messages(columns, model)
@@ -185,7 +190,7 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     if has_kind(plan, Kind.CHOICE_BEGIN):
         from planguard.reordering.branches.decide import over_branches
 
-        decide = _Rest(options, brief)
+        decide = _Rest(options, detail)
         return over_branches(plan, columns, model, options, decide)
     has_threads = has_kind(plan, Kind.THREADS_BEGIN)
     # Where threads are chains of an open order, members in them are members of a block.
@@ -194,11 +199,11 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
 
         # What a case shows is asked for, so at least one of its causes is kept.
         inner = replace(options, explain_limit=max(1, options.explain_limit))
-        return over_flushes(plan, columns, model.name, options, _Rest(inner, brief))
+        return over_flushes(plan, columns, model.name, options, _Rest(inner, detail))
     if has_threads:
         from planguard.reordering.threads.decide import over_threads
 
-        rest, fixed = _Rest(options, brief), _Fixed(options, brief)
+        rest, fixed = _Rest(options, detail), _Fixed(options, detail)
         return over_threads(plan, columns, model, options, rest, fixed)
     is_open = is_contested(plan, columns) or is_bounded(model, options)
     # The rules of open order are about ranks that meet others: where one meets itself, each order
@@ -206,26 +211,28 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool = Fa
     if columns.has_markers and (is_open or has_own_messages(columns)):
         from planguard.reordering.branches.orders import over_each_order
 
-        return over_each_order(plan, columns, model, options, _Rest(options, brief))
+        return over_each_order(plan, columns, model, options, _Rest(options, detail))
     if is_contested(plan, columns):
         from planguard.reordering.messages.decide import over_matches
 
-        return over_matches(plan, columns, model, options, _Fixed(options, brief))
+        return over_matches(plan, columns, model, options, _Fixed(options, detail))
     if columns.has_markers:
-        return _over_orders(plan, columns, options, brief=brief)
+        return _over_orders(plan, columns, options, detail)
     if is_bounded(model, options):
         from planguard.reordering.residency import over_residency
 
-        return over_residency(plan, columns, model, options, _Fixed(options, brief))
+        return over_residency(plan, columns, model, options, _Fixed(options, detail))
+    outline = detail is Detail.OUTLINE
     decider = Decider(plan, columns, model, options)
-    decision = name_potential(decider, decider.decide())
+    decision = name_potential(decider, decider.decide(outline=outline))
     if decision.outcome is Outcome.SAFE:
         empty = nothing_to_check(plan, columns, model)
         if empty is not None:  # a lost message is more than nothing
             return _open(plan, model.name, [*leftover_findings(decision.execution), empty])
-    verdict = _verdict(decider, decision, options, brief=brief)
-    found = verdict.findings if brief else joined_addresses(plan, verdict.findings)
-    return replace(verdict, findings=found)
+    verdict = _verdict(decider, decision, options, detail)
+    if detail is not Detail.FULL:
+        return verdict
+    return replace(verdict, findings=joined_addresses(plan, verdict.findings))
 
 
 def is_contested(plan: Plan, columns: Any) -> bool:
@@ -241,12 +248,22 @@ def is_bounded(model: ExecutionModel, options: CheckOptions) -> bool:
     return asked and model.free_launch
 
 
+class Detail(enum.Enum):
+    """How much of a verdict somebody looks at."""
+
+    OUTLINE = 0
+    """The outcome, and whether members of a match disagree."""
+    BRIEF = 1
+    """Findings, without their witnesses and what decides nothing."""
+    FULL = 2
+
+
 @dataclass(frozen=True)
 class _Fixed:
     """Decides a fixed plan under rules that are not those of a model by name."""
 
     options: CheckOptions
-    brief: bool
+    detail: Detail
 
     def __call__(
         self, plan: Plan, model: ExecutionModel, *, brief: bool, implementation: Any = None
@@ -257,7 +274,8 @@ class _Fixed:
             empty = nothing_to_check(plan, decider.columns, model)
             if empty is not None:
                 return _open(plan, model.name, [empty])
-        return _verdict(decider, decision, self.options, brief=brief or self.brief)
+        detail = Detail.FULL if self.detail is Detail.FULL and not brief else Detail.BRIEF
+        return _verdict(decider, decision, self.options, detail)
 
 
 @dataclass
@@ -269,25 +287,34 @@ class _Rest:
     """
 
     options: CheckOptions
-    brief: bool
-    _last: tuple[Plan, Any, bool, Verdict] | None = None
+    detail: Detail
+    _last: tuple[Plan, Any, Detail, Verdict] | None = None
+
+    @property
+    def outline(self) -> bool:
+        """Whether the outcome is all that is asked of the whole plan."""
+        return self.detail is Detail.OUTLINE
 
     def __call__(self, plan: Plan, *, brief: bool) -> Verdict:
-        brief = brief or self.brief
+        detail = self.detail
+        if brief:
+            detail = Detail.OUTLINE
+        elif self.outline:
+            detail = Detail.BRIEF
         columns = None
         # By identity: a plan is never changed, and the one kept here is alive.
         if self._last is not None and self._last[0] is plan:
-            _, columns, was_brief, verdict = self._last
-            if was_brief is brief:
+            _, columns, was, verdict = self._last
+            if was is detail:
                 return verdict
         if columns is None:
             columns = expand(plan)
-        verdict = _decide(plan, columns, self.options, brief=brief)
-        self._last = plan, columns, brief, verdict
+        verdict = _decide(plan, columns, self.options, detail)
+        self._last = plan, columns, detail, verdict
         return verdict
 
 
-def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool) -> Verdict:
+def _over_orders(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> Verdict:
     """Decide a plan whose `unordered` blocks leave orders open."""
     # Not at the top: most plans leave no order open, and start without the routes.
     from planguard.reordering.cases.translate import translate
@@ -303,7 +330,7 @@ def _over_orders(plan: Plan, columns: Any, options: CheckOptions, *, brief: bool
         if empty is not None:
             return _open(plan, model.name, [empty])
     decision = name_potential(explored.decider, explored.shown)
-    verdict = _verdict(explored.decider, decision, options, brief=brief)
+    verdict = _verdict(explored.decider, decision, options, detail)
     return apply_ledger(translate(plan, explored, verdict))
 
 
@@ -322,8 +349,9 @@ def _open(plan: Plan, model: str, findings: list[Finding]) -> Verdict:
 
 
 def _verdict(
-    decider: Decider, decision: Decision, options: CheckOptions, *, brief: bool
+    decider: Decider, decision: Decision, options: CheckOptions, detail: Detail
 ) -> Verdict:
+    brief = detail is not Detail.FULL
     causes = [with_help(cause) for cause in fold(decision.causes)]
     if not brief:
         causes = causes[: options.explain_limit]
@@ -331,7 +359,7 @@ def _verdict(
     if not brief:
         findings = _beside(decider, decision, findings)
     findings.sort(key=lambda f: report_order(f.severity, f.code))
-    conditions = safe_iff(decider, decision)
+    conditions = () if detail is Detail.OUTLINE else safe_iff(decider, decision)
     verdict = Verdict(
         decision.outcome,
         decider.model.name,

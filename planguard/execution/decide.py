@@ -80,14 +80,22 @@ class Decider:
             implementation=self.implementation,
         )
 
-    def decide(self, *, origins: bool = False) -> Decision:
-        """Return the decision; with ``origins`` for what reads the lanes of a safe one."""
+    def decide(self, *, origins: bool = False, outline: bool = False) -> Decision:
+        """Return the decision; with ``origins`` for what reads the lanes of a safe one.
+
+        With ``outline`` it has no causes where only stuck states are wrong: without a mismatch
+        that could excuse them they decide by themselves, and each has a cause.
+        """
         first = self.run(strict(self.model), origins=origins)
         suspects = candidates(first)
         if first.completes and not suspects:
             return Decision(Outcome.SAFE, first, runs=self.runs)
         weak = lenient(self.model, self.options.eager_bytes)
         strong = strict(self.model)
+        if outline and not suspects:
+            at_best = first if weak == strong else self.run(weak)
+            stuck = Outcome.POTENTIAL_DEADLOCK if at_best.completes else Outcome.DEADLOCK
+            return Decision(stuck, at_best, runs=self.runs, potential=at_best.completes)
         at_best = self.run(weak, origins=True)
         causes = [explain_mismatch(at_best, m) for m in find_mismatches(at_best, suspects)]
         if at_best.completes:

@@ -100,6 +100,9 @@ class AnswerCache:
         self._lock = Lock()
         self._words: OrderedDict[Any, list[Answer]] = OrderedDict()
         self._ranks: OrderedDict[Any, list[Answer]] = OrderedDict()
+        # The first plan of an outline waits here: its rank form is not made before another plan
+        # comes that may have the same. None: more than one came, and all are in ``_ranks``.
+        self._first: OrderedDict[Any, tuple[CommunicationSignature, Answer] | None] = OrderedDict()
         self._counts = {"hits": 0, "misses": 0, "renamed": 0, "explained": 0}
 
     @property
@@ -118,6 +121,7 @@ class AnswerCache:
         with self._lock:
             self._words.clear()
             self._ranks.clear()
+            self._first.clear()
 
     def find(self, signature: CommunicationSignature) -> Answer | None:
         """Return the answer for a signature, or None.
@@ -128,9 +132,14 @@ class AnswerCache:
         key = (signature.question, signature.words)
         with self._lock:
             known = _fitting(self._words, key, signature.names)
-            has_words = bool(self._ranks)
-        if known is not None or not has_words or signature.ranks is None:
-            return known
+            if known is not None or signature.outline not in self._first:
+                return known
+            waiting = self._first[signature.outline]
+            self._first[signature.outline] = None
+        if waiting is not None:
+            self._keep_ranks(*waiting)
+        if signature.ranks is None:
+            return None
         key = (signature.question, signature.ranks.form)
         with self._lock:
             known = _fitting(self._ranks, key, signature.ranks.names)
@@ -149,6 +158,19 @@ class AnswerCache:
             return
         answer = answer_of(signature.names, verdict, signature.plan.source)
         self._keep(self._words, (signature.question, signature.words), answer)
+        outline = signature.outline
+        if outline is None:
+            return
+        with self._lock:
+            is_first = outline not in self._first
+            if is_first:
+                self._first[outline] = signature, answer
+                while len(self._first) > self._max:
+                    self._first.popitem(last=False)
+        if not is_first:
+            self._keep_ranks(signature, answer)
+
+    def _keep_ranks(self, signature: CommunicationSignature, answer: Answer) -> None:
         if signature.ranks is not None:
             alike = replace(answer, names=signature.ranks.names, text=None)
             self._keep(self._ranks, (signature.question, signature.ranks.form), alike)

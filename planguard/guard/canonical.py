@@ -81,11 +81,9 @@ def rank_form(plan: Plan) -> RankForm | None:
     Args:
         plan: A plan that passed the door.
     """
+    if not may_have_form(plan):
+        return None
     code = plan.code
-    if plan.fusion or any(entry.actions for entry in plan.approximations):
-        return None
-    if sum(map(len, code.programs)) > WORD_LIMIT or len(code.rank_program) > LIMIT:
-        return None
     programs = []
     for program in code.programs:
         abstract = _abstract(plan, program)
@@ -95,6 +93,14 @@ def rank_form(plan: Plan) -> RankForm | None:
     if sum(1 + len(programs[index].refs) for index in code.rank_program) > LIMIT:
         return None
     return _Walks(plan, programs).best()
+
+
+def may_have_form(plan: Plan) -> bool:
+    """Tell, by what is quickly seen, whether a plan may have a rank form."""
+    code = plan.code
+    if plan.fusion or any(entry.actions for entry in plan.approximations):
+        return False
+    return sum(map(len, code.programs)) <= WORD_LIMIT and len(code.rank_program) <= LIMIT
 
 
 # --- programs without names --------------------------------------------------------------------

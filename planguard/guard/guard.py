@@ -18,9 +18,7 @@ from planguard.guard.signature import communication_signature
 from planguard.options import CheckOptions, chosen_options
 from planguard.parametric.check import check_symbolic
 from planguard.parametric.lazy import LazyVerdict
-from planguard.plan.actions import KIND_MASK, Kind
 from planguard.plan.building.builder import PlanBuilder
-from planguard.plan.code import WORDS
 from planguard.plan.plan import Plan
 from planguard.semantics.model import find_model
 from planguard.verdict import PlanInfo, Stats, Verdict
@@ -149,10 +147,7 @@ class Guard:
         if plan.approximations:
             return check_plan(plan, self.options)
         # Explaining costs more than deciding: it waits until somebody looks.
-        if _has_one_order(plan):
-            outline = check_plan(plan, replace(self.options, explain_limit=0))
-        else:
-            outline = check_plan(plan, self.options, brief=True)
+        outline = check_plan(plan, self.options, outline=True)
         if outline.unknown or self.options.certificate:
             return check_plan(plan, self.options)
         return LazyVerdict.of(
@@ -268,14 +263,6 @@ class Guard:
                 while len(self._documents) > self._max_entries:
                     self._documents.popitem(last=False)
         return signature
-
-
-def _has_one_order(plan: Plan) -> bool:
-    """Whether the outcome of a plan does not depend on which findings are shown."""
-    if plan.fusion or plan.approximations:
-        return False
-    kinds = {op & KIND_MASK for program in plan.code.programs for op in set(program.code[::WORDS])}
-    return not any(Kind.UNORDERED_BEGIN <= kind <= Kind.AFTER for kind in kinds)
 
 
 def _codes(verdict: Verdict) -> tuple[str, ...]:

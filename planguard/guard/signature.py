@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import marshal
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from planguard.guard.canonical import RankForm, rank_form
+from planguard.guard.canonical import RankForm, may_have_form, rank_form
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.plan.actions import Kind
 from planguard.plan.code import WORDS
@@ -59,6 +60,19 @@ class CommunicationSignature:
     def ranks(self) -> RankForm | None:
         """The rank form; None where it would cost more than a check, or ranks must stay."""
         return rank_form(self.plan)
+
+    @cached_property
+    def outline(self) -> tuple[Any, ...] | None:
+        """What plans of one rank form have in common, at little cost; None if there is no form.
+
+        The form holds the instructions of every rank, in some order of the ranks.
+        """
+        plan = self.plan
+        if not may_have_form(plan):
+            return None
+        ops = [program.code[::WORDS].tobytes() for program in plan.code.programs]
+        counts = Counter(ops[index] for index in plan.code.rank_program)
+        return self.question, frozenset(counts.items())
 
     @cached_property
     def digest(self) -> str:

@@ -119,7 +119,7 @@ class _Decision:
         merged = merge(self.room, self.usual)
         conflicts = self._conflicts()
         if not conflicts:
-            return self._settled(merged, self.decide(merged.ordered.plan, brief=False))
+            return self._settled(merged, self._shown_of(merged))
         # One order of several: in most cases another one is shown, or all at once.
         fixed = self.decide(merged.ordered.plan, brief=True)
         early = self._stuck_early(merged, fixed)
@@ -165,6 +165,10 @@ class _Decision:
             if len(labeled) > 1 or (labeled == {False} and len(lists) > 1):
                 what = f"unlabeled members of fused buffers of group {buffer.group}"
                 raise UndecidedError(f"{what}: which of them belong together is not known")
+
+    def _shown_of(self, merged: Merged) -> Verdict:
+        """Return the verdict on a plan that is shown."""
+        return self.decide(merged.ordered.plan, brief=self.decide.outline)
 
     # --- one order ---------------------------------------------------------------------------
 
@@ -233,7 +237,7 @@ class _Decision:
         outcome = _together(fixed, shown)
         if outcome is None or one.held is None:
             return None
-        shown = self.decide(odd.ordered.plan, brief=False)
+        shown = self._shown_of(odd)
         buffer = one.held.buffer
         notes = (*describe(rank, *pair), arrives(self.ranks[rank], order))
         schedules = fixed.evidence.schedules + shown.evidence.schedules
@@ -276,7 +280,7 @@ class _Decision:
         if not ranks:
             return None
         return in_some_order(
-            self._settled(usual, self.decide(usual.ordered.plan, brief=False)), ranks
+            self._settled(usual, self._shown_of(usual)), ranks
         )
 
     # --- one order on every communicator -----------------------------------------------------
@@ -294,7 +298,7 @@ class _Decision:
         if any(played.stuck for played in self.usual):
             return None
         if fixed.outcome in {Outcome.MISMATCH, Outcome.POTENTIAL_DEADLOCK}:
-            return self._settled(usual, self.decide(usual.ordered.plan, brief=False))
+            return self._settled(usual, self._shown_of(usual))
         if fixed.safe:
             for rank, one in conflicts:
                 for order in one.orders:  # the rank waits for what only it could launch

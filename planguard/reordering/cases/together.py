@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 class Decide(Protocol):
     """Decides what a plan leaves open once something was picked."""
 
+    @property
+    def outline(self) -> bool:
+        """Whether nobody looks at the findings of the whole plan, so ``brief`` always does."""
+        ...
+
     def __call__(self, plan: Plan, *, brief: bool) -> Verdict:
-        """Return the verdict; ``brief`` leaves out witnesses and what decides nothing."""
+        """Return the verdict; ``brief`` asks for its outcome, and whether members disagree."""
         ...
 
 
