@@ -199,7 +199,7 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> 
 
         # What a case shows is asked for, so at least one of its causes is kept.
         inner = replace(options, explain_limit=max(1, options.explain_limit))
-        return over_flushes(plan, columns, model.name, options, _Rest(inner, detail))
+        return over_flushes(plan, model.name, options, _Rest(inner, detail))
     if has_threads:
         from planguard.reordering.threads.decide import over_threads
 
@@ -222,17 +222,7 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> 
         from planguard.reordering.residency import over_residency
 
         return over_residency(plan, columns, model, options, _Fixed(options, detail))
-    outline = detail is Detail.OUTLINE
-    decider = Decider(plan, columns, model, options)
-    decision = name_potential(decider, decider.decide(outline=outline))
-    if decision.outcome is Outcome.SAFE:
-        empty = nothing_to_check(plan, columns, model)
-        if empty is not None:  # a lost message is more than nothing
-            return _open(plan, model.name, [*leftover_findings(decision.execution), empty])
-    verdict = _verdict(decider, decision, options, detail)
-    if detail is not Detail.FULL:
-        return verdict
-    return replace(verdict, findings=joined_addresses(plan, verdict.findings))
+    return _over_ends(plan, columns, model, options, detail)
 
 
 def is_contested(plan: Plan, columns: Any) -> bool:
@@ -246,6 +236,23 @@ def is_bounded(model: ExecutionModel, options: CheckOptions) -> bool:
     """Tell whether the options say how many kernels a device holds, or in which order it starts."""
     asked = options.max_resident_kernels is not None or not options.strict_start_order
     return asked and model.free_launch
+
+
+def _over_ends(
+    plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions, detail: Detail
+) -> Verdict:
+    """Decide a fixed plan by the two ends of its executions."""
+    outline = detail is Detail.OUTLINE
+    decider = Decider(plan, columns, model, options)
+    decision = name_potential(decider, decider.decide(outline=outline))
+    if decision.outcome is Outcome.SAFE:
+        empty = nothing_to_check(plan, columns, model)
+        if empty is not None:  # a lost message is more than nothing
+            return _open(plan, model.name, [*leftover_findings(decision.execution), empty])
+    verdict = _verdict(decider, decision, options, detail)
+    if detail is not Detail.FULL:
+        return verdict
+    return replace(verdict, findings=joined_addresses(plan, verdict.findings))
 
 
 class Detail(enum.Enum):

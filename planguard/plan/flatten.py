@@ -20,7 +20,7 @@ from planguard.plan.writing.unrolled import Unrolled
 from planguard.plan.writing.writer import plan_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from planguard.plan.groups import ProcessGroup
     from planguard.plan.plan import Plan
@@ -73,11 +73,15 @@ def named(actions: list[Any], numbers: Iterator[int]) -> list[Any]:
 class Flattener:
     """Flattens the ranks of one plan; the loops of a program are unrolled once.
 
+    Args:
+        plan: The plan.
+        actions: By program, the actions to flatten, if some of a plan without loops do.
+
     Raises:
         PlanError: More than ``MAX_FLAT_ACTIONS`` actions.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, actions: Sequence[Sequence[Any]] | None = None) -> None:
         if plan.actions > MAX_FLAT_ACTIONS:
             raise refusal(
                 f"the flat form has {plan.actions} actions, more than {MAX_FLAT_ACTIONS}",
@@ -87,7 +91,9 @@ class Flattener:
             )
         self._plan = plan
         tensors = {} if plan.document.tensors is UNSET else plan.document.tensors
-        self._unrolled = [Unrolled(program.actions, tensors) for program in plan.code.programs]
+        if actions is None:
+            actions = [program.actions for program in plan.code.programs]
+        self._unrolled = [Unrolled(mine, tensors) for mine in actions]
         self._names: dict[tuple[str, int], str] = {}
         self._families = {group.name for group in plan.groups if group.is_family}
         is_shared = len(set(plan.code.rank_program)) == 1

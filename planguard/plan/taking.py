@@ -228,7 +228,8 @@ class Taking:
     ) -> Any:
         """Append the rows of an action made anew; return the action."""
         start, end = rows.first[made.like], rows.first[made.like + 1]
-        like, row = rows.program.nodes[start], rows.program.code[start * WORDS : end * WORDS]
+        like: Any = rows.program.nodes[start]
+        row = rows.program.code[start * WORDS : end * WORDS]
         if made.collective is not None:
             node = like.__class__(
                 group=like.group, async_=True, work=made.work[0], **made.collective

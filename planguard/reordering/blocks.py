@@ -46,6 +46,19 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Plain:
+    """Actions in a row that are issued as they are, whatever is open.
+
+    Attributes:
+        actions: Their action indices.
+        nodes: The actions as read.
+    """
+
+    actions: range
+    nodes: list[Any]
+
+
+@dataclass(frozen=True)
 class RankOrder:
     """The program of one rank: leaves and blocks in order."""
 
@@ -100,9 +113,14 @@ def _part(item: dict[str, Any], places: Iterator[int]) -> Leaf | Block:
     return Block(tuple(growing.leaves), tuple(frozenset(names) for names in growing.before))
 
 
-def taken(item: dict[str, Any]) -> Leaf | Block:
-    """Return one annotated flat action, or a block of open order, without action indices."""
-    return _part(item, itertools.repeat(-1))
+def taken(item: dict[str, Any], places: Iterator[int] | None = None) -> Leaf | Block:
+    """Return one flat action, or a block of open order, taken apart.
+
+    Args:
+        item: The action or the block.
+        places: The action indices of what is issued; without, there are none.
+    """
+    return _part(item, itertools.repeat(-1) if places is None else places)
 
 
 class _Growing:

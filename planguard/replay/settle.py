@@ -262,12 +262,12 @@ def _branches(plan: Plan, rng: random.Random | None) -> FixedPlan:
 def _flushes(plan: Plan, rng: random.Random | None) -> FixedPlan:
     """Let members become ready in one order per rank and join what is flushed together."""
     try:
-        room = Ranks(plan, expand(plan), apart=True)
+        room = Ranks(plan, apart=True)
         coordinated = [buffer for buffer in room.buffers if buffer.is_coordinated]
-        agreed = agreements(coordinated, room.ranks, room.members, find_model("gloo"))
+        agreed = agreements(coordinated, room, room.members, find_model("gloo"))
         played = [
             play(rank, _extension(rank.below, rng) if rng else rank.usual, agreed, room.members)
-            for rank in room.ranks
+            for rank in room
         ]
     except UndecidedError as reason:
         raise ReplayError(f"the flushes of the fused buffers are not known: {reason}") from reason

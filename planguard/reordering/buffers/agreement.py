@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from planguard.reordering.buffers.members import Buffer
     from planguard.reordering.buffers.rank import FusedRank, Held
+    from planguard.reordering.buffers.ranks import Ranks
     from planguard.semantics.model import ExecutionModel
 
 
@@ -25,7 +26,7 @@ _NO_USE = HANDLES | {"compute", "init"}
 
 def agreements(
     buffers: Sequence[Buffer],
-    ranks: Sequence[FusedRank],
+    ranks: Ranks,
     members: dict[str, list[int]],
     model: ExecutionModel,
 ) -> dict[str, Agreed]:
@@ -51,7 +52,7 @@ def agreements(
     return found
 
 
-def _broadcast(buffer: Buffer, ranks: Sequence[FusedRank], members: Sequence[int]) -> Agreed:
+def _broadcast(buffer: Buffer, ranks: Ranks, members: Sequence[int]) -> Agreed:
     held = [_of(ranks[rank], buffer) for rank in members]
     leader = held[0]
     if leader is None:
@@ -69,7 +70,7 @@ def _broadcast(buffer: Buffer, ranks: Sequence[FusedRank], members: Sequence[int
 
 def _negotiated(
     buffers: Sequence[Buffer],
-    ranks: Sequence[FusedRank],
+    ranks: Ranks,
     members: Sequence[int],
     model: ExecutionModel,
     cluster: tuple[str, set[str]],
@@ -124,7 +125,7 @@ def _layout(leader: Held) -> tuple[frozenset[str], ...]:
 
 
 def _clusters(
-    buffers: Sequence[Buffer], ranks: Sequence[FusedRank], members: Sequence[int]
+    buffers: Sequence[Buffer], ranks: Ranks, members: Sequence[int]
 ) -> list[list[Buffer]]:
     """Return buffers of one group that are under way at the same time on some rank, together.
 
@@ -142,9 +143,7 @@ def _clusters(
     return order
 
 
-def _is_before(
-    one: Buffer, other: Buffer, ranks: Sequence[FusedRank], members: Sequence[int]
-) -> bool:
+def _is_before(one: Buffer, other: Buffer, ranks: Ranks, members: Sequence[int]) -> bool:
     for rank in members:
         first, second = _of(ranks[rank], one), _of(ranks[rank], other)
         if first and second and _span(ranks[rank], first)[1] > _span(ranks[rank], second)[0]:
@@ -174,7 +173,7 @@ def _names(held: Held) -> frozenset[str]:
 
 def _refuse_noise(
     buffers: Sequence[Buffer],
-    ranks: Sequence[FusedRank],
+    ranks: Ranks,
     members: Sequence[int],
     *,
     until_settled: bool,
@@ -192,7 +191,7 @@ def _refuse_noise(
 
 def _refuse_other_places(
     buffers: Sequence[Buffer],
-    ranks: Sequence[FusedRank],
+    ranks: Ranks,
     members: Sequence[int],
     own: set[str],
 ) -> None:
@@ -245,7 +244,7 @@ def _why(op: str, name: str) -> str:
 def _may_match_by_name(
     group: str,
     own: set[str],
-    ranks: Sequence[FusedRank],
+    ranks: Ranks,
     members: Sequence[int],
     model: ExecutionModel,
 ) -> bool:

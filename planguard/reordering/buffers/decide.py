@@ -13,11 +13,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.reason import UndecidedError
 from planguard.options import running
 from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
+from planguard.plan.nodes import op_name
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.agreement import agreements
 from planguard.reordering.buffers.early import stuck_early
@@ -40,6 +43,7 @@ from planguard.reordering.buffers.largest_safe import largest_safe
 from planguard.reordering.buffers.merge import EveryRankError, merge
 from planguard.reordering.buffers.open import opened, stands_of, ways
 from planguard.reordering.buffers.play import play
+from planguard.reordering.buffers.rank import PLAIN
 from planguard.reordering.buffers.ranks import Ranks
 from planguard.reordering.cases.together import open_verdict
 from planguard.reordering.join import case_of, join, mixes
@@ -59,23 +63,20 @@ if TYPE_CHECKING:
     from planguard.reordering.cases.together import Decide
 
 
-def over_flushes(
-    plan: Plan, columns: Any, model: str, options: CheckOptions, decide: Decide
-) -> Verdict:
+def over_flushes(plan: Plan, model: str, options: CheckOptions, decide: Decide) -> Verdict:
     """Decide a plan over all orders in which its fused buffers may be flushed.
 
     Args:
         plan: A plan with ``fusion`` whose other open constructs are decided by ``decide``.
-        columns: Its columns.
         model: Name of the execution model.
         options: Options; ``budget`` bounds the work in seconds.
         decide: Decides a plan without fused buffers.
     """
     try:
         try:
-            return _Decision(Ranks(plan, columns), plan, model, options, decide).verdict()
+            return _Decision(Ranks(plan), plan, model, options, decide).verdict()
         except EveryRankError:
-            ranks = Ranks(plan, columns, apart=True)
+            ranks = Ranks(plan, apart=True)
             return _Decision(ranks, plan, model, options, decide).verdict()
     except UndecidedError as undecided:
         return open_verdict(plan, model, undecided.reason)
@@ -85,20 +86,21 @@ class _Decision:
     """One plan and its fused buffers."""
 
     def __init__(
-        self, room: Ranks, plan: Plan, model: str, options: CheckOptions, decide: Decide
+        self, ranks: Ranks, plan: Plan, model: str, options: CheckOptions, decide: Decide
     ) -> None:
         self.plan, self.decide, self.model, self.options = plan, decide, model, options
         self.deadline = running(options).deadline
-        self.room, self.ranks = room, room.ranks
-        self.buffers, self.members = room.buffers, room.members
+        self.ranks, self.buffers = ranks, ranks.buffers
         self._check_threads()
         self._check_identities()
         rules = find_model(model)
         self.shared = rules.family is not Family.HOST or rules.pre_barrier or rules.one_lock
         coordinated = [buffer for buffer in self.buffers if buffer.is_coordinated]
-        self.agreed = agreements(coordinated, self.ranks, self.members, rules)
+        self.agreed = (
+            agreements(coordinated, self.ranks, self.ranks.members, rules) if coordinated else {}
+        )
         self.usual: list[Played] = []
-        for rank, first in enumerate(room.first):
+        for rank, first in enumerate(ranks.first):
             self.usual.append(
                 self._play(rank, self.ranks[rank].usual) if rank == first else self.usual[first]
             )
@@ -108,15 +110,15 @@ class _Decision:
         if not has_kind(self.plan, Kind.THREADS_BEGIN):
             return
         members = {name for buffer in self.buffers for name in buffer.members}
-        for rank in set(self.room.first):
-            for item in self.ranks[rank].items:
+        for rank in self.ranks.alone.values():
+            for item in rank.items:
                 ids = {one.get("id") for one in leaves([item])}
                 if ids & members and any(op == "threads" for op in _blocks_in(item)):
                     raise UndecidedError("a member of a fused buffer in a thread")
 
     def verdict(self) -> Verdict:
         """Return the verdict over all orders of flushes."""
-        merged = merge(self.room, self.usual)
+        merged = merge(self.ranks, self.usual)
         conflicts = self._conflicts()
         if not conflicts:
             return self._settled(merged, self._shown_of(merged))
@@ -129,33 +131,35 @@ class _Decision:
             verdict = self._clash(rank, one, fixed)
             if verdict is not None:
                 return verdict
-        if not self.room.is_apart:
+        if not self.ranks.is_apart:
             raise EveryRankError
         over_events = self._over_events(merged, fixed, conflicts)
         return self._explore(fixed) if over_events is None else over_events
 
     def _conflicts(self) -> list[tuple[int, Conflict]]:
         """Return the ranks that can issue different programs, with two orders of each."""
-        alone = frozenset(name for name, ranks in self.members.items() if len(ranks) == 1)
+        alone = self.ranks.lonely
         found: dict[int, Conflict | None] = {}
         conflicts = []
-        for rank, first in enumerate(self.room.first):
+        for rank, first in enumerate(self.ranks.first):
             if rank == first:
                 found[rank] = conflict(
                     self.ranks[rank], self.agreed, shared=self.shared, alone=alone
                 )
             one = found[first]
             if one is not None:
-                conflicts.append((rank, self.room.conflict_of(rank, one)))
+                conflicts.append((rank, self.ranks.conflict_of(rank, one)))
         return conflicts
 
     def _play(self, rank: int, order: Extension) -> Played:
-        return play(self.ranks[rank], order, self.agreed, self.members)
+        return play(self.ranks[rank], order, self.agreed, self.ranks.members)
 
     def _check_identities(self) -> None:
         """Without labels a member is known by its id, which ranks share only in one buffer."""
+        if self._is_uniform():
+            return
         for buffer in self.buffers:
-            sharing = [self.ranks[rank].held for rank in self.members[buffer.group]]
+            sharing = [self.ranks[rank].held for rank in self.ranks.members[buffer.group]]
             mine = [h for held in sharing for h in held if h.buffer.group == buffer.group]
             labeled = frozenset[bool]().union(*(one.ready.labeled for one in mine))
             lists = {
@@ -165,6 +169,12 @@ class _Decision:
             if len(labeled) > 1 or (labeled == {False} and len(lists) > 1):
                 what = f"unlabeled members of fused buffers of group {buffer.group}"
                 raise UndecidedError(f"{what}: which of them belong together is not known")
+
+    def _is_uniform(self) -> bool:
+        """Whether all members have labels, whatever their rank and their buffer."""
+        return all(
+            held.ready.labeled <= {True} for rank in self.ranks.alone.values() for held in rank.held
+        )
 
     def _shown_of(self, merged: Merged) -> Verdict:
         """Return the verdict on a plan that is shown."""
@@ -186,7 +196,7 @@ class _Decision:
         stuck = merged.stuck
         if not stuck:
             return verdict
-        return never_flushed(verdict, stuck, never_submitted(self.ranks, self.members))
+        return never_flushed(verdict, stuck, never_submitted(self.ranks, self.ranks.members))
 
     def _assuming(self, verdict: Verdict) -> Verdict:
         if not self.agreed:
@@ -199,7 +209,7 @@ class _Decision:
         """Return what an execution says in which the rank differs from a member of the group."""
         if one.queue is None:
             return None
-        others = [peer for peer in self.members[one.queue] if peer != rank]
+        others = [peer for peer in self.ranks.members[one.queue] if peer != rank]
         partner = next(
             (peer for peer in others if self._sequence(peer, self.usual[peer], one.queue)), None
         )
@@ -215,12 +225,14 @@ class _Decision:
 
     def _sequence(self, rank: int, played: Played, group: str) -> list[str]:
         """Return what a rank issues on a group, by name."""
-        group = self.room.local(rank, group)
-        return [
-            str(action.get("label", action.get("id", action["op"])))
-            for action in played.actions
-            if action.get("group", "world") == group and action["op"] != "wait"
-        ]
+        local, family = self.ranks.local(rank, group), self.ranks.family(rank, group)
+        found: list[str] = []
+        for action in played.actions:
+            if action["op"] == PLAIN:
+                found += _said(action["nodes"], family)
+            elif action.get("group", "world") == local and action["op"] != "wait":
+                found.append(str(action.get("label", action.get("id", action["op"]))))
+        return found
 
     def _both(
         self,
@@ -232,7 +244,7 @@ class _Decision:
         fixed: Verdict,
     ) -> Verdict | None:
         """One rank has two sequences: what the usual one and the odd one say together."""
-        odd = merge(self.room, [*self.usual[:rank], played, *self.usual[rank + 1 :]])
+        odd = merge(self.ranks, [*self.usual[:rank], played, *self.usual[rank + 1 :]])
         shown = self.decide(odd.ordered.plan, brief=True)
         outcome = _together(fixed, shown)
         if outcome is None or one.held is None:
@@ -254,7 +266,8 @@ class _Decision:
     ) -> Verdict:
         name, rank, notes = what
         held = next(h for h in self.ranks[rank].held if h.buffer.id == name)
-        same = [h.ready for r in self.ranks for h in r.held if h.buffer.id == name]
+        mine = [self.ranks[r] for r in self.ranks.members[held.buffer.group]]
+        same = [h.ready for r in mine for h in r.held if h.buffer.id == name]
         policy, cap = largest_safe(held.buffer, same)
         verdict = moved(self.plan, merged.ordered, shown)
         verdict = with_flushes(verdict, merged.flushes)
@@ -276,12 +289,12 @@ class _Decision:
         """Return DEADLOCK where ranks are stuck before a member plays a part."""
         if fixed.outcome is not Outcome.DEADLOCK:
             return None
-        ranks = stuck_early(usual, self.ranks, self.usual, find_model(self.model), self.options)
+        ranks = stuck_early(
+            usual, self.ranks.alone.values(), self.usual, find_model(self.model), self.options
+        )
         if not ranks:
             return None
-        return in_some_order(
-            self._settled(usual, self._shown_of(usual)), ranks
-        )
+        return in_some_order(self._settled(usual, self._shown_of(usual)), ranks)
 
     # --- one order on every communicator -----------------------------------------------------
 
@@ -312,7 +325,7 @@ class _Decision:
             room.played if (room := rooms.get(rank)) else played
             for rank, played in enumerate(self.usual)
         ]
-        merged = merge(self.room, issued)
+        merged = merge(self.ranks, issued)
         verdict = self.decide(merged.ordered.plan, brief=False)
         if verdict.unknown:
             return None
@@ -334,7 +347,7 @@ class _Decision:
         played = list(self.usual)
         for rank, order in chosen:
             played[rank] = self._play(rank, order)
-        merged = merge(self.room, played)
+        merged = merge(self.ranks, played)
         shown = self.decide(merged.ordered.plan, brief=False)
         outcome = join([case_of(fixed), case_of(shown)])
         if shown.safe or shown.unknown or outcome is Outcome.UNKNOWN:
@@ -365,7 +378,7 @@ class _Decision:
         ]
         seen: list[tuple[Verdict, Sequence[Played], Merged]] = []
         for combination in combinations(choices, self.deadline):
-            plan = merge(self.room, combination)
+            plan = merge(self.ranks, combination)
             seen.append((self.decide(plan.ordered.plan, brief=False), combination, plan))
         outcome = join(case_of(verdict) for verdict, _, _ in seen)
         if outcome is Outcome.UNKNOWN:
@@ -396,6 +409,15 @@ class _Decision:
         # What is open could still show a mismatch (``join``).
         is_open = outcome is Outcome.POTENTIAL_DEADLOCK and undecided
         return replace(found, evidence=evidence, complete=found.complete and not is_open)
+
+
+def _said(nodes: Sequence[Any], group: str) -> Iterator[str]:
+    """Yield the names of what actions in a row issue on a group, as their program writes it."""
+    for node in nodes:
+        name = getattr(node, "group", UNSET)
+        if ("world" if name is UNSET else name) == group:
+            yield next((str(text) for text in (node.label, node.id) if text is not UNSET),
+                       op_name(node))  # fmt: skip
 
 
 def _blocks_in(item: Any) -> Iterator[str]:

@@ -12,7 +12,7 @@ from planguard.reordering.orders.stuck_early import entry_of, stuck_before
 from planguard.semantics.model import lenient
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from planguard.options import CheckOptions
     from planguard.reordering.buffers.merge import Merged
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def stuck_early(
     usual: Merged,
-    ranks: Sequence[FusedRank],
+    ranks: Iterable[FusedRank],
     played: Sequence[Played],
     model: ExecutionModel,
     options: CheckOptions,
@@ -36,7 +36,7 @@ def stuck_early(
 
     Args:
         usual: The plan of the usual order.
-        ranks: Its ranks with their members.
+        ranks: Its ranks with their members; one stands for all that run its program.
         played: What they issue in the usual order.
         model: The execution model.
         options: Options of the check.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planguard.reordering.blocks import Leaf
     from planguard.reordering.buffers.members import Buffer
     from planguard.reordering.buffers.rank import FusedRank
+    from planguard.reordering.buffers.ranks import Ranks
     from planguard.verdict import Finding, Flushed, Verdict
 
 _SHOWN = 3
@@ -86,7 +87,7 @@ def _bucket(label: str) -> str:
     return "{" + ", ".join(names[:_SHOWN]) + more + "}"
 
 
-def never_submitted(ranks: Sequence[FusedRank], members: Mapping[str, Sequence[int]]) -> list[str]:
+def never_submitted(ranks: Ranks, members: Mapping[str, Sequence[int]]) -> list[str]:
     """Say which ranks never submit which labeled members that another rank of the group submits."""
     said: dict[int, dict[str, None]] = {}
     for group, mine in members.items():

@@ -48,9 +48,8 @@ class Merged:
     @cached_property
     def flushes(self) -> tuple[Flushed, ...]:
         """The flushes of every rank, in order."""
-        held = [rank.held for rank in self.ranks.ranks]
         return tuple(
-            Flushed(rank, held[rank][number].buffer.id, members)
+            Flushed(rank, self.ranks[rank].held[number].buffer.id, members)
             for rank, program in enumerate(self.played)
             for number, members in program.flushes
         )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers.merge import Merged
     from planguard.reordering.buffers.play import Cause, Played
     from planguard.reordering.buffers.rank import Extension, FusedRank
+    from planguard.reordering.buffers.ranks import Ranks
     from planguard.verdict import Verdict
 
 ORDERS = 64
@@ -180,9 +181,7 @@ def stands_of(
     return found
 
 
-def ways(
-    ranks: Sequence[FusedRank], stands: dict[int, Event]
-) -> Iterator[list[tuple[int, Extension]]]:
+def ways(ranks: Ranks, stands: dict[int, Event]) -> Iterator[list[tuple[int, Extension]]]:
     """Yield orders in which given ranks get to an event as early as they can, up to a limit.
 
     Whatever may come behind the event then does.

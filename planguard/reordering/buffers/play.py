@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planguard.execution.findings.reason import UndecidedError
 from planguard.plan.taking import Anew
 from planguard.plan.vocabulary import HANDLES
-from planguard.reordering.blocks import Block
+from planguard.reordering.blocks import Block, Plain
 from planguard.reordering.buffers.policies import Coordinated, make_policy
 
 if TYPE_CHECKING:
@@ -126,6 +126,8 @@ class _Player:
             if number in sizes:
                 if not all(self._element(next(turn)) for _ in range(sizes[number])):
                     return
+            elif isinstance(part, Plain):
+                self._plain(part.actions, item)
             elif isinstance(part, Block):
                 self._check(part.leaves)
                 self._add(item, part.leaves, self.rank.spans[number])
@@ -134,6 +136,16 @@ class _Player:
         for number, held in enumerate(self.rank.held):
             left = [at for at in range(len(held.elements)) if (number, at) not in self.flush_of]
             self.played.unflushed += [held.ready.leaves[at] for at in left]
+
+    def _plain(self, actions: range, item: dict[str, Any]) -> None:
+        """Issue actions in a row as they are."""
+        played = self.played
+        played.actions.append(item)
+        played.origins += actions
+        if played.taken is not None:
+            played.taken.append(actions)
+        played.widths += [1] * len(actions)
+        played.causes += [None] * len(actions)
 
     # --- elements ----------------------------------------------------------------------------
 

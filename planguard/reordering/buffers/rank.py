@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
-from planguard.reordering.blocks import Block, below_masks, bits, first_extension
+from planguard.reordering.blocks import Block, Plain, below_masks, bits, first_extension
 from planguard.reordering.buffers.members import Ready, home_of, size_of
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Extension = tuple[int, ...]
 """An order of the elements of a rank that its program admits."""
+PLAIN = "plain"
+"""The ``op`` of an item that stands for actions in a row, its ``nodes``; of no plan."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,8 @@ def fused_rank(
     parts: list[int] = []
     below: list[int] = []
     for number, part in enumerate(order.parts):
+        if isinstance(part, Plain):
+            continue
         block = part if isinstance(part, Block) else Block((part,), (frozenset(),))
         if not any(home_of(homes, leaf) for leaf in block.leaves):
             continue

@@ -13,15 +13,23 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
+from planguard.plan import nodes as n
+from planguard.plan.actions import MARKERS
 from planguard.plan.flatten import Flattener
 from planguard.plan.taking import Taking
 from planguard.plan.vocabulary import MESSAGES
-from planguard.reordering.blocks import RankOrder, rank_order
+from planguard.reordering.blocks import Plain, RankOrder, taken
 from planguard.reordering.buffers.members import buffers_of, homes_of
-from planguard.reordering.buffers.rank import fused_rank
+from planguard.reordering.buffers.rank import PLAIN, fused_rank
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planguard.plan.code import Program
     from planguard.plan.plan import Plan
+    from planguard.plan.rows import Rows
     from planguard.reordering.buffers.events import Conflict
     from planguard.reordering.buffers.members import Buffer
     from planguard.reordering.buffers.rank import FusedRank, Held
@@ -32,14 +40,11 @@ class Ranks:
 
     Args:
         plan: The plan.
-        columns: Its columns.
-        apart: Look at every rank alone.
+        apart: Look at every rank alone, and at all of its actions.
 
     Attributes:
         taking: Makes plans of the rows of the plan.
-        members: The ranks of every group, by the names of the flat form.
         buffers: Its fused buffers, one for each group of a family.
-        ranks: Its ranks.
         first: Per rank, the rank that it is the same as but for names.
         is_apart: Whether every rank is looked at alone.
 
@@ -47,25 +52,73 @@ class Ranks:
         UndecidedError: A member is used in a way that is not decided.
     """
 
-    def __init__(self, plan: Plan, columns: Any, *, apart: bool = False) -> None:
-        self._plan, self._columns = plan, columns
+    def __init__(self, plan: Plan, *, apart: bool = False) -> None:
+        self._plan = plan
         self.taking = Taking(plan, fused=False)
-        self._flattener = Flattener(plan)
-        self.members = self._flattener.members()
+        self.is_apart = apart or any(
+            spec.coordination not in {UNSET, "none"} for spec in plan.fusion
+        )
+        has_loops = self.taking.plan is not plan
+        self._has_plain = not self.is_apart and not has_loops
+        kept = [_kept(plan, one) for one in plan.code.programs] if self._has_plain else None
+        self._flattener = Flattener(plan, kept)
         self.buffers = buffers_of(self._flattener.fused())
         self._homes = homes_of(self.buffers)
         self._of_group = {(buffer.spec, buffer.group): buffer for buffer in self.buffers}
-        self.is_apart = apart or any(buffer.is_coordinated for buffer in self.buffers)
-        self._to: dict[int, dict[str, str]] = {}
-        self._names: dict[int, dict[str, str]] = {}
-        self.ranks: list[FusedRank] = []
+        self._ranks: dict[int, FusedRank] = {}
         self.first: list[int] = []
         firsts: dict[int, int] = {}
         for rank, program in enumerate(plan.code.rank_program):
             first = firsts.setdefault(program, rank)
-            alone = first == rank or self.is_apart or _has_messages(self.ranks[first])
-            self.first.append(rank if alone else first)
-            self.ranks.append(self._alone(rank) if alone else self._like(self.ranks[first], rank))
+            if first != rank and (self.is_apart or _has_messages(self._ranks[first])):
+                first = rank
+            self.first.append(first)
+            if first == rank:
+                self._ranks[rank] = self._alone(rank)
+
+    def __getitem__(self, rank: int) -> FusedRank:
+        """Return a rank."""
+        found = self._ranks.get(rank)
+        if found is None:
+            found = self._ranks[rank] = self._like(self._ranks[self.first[rank]], rank)
+        return found
+
+    def __iter__(self) -> Iterator[FusedRank]:
+        return (self[rank] for rank in range(len(self.first)))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def alone(self) -> dict[int, FusedRank]:
+        """The ranks that were looked at, by their numbers."""
+        return {rank: self[rank] for rank in dict.fromkeys(self.first)}
+
+    @cached_property
+    def members(self) -> dict[str, list[int]]:
+        """The ranks of every group, by the names of the flat form."""
+        return self._flattener.members()
+
+    @cached_property
+    def lonely(self) -> frozenset[str]:
+        """The groups of one rank."""
+        mesh = self._plan.mesh
+        small = [group for group in self._plan.groups if group.size(mesh) == 1]
+        if not any(group.is_family for group in small):
+            return frozenset(group.name for group in small)
+        return frozenset(name for name, ranks in self.members.items() if len(ranks) == 1)
+
+    @cached_property
+    def _names(self) -> dict[int, dict[str, str]]:
+        """By rank, the names of the groups that it means by families; filled when asked."""
+        return {}
+
+    def names(self, rank: int) -> dict[str, str]:
+        """Return by family the name of the group that a rank means by it."""
+        found = self._names.get(rank)
+        if found is None:
+            found = self._names[rank] = self._flattener.names(rank)
+        return found
 
     @cached_property
     def head(self) -> dict[str, Any]:
@@ -74,7 +127,12 @@ class Ranks:
 
     def local(self, rank: int, group: str) -> str:
         """Return a group of a rank by its name in the program that stands for that of the rank."""
-        return next((mine for mine, own in self._to.get(rank, {}).items() if own == group), group)
+        family = self.family(rank, group)
+        return self.names(self.first[rank]).get(family, group)
+
+    def family(self, rank: int, group: str) -> str:
+        """Return a group of a rank as its program writes it."""
+        return next((name for name, mine in self.names(rank).items() if mine == group), group)
 
     def conflict_of(self, rank: int, found: Conflict) -> Conflict:
         """Return a conflict of the rank that stands for this one as one of this one."""
@@ -83,24 +141,53 @@ class Ranks:
             return found
         held = found.held
         if held is not None:
-            number = next(n for n, one in enumerate(self.ranks[first].held) if one is held)
-            held = self.ranks[rank].held[number]
-        queue = None if found.queue is None else self._to[rank].get(found.queue, found.queue)
+            number = next(n for n, one in enumerate(self[first].held) if one is held)
+            held = self[rank].held[number]
+        queue = found.queue
+        if queue is not None:
+            queue = self.names(rank).get(self.family(first, queue), queue)
         return replace(found, queue=queue, held=held)
 
     def _alone(self, rank: int) -> FusedRank:
         items = self._flattener.program(rank)
-        order = rank_order(rank, items, self._columns)
-        return fused_rank(self.buffers, self._homes, order, items, self.taking.rows(rank).spans)
+        rows = self.taking.rows(rank)
+        spans: list[range] = rows.spans
+        parts: list[Any] = []
+        places = _places(rows)
+        if self._has_plain:
+            items, spans, parts = self._with_plain(rank, items, rows)
+        else:
+            parts = [taken(item, places) for item in items]
+        order = RankOrder(rank, tuple(parts))
+        return fused_rank(self.buffers, self._homes, order, items, spans)
+
+    def _with_plain(
+        self, rank: int, kept: list[Any], rows: Rows
+    ) -> tuple[list[Any], list[range], list[Any]]:
+        """Return items, their actions and parts of a rank of which some actions were flattened."""
+        items, spans, parts = list[Any](), list[range](), list[Any]()
+        flat = iter(kept)
+        members = _members(self._plan)
+        row: list[Any] = []
+        for node, span in zip(self._plan.program(rank).actions, rows.spans, strict=True):
+            if _is_plain(node, members):
+                row.append(node)
+                continue
+            if row:
+                _add_plain(row, span.start, items, spans, parts)
+                row = []
+            item = next(flat)
+            items.append(item)
+            spans.append(span)
+            parts.append(taken(item, (at for at in span if rows.kinds[at] not in MARKERS)))
+        if row:
+            _add_plain(row, len(rows.kinds), items, spans, parts)
+        return items, spans, parts
 
     def _like(self, first: FusedRank, rank: int) -> FusedRank:
         """Return a rank that runs the program of another one."""
-        like = first.order.rank
-        names = self._names.get(like)
-        if names is None:
-            names = self._names[like] = self._flattener.names(like)
-        mine = self._flattener.names(rank)
-        self._to[rank] = to = {name: mine[family] for family, name in names.items()}
+        mine = self.names(rank)
+        to = {name: mine[family] for family, name in self.names(first.order.rank).items()}
         held = tuple(self._held(one, to) for one in first.held)
         return replace(first, order=RankOrder(rank, first.order.parts), held=held)
 
@@ -125,3 +212,38 @@ def _has_messages(rank: FusedRank) -> bool:
         for element, leaf in enumerate(rank.leaves)
         if element not in rank.owner
     )
+
+
+def _places(rows: Rows) -> Iterator[int]:
+    """Yield the actions of a program that are issued."""
+    return (at for at, kind in enumerate(rows.kinds) if kind not in MARKERS)
+
+
+def _members(plan: Plan) -> set[str]:
+    return {name for spec in plan.fusion for name in spec.members}
+
+
+def _kept(plan: Plan, program: Program) -> list[Any]:
+    """Return the actions of a program that are looked at."""
+    members = _members(plan)
+    return [node for node in program.actions if not _is_plain(node, members)]
+
+
+def _is_plain(node: Any, members: set[str]) -> bool:
+    """Whether an action is issued as it is: no member, no block, and it refers to nothing."""
+    return node.__class__ not in _LOOKED_AT and node.id not in members
+
+
+def _add_plain(
+    row: list[Any], end: int, items: list[Any], spans: list[range], parts: list[Any]
+) -> None:
+    """Add actions in a row, which end before another action, as one item."""
+    actions = range(end - len(row), end)
+    parts.append(Plain(actions, row))
+    items.append({"op": PLAIN, "nodes": row})
+    spans.append(actions)
+
+
+_LOOKED_AT = frozenset({n.Unordered, n.Threads, n.Choice, n.Repeat, n.Wait, n.Test, n.Drop,
+                        n.Compute})  # fmt: skip
+"""Actions that may name members, or their handles or results, and blocks."""
