@@ -83,8 +83,8 @@ class Decider:
     def decide(self, *, origins: bool = False, outline: bool = False) -> Decision:
         """Return the decision; with ``origins`` for what reads the lanes of a safe one.
 
-        With ``outline`` it has no causes where only stuck states are wrong: without a mismatch
-        that could excuse them they decide by themselves, and each has a cause.
+        With ``outline`` it has causes only where stuck states and mismatches stand side by side
+        in the lenient run, so that one may excuse the other. Each stuck state has a cause.
         """
         first = self.run(strict(self.model), origins=origins)
         suspects = candidates(first)
@@ -97,6 +97,8 @@ class Decider:
             stuck = Outcome.POTENTIAL_DEADLOCK if at_best.completes else Outcome.DEADLOCK
             return Decision(stuck, at_best, runs=self.runs, potential=at_best.completes)
         at_best = self.run(weak, origins=True)
+        if outline and at_best.completes and find_mismatches(at_best, suspects):
+            return Decision(Outcome.MISMATCH, at_best, runs=self.runs)
         causes = [explain_mismatch(at_best, m) for m in find_mismatches(at_best, suspects)]
         if at_best.completes:
             return self._between(strong, at_best, causes, suspects)

@@ -266,7 +266,7 @@ def _flushes(plan: Plan, rng: random.Random | None) -> FixedPlan:
         coordinated = [buffer for buffer in room.buffers if buffer.is_coordinated]
         agreed = agreements(coordinated, room, room.members, find_model("gloo"))
         played = [
-            play(rank, _extension(rank.below, rng) if rng else rank.usual, agreed, room.members)
+            play(rank, _extension(rank.below, rng) if rng else rank.usual, agreed, room)
             for rank in room
         ]
     except UndecidedError as reason:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from planguard.plan.actions import Kind
@@ -267,7 +267,11 @@ def find_model(name: str) -> ExecutionModel:
 
 def known_model(name: str) -> ExecutionModel | None:
     """Return the model called ``name``; None where a result that was read names another."""
+    return _models().get(name)
+
+
+@cache
+def _models() -> dict[str, ExecutionModel]:
     from planguard.semantics import gloo, mpi, nccl
 
-    models = (*gloo.MODELS, *nccl.MODELS, *mpi.MODELS)
-    return next((model for model in models if model.name == name), None)
+    return {model.name: model for model in (*gloo.MODELS, *nccl.MODELS, *mpi.MODELS)}

@@ -128,7 +128,7 @@ class _Decision:
         if early is not None:
             return early
         for rank, one in conflicts:
-            verdict = self._clash(rank, one, fixed)
+            verdict = self._clash(rank, self.ranks.conflict_of(rank, one), fixed)
             if verdict is not None:
                 return verdict
         if not self.ranks.is_apart:
@@ -137,22 +137,24 @@ class _Decision:
         return self._explore(fixed) if over_events is None else over_events
 
     def _conflicts(self) -> list[tuple[int, Conflict]]:
-        """Return the ranks that can issue different programs, with two orders of each."""
-        alone = self.ranks.lonely
+        """Return the ranks that can issue different programs, with two orders of each.
+
+        They are those of the rank that stands for it (``Ranks.conflict_of``).
+        """
         found: dict[int, Conflict | None] = {}
         conflicts = []
         for rank, first in enumerate(self.ranks.first):
             if rank == first:
                 found[rank] = conflict(
-                    self.ranks[rank], self.agreed, shared=self.shared, alone=alone
+                    self.ranks[rank], self.agreed, shared=self.shared, alone=self.ranks.lonely(rank)
                 )
             one = found[first]
             if one is not None:
-                conflicts.append((rank, self.ranks.conflict_of(rank, one)))
+                conflicts.append((rank, one))
         return conflicts
 
     def _play(self, rank: int, order: Extension) -> Played:
-        return play(self.ranks[rank], order, self.agreed, self.ranks.members)
+        return play(self.ranks[rank], order, self.agreed, self.ranks)
 
     def _check_identities(self) -> None:
         """Without labels a member is known by its id, which ranks share only in one buffer."""
@@ -184,6 +186,8 @@ class _Decision:
 
     def _settled(self, usual: Merged, fixed: Verdict) -> Verdict:
         """Every rank has one program of flushes: the verdict on them is the verdict."""
+        if self.decide.outline and not self.plan.approximations:
+            return self._assuming(fixed)
         verdict = moved(self.plan, usual.ordered, fixed)
         verdict = with_flushes(verdict, usual.flushes)
         verdict = settled_layouts(verdict, self.buffers)
@@ -249,6 +253,9 @@ class _Decision:
         outcome = _together(fixed, shown)
         if outcome is None or one.held is None:
             return None
+        if self.decide.outline and not self.plan.approximations:
+            models = {shown.model: outcome}
+            return replace(self._assuming(shown), outcome=outcome, models=models)
         shown = self._shown_of(odd)
         buffer = one.held.buffer
         notes = (*describe(rank, *pair), arrives(self.ranks[rank], order))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from planguard.reordering.blocks import Leaf
     from planguard.reordering.buffers.policies import Agreed, Policy
     from planguard.reordering.buffers.rank import FusedRank, Held
+    from planguard.reordering.buffers.ranks import Ranks
 
 
 _REFERRING = frozenset({"work", "deps", "x-after"})
@@ -76,7 +77,7 @@ def play(
     rank: FusedRank,
     order: Sequence[int],
     agreed: dict[str, Agreed],
-    members: dict[str, list[int]],
+    ranks: Ranks,
 ) -> Played:
     """Return what a rank issues.
 
@@ -84,21 +85,19 @@ def play(
         rank: The rank.
         order: An order of its elements that its program admits.
         agreed: By coordinated buffer: what the ranks agreed on.
-        members: Ranks of every group.
+        ranks: All ranks of the plan.
 
     Raises:
         UndecidedError: A member is used in a way that is not decided.
     """
-    player = _Player(rank, agreed, members)
+    player = _Player(rank, agreed, ranks)
     player.run(order)
     return player.played
 
 
 class _Player:
-    def __init__(
-        self, rank: FusedRank, agreed: dict[str, Agreed], members: dict[str, list[int]]
-    ) -> None:
-        self.rank, self.members, self.played = rank, members, Played()
+    def __init__(self, rank: FusedRank, agreed: dict[str, Agreed], ranks: Ranks) -> None:
+        self.rank, self.ranks, self.played = rank, ranks, Played()
         self.agreed = agreed
         self.left = self._sizes_of_clusters()
         self.policies: list[Policy] = [make_policy(held, agreed) for held in rank.held]
@@ -236,7 +235,7 @@ class _Player:
     def _never(self, number: int, leaf: Leaf) -> None:
         """Write a wait that does not end: a receive in a group of its own that nobody sends to."""
         rank, buffer = self.rank.order.rank, self.rank.held[number].buffer
-        others = [peer for peer in self.members[buffer.group] if peer != rank]
+        others = [peer for peer in self.ranks.members[buffer.group] if peer != rank]
         if not others:
             raise UndecidedError(f"fused buffer {buffer.id} is waited for before it is complete")
         name = f"~{buffer.id}~{rank}"
@@ -256,7 +255,7 @@ class _Player:
         group = self.policies[number].group(flush)
         action = collective(held, flush, handle)
         if group is not None:
-            self.played.groups[group] = self.members[held.buffer.group]
+            self.played.groups[group] = self.ranks.members[held.buffer.group]
             action["group"] = group
         self.flush_of |= {(number, at): handle for at in flush}
         self.played.actions.append(action)

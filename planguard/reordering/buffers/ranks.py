@@ -99,14 +99,11 @@ class Ranks:
         """The ranks of every group, by the names of the flat form."""
         return self._flattener.members()
 
-    @cached_property
-    def lonely(self) -> frozenset[str]:
-        """The groups of one rank."""
+    def lonely(self, rank: int) -> frozenset[str]:
+        """Return the groups of one rank that a rank may use."""
         mesh = self._plan.mesh
-        small = [group for group in self._plan.groups if group.size(mesh) == 1]
-        if not any(group.is_family for group in small):
-            return frozenset(group.name for group in small)
-        return frozenset(name for name, ranks in self.members.items() if len(ranks) == 1)
+        small = [group.name for group in self._plan.groups if group.size(mesh) == 1]
+        return frozenset(self.names(rank).get(name, name) for name in small)
 
     @cached_property
     def _names(self) -> dict[int, dict[str, str]]:
@@ -231,7 +228,8 @@ def _kept(plan: Plan, program: Program) -> list[Any]:
 
 def _is_plain(node: Any, members: set[str]) -> bool:
     """Whether an action is issued as it is: no member, no block, and it refers to nothing."""
-    return node.__class__ not in _LOOKED_AT and node.id not in members
+    kind: type = node.__class__
+    return kind not in _LOOKED_AT and node.id not in members
 
 
 def _add_plain(

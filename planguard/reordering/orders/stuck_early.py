@@ -68,14 +68,13 @@ def stuck_before(run: Execution, first: Sequence[int]) -> set[int]:
         return set()
     state, lanes = StuckState(run), run.lanes
     in_play = _matches_of_open(run, first)
-    excuses = _first_excuses(run, in_play)
-    stuck = {
-        lane
+    standing = {
+        lane: match
         for lane, match in state.match_of.items()
-        if match not in in_play
-        and lanes.origin[run.state.pc[lane]] < first[lanes.lane_rank[lane]]
-        and not _is_excusable(run, match, excuses)
+        if match not in in_play and lanes.origin[run.state.pc[lane]] < first[lanes.lane_rank[lane]]
     }
+    excuses = _first_excuses(run, in_play, {_home(run, match) for match in standing.values()})
+    stuck = {lane for lane, match in standing.items() if not _is_excusable(run, match, excuses)}
     left = True
     while left:
         out = {lane for lane in stuck if not _waits_inside(run, state, lane, stuck)}
@@ -96,12 +95,25 @@ def _waits_inside(run: Execution, state: StuckState, lane: int, stuck: set[int])
     return len(owed) < run.state.need[match] or any(other in stuck for other in owed)
 
 
-def _first_excuses(run: Execution, in_play: set[int]) -> dict[int, int]:
-    """Return, by communicator or channel, the first match that may be mixed up in some order."""
+def _home(run: Execution, match: int) -> int:
+    """Return a number for the communicator or channel of a match, -1 where it has none."""
+    number = describe_match(run, match).number
+    return home_of(run, number) if number < run.lanes.ext_base else -1
+
+
+def _first_excuses(run: Execution, in_play: set[int], homes: set[int]) -> dict[int, int]:
+    """Return, by communicator or channel, the first match that may be mixed up in some order.
+
+    Args:
+        run: The run.
+        in_play: The matches in which an open call takes part.
+        homes: The communicators and channels that are asked for.
+    """
     found: dict[int, int] = {}
     mixed = [one.match.number for one in find_mismatches(run, candidates(run))]
-    different = _different(run)
-    for match in in_play:
+    there = [match for match in in_play if _home(run, match) in homes]
+    different = _different(run) if there else set()
+    for match in there:
         found_there = describe_match(run, match)
         where = (found_there.ginst, *(found_there.ranks if found_there.type == "pair" else ()))
         if run.columns.has_new_group or where in different:
