@@ -3,12 +3,17 @@ from __future__ import annotations
 import random
 
 import pytest
+from oracle import opened
 from oracle.enumerator import enumerate_plan
+from oracle.shapes import shaped
 
 import planguard
+from planguard import kernels
+from planguard.kernels import twin_meetings
 from planguard.reordering.messages import states
 
 MODELS = ("gloo", "mpi-sync", "gloo-detail")
+EARLY = ("gloo", "mpi-eager", "mpi-pg", "mpi-sync")
 
 
 def rendezvous(rng):
@@ -39,22 +44,39 @@ def rendezvous(rng):
     return {"schema": "planguard.plan/1", "world_size": world, "ranks": ranks}
 
 
-def endings(monkeypatch, plan, model, *, reduced):
-    """The outcome, where executions end, and how many states were visited."""
-    seen = []
+def columns_of(monkeypatch, plan, model):
+    """The columns that are searched when a plan is checked; None where it is decided before."""
+    kept = []
     original = states.endings
 
     def watched(machine, limit, late):
-        found, count = original(machine, limit, late)
-        seen.append(({(end.at, end.met, end.odd) for end in found}, count))
-        return found, count
+        kept.append(machine.columns())
+        return original(machine, limit, late)
 
     with monkeypatch.context() as patch:
         patch.setattr("planguard.reordering.messages.decide.endings", watched)
-        if not reduced:
-            patch.setattr(states, "few", lambda _machine, _state, _need, picks: picks)
-        verdict = planguard.check(plan, model=model)
-    return verdict.outcome, *(seen[0] if seen else (set(), 0))
+        planguard.check(plan, model=model)
+    return kept[0] if kept else None
+
+
+def searched(kernels_in_use, columns, most=20_000):
+    """The search over columns, come to its end; None where it has more states."""
+    search = kernels_in_use.MeetingSearch(columns)
+    return None if search.advance(most) else search
+
+
+def kinds_of_ends(columns, search):
+    """Where executions end: how far lanes came, who met anybody, and which pairs disagree."""
+    ends, lanes = search.ends(), len(columns["lane_rank"])
+    found = set()
+    for number in range(len(ends.pair_off) - 1):
+        places = range(2 * ends.pair_off[number], 2 * ends.pair_off[number + 1], 2)
+        pairs = [(ends.pairs[at], ends.pairs[at + 1]) for at in places]
+        said = columns["said"]
+        odd = frozenset(pair for pair in pairs if said[pair[0]] != said[pair[1]])
+        at = tuple(ends.at[lanes * number : lanes * (number + 1)])
+        found.add((at, frozenset(one for pair in pairs for one in pair), odd))
+    return found
 
 
 def compare(monkeypatch, seeds):
@@ -63,13 +85,18 @@ def compare(monkeypatch, seeds):
     for seed in seeds:
         rng = random.Random(seed)
         plan = planguard.load(rendezvous(rng))
-        model = rng.choice(MODELS)
-        small = endings(monkeypatch, plan, model, reduced=True)
-        full = endings(monkeypatch, plan, model, reduced=False)
-        sums[0] += small[2]
-        sums[1] += full[2]
-        if small[:2] != full[:2] or small[2] > full[2]:
-            differ.append((seed, model))
+        columns = columns_of(monkeypatch, plan, rng.choice(MODELS))
+        if columns is None:
+            continue
+        small = searched(kernels.current(), columns)
+        with monkeypatch.context() as patch:
+            patch.setattr(twin_meetings, "persistent", lambda *given: given[-1])
+            full = searched(kernels.use("python"), columns)
+        sums[0] += small.states
+        sums[1] += full.states
+        same = kinds_of_ends(columns, small) == kinds_of_ends(columns, full)
+        if not same or small.states > full.states:
+            differ.append(seed)
     return differ, sums
 
 
@@ -78,6 +105,54 @@ def test_picks_that_go_first_alone_reach_every_ending(monkeypatch):
     differ, sums = compare(monkeypatch, range(120))
     assert not differ
     assert sums[0] < sums[1]
+
+
+ENDS = (
+    *("at", "pair_off", "pairs", "seen_off", "seen"),
+    *("buffered_off", "buffered", "looked_off", "looked"),
+)
+
+
+def unlike(monkeypatch, seeds):
+    """Seeds whose search by the native kernels is not that of the reference; how many had one."""
+    found, count = [], 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        document = (opened.wild(seed, rng), shaped("probes", seed), shaped("modes", seed))[seed % 3]
+        try:
+            plan = planguard.load(document)
+        except planguard.PlanError:
+            continue
+        for model in rng.sample(EARLY, 2):
+            columns = columns_of(monkeypatch, plan, model)
+            native = columns and searched(kernels.use("native"), columns, 3_000)
+            reference = columns and searched(kernels.use("python"), columns, 3_000)
+            if not columns or not native:
+                continue
+            count += 1
+            rows = [[list(getattr(s.ends(), name)) for name in ENDS] for s in (native, reference)]
+            if rows[0] != rows[1] or native.states != reference.states:
+                found.append((seed, model))
+    return found, count
+
+
+@pytest.mark.skipif(kernels.IMPLEMENTATION != "native", reason="there are no native kernels")
+def test_the_native_search_is_that_of_the_reference(monkeypatch):
+    """Same states, same ends, met in the same way, array by array: early sends, probes, waits for
+    one of several handles, modes.
+    """
+    found, count = unlike(monkeypatch, range(300))
+    assert not found
+    assert count > 100
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(kernels.IMPLEMENTATION != "native", reason="there are no native kernels")
+def test_the_native_search_is_that_of_the_reference_on_many_plans(monkeypatch):
+    """The same on 10,000 plans."""
+    found, count = unlike(monkeypatch, range(1_000, 11_000))
+    assert not found
+    assert count > 5_000
 
 
 @pytest.mark.slow

@@ -200,16 +200,11 @@ class _Search:
         execution = self._lowered(rounds) if rounds else execution
         arrivals = _arrivals(execution.lanes)
         match = {m.number: self._match(arrivals, m) for m in self.messages.all}
-        posted = self.model.send_modes or self.model.eager
-
-        def goes_first(one: Message, other: Message) -> bool:
-            return posted or (one.peer, one.tag) == (other.peer, other.tag)
-
         return Machine(
             execution.lanes,
             self.messages.all,
             match,
-            goes_first,
+            self.model.send_modes or self.model.eager,
             self._eager(arrivals) if self.model.eager else {},
             self._alternatives(),
         )
@@ -316,8 +311,7 @@ class _Search:
     def _guesses(self, state: State) -> dict[int, int]:
         """Pair what did not happen, so that a stuck receive waits for somebody who may send."""
         met = {number for pair in state.pairs | state.seen for number in pair}
-        need = self.machine.need(state)
-        there = {m.number for m in self.machine.free(state, need)}
+        there = {m.number for m in self.machine.free(state)}
         left = [m for m in self.messages.all if m.number not in met]
         taken: dict[int, int] = {}
         used: set[int] = set()

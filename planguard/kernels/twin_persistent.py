@@ -1,4 +1,4 @@
-"""Which picks can go first, alone: a stubborn set of them (Valmari, 1989).
+"""Which picks can go first, alone: a persistent (stubborn) set of them (Valmari, 1989).
 
 Picks at different receivers commute. Following all their orders multiplies states that differ only
 in who went first. It is enough to follow, at each state, a set of picks that is *closed*:
@@ -16,36 +16,41 @@ executions are finite nothing is put off for ever. Where a wait can pass in more
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planguard.kernels.twin_rules import ARRIVE
-from planguard.reordering.messages.wildcards import accepts
 
 if TYPE_CHECKING:
-    from planguard.reordering.messages.states import Machine, State
-    from planguard.reordering.messages.wildcards import Message
+    from collections.abc import Sequence
 
-    Home = tuple[str, int]
-    Pick = tuple[Message, Message]
+    from planguard.kernels.twin_meetings import MeetingSearch, State
+
+    Pick = tuple[int, int]
+
+SEND, RECEIVE, PROBE = range(3)
+"""Kinds of a message."""
 
 
-def few(machine: Machine, state: State, need: list[int], picks: list[Pick]) -> list[Pick]:
+def persistent(
+    search: MeetingSearch, columns: Any, state: State, need: Sequence[int], picks: list[Pick]
+) -> list[Pick]:
     """Return the picks that have to be followed at a state.
 
     Args:
-        machine: The lanes and the rules; without buffering, probes and waits for one of several.
+        search: The rules; without buffering, probes and waits for one of several.
+        columns: Its columns.
         state: A settled state.
         need: Arrivals that every match still misses there.
         picks: All picks that are possible there.
     """
-    homes = list(dict.fromkeys(receive.home for receive, _ in picks))
+    homes = list(dict.fromkeys(columns.home[receive] for receive, _ in picks))
     if len(homes) < 2:
         return picks
-    closing = _Closing(machine, state, need)
+    closing = _Closing(search, columns, state, need)
     found = picks
     for home in homes:
         closed = closing.of(home)
-        mine = [pick for pick in picks if pick[0].home in closed]
+        mine = [pick for pick in picks if columns.home[pick[0]] in closed]
         if len(mine) < len(found):
             found = mine
     return found
@@ -54,24 +59,25 @@ def few(machine: Machine, state: State, need: list[int], picks: list[Pick]) -> l
 class _Closing:
     """Closes sets of receivers at one state."""
 
-    def __init__(self, machine: Machine, state: State, need: list[int]) -> None:
-        self.machine, self.state, self.need = machine, state, need
-        self.by_match = {machine.match[m.number]: m for m in machine.messages}
-        self.open: dict[Home, list[Message]] = {}
-        for message in machine.messages:
-            if message.number not in state.met:
-                self.open.setdefault(message.home, []).append(message)
+    def __init__(
+        self, search: MeetingSearch, columns: Any, state: State, need: Sequence[int]
+    ) -> None:
+        self.search, self.columns, self.state, self.need = search, columns, state, need
+        self.by_match = {match: number for number, match in enumerate(columns.match)}
+        self.open: dict[int, list[int]] = {}
+        for number, home in enumerate(columns.home):
+            if number not in state.met:
+                self.open.setdefault(home, []).append(number)
         # Who is still to arrive at a match: lanes, by what stands behind their places.
         self.coming: dict[int, list[int]] = {}
-        lanes = machine.lanes
         for lane, place in enumerate(state.at):
-            for at in range((place + 1) // 2, lanes.lane_off[lane + 1]):
-                if lanes.code[at] & ARRIVE:
-                    self.coming.setdefault(lanes.code[at] >> 2, []).append(lane)
+            for at in range((place + 1) // 2, columns.lane_off[lane + 1]):
+                if columns.code[at] & ARRIVE:
+                    self.coming.setdefault(columns.code[at] >> 2, []).append(lane)
 
-    def of(self, home: Home) -> set[Home]:
+    def of(self, home: int) -> set[int]:
         """Return the receivers whose picks make a closed set with those of one."""
-        closed, todo = set[tuple[str, int]](), [home]
+        closed, todo = set[int](), [home]
         lanes = set[int]()
         while todo:
             one = todo.pop()
@@ -82,38 +88,36 @@ class _Closing:
                 todo += self._first(missing, lanes)
         return closed
 
-    def _missing(self, home: Home) -> set[int]:
+    def _missing(self, home: int) -> set[int]:
         """Return the messages, by match, that have to come before all picks are possible."""
-        mine = self.open.get(home, [])
+        mine, kind = self.open.get(home, []), self.columns.kind
         found = set[int]()
-        for receive in (message for message in mine if message.kind == "recv"):
-            for send in (message for message in mine if message.kind == "send"):
-                if accepts(receive, send):
-                    away = [m for m in (receive, send) if not self._is_there(m)]
-                    found |= {self.machine.match[m.number] for m in away[:1]}
+        for receive in (number for number in mine if kind[number] == RECEIVE):
+            for send in (number for number in mine if kind[number] == SEND):
+                if self.search.accepts(receive, send):
+                    both = (receive, send)
+                    away = [n for n in both if not self.search.is_there(n, self.need)]
+                    found |= {self.columns.match[number] for number in away[:1]}
         return found
 
-    def _is_there(self, message: Message) -> bool:
-        return self.need[self.machine.match[message.number]] == 1
-
-    def _first(self, match: int, lanes: set[int]) -> list[Home]:
+    def _first(self, match: int, lanes: set[int]) -> list[int]:
         """Return the receivers whose picks have to come before an arrival at a match.
 
         Args:
             match: The match.
             lanes: Lanes that were looked at; grows.
         """
-        found: list[Home] = []
+        found: list[int] = []
         todo = self.coming.get(match, [])[:1]
         while todo:
             lane = todo.pop()
             if lane in lanes:
                 continue
             lanes.add(lane)
-            awaited = self.machine.lanes.code[self.state.at[lane] // 2] >> 2
-            message = self.by_match.get(awaited)
-            if message is not None:
-                found.append(message.home)
+            awaited = self.columns.code[self.state.at[lane] // 2] >> 2
+            number = self.by_match.get(awaited)
+            if number is not None:
+                found.append(self.columns.home[number])
             else:
                 todo += self.coming.get(awaited, [])[:1]
         return found
