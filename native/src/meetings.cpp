@@ -315,9 +315,11 @@ class MeetingSearch::Inside {
     for (uint32_t receive : free_receives_)
       for (uint32_t send : free_sends_)
         if (accepts(receive, send) && is_in_order(receive, send)) picks_.push_back({receive, send});
-    if (is_plain_) persistent();
     early_now_.clear();
-    if (!early_.empty()) finish_early(picks_.empty());
+    if (!sure_pick()) {
+      if (is_plain_) persistent();
+      if (!early_.empty()) finish_early(picks_.empty());
+    }
     if (picks_.empty()) ends_.push_back(node);
     for (const Pick& pick : picks_) {
       next_ = now_;
@@ -377,6 +379,107 @@ class MeetingSearch::Inside {
         ask(c_.handle_match[word]);
     }
     if (last && idle != NONE) early_now_.push_back(idle);
+  }
+
+  // --- one pick that stands for all (planguard/kernels/twin_persistent.py has the argument) --------
+
+  // Keeps one pick alone if every execution makes it, and may as well make it now.
+  bool sure_pick() {
+    if (!c_.look_behind.empty()) return false;
+    uint32_t asked = NONE;
+    for (const Pick& pick : picks_) {
+      if (c_.home[pick.receive] == asked) continue;
+      asked = c_.home[pick.receive];
+      if (!is_sure(pick.receive)) continue;
+      picks_ = {Pick(pick)};
+      return true;
+    }
+    return false;
+  }
+
+  bool is_sure(uint32_t first) {
+    uint32_t lane = lane_of(c_.rank[first]);
+    if (lane == NONE || !find_run(first, lane)) return false;
+    uint64_t beyond = end_of_run(lane);
+    if (!c_.posted && is_crossed(first, beyond)) return false;
+    size_t sends = 0;
+    for (uint32_t m : at_home_[c_.home[first]]) {
+      if (c_.kind[m] != kSend || bit(now_.data() + met_, m) || !accepts(first, m)) continue;
+      if (!is_there(m) && comes_behind(m, lane, beyond)) continue;
+      if (c_.said[m] != c_.said[first]) return false;
+      ++sends;
+    }
+    return sends <= run_.size();
+  }
+
+  // The lane of a rank that has one only.
+  uint32_t lane_of(uint32_t rank) const {
+    auto found = std::find(c_.lane_rank.begin(), c_.lane_rank.end(), rank);
+    if (found == c_.lane_rank.end()) return NONE;
+    uint32_t lane = uint32_t(found - c_.lane_rank.begin());
+    return shares_rank_[lane] ? NONE : lane;
+  }
+
+  bool is_there(uint32_t m) const { return need_[c_.match[m]] == 1; }
+
+  bool is_like(uint32_t one, uint32_t other) const {
+    return c_.kind[one] == kReceive && c_.home[one] == c_.home[other] &&
+           c_.peer[one] == c_.peer[other] && c_.tag[one] == c_.tag[other] &&
+           c_.said[one] == c_.said[other];
+  }
+
+  // The receives that are there, and those that follow the one the lane stands at, with nothing in
+  // between. False: one of them is another kind of receive, or a probe looks on.
+  bool find_run(uint32_t first, uint32_t lane) {
+    run_.clear();
+    for (uint32_t m : at_home_[c_.home[first]]) {
+      if (bit(now_.data() + met_, m) || c_.kind[m] == kSend) continue;
+      if (c_.kind[m] == kProbe || (is_there(m) && !is_like(m, first))) return false;
+      if (is_there(m)) run_.push_back(m);
+    }
+    uint64_t end = c_.lane_off[lane + 1];
+    for (uint64_t at = now_[lane] / 2; at < end; ++at) {
+      uint32_t m = by_match_[c_.code[at] >> 2];
+      if (m == NONE || (c_.code[at] & 3) != (ARRIVE | AWAIT) || !is_like(m, first)) break;
+      if (at != now_[lane] / 2) run_.push_back(m);
+    }
+    return true;
+  }
+
+  // The word behind which the lane has waited for the whole run.
+  uint64_t end_of_run(uint32_t lane) const {
+    std::vector<uint32_t> left;
+    for (uint32_t m : run_) left.push_back(c_.match[m]);
+    for (uint64_t at = now_[lane] / 2; at < c_.lane_off[lane + 1]; ++at) {
+      if (c_.code[at] & AWAIT)
+        left.erase(std::remove(left.begin(), left.end(), c_.code[at] >> 2), left.end());
+      if (left.empty()) return at + 1;
+    }
+    return c_.lane_off[lane + 1];
+  }
+
+  // Whether another kind of receive comes before the run has ended, and may be served before it.
+  bool is_crossed(uint32_t first, uint64_t beyond) const {
+    for (uint32_t m : at_home_[c_.home[first]]) {
+      if (c_.kind[m] != kReceive || bit(now_.data() + met_, m) || is_like(m, first)) continue;
+      for (const Arrival& arrival : arrivals_[c_.match[m]])
+        if (c_.lane_rank[arrival.lane] == c_.rank[m] && arrival.at < beyond) return true;
+    }
+    return false;
+  }
+
+  // Whether a send waits, before it is issued, for what a lane does behind a word.
+  bool comes_behind(uint32_t send, uint32_t lane, uint64_t beyond) const {
+    uint32_t own = lane_of(c_.rank[send]);
+    if (own == NONE) return false;
+    for (uint64_t at = now_[own] / 2; at < c_.lane_off[own + 1]; ++at) {
+      uint32_t match = c_.code[at] >> 2;
+      if (match == c_.match[send] && (c_.code[at] & ARRIVE)) return false;
+      if (!(c_.code[at] & AWAIT) || c_.eager[match] == c_.rank[send]) continue;
+      for (const auto& [other, place] : arrivals_[match])
+        if (other == lane && place >= beyond) return true;
+    }
+    return false;
   }
 
   // --- a persistent set of picks (planguard/kernels/twin_persistent.py has the argument) -----------
@@ -508,6 +611,7 @@ class MeetingSearch::Inside {
   std::vector<uint32_t> now_, need_, next_, next_need_;
   std::vector<uint32_t> free_, free_sends_, free_receives_, early_now_, homes_;
   std::vector<Pick> picks_;
+  std::vector<uint32_t> run_;
   std::vector<uint8_t> closed_, looked_at_;
 };
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from planguard.kernels.twin_persistent import PROBE, RECEIVE, SEND, persistent
+from planguard.kernels.twin_persistent import PROBE, RECEIVE, SEND, persistent, sure
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.plan.actions import NONE
 
@@ -77,24 +77,26 @@ class MeetingSearch:
 
     Args:
         columns: Arrays by name, of ``L`` lanes, ``W`` words, ``M`` matches, ``N`` messages, ``K``
-            waits for one of several handles, ``H`` handles: ``lane_off`` uint64 ``[L + 1]``, ``code``
-            uint32 ``[W]``, ``lane_rank`` uint32 ``[L]``, ``lane_end`` uint64 ``[L]``, ``need`` uint32
-            ``[M]``; ``kind`` uint8, ``rank``, ``home``, ``peer``, ``tag``, ``said``, ``match`` uint32
-            ``[N]``, where ``NONE`` is any; ``posted``, whether a receive is served before all later
-            ones that fit; ``eager`` uint32 ``[M]``, the rank whose send may finish early or ``NONE``;
-            ``look`` uint32 ``[W]``, the wait of a word or ``NONE``, ``look_behind`` uint64 ``[K]``,
-            ``look_off`` uint32 ``[K + 1]``, ``handle_entry`` uint32 ``[H]``, ``handle_off`` uint32
-            ``[H + 1]``, ``handle_match`` uint32.
+            waits for one of several handles, ``H`` handles. ``lane_off`` uint64 ``[L + 1]``,
+            ``code`` uint32 ``[W]``, ``lane_rank`` uint32 ``[L]``, ``lane_end`` uint64 ``[L]``,
+            ``need`` uint32 ``[M]``. ``kind`` uint8 and ``rank``, ``home``, ``peer``, ``tag``,
+            ``said``, ``match`` uint32 ``[N]``, where ``NONE`` is any. ``posted``: whether a receive
+            is served before all later ones that fit. ``eager`` uint32 ``[M]``: the rank whose send
+            may finish early, or ``NONE``. ``look`` uint32 ``[W]``: the wait of a word or ``NONE``,
+            ``look_behind`` uint64 ``[K]``, ``look_off`` uint32 ``[K + 1]``, ``handle_entry`` uint32
+            ``[H]``, ``handle_off`` uint32 ``[H + 1]``, ``handle_match`` uint32.
 
     Raises:
         ValueError: They do not fit together.
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
-        self._columns = c = SimpleNamespace(**{
-            name: value if name == "posted" else list(value) for name, value in columns.items()
-        })
-        counts = {len(getattr(c, n)) for n in ("rank", "home", "peer", "tag", "said", "match", "kind")}
+        self._columns = c = SimpleNamespace(
+            **{name: value if name == "posted" else list(value) for name, value in columns.items()}
+        )
+        counts = {
+            len(getattr(c, n)) for n in ("rank", "home", "peer", "tag", "said", "match", "kind")
+        }
         if len(c.look) != len(c.code) or len(c.eager) != len(c.need) or len(counts) != 1:
             raise ValueError("columns of a search that do not fit together")
         first = self._settled(State(tuple(2 * at for at in c.lane_off[:-1])))
@@ -117,10 +119,10 @@ class MeetingSearch:
         until = len(self._known) + count
         while self._todo and len(self._known) < until:
             state = self._todo.pop()
-            picks = self._picks(state)
+            picks, is_sure = self._picks(state)
             if not picks:
                 self._ends.append(state)
-            early = self._early(state, last=not picks)
+            early = [] if is_sure else self._early(state, last=not picks)
             for after in map(self._settled, [*picks, *early]):
                 if after not in self._known:
                     self._known.add(after)
@@ -237,11 +239,9 @@ class MeetingSearch:
     def accepts(self, receive: int, send: int) -> bool:
         """Tell whether a receive or a probe may take the message of a send."""
         c = self._columns
-        return (
-            c.home[receive] == c.home[send]
-            and c.peer[receive] in {NONE, c.rank[send]}
-            and c.tag[receive] in {NONE, c.tag[send]}
-        )
+        if c.home[receive] != c.home[send]:
+            return False
+        return c.peer[receive] in {NONE, c.rank[send]} and c.tag[receive] in {NONE, c.tag[send]}
 
     @cached_property
     def _is_plain(self) -> bool:
@@ -250,13 +250,19 @@ class MeetingSearch:
         is_early = any(rank != NONE for rank in c.eager)
         return not (PROBE in c.kind or is_early or c.look_behind)
 
-    def _picks(self, state: State) -> list[State]:
-        """Return the states that one pick of a message leads to, not yet settled."""
+    def _picks(self, state: State) -> tuple[list[State], bool]:
+        """Return the states that one pick of a message leads to, not yet settled.
+
+        And whether they are all that has to be followed, sends that finish early among it.
+        """
         need = self.need(state)
         options = list(self._options(self._free(state.met, need)))
+        alone = sure(self, self._columns, state, need, options)
+        if alone is not None:
+            return [self._after(state, *alone)], True
         if self._is_plain:
             options = persistent(self, self._columns, state, need, options)
-        return [self._after(state, *pick) for pick in options]
+        return [self._after(state, *pick) for pick in options], False
 
     def _after(self, state: State, receive: int, send: int) -> State:
         said, pair = self._columns.said, (receive, send)
@@ -286,10 +292,7 @@ class MeetingSearch:
             c.rank[other] == c.rank[receive]
             and other < receive
             and self.accepts(other, send)
-            and (
-                c.posted
-                or (c.peer[other], c.tag[other]) == (c.peer[receive], c.tag[receive])
-            )
+            and (c.posted or (c.peer[other], c.tag[other]) == (c.peer[receive], c.tag[receive]))
             for other in receives
         )
 

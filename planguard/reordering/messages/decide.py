@@ -10,6 +10,7 @@ from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from planguard import kernels
 from planguard.catalog import report_order
 from planguard.errors import InternalError
 from planguard.execution.findings.mismatch import blocking_rounds, candidates
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
     from planguard.semantics.model import ExecutionModel
 
 CODE = "PG106"
-STATES = 20_000
-"""Most states that are searched when no budget is given."""
+STATES = {"native": 1_000_000, "python": 20_000}
+"""Most states that are searched when no budget is given: some seconds of either kernels."""
 ENDINGS = 300
 """Most endings that are decided one by one."""
 
@@ -166,7 +167,7 @@ class _Search:
         Raises:
             UndecidedError: There are more than can be searched.
         """
-        ends, self.states = endings(self.machine, STATES, self.deadline)
+        ends, self.states = endings(self.machine, STATES[kernels.IMPLEMENTATION], self.deadline)
         chosen = self._representatives(ends)
         if len(chosen) > ENDINGS and not self.deadline.is_bounded:
             raise UndecidedError(too_many(f"more than {ENDINGS:,} endings"))

@@ -28,7 +28,7 @@ KINDS = {"send": 0, "recv": 1, "probe": 2}
 STEPS = {"native": 20_000, "python": 200}
 """States between two looks at the clock: some hundredths of a second."""
 MEMORY = 1 << 30
-"""Bytes that the states of one search may take: a gigabyte, about ten million states of four ranks."""
+"""Bytes that the states of one search may take: about ten million states of a few ranks."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,9 @@ class Machine:
     def _message_columns(self) -> dict[str, Any]:
         def numbered(values: Iterable[Any]) -> array[int]:
             known: dict[Any, int] = {}
-            return array("I", [NONE if v is None else known.setdefault(v, len(known)) for v in values])
+            return array(
+                "I", [NONE if v is None else known.setdefault(v, len(known)) for v in values]
+            )
 
         every = self.messages
         return {
