@@ -81,7 +81,7 @@ def test_random_messages_against_the_enumerator(seed):
 
 
 def master(workers, rounds):
-    """Rounds in which a master takes a message from each worker, whoever comes, then answers all."""
+    """Rounds in which a master takes a message of each worker, whoever comes, and answers all."""
     bodies = [[] for _ in range(workers + 1)]
     for _ in range(rounds):
         bodies[0] += [{"op": "recv", "peer": "any", "bytes": 8}] * workers
