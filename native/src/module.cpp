@@ -8,6 +8,7 @@
 #include "planguard/pickle.h"
 #include "planguard/weak.h"
 #include "module_dump.h"
+#include "module_meetings.h"
 
 namespace nb = nanobind;
 using namespace planguard;
@@ -218,6 +219,30 @@ void bind_weak(nb::module_& module) {
       nb::arg("columns"), nb::arg("lanes"));
 }
 
+void bind_meetings(nb::module_& module) {
+  nb::class_<MeetingEnds>(module, "MeetingEnds")
+      .SHARE(MeetingEnds, at)
+      .SHARE(MeetingEnds, pair_off)
+      .SHARE(MeetingEnds, pairs)
+      .SHARE(MeetingEnds, seen_off)
+      .SHARE(MeetingEnds, seen)
+      .SHARE(MeetingEnds, buffered_off)
+      .SHARE(MeetingEnds, buffered)
+      .SHARE(MeetingEnds, looked_off)
+      .SHARE(MeetingEnds, looked);
+  nb::class_<MeetingSearch>(module, "MeetingSearch")
+      .def("__init__",
+           [](MeetingSearch* self, nb::dict columns) {
+             new (self) MeetingSearch(meeting_columns(columns));
+           },
+           nb::arg("columns"))
+      .def("advance", &MeetingSearch::advance, nb::arg("count"),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("ends", &MeetingSearch::ends)
+      .def_prop_ro("states", &MeetingSearch::states)
+      .def_prop_ro("bytes", &MeetingSearch::bytes);
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -225,6 +250,7 @@ NB_MODULE(_native, module) {
   bind_columns(module);
   bind_lanes(module);
   bind_weak(module);
+  bind_meetings(module);
   module.def("expand", &bind_expand);
   module.def("lower", &bind_lower, nb::arg("columns"), nb::arg("sig_kind"), nb::arg("sig_bytes"),
              nb::arg("sig_dtype"), nb::arg("sig_redop"), nb::arg("sig_root"), nb::arg("sig_layout"),

@@ -6,6 +6,7 @@
 
 #include "plan.h"
 #include "planguard/dump.h"
+#include "planguard/meetings.h"
 #include "planguard/pickle.h"
 #include "planguard/weak.h"
 
@@ -239,6 +240,40 @@ void dumps() {
   }
 }
 
+// A master takes a message from each of two workers, and answers the first: the other may be stuck.
+void meetings() {
+  MeetingColumns columns;
+  constexpr uint32_t both = ARRIVE | AWAIT;
+  // Matches 0 and 1 are receives, 2 and 3 sends, all apart; 4 is the answer.
+  columns.code = {0 << 2 | both, 4 << 2 | both, 1 << 2 | both, 2 << 2 | both, 4 << 2 | both,
+                  3 << 2 | both};
+  columns.lane_off = {0, 3, 5, 6};
+  columns.lane_end = {3, 5, 6};
+  columns.lane_rank = {0, 1, 2};
+  columns.need.assign(5, 2);
+  columns.eager.assign(5, NONE);
+  columns.look.assign(columns.code.size(), NONE);
+  columns.look_off = columns.handle_off = {0};
+  columns.kind = {1, 1, 0, 0};
+  columns.rank = {0, 0, 1, 2};
+  columns.home = columns.tag = columns.said = {0, 0, 0, 0};
+  columns.peer = {NONE, NONE, 0, 0};
+  columns.match = {0, 1, 2, 3};
+  CHECK(columns.is_sound());
+  MeetingSearch search(columns);
+  while (search.advance(1)) {
+  }
+  MeetingEnds ends = search.ends();
+  CHECK(ends.pair_off.size() == 3);  // one is stuck, one completes
+  CHECK(ends.pairs.size() == 2 + 4);
+  columns.eager[2] = 1;  // the first worker may go on before it is heard
+  MeetingSearch early(columns);
+  CHECK(!early.advance(1000));
+  CHECK(early.ends().buffered.size() >= 1);
+  columns.match[0] = 9;
+  CHECK(!columns.is_sound());
+}
+
 }  // namespace
 
 int main() {
@@ -252,6 +287,7 @@ int main() {
   refusals();
   pickles();
   dumps();
+  meetings();
   if (!failures) std::printf("all cases hold\n");
   return failures ? 1 : 0;
 }

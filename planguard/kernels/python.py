@@ -11,6 +11,7 @@ from planguard.kernels.twin_columns import Blockers, Columns, Lanes, RunState
 from planguard.kernels.twin_dump import dump_columns
 from planguard.kernels.twin_expand import expand
 from planguard.kernels.twin_lower import lower
+from planguard.kernels.twin_meetings import MeetingEnds, MeetingSearch
 from planguard.kernels.twin_pickle import refused_opcode
 from planguard.kernels.twin_run import blockers, run
 from planguard.kernels.twin_weak import OpenRounds, WeakOrders, open_rounds, weak_orders
@@ -19,6 +20,8 @@ __all__ = [
     "Blockers",
     "Columns",
     "Lanes",
+    "MeetingEnds",
+    "MeetingSearch",
     "OpenRounds",
     "RunState",
     "WeakOrders",

@@ -78,3 +78,35 @@ def test_random_messages_against_the_enumerator(seed):
         if {verdict.outcome.value, expected} == {"DEADLOCK", "MISMATCH"}:
             continue  # which of the two caused the other
         assert verdict.outcome.value == expected, (model, document)
+
+
+def master(workers, rounds):
+    """Rounds in which a master takes a message of each worker, whoever comes, and answers all."""
+    bodies = [[] for _ in range(workers + 1)]
+    for _ in range(rounds):
+        bodies[0] += [{"op": "recv", "peer": "any", "bytes": 8}] * workers
+        for worker in range(1, workers + 1):
+            bodies[0].append({"op": "send", "peer": worker, "tag": 1, "bytes": 8})
+            bodies[worker].append({"op": "send", "peer": 0, "bytes": 8})
+            bodies[worker].append({"op": "recv", "peer": 0, "tag": 1, "bytes": 8})
+    return plan(*bodies)
+
+
+@pytest.mark.parametrize("model", ["gloo", "mpi-eager", "mpi-sync", "mpi-pg"])
+@pytest.mark.parametrize(("workers", "rounds"), [(32, 1), (8, 5)])
+def test_a_master_costs_a_step_for_each_message(model, workers, rounds):
+    """One state for each message that is taken, and one to begin with; not one for each subset."""
+    verdict = pg.check(master(workers, rounds), model=model)
+    assert verdict.safe, verdict
+    assert verdict.evidence.states == workers * rounds + 1
+
+
+@pytest.mark.parametrize("model", ["gloo", "mpi-eager"])
+def test_a_master_that_answers_in_between_is_searched(model):
+    """Who is taken first matters where the master sends to one worker before it has heard all."""
+    early = master(3, 1)
+    actions = early["ranks"]["0"]["actions"]
+    actions.insert(1, actions.pop(3))
+    assert [one["op"] for one in actions[:4]] == ["recv", "send", "recv", "recv"]
+    assert pg.check(early, model=model).outcome.value == "POTENTIAL_DEADLOCK"
+    assert enumerate_plan(early, model).outcome == "POTENTIAL_DEADLOCK"

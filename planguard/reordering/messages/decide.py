@@ -10,6 +10,7 @@ from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from planguard import kernels
 from planguard.catalog import report_order
 from planguard.errors import InternalError
 from planguard.execution.findings.mismatch import blocking_rounds, candidates
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
     from planguard.semantics.model import ExecutionModel
 
 CODE = "PG106"
-STATES = 20_000
-"""Most states that are searched when no budget is given."""
+STATES = {"native": 1_000_000, "python": 20_000}
+"""Most states that are searched when no budget is given: some seconds of either kernels."""
 ENDINGS = 300
 """Most endings that are decided one by one."""
 
@@ -166,7 +167,7 @@ class _Search:
         Raises:
             UndecidedError: There are more than can be searched.
         """
-        ends, self.states = endings(self.machine, STATES, self.deadline)
+        ends, self.states = endings(self.machine, STATES[kernels.IMPLEMENTATION], self.deadline)
         chosen = self._representatives(ends)
         if len(chosen) > ENDINGS and not self.deadline.is_bounded:
             raise UndecidedError(too_many(f"more than {ENDINGS:,} endings"))
@@ -200,16 +201,11 @@ class _Search:
         execution = self._lowered(rounds) if rounds else execution
         arrivals = _arrivals(execution.lanes)
         match = {m.number: self._match(arrivals, m) for m in self.messages.all}
-        posted = self.model.send_modes or self.model.eager
-
-        def goes_first(one: Message, other: Message) -> bool:
-            return posted or (one.peer, one.tag) == (other.peer, other.tag)
-
         return Machine(
             execution.lanes,
             self.messages.all,
             match,
-            goes_first,
+            self.model.send_modes or self.model.eager,
             self._eager(arrivals) if self.model.eager else {},
             self._alternatives(),
         )
@@ -316,8 +312,7 @@ class _Search:
     def _guesses(self, state: State) -> dict[int, int]:
         """Pair what did not happen, so that a stuck receive waits for somebody who may send."""
         met = {number for pair in state.pairs | state.seen for number in pair}
-        need = self.machine.need(state)
-        there = {m.number for m in self.machine.free(state, need)}
+        there = {m.number for m in self.machine.free(state)}
         left = [m for m in self.messages.all if m.number not in met]
         taken: dict[int, int] = {}
         used: set[int] = set()
