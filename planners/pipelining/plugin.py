@@ -200,11 +200,10 @@ def _check_form(order: Order, options: PipeliningOptions) -> None:
 
 
 def _lower(order: Order, placement: Placement) -> tuple[Order, tuple[Note, ...]]:
-    kinds = {cell.action.kind for cell in order.cells()}
     rows = order.rows
-    if Kind.UNSHARD not in kinds:
+    if Kind.UNSHARD not in order.kinds:
         rows = tuple(add_unshard_reshard(row) for row in rows)
-    if Kind.REDUCE_GRAD not in kinds:
+    if Kind.REDUCE_GRAD not in order.kinds:
         rows = tuple(add_reduce_grad(row) for row in rows)
     lowered = add_send_recv(Order(order.source, rows), placement)
     notes = [
@@ -244,7 +243,7 @@ def _order_notes(order: Order, options: PipeliningOptions) -> tuple[Note, ...]:
                 "exact",
             )
         )
-    if any(cell.action.kind is Kind.OVERLAP_F_B for cell in order.cells()):
+    if Kind.OVERLAP_F_B in order.kinds:
         notes.append(
             Note(
                 "overlap-in-order",
