@@ -110,10 +110,11 @@ def _abstract(plan: Plan, program: Program) -> _Abstract | None:
     sigs: list[Any] = []
     out: list[Any] = []
     tables: tuple[dict[int, int], ...] = ({}, {}, {}, {}, {})
-    a: Any
-    stream: Any
     columns = (words[column::WORDS] for column in range(WORDS))
-    for place, (op, a, b, sig, label, stream) in enumerate(zip(*columns, strict=True)):
+    for place, instruction in enumerate(zip(*columns, strict=True)):
+        a: Any
+        stream: Any
+        op, a, b, sig, label, stream = instruction
         kind = op & KIND_MASK
         if is_point_to_point(kind) or is_collective(kind) or kind == _INIT:
             a = _local(tables[0], local.refs, a)

@@ -15,7 +15,7 @@ from functools import lru_cache
 import msgspec
 
 SHARED = 1 << 14
-"""Actions whose text, and what follows from it, is kept: the schedules of an experiment share them."""
+"""Actions whose text and needs are kept: the schedules of an experiment share them."""
 
 
 class Kind(StrEnum):
