@@ -106,7 +106,7 @@ def screen(folder, jobs):
 
 def apart(paths):
     """Milliseconds of processor a trial of recognizing, of the adapter, of the skeleton."""
-    from planguard.loading import is_recognized, load
+    from planguard.loading import load, recognized
     from planguard.options import CheckOptions
     from planguard.screen.checking import skeleton_of
 
@@ -115,7 +115,7 @@ def apart(paths):
     steps = {}
     plans = []
     for name, work in {
-        "recognized": is_recognized,
+        "recognized": recognized,
         "read by the adapter": lambda path: plans.append(load(path, planner="pipelining")),
         "skeleton": lambda _: skeleton_of(plans.pop(), options),
     }.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
 from planguard.files import is_special, refuse_special, unrecorded
+from planguard.files.heads import GZIP, head_of, unzipped
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 PLAN_SUFFIXES = (".json", ".json.gz")
 PLAN_SCHEMA = "planguard.plan"
 PLAN_FIELDS = ("schema", "world_size")
-GZIP = b"\x1f\x8b"
 HEAD = 4096
 """Bytes that are looked at to tell a plan from other JSON."""
 
@@ -60,24 +60,25 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
     return read(obj)
 
 
-def is_recognized(path: str) -> bool:
-    """Whether a file or folder is a plan or what a planner wrote, as far as its head tells.
+def recognized(path: str) -> str | None:
+    """Return who reads a file or folder, as far as its head tells; None where nobody does.
 
-    A pipe or a device is neither, and is not opened.
+    "" stands for a plan, and for what several adapters recognize: ``load`` says so of it. A pipe or
+    a device is read by nobody, and is not opened.
     """
     from planguard import registry
 
     if is_special(path):
-        return False
+        return None
     with unrecorded():
-        if Path(path).is_file() and _is_plan_file(path):
-            head = _unzipped(_head(Path(path)))
-            if any(f'"{field}"'.encode() in head for field in PLAN_FIELDS):
-                return True
+        head = head_of(path)[:HEAD]
+        if _is_plan_file(path) and any(_field(name) in head for name in PLAN_FIELDS):
+            return ""
         try:
-            return registry.recognize(path) is not None
-        except UsageError:  # more than one does: whoever reads it says so
-            return True
+            adapter = registry.recognize(path)
+        except UsageError:
+            return ""
+    return None if adapter is None else adapter.name
 
 
 def _adapter_of(obj: Any) -> PlannerAdapter | None:
@@ -96,8 +97,12 @@ def _names_a_plan(obj: Any) -> bool:
     """
     if isinstance(obj, dict):
         return any(field in obj for field in PLAN_FIELDS)
-    head = _unzipped(obj[:HEAD] if isinstance(obj, bytes) else _head(Path(obj)))
-    return not head or any(f'"{field}"'.encode() in head for field in PLAN_FIELDS)
+    head = unzipped(obj) if isinstance(obj, bytes) else head_of(obj)
+    return not head or any(_field(name) in head[:HEAD] for name in PLAN_FIELDS)
+
+
+def _field(name: str) -> bytes:
+    return f'"{name}"'.encode()
 
 
 def _is_plan_file(obj: Any) -> bool:
@@ -109,36 +114,16 @@ def _is_plan_file(obj: Any) -> bool:
     if isinstance(obj, bytes):
         return (obj[:2] == GZIP or obj.lstrip()[:1] == b"{") and not _other_schema(obj)
     if isinstance(obj, (str, Path)) and str(obj).endswith(PLAN_SUFFIXES):
-        return not _other_schema(_head(Path(obj)))
+        return not _other_schema(head_of(obj))  # empty: the reader says what is wrong with it
     return False
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(HEAD)
-    except OSError:
-        return b""  # the reader says what is wrong with the path
 
 
 def _other_schema(data: bytes) -> bool:
     """Whether a JSON document begins with a schema that is not that of plans, or as a trace."""
     import re
 
-    data = _unzipped(data)
+    data = unzipped(data)[:HEAD]
     if data.lstrip()[:1] == b"[":
         return b'"ph"' in data  # a list of trace events, such as a timeline
-    named = re.search(rb'"schema"\s*:\s*"(planguard\.[a-z]+)/', data[:HEAD])
+    named = re.search(rb'"schema"\s*:\s*"(planguard\.[a-z]+)/', data)
     return named is not None and named[1].decode() != PLAN_SCHEMA
-
-
-def _unzipped(data: bytes) -> bytes:
-    """Return the beginning of what was compressed, or nothing where it cannot be read."""
-    import zlib
-
-    if data[:2] != GZIP:
-        return data
-    try:
-        return zlib.decompressobj(wbits=31).decompress(data[:HEAD], HEAD)
-    except zlib.error:
-        return b""

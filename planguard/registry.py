@@ -90,11 +90,22 @@ _loaded: dict[AdapterEntry, PlannerAdapter] = {}
 _problems: dict[AdapterEntry, PluginProblem] = {}
 _seen: tuple[object, list[AdapterEntry]] | None = None
 """The state of the import path, and what was registered there then: reading it takes 6 ms."""
+_listed: tuple[object, tuple[AdapterEntry, ...]] | None = None
+"""That state and whether plug-ins are off, and the adapters that are used then."""
 
 
 def entries() -> tuple[AdapterEntry, ...]:
     """List the registered adapters, PlanGuard's own first, each part by name. Imports nothing."""
-    found = _registered()
+    global _listed  # noqa: PLW0603  a cache of one
+    state, found = _registered()
+    state = (state, _plugins_off())
+    if _listed is None or _listed[0] != state:
+        _listed = state, _named_once(found)
+    return _listed[1]
+
+
+def _named_once(found: list[AdapterEntry]) -> tuple[AdapterEntry, ...]:
+    """Return the adapters by name; a name that is taken stays with who has it."""
     own = [entry for entry in found if entry.built_in] or _from_source_tree()
     foreign = [] if _plugins_off() else [entry for entry in found if not entry.built_in]
     kept: dict[str, AdapterEntry] = {}
@@ -178,8 +189,11 @@ def seen_problems() -> tuple[PluginProblem, ...]:
     return tuple(sorted(_problems.values(), key=str))
 
 
-def _registered() -> list[AdapterEntry]:
-    """Return what distributions registered; read again when a folder of the path has changed."""
+def _registered() -> tuple[object, list[AdapterEntry]]:
+    """Return what distributions registered; read again when a folder of the path has changed.
+
+    The first of the two is the state that it was read in.
+    """
     global _seen  # noqa: PLW0603  a cache of one
     state = (metadata.entry_points, tuple((entry, _changed(entry)) for entry in sys.path))
     if _seen is None or _seen[0] != state:
@@ -188,12 +202,12 @@ def _registered() -> list[AdapterEntry]:
             for point in metadata.entry_points(group=GROUP)
         ]
         _seen = state, found
-    return list(_seen[1])
+    return _seen
 
 
 def _changed(entry: str) -> int:
     try:
-        return Path(entry or ".").stat().st_mtime_ns
+        return os.stat(entry or ".").st_mtime_ns  # noqa: PTH116  asked for every file of a folder
     except OSError:
         return 0
 

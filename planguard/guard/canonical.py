@@ -36,6 +36,10 @@ STARTS = 6
 """Starting ranks that are tried where several look alike."""
 LIMIT = 1_000
 """References of all ranks beyond which a check is cheaper than a canonical form."""
+# Numbers: an enum's member is looked up by its name each time, and this is asked of every word.
+_INIT, _FIRST_OPEN, _LAST_OPEN = int(Kind.INIT), int(Kind.UNORDERED_BEGIN), int(Kind.AFTER)
+_GROUPS = frozenset({int(Kind.NEW_GROUP), int(Kind.DESTROY)})
+_LISTS = frozenset({int(Kind.WAIT_MANY), int(Kind.COMPUTE)})
 WORD_LIMIT = 20_000
 """Instructions of all programs beyond which a check is cheaper."""
 ROUNDS = 4
@@ -112,19 +116,19 @@ def _abstract(plan: Plan, program: Program) -> _Abstract | None:
     sigs: list[Any] = []
     out: list[Any] = []
     tables: tuple[dict[int, int], ...] = ({}, {}, {}, {}, {})
-    for at in range(0, len(words), WORDS):
-        op, b, label = words[at], words[at + 2], words[at + 4]
-        sig = words[at + 3]
-        a: Any = words[at + 1]
-        stream: Any = words[at + 5]
+    columns = (words[column::WORDS] for column in range(WORDS))
+    for place, instruction in enumerate(zip(*columns, strict=True)):
+        a: Any
+        stream: Any
+        op, a, b, sig, label, stream = instruction
         kind = op & KIND_MASK
-        if Kind.UNORDERED_BEGIN <= kind <= Kind.AFTER:
-            return None
-        if kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
+        if is_point_to_point(kind) or is_collective(kind) or kind == _INIT:
             a = _local(tables[0], local.refs, a)
-        elif kind in {Kind.NEW_GROUP, Kind.DESTROY}:
+        elif _FIRST_OPEN <= kind <= _LAST_OPEN:
+            return None
+        elif kind in _GROUPS:
             a = _local(tables[1], local.groups, a)
-        elif kind in {Kind.WAIT_MANY, Kind.COMPUTE} and a != NONE:
+        elif kind in _LISTS and a != NONE:
             a = tuple(_listed(plan, a))
         elif kind == Kind.HOST_SYNC and a:
             a = plan.code.streams[a - 1]
@@ -135,7 +139,9 @@ def _abstract(plan: Plan, program: Program) -> _Abstract | None:
                 tables[2][sig] = len(sigs)
                 sigs.append(_signature(plan, sig, tables[3], local.roots))
             sig = tables[2][sig] + 1
-        out += (op, a, b, sig, _label(plan, program, at, label, tables[4], local.labels), stream)
+        if label:
+            label = _label(plan, program, place, label, tables[4], local.labels)
+        out += (op, a, b, sig, label, stream)
     from planguard.guard.signature import facts_of
 
     local.text = marshal.dumps((out, sigs, program.n_slots, facts_of(program)), 2)
@@ -171,13 +177,11 @@ def _signature(plan: Plan, sig: int, table: dict[int, int], roots: list[int]) ->
 
 
 def _label(
-    plan: Plan, program: Program, at: int, word: int, table: dict[int, int], labels: list[int]
+    plan: Plan, program: Program, place: int, word: int, table: dict[int, int], labels: list[int]
 ) -> Any:
-    if not word:
-        return 0
     if not word & POOLED:
         return _local(table, labels, word) + 1
-    times = _times(program, at // WORDS)
+    times = _times(program, place)
     offset = word & ~POOLED
     pool = plan.code.label_pool[offset : offset + times]
     return tuple(_local(table, labels, label) + 1 for label in pool)

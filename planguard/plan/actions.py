@@ -170,6 +170,7 @@ REGISTERED_NAME: dict[int, str] = {}
 
 # A block of numbers, so that the kernels tell a collective by two comparisons.
 _FIRST_COLLECTIVE, _LAST_COLLECTIVE = 8, 31
+_FIRST_MESSAGE, _LAST_MESSAGE = int(Kind.SEND), int(Kind.PROBE)
 
 SEND_KINDS = frozenset({Kind.SEND, Kind.SSEND, Kind.BSEND})
 """Kinds that send; the other point-to-point kinds receive or look."""
@@ -190,4 +191,4 @@ def kind_name(kind: int) -> str:
 
 def is_point_to_point(kind: int) -> bool:
     """Return whether an instruction kind (flags removed) is a send, a receive or a probe."""
-    return Kind.SEND <= kind <= Kind.PROBE
+    return _FIRST_MESSAGE <= kind <= _LAST_MESSAGE

@@ -16,7 +16,7 @@ import msgspec
 
 from planguard.errors import UsageError, shorten
 from planguard.files import is_special, unrecorded
-from planguard.loading import HEAD, PLAN_FIELDS, is_recognized
+from planguard.loading import HEAD, PLAN_FIELDS, recognized
 
 PLAN_SUFFIXES = (".plan.json", ".plan.json.gz")
 LINE_SUFFIXES = (".jsonl", ".ndjson")
@@ -32,10 +32,18 @@ class Found:
     Attributes:
         trials: Files and folders, sorted.
         skipped: What was looked at and is no trial, sorted; of a hidden folder its own name.
+        readers: The adapter that recognized a trial, of those that one did.
     """
 
     trials: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    readers: dict[str, str] = field(default_factory=dict)
+
+    def add(self, other: Found) -> None:
+        """Take in what another path stands for."""
+        self.trials += other.trials
+        self.skipped += other.skipped
+        self.readers |= other.readers
 
 
 def find(given: str, planner: str | None = None) -> Found:
@@ -50,58 +58,65 @@ def find(given: str, planner: str | None = None) -> Found:
     """
     path = Path(given)
     if path.is_dir():
-        if _is_whole(path):
-            return Found([given])
-        return _sorted_out(given, *_walked(path), planner)
+        reader = _reader_of_whole(path)
+        if reader is not None:
+            return Found([given], readers=_named(given, reader))
+        return _sorted_out(given, _walked(path), planner)
     if path.exists() or path.is_symlink():
         return Found([], [given]) if _is_params(given) else Found([given])
     named = sorted(glob.glob(given, recursive=True)) if glob.has_magic(given) else []  # noqa: PTH207
     if not named:
         raise UsageError(f"{shorten(given)}: no such file or folder", hint="is the path right?")
-    files, skipped, below = [], [], Found()
+    files, below = Found(), Found()
     for one in named:
         if Path(one).is_dir() and planner is None:
             try:
                 inside = find(one)
             except UsageError:
-                skipped.append(one)
+                files.skipped.append(one)
                 continue
-            below.trials += inside.trials
-            below.skipped += inside.skipped
+            below.add(inside)
         elif not _is_params(one):
-            files.append(one)
-    if files or not below.trials:
-        chosen = _sorted_out(given, files, skipped, planner, is_named=not below.trials)
-    else:
-        chosen = Found([], skipped)
-    return Found(sorted({*chosen.trials, *below.trials}), sorted(chosen.skipped + below.skipped))
+            files.trials.append(one)
+    if files.trials or not below.trials:
+        files = _sorted_out(given, files, planner, is_named=not below.trials)
+    below.add(files)
+    return Found(sorted(set(below.trials)), sorted(below.skipped), below.readers)
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether a folder is one trial: an adapter reads it, and nothing in it is a trial by itself.
+def _reader_of_whole(path: Path) -> str | None:
+    """Return who reads a folder that is one trial, as ``recognized`` does; None where it is not.
 
-    Some adapters look for their files in the folders below, too: one such folder must not hide all
-    the others beside it.
+    It is one where an adapter reads it, and nothing in it is a trial by itself. Some adapters look
+    for their files in the folders below, too: one such folder must not hide all the others beside
+    it.
     """
-    if not is_recognized(str(path)):
-        return False
+    reader = recognized(str(path))
+    if reader is None:
+        return None
     try:
         inside = list(path.iterdir())
     except OSError:  # told where it is walked
-        return False
+        return None
     if any(one.name.endswith(PLAN_SUFFIXES) for one in inside):
-        return False
-    return not any(one.is_dir() and is_recognized(str(one)) for one in inside)
+        return None
+    if any(one.is_dir() and recognized(str(one)) is not None for one in inside):
+        return None
+    return reader
+
+
+def _named(path: str, reader: str) -> dict[str, str]:
+    return {path: reader} if reader else {}
 
 
 def _is_params(name: str) -> bool:
     return Path(name).name == PARAMS_FILE or name.endswith(PARAMS_SUFFIX)
 
 
-def _walked(top: Path) -> tuple[list[str], list[str]]:
+def _walked(top: Path) -> Found:
     """Return files and planners' folders below a folder, and the hidden ones that were left."""
-    found: list[str] = []
-    skipped: list[str] = []
+    found = Found()
+    skipped = found.skipped
     seen = set()
 
     def unreadable(error: OSError) -> None:
@@ -116,48 +131,56 @@ def _walked(top: Path) -> tuple[list[str], list[str]]:
         seen.add((state.st_dev, state.st_ino))
         skipped += [str(Path(here, name)) for name in (*folders, *files) if name[:1] == "."]
         visible = [name for name in folders if name[:1] != "."]
-        whole = [name for name in visible if _is_whole(Path(here, name))]
-        found += [str(Path(here, name)) for name in whole]
-        folders[:] = sorted(name for name in visible if name not in whole)
-        found += [
+        folders.clear()
+        for name in sorted(visible):
+            path = Path(here, name)
+            reader = _reader_of_whole(path)
+            if reader is None:
+                folders.append(name)
+            else:
+                found.add(Found([str(path)], readers=_named(str(path), reader)))
+        found.trials += [
             str(Path(here, name)) for name in files if name[:1] != "." and not _is_params(name)
         ]
-    return found, skipped
+    return found
 
 
-def _sorted_out(
-    given: str,
-    found: list[str],
-    skipped: list[str],
-    planner: str | None,
-    *,
-    is_named: bool = False,
-) -> Found:
+def _sorted_out(given: str, found: Found, planner: str | None, *, is_named: bool = False) -> Found:
     """Divide what lies there into trials and the rest.
 
     Raises:
         UsageError: There is no trial, and the files were not named one by one.
     """
-    sure = {path for path in found if _is_trial(path)}
-    names = {_shape(path) for path in sure}
-    trials = [path for path in found if path in sure or _shape(path) in names]
+    readers = found.readers
+    names: set[tuple[str, str]] = set()
+    unsure = []
+    for path in found.trials:
+        reader = readers[path] if path in readers else _reader_of(path)
+        if reader is None:
+            unsure.append(path)
+            continue
+        readers |= _named(path, reader)
+        names.add(_shape(path))
+    left = {path for path in unsure if _shape(path) not in names}
+    trials = [path for path in found.trials if path not in left]
     if not trials and (is_named or planner is not None):
         # Named by a pattern, or for an adapter that was named: their reader says what is wrong.
-        trials = [path for path in found if not is_special(path)]
-    rest = sorted({*found, *skipped} - set(trials))
+        trials = [path for path in found.trials if not is_special(path)]
+    rest = sorted({*left, *found.skipped} - set(trials))
     if not trials:
         what = f"{len(rest)} looked at, none is a plan" if rest else "an empty folder"
         hint = "--planner names the adapter that reads them" if rest else "is the path right?"
         raise UsageError(f"{shorten(given)}: {what}", hint=hint)
-    return Found(sorted(trials), rest)
+    return Found(sorted(trials), rest, readers)
 
 
-def _is_trial(path: str) -> bool:
+def _reader_of(path: str) -> str | None:
+    """Return who reads a trial, as ``recognized`` does; None where it is none."""
     if is_special(path):
-        return False
+        return None
     if path.endswith(LINE_SUFFIXES):
-        return _has_plans(path)
-    return path.endswith(PLAN_SUFFIXES) or is_recognized(path)
+        return "" if _has_plans(path) else None
+    return "" if path.endswith(PLAN_SUFFIXES) else recognized(path)
 
 
 def _has_plans(path: str) -> bool:

@@ -49,7 +49,7 @@ class Trial:
         path: Where it is, or "" if ``data`` holds it.
         data: The plan file's bytes, or b"".
         params: Parameters it came from: names and numbers, strings, booleans or None.
-        planner: Adapter to read it with; "" means that it is found by sniffing.
+        planner: Adapter to read it with, named or found; "" means that it is found by sniffing.
         place: Where it stands, as people know it: a path, one inside an archive, a file and line.
     """
 
@@ -128,10 +128,10 @@ class Trials:
         found = [path for found in self._found.values() for path in found.trials]
         return found + self._archives.opened
 
-    def _find(self, given: str) -> list[str]:
+    def _find(self, given: str) -> Found:
         if given not in self._found:
             self._found[given] = self._looked_into(given)
-        return self._found[given].trials
+        return self._found[given]
 
     def _looked_into(self, given: str) -> Found:
         """Return what a path stands for, the files inside its archives included."""
@@ -144,8 +144,7 @@ class Trials:
                 raise
             found = Found()
         archives += [path for path in found.skipped if is_archive(path)]
-        skipped = [path for path in found.skipped if path not in archives]
-        trials = list(found.trials)
+        found.skipped = [path for path in found.skipped if path not in archives]
         for archive in archives:
             try:
                 folder, left = self._archives.unpacked(archive)
@@ -154,28 +153,29 @@ class Trials:
                     raise
                 # One of a folder: the others are trials all the same, and this one is told.
                 self.damaged[archive] = error
-                skipped.append(archive)
+                found.skipped.append(archive)
                 continue
-            skipped += left
+            found.skipped += left
             try:
                 inside = find(folder, self._planner)
             except UsageError:
-                skipped.append(archive)
+                found.skipped.append(archive)
                 continue
-            trials += inside.trials
-            skipped += map(self._archives.shown, inside.skipped)
-        if not trials:
+            inside.skipped = [self._archives.shown(path) for path in inside.skipped]
+            found.add(inside)
+        if not found.trials:
             if self.damaged:
                 raise next(iter(self.damaged.values()))
             hint = "--planner names the adapter that reads them"
             raise UsageError(f"{shorten(given)}: no plan is in it", hint=hint)
-        return Found(trials, sorted(skipped))
+        found.skipped.sort()
+        return found
 
     def _count(self, item: Any) -> int:
         """Return how many trials an item of the input holds."""
         if not isinstance(item, (str, os.PathLike)):
             return 1
-        found = self._find(os.fspath(item))
+        found = self._find(os.fspath(item)).trials
         return sum(_lines(path) if path.endswith(LINE_SUFFIXES) else 1 for path in found)
 
     def __iter__(self) -> Iterator[Trial]:
@@ -193,10 +193,10 @@ class Trials:
 
     def _trials(self, number: int, item: Any) -> Iterator[Trial]:
         if isinstance(item, (str, os.PathLike)):
-            planner = self._planner or ""
-            for path in self._find(os.fspath(item)):
+            found, shown = self._find(os.fspath(item)), self._archives.shown
+            for path in found.trials:
+                planner = self._planner or found.readers.get(path, "")
                 for trial in _from_path(path):
-                    shown = self._archives.shown
                     place = shown(trial.place)
                     yield replace(trial, name=shown(trial.name), planner=planner, place=place)
         else:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
+from planguard.files.heads import head_of
 
 from ..xla.emit import emit
 from ..xla.options import XlaOptions
-from ..xla.reading import head_of
 from ..xla.steps import Doubt, Trace
 from .dump import SCHEMA, read_dump
 from .expand import HostExpander
@@ -38,7 +38,7 @@ class AlpaAdapter:
         if isinstance(obj, Mapping):
             return obj.get("schema") == SCHEMA or ("alpa" in obj and "instructions" in obj)
         if isinstance(obj, str | Path):
-            head = head_of(Path(obj))
+            head = head_of(obj)
             return f'"{SCHEMA}"'.encode() in head or all(
                 word in head for word in (b'"alpa"', b'"meshes"', b'"instructions"')
             )

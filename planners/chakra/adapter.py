@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..xla.reading import head_of
+from planguard.files.heads import head_of
+
 from .emit import emit
 from .options import read_options
 from .reading import files_of, read_workload

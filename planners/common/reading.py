@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.errors import PlanError
+from planguard.files.heads import GZIP, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 512 * 2**20
 """Largest dump that is read, after decompression."""
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""What reading a file, gzipped or not, may raise."""
+_NAMED = 4096
+"""Bytes in which a document names its schema."""
 
 
 class At:
@@ -83,38 +88,35 @@ def load_json(path: Path) -> At:
     """
     name = str(path)
     try:
-        data = _bounded(path)
+        data = unpacked(path, MAX_BYTES)
+        if len(data) > MAX_BYTES:
+            raise PlanError(f"is larger than {MAX_BYTES} bytes", file=name)
         document = json.loads(data, object_pairs_hook=_unique, parse_constant=_refuse)
-    except (OSError, EOFError, zlib.error) as error:
+    except UNREADABLE as error:
         raise PlanError(f"cannot be read: {error}", file=name) from error
     except (ValueError, RecursionError) as error:
         raise PlanError(f"is not valid JSON: {error}", file=name) from error
     return At(document, file=name)
 
 
-def starts_with_schema(path: Path, schema: str) -> bool:
+def starts_with_schema(path: str | Path, schema: str) -> bool:
     """Tell whether the head of a file, gzipped or not, names ``schema``; never raises."""
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(2)
-        with _opened(path, zipped=head == b"\x1f\x8b") as stream:
-            return f'"{schema}"'.encode() in stream.read(4096)
-    except (OSError, EOFError, zlib.error):
-        return False
+    return f'"{schema}"'.encode() in head_of(path)[:_NAMED]
 
 
-def _opened(path: Path, *, zipped: bool) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path, "rb")) if zipped else path.open("rb")
+def unpacked(path: Path, most: int) -> bytes:
+    """Return the bytes of a file, gzipped or not; of a longer one than ``most`` one byte more.
 
-
-def _bounded(path: Path) -> bytes:
+    Raises:
+        UNREADABLE: It cannot be read, or unpacked.
+    """
     with path.open("rb") as raw:
-        zipped = raw.read(2) == b"\x1f\x8b"
-    with _opened(path, zipped=zipped) as stream:
-        data = stream.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise PlanError(f"is larger than {MAX_BYTES} bytes", file=str(path))
-    return data
+        is_packed = raw.read(len(GZIP)) == GZIP
+        raw.seek(0)
+        if not is_packed:
+            return raw.read(most + 1)
+        with gzip.open(raw, "rb") as packed:
+            return packed.read(most + 1)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class DdpAdapter:
         A plain ``nn.Module`` says nothing about how it is parallelized: name the adapter for it.
         """
         if isinstance(obj, str | Path):
-            return starts_with_schema(Path(obj), JOBS.schema)
+            return starts_with_schema(obj, JOBS.schema)
         if isinstance(obj, dict):
             return obj.get("schema") == JOBS.schema
         return is_wrapped(obj)

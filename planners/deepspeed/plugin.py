@@ -37,7 +37,7 @@ class DeepSpeedAdapter:
         if isinstance(obj, Mapping):
             return obj.get("schema") == SCHEMA
         if isinstance(obj, str | Path):
-            return starts_with_schema(Path(obj), SCHEMA)
+            return starts_with_schema(obj, SCHEMA)
         return is_schedules(obj)
 
     def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:

@@ -64,7 +64,7 @@ class FxAdapter:
             values = list(obj.values())
             return bool(values) and all(isinstance(v, FxProgram) or is_graph(v) for v in values)
         if isinstance(obj, (str, Path)):
-            return starts_with_schema(Path(obj), SCHEMA)
+            return starts_with_schema(obj, SCHEMA)
         return is_graph(obj)
 
     def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:

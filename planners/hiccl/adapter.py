@@ -37,7 +37,7 @@ class HicclAdapter:
         """Recognize a description: a path, or the parsed object."""
         if isinstance(obj, dict):
             return obj.get("schema") == SCHEMA
-        return isinstance(obj, str | Path) and starts_with_schema(Path(obj), SCHEMA)
+        return isinstance(obj, str | Path) and starts_with_schema(obj, SCHEMA)
 
     def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:
         """Turn a description into a plan.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError, UsageError
+from planguard.files.heads import head_of
 
 from ..common.job import JobReader
 from ..common.module import is_module
@@ -37,7 +38,7 @@ class HorovodAdapter:
         A plain ``nn.Module`` says nothing about how it is parallelized: name the adapter for it.
         """
         if isinstance(obj, str | Path):
-            return starts_with_schema(Path(obj), JOBS.schema) or _is_timeline_file(Path(obj))
+            return starts_with_schema(obj, JOBS.schema) or _is_timeline_file(obj)
         if isinstance(obj, dict):
             return obj.get("schema") == JOBS.schema
         return looks_like_timeline(obj)
@@ -75,12 +76,8 @@ class HorovodAdapter:
         return emit_module(JOBS.of_file(at, given), builder)
 
 
-def _is_timeline_file(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            head = file.read(65_536).lstrip()
-    except OSError:
-        return False
+def _is_timeline_file(path: str | Path) -> bool:
+    head = head_of(path).lstrip()
     return head.startswith(b"[") and b'"NEGOTIATE_' in head
 
 

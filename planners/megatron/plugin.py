@@ -35,7 +35,7 @@ class MegatronAdapter:
         """Recognize a recording: a path, or the parsed object."""
         if isinstance(obj, Mapping):
             return obj.get("schema") == SCHEMA
-        return isinstance(obj, str | Path) and starts_with_schema(Path(obj), SCHEMA)
+        return isinstance(obj, str | Path) and starts_with_schema(obj, SCHEMA)
 
     def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:
         """Turn a recording into a plan.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..xla.reading import head_of
+from planguard.files.heads import head_of
+
 from .emit import emit
 from .options import read_options
 from .reading import load
@@ -43,7 +44,7 @@ class MscclAdapter:
         if isinstance(obj, bytes | bytearray):
             head = bytes(obj[: 1 << 16])
         elif isinstance(obj, str | Path):
-            head = head_of(Path(obj))
+            head = head_of(obj)
         else:
             return False
         return _begins(head.removeprefix(b"\xef\xbb\xbf"))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
+from ..common.reading import UNREADABLE, unpacked
 from .elements import read_elements
 from .model import LOCAL, RECEIVES, SENDS, Algorithm, Block, Step
 
@@ -55,11 +54,8 @@ def read_file(path: Path) -> bytes:
         PlanError: It cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if packed else path.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+        return unpacked(path, MAX_BYTES)
+    except (*UNREADABLE, ValueError) as error:
         raise PlanError(f"cannot be read: {error}", file=str(path), hint="check it") from None
 
 

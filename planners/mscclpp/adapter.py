@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..xla.reading import head_of
+from planguard.files.heads import head_of
+
 from .emit import emit
 from .options import read_options
 from .reading import read_program
@@ -31,7 +32,7 @@ class MscclppAdapter:
         if isinstance(obj, dict):
             return isinstance(obj.get("gpus"), list) and "collective" in obj and "protocol" in obj
         if isinstance(obj, str | Path):
-            head = head_of(Path(obj))
+            head = head_of(obj)
             return all(word in head for word in _WORDS)
         return False
 

@@ -9,9 +9,13 @@ whole or is refused.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+
+import msgspec
+
+SHARED = 1 << 14
+"""Actions whose text and needs are kept: the schedules of an experiment share them."""
 
 
 class Kind(StrEnum):
@@ -30,6 +34,8 @@ class Kind(StrEnum):
     RECV_B = "RECV_B"
     OVERLAP_F_B = "OVERLAP_F_B"
 
+    __hash__ = str.__hash__  # an enum's own is a call of Python, and actions are keys everywhere
+
 
 COMPUTE = frozenset({Kind.F, Kind.B, Kind.I, Kind.W})
 TRANSFER = frozenset({Kind.SEND_F, Kind.RECV_F, Kind.SEND_B, Kind.RECV_B})
@@ -47,8 +53,7 @@ _CELL = re.compile(
 _OVERLAP = re.compile(r"\(([^()]*)\)OVERLAP_F_B")
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(msgspec.Struct, frozen=True, cache_hash=True):
     """One action of a schedule.
 
     Attributes:
@@ -64,9 +69,7 @@ class Action:
     parts: tuple[Action, ...] = ()
 
     def __str__(self) -> str:
-        if self.kind is Kind.OVERLAP_F_B:
-            return f"({';'.join(map(str, self.parts))}){self.kind.value}"
-        return f"{self.stage}{self.kind.value}{'' if self.mb is None else self.mb}"
+        return _text(self)
 
     @property
     def leaves(self) -> tuple[Action, ...]:
@@ -79,7 +82,14 @@ class Action:
         return self.kind in COMPUTE or self.kind is Kind.OVERLAP_F_B
 
 
-@lru_cache(maxsize=1 << 14)  # the schedules of an experiment share their cells
+@lru_cache(maxsize=SHARED)
+def _text(action: Action) -> str:
+    if action.kind is Kind.OVERLAP_F_B:
+        return f"({';'.join(map(str, action.parts))}){action.kind.value}"
+    return f"{action.stage}{action.kind.value}{'' if action.mb is None else action.mb}"
+
+
+@lru_cache(maxsize=SHARED)
 def parse_cell(text: str) -> Action | None:
     """Read one cell; None for a bubble (an empty cell).
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
+from ..common.reading import UNREADABLE, unpacked
 from .actions import Action, parse_cell
 from .order import Cell, Order
 
@@ -25,19 +26,18 @@ _EMPTY_HINT = "only a compute-only schedule has empty cells; with sends and rece
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a schedule file.
+    """Read a schedule file, gzipped or not.
 
     Raises:
         PlanError: The file cannot be read or is larger than ``MAX_BYTES``.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
+        return unpacked(path, MAX_BYTES)
+    except UNREADABLE as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise PlanError(
-            f"cannot read the schedule: {error.strerror}", file=str(path), path="file"
+            f"cannot read the schedule: {reason}", file=str(path), path="file"
         ) from error
-    return data
 
 
 def looks_like_schedule(data: bytes) -> bool:

@@ -95,6 +95,7 @@ class _Writer:
         self._relative = relative
         self._works: dict[str, list[str]] = {}
         self._ids: dict[str, list[str]] = {}
+        self._out: list[dict[str, Any]] = []
 
     def write(self, row: Sequence[Step]) -> None:
         """Write all steps in order."""
@@ -107,49 +108,52 @@ class _Writer:
                 self._compute(step)
             else:
                 self._shard(step)
+        self._program.extend(self._out)
 
     def _transfer(self, step: Transfer) -> None:
         if self._batches(step):
-            with self._program.batch(work=step.handle):
-                for message in step.messages:
-                    self._message(message, step, work=False)
+            members = [one for message in step.messages for one in self._message(message, step)]
+            self._out.append({"op": "batch", "work": step.handle, "ops": members})
             self._works[step.handle] = [step.handle]
-        else:
-            self._works[step.handle] = []
-            for message in step.messages:
-                names = self._message(message, step, work=True)
-                self._works[step.handle] += names
-                self._ids[message.name] = names
+            return
+        works = self._works[step.handle] = []
+        for message in step.messages:
+            tensors = self._message(message, step)
+            names = self._ids[message.name] = [one["id"] for one in tensors]
+            works += names
+            for one, name in zip(tensors, names, strict=True):
+                one["work"] = name
+            self._out += tensors
 
     def _batches(self, step: Transfer) -> bool:
         if any(message.direction == "vote" for message in step.messages):
             return False
-        mixed = len({message.send for message in step.messages}) == 2
-        return self._options.lowering == "batched" or (self._options.lowering == "mixed" and mixed)
+        if self._options.lowering != "mixed":
+            return self._options.lowering == "batched"
+        return len({message.send for message in step.messages}) == 2
 
-    def _message(self, message: Message, step: Transfer, *, work: bool) -> list[str]:
-        """Write every tensor of a message; returns the handles."""
+    def _message(self, message: Message, step: Transfer) -> list[dict[str, Any]]:
+        """Return the transfers of a message, one for every tensor."""
         sizes = self._sizes(message)
-        names = []
+        common: dict[str, Any] = {
+            "op": "isend" if message.send else "irecv",
+            "peer": self._peer(message.peer),
+            "tag": 0,
+            "group": "pp",
+            "stage": message.stage,
+            "phase": message.direction,
+            "src": self._src(step.where),
+        }
+        if message.mb is not None:
+            common["mb"] = message.mb
+        out = []
         for index, size in enumerate(sizes):
             tensor = f"#{index}" if len(sizes) > 1 else ""
-            name = message.name + tensor
-            names.append(name)
-            self._program.add(
-                "isend" if message.send else "irecv",
-                peer=self._peer(message.peer),
-                tag=0,
-                group="pp",
-                id=name,
-                label=message.label + tensor,
-                stage=message.stage,
-                phase=message.direction,
-                src=self._src(step.where),
-                mb=message.mb,
-                bytes=size,
-                work=name if work else None,
-            )
-        return names
+            one = {**common, "id": message.name + tensor, "label": message.label + tensor}
+            if size is not None:
+                one["bytes"] = size
+            out.append(one)
+        return out
 
     def _sizes(self, message: Message) -> tuple[int | None, ...]:
         if message.direction == "vote":
@@ -162,22 +166,24 @@ class _Writer:
     def _wait(self, step: Wait) -> None:
         works = [work for handle in step.handles for work in self._works.pop(handle)]
         if works:
-            self._program.add(
-                "wait", work=works[0] if len(works) == 1 else works, src=self._src(step.where)
-            )
+            work = works[0] if len(works) == 1 else works
+            self._out.append({"op": "wait", "work": work, "src": self._src(step.where)})
 
     def _compute(self, step: Compute) -> None:
         self._ids[step.name] = [step.name]
-        self._program.add(
-            "compute",
-            op_name=step.kind,
-            id=step.name,
-            deps=[dep for name in step.deps for dep in self._ids.get(name, ())] or None,
-            stage=step.stage,
-            mb=step.mb,
-            phase="F" if step.kind == "F" else "B",
-            src=self._src(step.where),
-        )
+        one = {
+            "op": "compute",
+            "op_name": step.kind,
+            "id": step.name,
+            "stage": step.stage,
+            "mb": step.mb,
+            "phase": "F" if step.kind == "F" else "B",
+            "src": self._src(step.where),
+        }
+        deps = [dep for name in step.deps for dep in self._ids.get(name, ())]
+        if deps:
+            one["deps"] = deps
+        self._out.append(one)
 
     def _shard(self, step: Shard) -> None:
         common: dict[str, Any] = {
@@ -188,17 +194,20 @@ class _Writer:
         group = _shard_group(step, self._options)
         if self._options.shards == 1 or not group:
             self._works[step.name] = []
-            self._program.add("compute", op_name=step.kind.value, **common)
+            self._out.append({"op": "compute", "op_name": step.kind.value, **common})
             return
+        common |= {"group": group, "label": step.name}
         size = self._options.shard_bytes(step.stage)
-        common |= {"group": group, "label": step.name, "bytes": size}
+        if size is not None:
+            common["bytes"] = size
         if step.kind is Kind.UNSHARD:
             self._works[step.name] = [step.name]
-            self._program.add("all_gather_into_tensor", async_=True, work=step.name, **common)
+            common |= {"op": "all_gather_into_tensor", "async": True, "work": step.name}
         elif self._options.reduce_grad == "all_reduce":
-            self._program.add("all_reduce", reduce_op="avg", **common)
+            common |= {"op": "all_reduce", "reduce_op": "avg"}
         else:
-            self._program.add("reduce_scatter_tensor", reduce_op="avg", **common)
+            common |= {"op": "reduce_scatter_tensor", "reduce_op": "avg"}
+        self._out.append(common)
 
     def _src(self, where: Where) -> tuple[str, int, str]:
         return (self._source, where.row, where.note)

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from planguard.errors import PlanError
 
-from .actions import COMPUTE, SHARDING, TRANSFER, Action
+from .actions import COMPUTE, SHARDING, TRANSFER, Action, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """One action of one rank with the place it comes from.
 
     Attributes:
@@ -58,19 +59,32 @@ class Order:
             yield from row
 
     @cached_property
+    def leaves(self) -> tuple[tuple[tuple[Action, Cell], ...], ...]:
+        """The actions of every rank with their cells, in place of an overlap its parts."""
+        return tuple(
+            tuple((leaf, cell) for cell in row for leaf in cell.action.leaves) for row in self.rows
+        )
+
+    @cached_property
+    def kinds(self) -> frozenset[Kind]:
+        """What occurs, overlaps and their parts included."""
+        cells = {cell.action.kind for row in self.rows for cell in row}
+        return frozenset(cells.union(leaf.kind for row in self.leaves for leaf, _ in row))
+
+    @property
     def has_transfers(self) -> bool:
         """True when somebody placed the sends and receives already."""
-        return any(cell.action.kind in TRANSFER for cell in self.cells())
+        return not self.kinds.isdisjoint(TRANSFER)
 
     @property
     def has_sharding(self) -> bool:
         """True when UNSHARD, RESHARD or REDUCE_GRAD occurs."""
-        return any(cell.action.kind in SHARDING for cell in self.cells())
+        return not self.kinds.isdisjoint(SHARDING)
 
-    @cached_property
+    @property
     def has_compute(self) -> bool:
         """True when any F, B, I or W occurs."""
-        return any(leaf.kind in COMPUTE for cell in self.cells() for leaf in cell.action.leaves)
+        return not self.kinds.isdisjoint(COMPUTE)
 
     def error(
         self, cell: Cell | None, message: str, hint: str = "", code: str = "PG901"

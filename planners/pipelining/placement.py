@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from .actions import COMPUTE, TRANSFER, Action, Kind
+from .actions import COMPUTE, SHARED, TRANSFER, Action, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +39,8 @@ def place(order: Order) -> Placement:
         PlanError: A stage is on two ranks, or a stage between two others is on none.
     """
     seen: dict[int, Cell] = {}
-    for cell in order.cells():
-        for leaf in cell.action.leaves:
+    for row in order.leaves:
+        for leaf, cell in row:
             first = seen.setdefault(leaf.stage, cell)
             if first.rank != cell.rank:
                 raise order.error(
@@ -65,18 +66,24 @@ def input_of(leaf: Action, placement: Placement) -> tuple[Action, ...]:
 
     Empty where no input from a neighbor is needed: the first forward and the last backward.
     """
-    stage, mb = leaf.stage, leaf.mb
-    if leaf.kind is Kind.F and stage > 0:
-        if placement.crosses(stage, stage - 1):
-            return (Action(Kind.RECV_F, stage, mb),)
-        return (Action(Kind.F, stage - 1, mb),)
-    if leaf.kind in (Kind.B, Kind.I) and stage < placement.stages - 1:
-        if placement.crosses(stage, stage + 1):
-            return (Action(Kind.RECV_B, stage, mb),)
-        return (Action(Kind.B, stage + 1, mb), Action(Kind.I, stage + 1, mb))
+    if leaf.kind is Kind.F and leaf.stage > 0:
+        return _input(leaf, crosses=placement.crosses(leaf.stage, leaf.stage - 1))
+    if leaf.kind in (Kind.B, Kind.I) and leaf.stage < placement.stages - 1:
+        return _input(leaf, crosses=placement.crosses(leaf.stage, leaf.stage + 1))
     return ()
 
 
+@lru_cache(maxsize=2 * SHARED)
+def _input(leaf: Action, *, crosses: bool) -> tuple[Action, ...]:
+    stage, mb = leaf.stage, leaf.mb
+    if leaf.kind is Kind.F:
+        return (Action(Kind.RECV_F, stage, mb) if crosses else Action(Kind.F, stage - 1, mb),)
+    if crosses:
+        return (Action(Kind.RECV_B, stage, mb),)
+    return (Action(Kind.B, stage + 1, mb), Action(Kind.I, stage + 1, mb))
+
+
+@lru_cache(maxsize=SHARED)
 def forward_of(leaf: Action) -> tuple[Action, ...]:
     """Name the earlier computations of the same stage and microbatch that a computation needs."""
     if leaf.kind in (Kind.B, Kind.I):
@@ -86,6 +93,7 @@ def forward_of(leaf: Action) -> tuple[Action, ...]:
     return ()
 
 
+@lru_cache(maxsize=SHARED)
 def source_of(leaf: Action) -> tuple[Action, ...]:
     """Name the computations, any one of which produces what a send sends."""
     if leaf.kind is Kind.SEND_F:
@@ -106,14 +114,23 @@ def refuse_impossible(order: Order, placement: Placement) -> None:
     Raises:
         PlanError: Names both cells, or the one whose input never comes.
     """
-    for row in order.rows:
+    has_compute, has_transfers = order.has_compute, order.has_transfers
+    for row in order.leaves:
         places = _first_places(row, order)
-        for cell in row:
-            for leaf in cell.action.leaves:
-                if leaf.kind in TRANSFER:
-                    _refuse_transfer(order, placement, cell, leaf)
-                for producers in _needs(order, placement, leaf):
-                    _require(order, places, cell, leaf, producers)
+        for leaf, cell in row:
+            if leaf.kind in TRANSFER:
+                _refuse_transfer(order, placement, cell, leaf)
+            if not has_compute:
+                continue
+            at = places[leaf][0]
+            for producers in _needs(leaf, placement, has_transfers=has_transfers):
+                for producer in producers:
+                    there = places.get(producer)
+                    if there is not None and there[0] <= at:
+                        break
+                else:
+                    if producers:
+                        _refuse_order(order, places, cell, leaf, producers)
 
 
 def expect_microbatches(order: Order, placement: Placement, microbatches: int) -> None:
@@ -123,8 +140,8 @@ def expect_microbatches(order: Order, placement: Placement, microbatches: int) -
         PlanError: Names the first stage with another number.
     """
     counts = dict.fromkeys(range(placement.stages), 0)
-    for cell in order.cells():
-        for leaf in cell.action.leaves:
+    for row in order.leaves:
+        for leaf, _ in row:
             counts[leaf.stage] += leaf.kind is Kind.F
     for stage, count in counts.items():
         if count != microbatches:
@@ -135,38 +152,36 @@ def expect_microbatches(order: Order, placement: Placement, microbatches: int) -
             )
 
 
-def _first_places(row: tuple[Cell, ...], order: Order) -> dict[Action, tuple[int, Cell]]:
+def _first_places(
+    row: tuple[tuple[Action, Cell], ...], order: Order
+) -> dict[Action, tuple[int, Cell]]:
     """Give the position of the first occurrence of every action; parts of an overlap in turn."""
     places: dict[Action, tuple[int, Cell]] = {}
-    leaves = ((leaf, cell) for cell in row for leaf in cell.action.leaves)
-    for position, (leaf, cell) in enumerate(leaves):
+    for position, (leaf, cell) in enumerate(row):
         first = places.setdefault(leaf, (position, cell))
         if first[0] != position and leaf.kind in COMPUTE:
             raise order.error(cell, f"{leaf} runs twice: {first[1]} and {cell}")
     return places
 
 
-def _needs(order: Order, placement: Placement, leaf: Action) -> tuple[tuple[Action, ...], ...]:
-    if not order.has_compute:
-        return ()
-    needs: tuple[tuple[Action, ...], ...] = (forward_of(leaf), source_of(leaf))
+def _needs(
+    leaf: Action, placement: Placement, *, has_transfers: bool
+) -> tuple[tuple[Action, ...], ...]:
+    """Name what an action needs: of every group one; an empty one needs nothing."""
     local = input_of(leaf, placement)
-    if local and (order.has_transfers or local[0].kind in COMPUTE):
-        needs += (local,)
-    return tuple(need for need in needs if need)
+    if local and not has_transfers and local[0].kind not in COMPUTE:
+        local = ()
+    return forward_of(leaf), source_of(leaf), local
 
 
-def _require(
+def _refuse_order(
     order: Order,
     places: Mapping[Action, tuple[int, Cell]],
     cell: Cell,
     leaf: Action,
     producers: tuple[Action, ...],
-) -> None:
-    at = places[leaf][0]
+) -> NoReturn:
     found = [(*places[producer], producer) for producer in producers if producer in places]
-    if any(position <= at for position, _, _ in found):
-        return
     if not found:
         raise order.error(
             cell,

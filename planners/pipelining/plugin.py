@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError, UsageError
+from planguard.files.heads import head_of
 
 from .actions import Kind
 from .csvfile import looks_like_schedule, parse_csv, read_bytes
@@ -53,7 +54,7 @@ class PipeliningAdapter:
     def sniff(self, obj: object) -> bool:
         """Recognize a schedule: a CSV path, CSV bytes, a schedule object, an order, a run log."""
         if isinstance(obj, str | Path):
-            return _sniff_path(Path(obj))
+            return looks_like_schedule(head_of(obj))
         if isinstance(obj, bytes | bytearray):
             return looks_like_schedule(bytes(obj))
         return isinstance(obj, RunLog) or is_order(obj) or is_schedule(obj)
@@ -100,14 +101,6 @@ def from_run_log(log: RunLog, builder: type[PlanBuilder], **options: object) -> 
         UsageError: An option does not exist, has an impossible value, or does not apply to a log.
     """
     return _from_log(log, builder, read_options(options))
-
-
-def _sniff_path(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return looks_like_schedule(file.read(4096))
-    except (OSError, ValueError):
-        return False
 
 
 def _from_schedule(schedule: Any, builder: type[PlanBuilder], options: PipeliningOptions) -> Plan:
@@ -207,11 +200,10 @@ def _check_form(order: Order, options: PipeliningOptions) -> None:
 
 
 def _lower(order: Order, placement: Placement) -> tuple[Order, tuple[Note, ...]]:
-    kinds = {cell.action.kind for cell in order.cells()}
     rows = order.rows
-    if Kind.UNSHARD not in kinds:
+    if Kind.UNSHARD not in order.kinds:
         rows = tuple(add_unshard_reshard(row) for row in rows)
-    if Kind.REDUCE_GRAD not in kinds:
+    if Kind.REDUCE_GRAD not in order.kinds:
         rows = tuple(add_reduce_grad(row) for row in rows)
     lowered = add_send_recv(Order(order.source, rows), placement)
     notes = [
@@ -251,7 +243,7 @@ def _order_notes(order: Order, options: PipeliningOptions) -> tuple[Note, ...]:
                 "exact",
             )
         )
-    if any(cell.action.kind is Kind.OVERLAP_F_B for cell in order.cells()):
+    if Kind.OVERLAP_F_B in order.kinds:
         notes.append(
             Note(
                 "overlap-in-order",

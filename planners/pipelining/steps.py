@@ -6,9 +6,9 @@ transfers; a ``Compute`` runs on the current stream; a ``Shard`` is UNSHARD, RES
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from .actions import COMPUTE, TRANSFER, Action, Kind
 from .lowering import peer_stage
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from .order import Cell, Order
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(msgspec.Struct, frozen=True):
     """A location: row and cell, counted from 1, and the text found there."""
 
     row: int
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """One end of one message between neighboring stages, all its tensors.
 
     Attributes:
@@ -62,8 +60,7 @@ class Message:
         return f"{self.direction}{producer}.{self.mb}"
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(msgspec.Struct, frozen=True):
     """Messages issued in one call.
 
     Attributes:
@@ -77,16 +74,14 @@ class Transfer:
     where: Where
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Wait for earlier transfers or unshards, in the order named."""
 
     handles: tuple[str, ...]
     where: Where
 
 
-@dataclass(frozen=True, slots=True)
-class Compute:
+class Compute(msgspec.Struct, frozen=True):
     """A computation.
 
     Attributes:
@@ -106,8 +101,7 @@ class Compute:
     where: Where
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(msgspec.Struct, frozen=True):
     """UNSHARD, RESHARD or REDUCE_GRAD of a stage; ``name`` is also the handle of an UNSHARD."""
 
     name: str
@@ -156,7 +150,7 @@ class _Row:
         self._at_once = at_once
         self._sharded = sharded
         self._out: list[Step] = []
-        self._count: Counter[Action] = Counter()
+        self._count: dict[Action, int] = {}
         self._posted: dict[Action, str] = {}
         self._sends: list[str] = []
         self._names: dict[Action, str] = {}
@@ -180,17 +174,16 @@ class _Row:
                 "torch raises 'Unused unshard operations' at the end of the step",
             )
         if self._sends:
-            end = _at(self._row[-1])
             # torch pops the handles from the end of its list.
-            self._emit(Wait(tuple(reversed(self._sends)), replace(end, note="end of the step")))
+            end = Where(self._row[-1].rank + 1, "end of the step")
+            self._emit(Wait(tuple(reversed(self._sends)), end))
         return tuple(self._out)
 
     def _emit(self, step: Step) -> None:
         self._out.append(step)
 
     def _name(self, leaf: Action) -> str:
-        self._count[leaf] += 1
-        again = self._count[leaf]
+        again = self._count[leaf] = self._count.get(leaf, 0) + 1
         name = str(leaf) if again == 1 else f"{leaf}.{again}"
         self._names[leaf] = name
         return name

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
+from planguard.files.heads import HEAD, head_of
 
 from ..common.reading import load_json, starts_with_schema
-from .reading import head_of, is_jax_object, looks_like_program, read_object
+from .reading import is_jax_object, looks_like_program, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +41,9 @@ class Program:
 def is_program_set(obj: object) -> bool:
     """Recognize an input: a program, a manifest, or a map from ranks to programs."""
     if isinstance(obj, str | Path):
-        path = Path(obj)
-        return looks_like_program(head_of(path)) or starts_with_schema(path, SCHEMA)
+        return looks_like_program(head_of(obj)) or starts_with_schema(obj, SCHEMA)
     if isinstance(obj, bytes | bytearray):
-        return looks_like_program(bytes(obj[: 1 << 16]))
+        return looks_like_program(bytes(obj[:HEAD]))
     if isinstance(obj, Mapping):
         return bool(obj) and all(
             not isinstance(part, Mapping) and is_program_set(part) for part in obj.values()
@@ -60,7 +60,7 @@ def read_programs(obj: object) -> tuple[list[Program], int]:
     if isinstance(obj, Mapping):
         parts = [(str(key), read_object(part), None) for key, part in obj.items()]
         return _placed(parts, None, "programs")
-    if isinstance(obj, str | Path) and starts_with_schema(Path(obj), SCHEMA):
+    if isinstance(obj, str | Path) and starts_with_schema(obj, SCHEMA):
         return _manifest(load_json(Path(obj)), Path(obj).parent)
     module = read_object(obj)
     _bounded(module.devices, module.file)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
+from planguard.files.heads import HEAD
 
+from ..common.reading import UNREADABLE, unpacked
 from .hlo import read_hlo
 from .mlir import read_mlir
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from .model import Module
 
 MAX_BYTES = 256 * 2**20
-_HEAD = 1 << 16
-_GZIP = b"\x1f\x8b"
 _MLIR = (b"stablehlo.", b"mhlo.", b"sdy.", b"stablehlo_")
 
 
@@ -44,20 +42,6 @@ def looks_like_program(head: bytes) -> bool:
     return looks_like_hlo(head) or looks_like_mlir(head)
 
 
-def head_of(path: Path) -> bytes:
-    """Return the beginning of a file, unpacked; empty if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            first = file.read(2)
-        if first == _GZIP:
-            with gzip.open(path, "rb") as packed:
-                return packed.read(_HEAD)
-        with path.open("rb") as file:
-            return file.read(_HEAD)
-    except (OSError, EOFError, zlib.error, ValueError):
-        return b""
-
-
 def read_path(path: Path) -> Module:
     """Read the program of a file.
 
@@ -65,11 +49,8 @@ def read_path(path: Path) -> Module:
         PlanError: It cannot be read, or is no program.
     """
     try:
-        with path.open("rb") as file:
-            packed = file.read(2) == _GZIP
-        with gzip.open(path, "rb") if packed else path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
+        data = unpacked(path, MAX_BYTES)
+    except UNREADABLE as error:
         raise PlanError(f"cannot be read: {error}", file=str(path)) from error
     return read_bytes(data, str(path))
 
@@ -87,9 +68,9 @@ def read_bytes(data: bytes, file: str) -> Module:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise PlanError("is not UTF-8", file=file, path=f"line {line}") from error
-    if looks_like_mlir(data[:_HEAD]):
+    if looks_like_mlir(data[:HEAD]):
         return read_mlir(text, file)
-    if looks_like_hlo(data[:_HEAD]):
+    if looks_like_hlo(data[:HEAD]):
         return read_hlo(text, file)
     raise PlanError(
         "is neither HLO nor StableHLO text",

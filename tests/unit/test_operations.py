@@ -382,3 +382,14 @@ def test_pictures_count_what_a_registered_operation_says_that_it_moves():
     nothing, notes = moved(VOTE)
     assert nothing == {}
     assert "calls of registered operations are not counted" in notes
+
+
+def test_many_actions_at_once_may_be_registered_ones() -> None:
+    """``extend`` takes a registered operation among the others, as ``add`` does."""
+    register(RING)
+    builder = pg.PlanBuilder(2)
+    for rank in range(2):
+        builder.program(rank).extend(
+            [{"op": "barrier"}, {"op": "ring_shift", "count": 4, "dtype": "f32"}]
+        )
+    assert pg.check(builder.build()).outcome.value == "SAFE"

@@ -384,3 +384,53 @@ def test_a_builder_is_checked_as_it_stands() -> None:
     builder.program(0)
     with pytest.raises(PlanError):
         pg.check(builder)
+
+
+MANY = [
+    {"op": "isend", "peer": 1, "bytes": 4, "work": "s", "id": "s"},
+    {"op": "batch", "work": "b", "ops": [{"op": "irecv", "peer": 1, "bytes": np.int64(2)}]},
+    {"op": "all_reduce", "group": "world", "async": True, "work": "r", "reduce_op": "avg"},
+    {"op": "wait", "work": ["s", "b", "r"]},
+]
+"""Actions as a plan file has them, one with a number of another library."""
+
+
+def test_many_actions_at_once_are_those_added_one_by_one() -> None:
+    """Byte for byte the same plan, between other calls and inside a block."""
+
+    def made(*, at_once: bool) -> bytes:
+        builder = PlanBuilder(2)
+        program = builder.program(0)
+        program.barrier()
+        with program.repeat(2):
+            if at_once:
+                program.extend(MANY)
+            else:
+                program.isend(1, bytes=4, work="s", id="s")
+                with program.batch(work="b"):
+                    program.irecv(1, bytes=2)
+                program.all_reduce(async_=True, work="r", reduce_op="avg")
+                program.wait(["s", "b", "r"])
+        builder.program(1).exit()
+        return builder.build().source
+
+    assert made(at_once=True) == made(at_once=False)
+
+
+@pytest.mark.parametrize(
+    ("action", "where", "value"),
+    [
+        ({"op": "send", "peer": 0, "bytes": -1}, "$.ranks.0.actions[1].bytes", "-1"),
+        ({"op": "send", "peer": 0, "size": 4}, "$.ranks.0", "size"),
+        ({"op": "sends", "peer": 0}, "$.ranks.0", "sends"),
+        ({"peer": 0}, "$.ranks.0", ""),
+    ],
+)
+def test_one_wrong_action_of_many_is_named(action, where, value) -> None:
+    """The error is that of the call that would have added it, with the line of ``extend``."""
+    program = PlanBuilder(1).program(0)
+    with pytest.raises(PlanError) as refused:
+        program.extend([{"op": "barrier"}, action, {"op": "exit"}])
+    assert refused.value.path.startswith(where)
+    assert refused.value.value == value
+    assert (refused.value.file or "").startswith(__file__)

@@ -17,7 +17,7 @@ from planguard.plan.dtypes import dtype_name
 from planguard.plan.vocabulary import BLOCKING, HOLDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from planguard.plan.building.blocks import Line
 
@@ -59,6 +59,30 @@ class Appender:
                 cannot have.
         """
         return self._append(op, fields)
+
+    def extend(self, actions: Sequence[Mapping[str, Any]]) -> None:
+        """Append actions as a plan file has them: ``{"op": "send", "peer": 1, "bytes": 4}``.
+
+        For programs that write many actions: all are checked at once, in a fifth of the time of
+        ``add``. Handles are names that the caller chose, in ``work``; a field that is not stated is
+        left out.
+
+        Raises:
+            PlanError: As for ``add``.
+        """
+        if self._pending:
+            raise self._pending[0].not_entered()
+        line = author(1)
+        try:
+            nodes = _all_actions().decode(encoded(actions, self.path))
+        except (msgspec.DecodeError, UnicodeDecodeError, PlanError):
+            for action in actions:  # one of them is wrong, or registered: as if added one by one
+                self._append(action.get("op", ""), {k: action[k] for k in action if k != "op"})
+            return
+        self._block += nodes
+        if line is not None:
+            left = max(0, MAX_LINES - len(self._lines))
+            self._lines.update((id(node), line) for node in nodes[:left])
 
     def _append(self, op: str, fields: dict[str, Any]) -> Handle | None:
         """Append an action; called by the public methods and by nothing else (see ``author``).
@@ -267,6 +291,11 @@ class Appender:
         block = Block(self, op, fields, line)
         self._pending.append(block)
         return block
+
+
+@cache
+def _all_actions() -> msgspec.json.Decoder[list[n.Action]]:
+    return msgspec.json.Decoder(list[n.Action])
 
 
 @cache

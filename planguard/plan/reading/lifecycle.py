@@ -7,7 +7,7 @@ each name up to the first that decides its state. Those are replayed from the en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -24,6 +24,10 @@ Event = tuple[int, str]
 
 Problem = tuple[str, str, str]
 """Code, message, hint."""
+
+# Numbers: an enum's member is looked up by its name each time, and this is asked of every word.
+_REPEAT, _BATCH, _WAIT_MANY = int(Kind.REPEAT), int(Kind.BATCH), int(Kind.WAIT_MANY)
+_ENDING = {int(Kind.WAIT): "wait", int(Kind.TEST): "test", int(Kind.DROP): "drop"}
 
 
 class Rules(Struct, frozen=True):
@@ -98,26 +102,35 @@ class _Walk(Struct):
 
     program: Program
     rules: Rules
-    events: Callable[[int], Iterable[Event]]
+    events: Sequence[Sequence[Event]]
     state: dict[int, str] = field(default_factory=dict)
 
-    def block(self, start: int, end: int) -> dict[int, list[tuple[str, int]]]:
+    def program_once(self) -> None:
+        """Walk the program; what is in loops, as often as it can make a difference."""
+        if _REPEAT in self.program.code[::WORDS]:
+            self._block(0, len(self.program))
+            return
+        for place, happened in enumerate(self.events):
+            for name, event in happened:
+                self._happen(name, event, place)
+
+    def _block(self, start: int, end: int) -> dict[int, list[tuple[str, int]]]:
         """Walk a block; return, per name, its events up to the first that decides its state."""
         opening: dict[int, list[tuple[str, int]]] = {}
         decided: set[int] = set()
         words, place = self.program.code, start
         while place < end:
             op = words[place * WORDS]
-            if op == Kind.REPEAT:
+            if op == _REPEAT:
                 body = words[place * WORDS + 2]
-                inner = self.block(place + 1, place + 1 + body)
+                inner = self._block(place + 1, place + 1 + body)
                 if words[place * WORDS + 1] > 1:
                     self._replay(inner)
                 for name, happened in inner.items():
                     self._note(opening, decided, name, happened)
                 place += body
             else:
-                for name, event in self.events(place):
+                for name, event in self.events[place]:
                     self._happen(name, event, place)
                     self._note(opening, decided, name, [(event, place)])
             place += 1
@@ -143,14 +156,15 @@ class _Walk(Struct):
         self.state = end
 
     def _happen(self, name: int, event: str, place: int) -> None:
-        state = self.state.get(name, "new")
-        problem = self.rules.problems.get((state, event))
+        rules = self.rules
+        problem = rules.problems.get((self.state.get(name, "new"), event))
         if problem is not None:
             code, message, hint = problem
             node = self.program.nodes[place]
             raise Defect(node, _field(event), message, code=code, value=_name(node), hint=hint)
-        if event in self.rules.after:
-            self.state[name] = self.rules.after[event]
+        after = rules.after.get(event)
+        if after is not None:
+            self.state[name] = after
 
 
 def _field(event: str) -> str:
@@ -172,25 +186,24 @@ def check_handles(program: Program, aux: array[int]) -> None:
     """
     if not any(name.startswith("work:") for name in program.slot_names):
         return
+    _check(program, HANDLES, list(_of_handles(program, aux)))
+
+
+def _of_handles(program: Program, aux: array[int]) -> Iterator[Sequence[Event]]:
+    """Yield what happens to handles, instruction by instruction."""
     words = program.code
-
-    def events(place: int) -> Iterable[Event]:
-        op, a, b = words[place * WORDS : place * WORDS + 3]
+    for op, a, b in zip(words[::WORDS], words[1::WORDS], words[2::WORDS], strict=True):
         kind = op & (MEMBER - 1)
-        if kind == Kind.WAIT:
-            return ((a, "wait"),)
-        if kind == Kind.WAIT_MANY:
+        event = _ENDING.get(kind)
+        if event is not None:
+            yield ((a, event),)
+        elif kind == _WAIT_MANY:
             event = "wait-any" if b else "wait"
-            return [(slot, event) for slot in aux[a + 1 : a + 1 + aux[a]]]
-        if kind == Kind.TEST:
-            return ((a, "test"),)
-        if kind == Kind.DROP:
-            return ((a, "drop"),)
-        if b and (kind == Kind.BATCH or is_point_to_point(kind) or is_collective(kind)):
-            return ((b - 1, "bind"),)
-        return ()
-
-    _check(program, HANDLES, events)
+            yield [(slot, event) for slot in aux[a + 1 : a + 1 + aux[a]]]
+        elif b and (kind == _BATCH or is_point_to_point(kind) or is_collective(kind)):
+            yield ((b - 1, "bind"),)
+        else:
+            yield ()
 
 
 def check_groups(program: Program, refs: array[int]) -> None:
@@ -204,39 +217,37 @@ def check_groups(program: Program, refs: array[int]) -> None:
     if not kinds & {Kind.NEW_GROUP, Kind.DESTROY}:
         return
 
-    def events(place: int) -> Iterable[Event]:
-        op, a = words[place * WORDS : place * WORDS + 2]
+    _check(program, GROUPS, list(_of_groups(program, refs)))
+
+
+def _of_groups(program: Program, refs: array[int]) -> Iterator[Sequence[Event]]:
+    """Yield what happens to groups, instruction by instruction."""
+    words = program.code
+    for op, a in zip(words[::WORDS], words[1::WORDS], strict=True):
         kind = op & (MEMBER - 1)
         if kind == Kind.NEW_GROUP:
-            return ((a, "create"),)
-        if kind == Kind.DESTROY:
-            return ((a, "destroy"),)
-        if kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
+            yield ((a, "create"),)
+        elif kind == Kind.DESTROY:
+            yield ((a, "destroy"),)
+        elif kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
             group = refs[a * REF_WORDS + 1]
             # The end of world is the end of every group.
-            return ((group, "use"),) if group == 0 else ((group, "use"), (0, "touch"))
-        return ()
+            yield ((group, "use"),) if group == 0 else ((group, "use"), (0, "touch"))
+        else:
+            yield ()
 
-    _check(program, GROUPS, events)
 
-
-def _check(program: Program, rules: Rules, events: Callable[[int], Iterable[Event]]) -> None:
+def _check(program: Program, rules: Rules, events: list[Sequence[Event]]) -> None:
     inside = _undecided(program)
-    if not inside:
-        _Walk(program, rules, events).block(0, len(program))
-        return
-
-    def blurred(place: int) -> Iterable[Event]:
-        found = events(place)
-        return [(name, "open") for name, _ in found] if place in inside else found
-
-    if rules is HANDLES:
+    if inside and rules is HANDLES:
         _check_started(program, events, inside)
-    _Walk(program, rules, blurred).block(0, len(program))
+    for place in inside:
+        events[place] = [(name, "open") for name, _ in events[place]]
+    _Walk(program, rules, events).program_once()
 
 
 def _check_started(
-    program: Program, events: Callable[[int], Iterable[Event]], inside: Collection[int]
+    program: Program, events: Sequence[Sequence[Event]], inside: Collection[int]
 ) -> None:
     """Check that what a block waits for is started before it or in it.
 
@@ -246,7 +257,7 @@ def _check_started(
     bound: set[int] = set()
     asked: dict[int, int] = {}
     for place in range(len(program)):
-        for name, event in events(place):
+        for name, event in events[place]:
             if event == "bind":
                 bound.add(name)
             elif place in inside:

@@ -172,10 +172,10 @@ def _distinct(program: Program) -> Iterator[tuple[int, int, int]]:
     """Yield each distinct ``(reference, signature, first instruction)`` of a program."""
     words = program.code
     triples = list(zip(words[::WORDS], words[1::WORDS], words[3::WORDS], strict=True))
-    for op, ref, sig in sorted(set(triples)):
-        kind = op & (MEMBER - 1)
+    for triple in sorted(set(triples)):
+        kind = triple[0] & (MEMBER - 1)
         if kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
-            yield ref, sig, triples.index((op, ref, sig))
+            yield triple[1], triple[2], triples.index(triple)
 
 
 def _some(ranks: Sequence[int]) -> str:
