@@ -14,8 +14,14 @@ import os
 import re
 import sys
 import sysconfig
+from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 PACKAGE = "planguard"
 _TORCH = ("torch", "torchgen", "functorch")
@@ -98,6 +104,63 @@ def file_of(module: object) -> str:
     """Return the file of a module; empty where it has none."""
     file = getattr(module, "__file__", None)
     return file if isinstance(file, str) else ""
+
+
+def program_modules() -> list[ModuleType]:
+    """Return the loaded modules of the user's own, in the order of their import.
+
+    A module that was looked at is not looked at again: there are thousands, every played rank asks,
+    and a forked process that touches a module copies its page.
+    """
+    key = _torch_folders(), os.environ._data.get(_TOLD)  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+    seen = _SEEN[-1] if _SEEN and _SEEN[-1].key == key else None
+    new = None if seen is None else _behind(seen)
+    if seen is None or new is None:
+        seen, new = _Seen(key, "", None, 0, (), ()), list(sys.modules)
+    asked = [*seen.open, *new]
+    own = [*seen.own, *(name for name in asked if is_program(file_of(sys.modules.get(name))))]
+    left = [name for name in asked if _may_get_file(sys.modules.get(name))]
+    last, count = (new[-1] if new else seen.last), seen.count + len(new)
+    _SEEN[:] = [_Seen(key, last, sys.modules.get(last), count, tuple(own), tuple(left))]
+    return [sys.modules[name] for name in own if name in sys.modules]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The modules that were looked at: up to which one, which are the user's, which may become so.
+
+    Attributes:
+        key: What the answer of ``is_library`` depends on beside the file.
+        last: The name of the last module.
+        module: The last module.
+        count: How many there were.
+        own: The names of the user's own.
+        open: The names of modules that were made by hand and have no file yet.
+    """
+
+    key: tuple[object, object]
+    last: str
+    module: object
+    count: int
+    own: tuple[str, ...]
+    open: tuple[str, ...]
+
+
+_SEEN: list[_Seen] = []
+
+
+def _behind(seen: _Seen) -> list[str] | None:
+    """Return the names of the modules behind those that were seen; None where some are gone."""
+    try:
+        new = list(takewhile(seen.last.__ne__, reversed(sys.modules)))[::-1]
+    except RuntimeError:  # another thread imports
+        return None
+    is_there = sys.modules.get(seen.last) is seen.module
+    return new if is_there and len(sys.modules) == seen.count + len(new) else None
+
+
+def _may_get_file(module: object) -> bool:
+    return not file_of(module) and getattr(module, "__spec__", None) is None
 
 
 def package_of(file: str) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -29,22 +34,52 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect without the garbage collector, and keep what was collected out of its way: the tests
+    and modules of the suite live to the end, and would be walked again and again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare --slow."""
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process of pytest-xdist, which gets the paths as arguments, where they come from."""
+    node.workerinput["is_named"] = _is_named(node.config)
+
+
+def _is_named(config: pytest.Config) -> bool:
+    """Whether the command line names files or folders."""
+    if hasattr(config, "workerinput"):
+        return bool(config.workerinput["is_named"])
+    return config.args_source is pytest.Config.ArgsSource.ARGS
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what is marked slow, unless asked for; and what is asked of an installed wheel."""
+    """Skip what is marked slow, unless asked for; and what is asked of an installed wheel, unless
+    its file or folder is named.
+    """
     if config.getoption("--slow"):
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")
-    elsewhere = pytest.mark.skip(reason="asked of an installed wheel: .ci/wheel-tests, or --slow")
-    is_installed = "PLANGUARD_INSTALLED_WHEEL" in os.environ
+    elsewhere = pytest.mark.skip(
+        reason="asked of an installed wheel: .ci/wheel-tests; beside the source: name the file"
+    )
+    is_asked = "PLANGUARD_INSTALLED_WHEEL" in os.environ or _is_named(config)
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(skip)
-        elif item.get_closest_marker("wheel") and not is_installed:
+        elif item.get_closest_marker("wheel") and not is_asked:
             item.add_marker(elsewhere)
 
 

@@ -34,6 +34,12 @@ PAGES = [
     # The pages of the codes are installed with the package and have their own test.
     if "codes" not in path.relative_to(ROOT).parts
 ]
+FOLLOWED = pytest.mark.wheel
+"""The mark of a page that people follow step by step: it is tried with the installed wheel."""
+SHOWN = pytest.mark.skipif(
+    "PLANGUARD_INSTALLED_WHEEL" in os.environ, reason="tried beside the source"
+)
+"""The mark of a page whose examples need no installation to be tried in."""
 EXAMPLES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted((ROOT / "planguard").rglob("*.py"))
@@ -136,7 +142,20 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def marked(pages: list[Path]) -> list[object]:
+    """Pages as parameters of a test: each is tried in one of two places."""
+    shown = {"planners", "explanation", "reference", "adr"}
+    return [
+        pytest.param(
+            page,
+            id=name_of(page),
+            marks=FOLLOWED if shown.isdisjoint(page.relative_to(ROOT).parts) else SHOWN,
+        )
+        for page in pages
+    ]
+
+
+@pytest.mark.parametrize("page", marked(PAGES))
 def test_every_transcript_is_what_the_command_prints(page, tmp_path):
     """Each console transcript of a page is what its commands print today, times aside."""
     prepare(tmp_path)
@@ -147,7 +166,7 @@ def test_every_transcript_is_what_the_command_prints(page, tmp_path):
             assert normalize(replay(block.body, tmp_path)) == normalize(block.body)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", marked(PAGES))
 def test_every_interactive_example_is_true(page, tmp_path, monkeypatch):
     """Each interactive Python example of a page prints what the page says."""
     prepare(tmp_path)
@@ -180,7 +199,7 @@ def programs(page: Path) -> list[Program]:
     return [Program(one["before"] or "", one["body"], one["why_not"] or "") for one in found]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if programs(page)], ids=name_of)
+@pytest.mark.parametrize("page", marked([page for page in PAGES if programs(page)]))
 def test_every_python_block_runs(page, tmp_path):
     """The Python blocks of a page run one after the other, each behind what a comment supplies.
 
@@ -238,7 +257,7 @@ def shells(page: Path) -> list[Shell]:
     return found
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if shells(page)], ids=name_of)
+@pytest.mark.parametrize("page", marked([page for page in PAGES if shells(page)]))
 def test_every_shell_block_runs(page, tmp_path):
     """The commands of a page run one block after the other, or their block says why they do not."""
     prepare(tmp_path)
@@ -257,7 +276,7 @@ def test_every_shell_block_runs(page, tmp_path):
         assert done.returncode == shell.exits, shell.body + done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if shells(page)], ids=name_of)
+@pytest.mark.parametrize("page", marked([page for page in PAGES if shells(page)]))
 def test_what_is_not_run_could_be(page):
     """Command lines of blocks that are not run are accepted, and the benchmarks they name exist."""
     for body in (re.sub(r"\\\n *", " ", shell.body) for shell in shells(page) if shell.why_not):

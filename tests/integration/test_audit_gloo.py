@@ -53,6 +53,7 @@ def test_there_are_thirty_of_them():
 
 
 @pytest.mark.processes
+@pytest.mark.wheel
 def test_jobs_that_hang_now_are_understood(tmp_path):
     """Programs that are run here and now give the same answers as their recorded dumps."""
     subprocess.run(

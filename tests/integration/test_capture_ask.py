@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.wheel, pytest.mark.processes, pytest.mark.timeout(400)]
 WORKER = Path(__file__).with_name("ask_worker.py")
 
 

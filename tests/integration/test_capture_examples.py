@@ -21,6 +21,7 @@ SAYS = {
 }
 
 
+@pytest.mark.wheel
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("script", sorted(path.name for path in FOLDER.glob("*.py")))
 def test_an_example_script_says_what_its_text_says(script):

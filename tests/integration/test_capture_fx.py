@@ -13,7 +13,7 @@ import planguard.capture
 from planguard.errors import UsageError
 
 # torch warns about its own internals while it traces; that is not what is tested here.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.wheel, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests" / "samples" / "fx"

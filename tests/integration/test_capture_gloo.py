@@ -14,7 +14,7 @@ import planguard.capture
 from planguard.plan.flatten import flatten
 from planguard.replay import replay
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.wheel, pytest.mark.processes, pytest.mark.timeout(120)]
 WORKER = Path(__file__).with_name("fx_gloo_worker.py")
 FACTS = {
     "root_of_a_group": [0.0, 2.0, 2.0],

@@ -18,6 +18,8 @@ dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 
+pytestmark = pytest.mark.wheel
+
 
 def outcome(job, world=2, model="gloo", **options):
     """Play a job on all ranks and give its verdict."""

@@ -13,7 +13,7 @@ from planguard.capture import inductor_guard, snapshot, validate_pass
 from planguard.errors import PlanGuardError, UsageError
 
 # torch warns about its own internals while it traces; that is not what is tested here.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.wheel, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 C = torch.ops._c10d_functional
 WAIT = C.wait_tensor.default

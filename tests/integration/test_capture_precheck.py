@@ -17,7 +17,7 @@ from planguard.capture.play.ranks import play_ranks
 from planguard.errors import UsageError
 
 # torch warns about its own internals while modules are built; that is not what is tested here.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.wheel, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 
 def recorded(check, rank=0):

@@ -16,7 +16,7 @@ from planguard.recording import Status, compare
 from planguard.simulate.matrix import matrix
 from planguard.simulate.traffic import traffic
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 torch = pytest.importorskip("torch")
 
 import ddp_worker  # noqa: E402

@@ -41,6 +41,7 @@ def measured(slow):
 
 
 @pytest.mark.processes
+@pytest.mark.wheel
 @pytest.mark.timeout(400)
 def test_the_guard_names_the_stuck_ranks_and_stays_silent_otherwise(request, tmp_path):
     """Every litmus program ends as it was measured: the very ranks that stood still are named and

@@ -14,7 +14,7 @@ dist = torch.distributed
 import planguard  # noqa: E402 - torch must be there
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 
 JOB = """
 import torch

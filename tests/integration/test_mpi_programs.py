@@ -17,10 +17,13 @@ from planguard.verdict import Outcome
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("mpicxx") is None or shutil.which("mpirun") is None,
-    reason="no MPI library with a compiler (mpicxx, mpirun) is installed",
-)
+pytestmark = [
+    pytest.mark.wheel,
+    pytest.mark.skipif(
+        shutil.which("mpicxx") is None or shutil.which("mpirun") is None,
+        reason="no MPI library with a compiler (mpicxx, mpirun) is installed",
+    ),
+]
 
 _START = """
 #include <mpi.h>

@@ -30,6 +30,8 @@ dist = pytest.importorskip("torch.distributed")
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 from planguard.capture.play import further, odd_plays  # noqa: E402 - same
 
+pytestmark = pytest.mark.wheel
+
 NAMES = ["layer0", "layer1", "layer2", "layer3"]
 HERE = Path(__file__)
 SAVED: list[Path] = []

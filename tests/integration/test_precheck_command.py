@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.wheel, pytest.mark.processes, pytest.mark.timeout(300)]
 
 SCRIPT = """
 import argparse, os, sys

@@ -14,7 +14,7 @@ import sys
 import warnings
 
 from planguard.capture.names.source import parse, parsed_files
-from planguard.sources import file_of, is_program
+from planguard.sources import program_modules
 
 BASE = ("torch.distributed.distributed_c10d", "torch.distributed.device_mesh")
 _SLOW = (
@@ -51,8 +51,7 @@ def warm_learnt() -> None:
         # rank, so that the answer on a program that throws dice would be another one every time.
         warm("numpy.random")
     parse(_PARSED)
-    for module in list(sys.modules.values()):
-        is_program(file_of(module))  # every rank asks that of every module; forks keep the answers
+    program_modules()  # every rank asks which modules are the user's; forks keep the answer
 
 
 def learn(imported: list[str], parsed: list[str]) -> None:

@@ -39,7 +39,7 @@ from planguard.capture.values.own_folders import FOLDER, Folders, Held
 from planguard.capture.values.own_host import FACT, HOST, Host
 from planguard.capture.values.ran import Ran
 from planguard.capture.values.twister import Throw, kept_dice
-from planguard.sources import file_of, is_library, is_own, is_program
+from planguard.sources import file_of, is_library, is_own, is_program, program_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -157,8 +157,7 @@ class Answers:
             return []
         if self._ran is not None:
             return list(dict.fromkeys([*asked, *self._ran.files()]))
-        loaded = (file_of(module) for module in list(sys.modules.values()))
-        return list(dict.fromkeys([*asked, *(file for file in loaded if is_program(file))]))
+        return list(dict.fromkeys([*asked, *map(file_of, program_modules())]))
 
     def is_other(self, kind: str, place: str) -> bool:
         """Note a question; tell whether this rank is answered otherwise, which it is once."""
@@ -361,9 +360,7 @@ def _put_into_type(stack: ExitStack, kind: type, name: str, make: Callable[[Any]
 
 def _programs() -> Iterator[dict[str, Any]]:
     """Return the names of every module of the program: ``from time import time`` is one."""
-    for module in list(sys.modules.values()):
-        if is_program(file_of(module)):
-            yield vars(module)
+    yield from map(vars, program_modules())
     main = sys.modules.get("__main__")
     if main is not None and not file_of(main):
         yield vars(main)
