@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from planguard.audit.findings.stand import stand_in
 from planguard.audit.joining.assemble import assemble
 from planguard.audit.readers.files import collect, kind_of, read
+from planguard.audit.readers.flows import Flows
 from planguard.audit.readers.part import PLAN
 from planguard.audit.readers.reading import read_input
 from planguard.audit.readers.safe import no_collection
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from planguard.audit.readers.copies import Copied
+    from planguard.audit.readers.flows import Flow, Value
     from planguard.recording.observed import Observed
     from planguard.recording.recording import RankRecord, Recording
     from planguard.simulate.schedule import Schedule
@@ -37,6 +40,8 @@ PEERS = (
     "copies from device to device name devices of one machine: its ranks are taken to stand in the "
     "order of the devices, one on each"
 )
+
+TRACED = "execution-trace"
 
 Places = dict[tuple[int, int], tuple[int, int | None]]
 """Rank and number of an observed action -> action index in the drawn plan, and place in a batch."""
@@ -67,23 +72,33 @@ def drawn_recording(
         PlanError: A file cannot be read, or is refused.
         UsageError: Nothing to read, or the ranks cannot be told from the names.
     """
-    parts, times = [], {}
+    parts, times, traced = [], {}, []
     with no_collection():
         for one in collect([str(path) for path in paths], prefix):
-            parts += [part for part in read_input(one) if part.kind != PLAN]
-            data = read(one.path)
-            times[str(one.path)] = times_of(kind_of(data) or "", data, str(one.path))
-    found = assemble(parts, world_size=world_size)
+            own = [part for part in read_input(one) if part.kind != PLAN]
+            parts += own
+            data, file = read(one.path), str(one.path)
+            times[file] = times_of(kind_of(data) or "", data, file)
+            traced += [(part, Flows(data, file)) for part in own if part.kind == TRACED]
+    found = assemble(parts, world_size=world_size)  # says the ranks of parts
     name = ", ".join(Path(path).name for path in paths)
-    return draw(stand_in(found.recording, found.arguments), times, name=name)
+    flows = {part.rank: flow for part, flow in traced if part.rank is not None}
+    return draw(stand_in(found.recording, found.arguments), times, flows, name=name)
 
 
-def draw(recording: Recording, times: Mapping[str, Times], *, name: str = "recording") -> Drawn:
+def draw(
+    recording: Recording,
+    times: Mapping[str, Times],
+    flows: Mapping[int, Flows] = MappingProxyType({}),
+    *,
+    name: str = "recording",
+) -> Drawn:
     """Return a recording as a plan with measured times.
 
     Args:
         recording: What was seen.
         times: Times by file.
+        flows: Data between the operators of a rank, where an ExecutionTrace says it.
         name: What the picture calls it.
 
     Raises:
@@ -92,10 +107,13 @@ def draw(recording: Recording, times: Mapping[str, Times], *, name: str = "recor
     document = {**document_of(recording), "name": name}
     places: Places = {}
     marks: list[Mark] = []
+    tensors: dict[str, dict[str, Any]] = {}
     steps: dict[str, dict[int, tuple[float, float]]] = {}
     for rank, record in recording.ranks.items():
         own = times.get(record.file or "") or Times()
         program = _Program(rank, record, own, recording.world_size)
+        if rank in flows:
+            program.join(flows[rank], tensors)
         program.draw(document["ranks"][str(rank)]["actions"], recording)
         document["ranks"][str(rank)]["actions"] = program.actions
         marks += program.marks
@@ -113,6 +131,8 @@ def draw(recording: Recording, times: Mapping[str, Times], *, name: str = "recor
     dropped = sum(own.dropped for own in times.values())
     if dropped:
         notes.append(f"{dropped:,} short computations are left out")
+    if tensors:
+        document["tensors"] = tensors
     plan = read_plan(document)
     ordered = [Step(name, ranges) for name, ranges in steps.items()]
     return Drawn(measured(plan, marks, steps=ordered, notes=notes), places)
@@ -124,9 +144,16 @@ class _Program:
     def __init__(self, rank: int, record: RankRecord, times: Times, world_size: int) -> None:
         self.rank, self.record, self.times = rank, record, times
         self.world_size = world_size
+        self.flows: dict[int, Flow] = {}
+        self.tensors: dict[str, dict[str, Any]] = {}
         self.actions: list[dict[str, Any]] = []
         self.marks: list[Mark] = []
         self.places: Places = {}
+
+    def join(self, flows: Flows, tensors: dict[str, dict[str, Any]]) -> None:
+        """Take the data between operators from a trace beside this one; tensors are declared."""
+        self.flows = flows.of(self.times.nested)
+        self.tensors = tensors
 
     def draw(self, given: list[dict[str, Any]], recording: Recording) -> None:
         """Write the program: every recorded action in its order, computations where they began."""
@@ -143,8 +170,9 @@ class _Program:
                 pending = next(work, None)
             if place[0] not in moved:
                 moved[place[0]] = len(self.actions)
-                action = given[place[0]]
-                self.actions.append(_valid(action, self.rank, recording))
+                action = _valid(given[place[0]], self.rank, recording)
+                record = self.times.records.get(self._key(one))
+                self.actions.append(action | self._data(record))
             at = moved[place[0]], place[1]
             if self.actions[at[0]]["op"] != "batch":
                 at = at[0], None
@@ -157,13 +185,33 @@ class _Program:
             pending = next(work, None)
         self.actions += given[len(moved) :]  # waits that the recording does not place
 
+    def _key(self, one: Observed) -> int:
+        is_numbered = one.number is not None and one.number in self.times.calls
+        return (one.number if is_numbered else one.created_ns) or -1
+
     def _span(self, one: Observed) -> tuple[float, float] | None:
-        if one.number is not None and one.number in self.times.calls:
-            return self.times.calls[one.number]
-        if one.created_ns is None:
-            return None
-        begin = one.created_ns / 1e3
-        return self.times.calls.get(one.created_ns, (begin, begin))
+        key = self._key(one)
+        if key in self.times.calls:
+            return self.times.calls[key]
+        return None if one.created_ns is None else (one.created_ns / 1e3,) * 2
+
+    def _data(self, record: int | None) -> dict[str, Any]:
+        """Return the tensors that an operator reads and writes, and declare them."""
+        flow = self.flows.get(-1 if record is None else record)
+        if flow is None:
+            return {}
+        both = {"reads": flow.reads.values(), "writes": flow.writes.values()}
+        return {name: [self._declare(one) for one in own] for name, own in both.items() if own}
+
+    def _declare(self, value: Value) -> str:
+        """Return a tensor's name in the plan: ranks share those of tensors that look alike."""
+        if value.dtype is None:
+            return f"{value.name} of rank {self.rank}"
+        about = {"shape": list(value.shape), "dtype": value.dtype}
+        is_ours = self.tensors.setdefault(value.name, about) == about
+        name = value.name if is_ours else f"{value.name} of rank {self.rank}"
+        self.tensors.setdefault(name, about)
+        return name
 
     def _put(self, one: Work | Copied) -> None:
         if isinstance(one, Work):
@@ -189,7 +237,8 @@ class _Program:
         self.marks.append(mark)
         action = {"op": "compute", "op_name": work.name, "duration_us": work.end - work.start}
         said = {"phase": work.phase, "flops": work.flops, "bytes": work.bytes}
-        self.actions.append(action | {name: value for name, value in said.items() if value})
+        known = {name: value for name, value in said.items() if value}
+        self.actions.append(action | known | self._data(work.record))
 
 
 def _valid(action: dict[str, Any], rank: int, recording: Recording) -> dict[str, Any]:

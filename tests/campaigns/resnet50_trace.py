@@ -2,8 +2,9 @@
 
     python tests/campaigns/resnet50_trace.py OUT
 
-Writes ``OUT/rank0.json.gz`` to ``OUT/rank3.json.gz`` as torch.profiler exports them, without what
-names the machine. The traces under tests/corpus/traces/resnet50-odd come from it.
+Writes ``OUT/rank0.json.gz`` to ``OUT/rank3.json.gz`` as torch.profiler exports them, and beside
+each ``rank0.et.json.gz``, the ExecutionTrace of the same step, which has the tensors of every
+operator; both without what names the machine. tests/corpus/traces/resnet50-odd comes from it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
 RANKS = 4
 ODD = 64 << 20
@@ -61,6 +63,13 @@ def resnet50() -> nn.Module:
     return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
 
 
+def write(raw: Path, kept: dict[str, Any]) -> None:
+    """Write what is kept of a file in its place, packed."""
+    raw.unlink()
+    with gzip.GzipFile(f"{raw}.gz", "wb", mtime=0) as file:
+        file.write(json.dumps(kept, separators=(",", ":")).encode())
+
+
 def work(rank: int, store: str, out: Path) -> None:
     """Run one rank and write its trace."""
     torch.set_num_threads(1)
@@ -79,16 +88,20 @@ def work(rank: int, store: str, out: Path) -> None:
 
     step()
     dist.barrier()
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as seen:
+    # The profiler starts the observer itself: only so do both number operators alike.
+    raw, tensors = out / f"rank{rank}.json", out / f"rank{rank}.et.json"
+    observer = ExecutionTraceObserver().register_callback(str(tensors))
+    with profile(
+        activities=[ProfilerActivity.CPU], record_shapes=True, execution_trace_observer=observer
+    ) as seen:
         step()
         dist.barrier()
-    raw = out / f"rank{rank}.json"
     seen.export_chrome_trace(str(raw))
-    trace = json.loads(raw.read_text())
-    raw.unlink()
-    kept = {key: trace[key] for key in ("schemaVersion", "distributedInfo", "traceEvents")}
-    with gzip.GzipFile(f"{raw}.gz", "wb", mtime=0) as file:
-        file.write(json.dumps(kept, separators=(",", ":")).encode())
+    trace, graph = (json.loads(file.read_text()) for file in (raw, tensors))
+    write(raw, {key: trace[key] for key in ("schemaVersion", "distributedInfo", "traceEvents")})
+    for node in graph["nodes"]:
+        node["attrs"] = [one for one in node["attrs"] if one["name"] in ("rf_id", "op_schema")]
+    write(tensors, {key: graph[key] for key in ("schema", "nodes")})
     dist.destroy_process_group()
 
 

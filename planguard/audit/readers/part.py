@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from planguard.verdict import Source
 
 PRIORITY = (
-    "run", "log", "flight-recorder", "clog", "execution-trace", "kineto", "chakra",
+    "run", "log", "flight-recorder", "clog", "kineto", "execution-trace", "chakra",
     "nccl-log", "stderr", "ras", "stacks",
 )  # fmt: skip
 """Which of several recordings of one rank tells most; the others lend what it lacks."""

@@ -26,6 +26,7 @@ MOST_COMPUTE = 20_000
 PARAMS = "record_param_comms"
 BACKWARD = "autograd::engine::evaluate_function: "
 STEP = "ProfilerStep#"
+RECORD = "Record function id"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Work:
     Attributes:
         flops: What it computed, 0 where that is not known.
         bytes: The most memory that was given out while it ran, or None.
+        record: The number that an ExecutionTrace gives it, too, or None.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Work:
     end: float
     flops: float = 0.0
     bytes: int | None = None
+    record: int | None = None
 
 
 @dataclass
@@ -50,7 +53,10 @@ class Times:
     """What one file says of time, microseconds of the rank's clock.
 
     Attributes:
-        calls: Begin and end of calls by the key that ``key_of`` gives.
+        calls: Begin and end of calls by number of the record, or nanosecond of the begin.
+        records: Numbers that an ExecutionTrace gives calls, too, by the same keys.
+        nested: By such a number of an operator: that of the innermost call or computation that it
+            is or runs in, and how deep in it.
         work: Computations in order of their begin.
         copies: Copies between memories in order of their begin.
         steps: Steps of training by name.
@@ -59,6 +65,8 @@ class Times:
     """
 
     calls: dict[int, tuple[float, float]] = field(default_factory=dict)
+    records: dict[int, int] = field(default_factory=dict)
+    nested: dict[int, tuple[int, int]] = field(default_factory=dict)
     work: list[Work] = field(default_factory=list)
     copies: list[Copied] = field(default_factory=list)
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -127,6 +135,11 @@ class _Event(Struct, gc=False):
     def end(self) -> float:
         return self.ts + self.dur
 
+    @property
+    def record(self) -> int | None:
+        number = self.args.get(RECORD)
+        return number if type(number) is int else None
+
 
 class _Trace(Struct, gc=False):
     events: list[_Event] = named(name="traceEvents", default_factory=list)
@@ -156,7 +169,10 @@ def _kineto(data: bytes, file: str) -> Times:
         begin = min((k.ts for k in own), default=event.ts)
         end = max((k.end for k in own), default=ends.get(id(event), event.end))
         times.calls[int(event.ts * 1000)] = begin, max(begin, end)
+        if event.record is not None:
+            times.records[int(event.ts * 1000)] = event.record
     _work(events, times, memory, on_device=bool(kernels))
+    times.nested = _nested(events, {id(event) for event in calls})
     times.copies = [
         one
         for event in events
@@ -233,7 +249,8 @@ def _work(events: list[_Event], times: Times, memory: Memory, *, on_device: bool
                 phase = "optimizer"
             name = event.name.removeprefix(BACKWARD)[:200]
         held = memory.most(event.ts, event.end)
-        found.append(Work(name, phase, event.ts, event.end, flops.get(id(event), 0.0), held))
+        count = flops.get(id(event), 0.0)
+        found.append(Work(name, phase, event.ts, event.end, count, held, event.record))
     if len(found) > MOST_COMPUTE:
         times.dropped = len(found) - MOST_COMPUTE
         shortest = sorted(found, key=lambda work: work.start - work.end)[:MOST_COMPUTE]
@@ -253,6 +270,23 @@ def _outermost(events: list[_Event]) -> Iterator[_Event]:
             inside[lane] = event.end
             if not event.name.startswith(("c10d::", "gloo:", PARAMS)):
                 yield event
+
+
+def _nested(events: list[_Event], calls: set[int]) -> dict[int, tuple[int, int]]:
+    """Return what ``Times.nested`` says, from who runs inside whom in a thread."""
+    around: dict[tuple[Any, Any], list[tuple[float, int, int]]] = defaultdict(list)
+    found: dict[int, tuple[int, int]] = {}
+    for event in events:
+        if event.cat != "cpu_op" or event.record is None:
+            continue
+        lane = around[event.pid, event.tid]
+        while lane and event.ts >= lane[-1][0]:
+            lane.pop()
+        is_drawn = not lane or id(event) in calls
+        owner, deep = (event.record, 0) if is_drawn else (lane[-1][1], lane[-1][2] + 1)
+        lane.append((event.end, owner, deep))
+        found[event.record] = owner, deep
+    return found
 
 
 def _flops(events: list[_Event], *, on_device: bool) -> dict[int, float]:
