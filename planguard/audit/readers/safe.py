@@ -83,14 +83,14 @@ def load_pickle(data: bytes, file: str) -> Any:
         ) from None
 
 
-def dump_columns(data: bytes) -> tuple[Any, ...] | None:
+def dump_columns(data: bytes, known: dict[bytes, Any]) -> tuple[Any, ...] | None:
     """Return the columns of a plain Flight Recorder dump; None where ``load_pickle`` has to say.
 
     No pickle is loaded: the kernel that follows it refuses what recorders do not write.
     """
     try:
         with _address_space(len(data) * GROWTH + SLACK), no_collection():
-            found: tuple[Any, ...] | None = kernels.current().dump_columns(data)
+            found: tuple[Any, ...] | None = kernels.current().dump_columns(data, known)
     except MemoryError:
         return None
     return found
