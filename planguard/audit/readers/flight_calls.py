@@ -35,7 +35,7 @@ END = -1
 MAX_FRAMES = 64
 MAX_COMPARED = 4096
 """Longest list of frames, sizes or element types that is compared with that of another entry."""
-MOST_KEPT = 1024
+MOST_KEPT = 4096
 """Distinct calls, and distinct stacks, that are kept from one dump to the next."""
 
 Row = tuple[Any, ...]
@@ -49,6 +49,7 @@ _FRAME = itemgetter("filename", "line", "name")
 _PLAIN = frozenset({str, int, type(None)})
 _known: dict[bytes, Said] = {}
 _stacks: dict[Rows, Stack] = {}
+_calls: dict[tuple[Any, ...], Call] = {}
 
 
 class Said(NamedTuple):
@@ -73,10 +74,11 @@ class Said(NamedTuple):
 
 def known_calls() -> dict[bytes, Said]:
     """Return what calls of earlier dumps say; never so many that it matters."""
-    if max(len(_known), len(_stacks)) > MOST_KEPT:
+    if max(len(_known), len(_stacks), len(_calls)) > MOST_KEPT:
         # Together: what is kept names equal stacks by one object.
         _known.clear()
         _stacks.clear()
+        _calls.clear()
     return _known
 
 
@@ -138,17 +140,7 @@ class Calls:
         place = self._places.get(key)
         if place is None:
             place = self._places[key] = len(part.track.calls)
-            part.track.calls.append(
-                Call(
-                    call.op,
-                    group,
-                    peer=peer,
-                    count=call.count,
-                    dtype=call.dtype,
-                    shape=call.shape,
-                    stack=call.stack,
-                )
-            )
+            part.track.calls.append(_on(call, group, peer, key))
         return place
 
     def _said(self, values: Row) -> Said:
@@ -234,6 +226,22 @@ def group_name(pair: Any) -> str:
     """Return the name of a group from its name and description."""
     name, *rest = pair
     return "world" if rest and rest[0] == "default_pg" else text(name, 200)
+
+
+def _on(call: Call, group: str, peer: int | None, key: tuple[Any, ...]) -> Call:
+    """Return a call on a group: one object for all dumps in which it is the same."""
+    known = _calls.get(key)
+    if known is None:
+        known = _calls[key] = Call(
+            call.op,
+            group,
+            peer=peer,
+            count=call.count,
+            dtype=call.dtype,
+            shape=call.shape,
+            stack=call.stack,
+        )
+    return known
 
 
 def _are_plain(names: list[Any]) -> bool:
