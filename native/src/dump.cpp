@@ -24,7 +24,7 @@ constexpr std::string_view kNames[kFields] = {
     "profiling_name", "process_group", "frames", "input_sizes", "output_sizes", "input_dtypes",
     "output_dtypes", "record_id", "time_created_ns", "collective_seq_id", "p2p_seq_id", "op_id",
     "state", "retired", "is_p2p"};
-static_assert(record_id == kRowFields);
+static_assert(record_id == kRowFields && process_group == kGroupField);
 
 // The seed keeps whoever writes a dump from choosing what collides.
 uint64_t seed() {
@@ -33,8 +33,9 @@ uint64_t seed() {
 }
 
 struct Mix {
+  uint64_t chosen = seed();
   size_t operator()(uint64_t key) const {
-    key = (key ^ seed()) * 0x9E3779B97F4A7C15ull;
+    key = (key ^ chosen) * 0x9E3779B97F4A7C15ull;
     key = (key ^ (key >> 29)) * 0xBF58476D1CE4E5B9ull;
     return size_t(key ^ (key >> 32));
   }
@@ -43,6 +44,39 @@ struct Mix {
     for (const char letter : text) hash = (*this)(hash ^ uint8_t(letter));
     return size_t(hash);
   }
+};
+
+constexpr int kCompared = 256;  // parts of two values that are compared before they are numbered
+
+// Tells whether two values are equal; false as well where that takes long to find out.
+class Equal {
+ public:
+  explicit Equal(const Dump& dump) : dump_(dump) {}
+
+  bool operator()(const Value& left, const Value& right) {
+    if (left.tag != right.tag) return false;
+    if (left.at == right.at) return true;
+    switch (left.tag) {
+      case Tag::none: return true;
+      case Tag::text:
+        return dump_.text(dump_.texts[size_t(left.at)]) == dump_.text(dump_.texts[size_t(right.at)]);
+      case Tag::list: case Tag::tuple: case Tag::dict: return nodes(left.at, right.at);
+      default: return false;
+    }
+  }
+
+ private:
+  bool nodes(int64_t left, int64_t right) {
+    const Node &one = dump_.nodes[size_t(left)], &two = dump_.nodes[size_t(right)];
+    if (one.size != two.size || one.size > uint64_t(left_)) return false;
+    left_ -= int(one.size) + 1;
+    for (uint64_t i = 0; i < one.size; ++i)
+      if (!(*this)(dump_.pool[one.first + i], dump_.pool[two.first + i])) return false;
+    return true;
+  }
+
+  const Dump& dump_;
+  int left_ = kCompared;
 };
 
 // Numbers values so that equal ones, and only those, have one number. Nodes are numbered once, so
@@ -164,6 +198,13 @@ class Reader {
 
   // The general reader takes an entry that lacks a field for one of another kind of dump.
   bool row(const Value* const* found) {
+    // Steps repeat: most often it is the row that followed the one before the last time.
+    auto& column = dump_.columns.row;
+    uint32_t& after = column.empty() ? first_ : after_[column.back()];
+    if (is_row(found, after)) {
+      column.push_back(after);
+      return true;
+    }
     uint32_t name = Names::kRow;
     for (int field = 0; field < kRowFields; ++field) {
       const uint32_t part = found[field] ? names_.of(*found[field]) : 0;
@@ -172,9 +213,21 @@ class Reader {
     }
     const uint32_t fresh = uint32_t(dump_.rows.size() / kRowFields);
     const auto [known, is_new] = rows_.try_emplace(name, fresh);
-    if (is_new)
+    after = known->second;
+    column.push_back(known->second);
+    if (is_new) {
       for (int field = 0; field < kRowFields; ++field) dump_.rows.push_back(*found[field]);
-    dump_.columns.row.push_back(known->second);
+      after_.push_back(0);
+    }
+    return true;
+  }
+
+  bool is_row(const Value* const* found, uint32_t row) {
+    const size_t first = size_t(row) * kRowFields;
+    if (first >= dump_.rows.size()) return false;
+    Equal equal(dump_);
+    for (size_t field = 0; field < kRowFields; ++field)
+      if (!found[field] || !equal(*found[field], dump_.rows[first + field])) return false;
     return true;
   }
 
@@ -237,6 +290,8 @@ class Reader {
   Dump& dump_;
   Names names_;
   std::unordered_map<uint32_t, uint32_t> rows_;
+  uint32_t first_ = 0;            // the row that is expected first
+  std::vector<uint32_t> after_;  // for each row the one that followed it the last time
 };
 
 }  // namespace
@@ -250,8 +305,7 @@ void Dump::clear() {
   for (auto* column : {&columns.state, &columns.is_retired, &columns.is_pair}) column->clear();
   texts.clear();
   nodes.clear();
-  for (auto* values : {&rows, &pool, &stack, &memo}) values->clear();
-  is_set.clear();
+  for (auto* values : {&rows, &pool}) values->clear();
   marks.clear();
 }
 

@@ -268,5 +268,6 @@ NB_MODULE(_native, module) {
     nb::gil_scoped_release release;
     return refused_opcode(bytes);
   });
-  module.def("dump_columns", &dump_columns, nb::sig("def dump_columns(arg: bytes, /) -> tuple | None"));
+  module.def("dump_columns", &dump_columns,
+             nb::sig("def dump_columns(arg0: bytes, arg1: dict, /) -> tuple | None"));
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <string>
 #include <unordered_map>
 
 #include "planguard/dump.h"
@@ -81,8 +82,76 @@ nanobind::bytes as_bytes(const std::vector<T>& column) {
   return nanobind::bytes(reinterpret_cast<const char*>(column.data()), column.size() * sizeof(T));
 }
 
+// What a value is, as bytes: equal values, and only those, have equal ones.
+class Content {
+ public:
+  explicit Content(const Dump& dump) : dump_(dump) {}
+
+  // False: longer than what is kept over dumps.
+  bool add(const Value& value) {
+    if (bytes_.size() > kLongest) return false;
+    bytes_.push_back(char(value.tag));
+    switch (value.tag) {
+      case Tag::none: return true;
+      case Tag::truth: case Tag::number: number(uint64_t(value.at)); return true;
+      case Tag::text: {
+        const std::string_view said = dump_.text(dump_.texts[size_t(value.at)]);
+        number(said.size());
+        if (said.size() <= kLongest) bytes_ += said;
+        return said.size() <= kLongest;
+      }
+      case Tag::list: case Tag::tuple: case Tag::dict: {
+        const Node& node = dump_.nodes[size_t(value.at)];
+        number(node.size);
+        for (uint64_t i = node.first; i < node.first + node.size; ++i)
+          if (!add(dump_.pool[i])) return false;
+        return true;
+      }
+      default: return false;
+    }
+  }
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  // Also bounds how deep `add` goes: each level has a byte of its own.
+  static constexpr size_t kLongest = 4096;
+
+  void number(uint64_t n) { bytes_.append(reinterpret_cast<const char*>(&n), sizeof n); }
+
+  const Dump& dump_;
+  std::string bytes_;
+};
+
+// A row for Python: its group; what `known` holds of its call, or else the call's fields as a tuple
+// and the content that `known` may keep it under.
+inline nanobind::object row_of(const Dump& dump, const Value* row, const nanobind::dict& known,
+                               Objects& objects) {
+  namespace nb = nanobind;
+  const nb::object group = objects.of(row[kGroupField]);
+  if (!group.is_valid()) return {};
+  Content content(dump);
+  bool is_short = true;
+  for (size_t field = 0; is_short && field < kRowFields; ++field)
+    if (field != kGroupField) is_short = content.add(row[field]);
+  nb::object key = nb::none();
+  if (is_short) {
+    key = nb::bytes(content.bytes().data(), content.bytes().size());
+    PyObject* found = PyDict_GetItemWithError(known.ptr(), key.ptr());
+    if (found) return nb::make_tuple(group, nb::borrow(found), nb::none(), nb::none());
+  }
+  nb::list parts;
+  for (size_t field = 0; field < kRowFields; ++field) {
+    if (field == kGroupField) continue;
+    const nb::object part = objects.of(row[field]);
+    if (!part.is_valid()) return {};
+    parts.append(part);
+  }
+  return nb::make_tuple(group, nb::none(), nb::tuple(parts), key);
+}
+
 // None where the dump is not of the plain kind; see twin_dump.py for the parts of the answer.
-inline nanobind::object dump_columns(nanobind::bytes data) {
+inline nanobind::object dump_columns(nanobind::bytes data, const nanobind::dict& known) {
   namespace nb = nanobind;
   static thread_local Dump dump;
   const View<uint8_t> bytes{reinterpret_cast<const uint8_t*>(data.c_str()), data.size()};
@@ -95,13 +164,9 @@ inline nanobind::object dump_columns(nanobind::bytes data) {
   if (!is_plain || !objects.are_texts_fine()) return nb::none();
   nb::list rows;
   for (size_t first = 0; first < dump.rows.size(); first += kRowFields) {
-    nb::list row;
-    for (size_t field = 0; field < kRowFields; ++field) {
-      const nb::object part = objects.of(dump.rows[first + field]);
-      if (!part.is_valid()) return nb::none();
-      row.append(part);
-    }
-    rows.append(nb::tuple(row));
+    const nb::object row = row_of(dump, &dump.rows[first], known, objects);
+    if (!row.is_valid()) return nb::none();
+    rows.append(row);
   }
   nb::list head;
   for (const Value& value : {dump.version, dump.library, dump.groups}) {

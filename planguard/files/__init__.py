@@ -14,7 +14,6 @@ import errno
 import gzip
 import io
 import os
-import secrets
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -198,7 +197,7 @@ class Draft:
         self._raw: _Raw | None = None
         self._file: io.BufferedWriter | io.TextIOWrapper | None = None
         # A name of its own length: that of the target may be as long as a name can be.
-        self._draft = goal.real.parent / f".planguard-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+        self._draft = goal.real.parent / f".planguard-{os.getpid()}-{os.urandom(4).hex()}.tmp"
 
     def __enter__(self) -> Self:
         """Make the draft beside the file, with the rights of the file it replaces."""

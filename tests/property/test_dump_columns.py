@@ -81,10 +81,10 @@ def _said(data: bytes) -> object:
 
 def _both(data: bytes, patch: pytest.MonkeyPatch) -> tuple[object, object, bool]:
     """What is said with the kernel and without, and whether the kernel took the dump."""
-    took = kernels.use("native").dump_columns(data) is not None
+    took = kernels.use("native").dump_columns(data, {}) is not None
     native = _said(data)
     with patch.context() as without:
-        without.setattr(flight_recorder, "dump_columns", lambda _: None)
+        without.setattr(flight_recorder, "dump_columns", lambda *_: None)
         return native, _said(data), took
 
 
@@ -139,17 +139,17 @@ def test_what_grows_without_end_is_left_to_the_general_reader() -> None:
     self_made.append(self_made)
     for frames in (deep, self_made):
         dump = {"version": "2.10", "entries": [entry | {"frames": frames}]}
-        assert read(pickle.dumps(dump, 2)) is None
+        assert read(pickle.dumps(dump, 2), {}) is None
     for odd in (True, 1.5, {1: 2}, b"x"):
         dump = {"version": "2.10", "entries": [entry | {"input_sizes": [[odd]]}]}
-        assert read(pickle.dumps(dump, 4)) is None
+        assert read(pickle.dumps(dump, 4), {}) is None
 
 
 def test_nothing_is_read_behind_the_end() -> None:
     """A pickle that ends anywhere, or asks for more than there is, is none for the kernel."""
     data = pickle.dumps(_dump(random.Random(2), NCCL), 4)
     read = kernels.use("native").dump_columns
-    assert read(data) is not None
-    assert all(read(data[:end]) is None for end in range(len(data)))
-    assert read(b"\x80\x02r\xff\xff\xff\xff.") is None
-    assert read(b"\x80\x02X\xff\xff\xff\xff.") is None
+    assert read(data, {}) is not None
+    assert all(read(data[:end], {}) is None for end in range(len(data)))
+    assert read(b"\x80\x02r\xff\xff\xff\xff.", {}) is None
+    assert read(b"\x80\x02X\xff\xff\xff\xff.", {}) is None

@@ -5,6 +5,7 @@
 // unpickles, and knows how to say what is wrong.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -13,9 +14,10 @@
 
 namespace planguard {
 
-enum class Tag : uint8_t { none, truth, number, real, text, list, tuple, dict };
+enum class Tag : uint8_t { none, truth, number, real, text, list, tuple, dict, nothing };
 
-// A value of a pickle. `at`: the number itself, or the index of a text or a node.
+// A value of a pickle. `at`: the number itself, or the index of a text or a node. `nothing` is none:
+// a place of the memo that was never set.
 struct Value {
   Tag tag = Tag::none;
   int64_t at = 0;
@@ -36,6 +38,7 @@ struct Node {
 };
 
 constexpr int kRowFields = 7;
+constexpr int kGroupField = 1;  // the group; the other fields say what was called
 
 // Where an entry stands: index into `Dump::rows`, and its numbers.
 struct EntryColumns {
@@ -54,7 +57,7 @@ class Dump {
 
   // Gives back the memory of an unusual dump.
   void shrink() {
-    if (pool.capacity() > kKept) *this = Dump();
+    if (std::max({pool.capacity(), stack.capacity(), memo.capacity()}) > kKept) *this = Dump();
   }
 
   std::string_view text(const Text& one) const {
@@ -70,7 +73,6 @@ class Dump {
 
   // Of the walk: its stack, where its marks stand, and what it was told to keep.
   std::vector<Value> stack, memo;
-  std::vector<uint8_t> is_set;
   std::vector<uint64_t> marks;
 
  private:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from statistics import median
 from typing import TYPE_CHECKING
 
 from planguard.execution.findings.cause import make_finding
@@ -65,17 +64,23 @@ def _versions(assembled: Assembled) -> Iterator[Finding]:
 def _clocks(recording: Recording) -> Iterator[Finding]:
     """Compare when ranks issued the same rounds of the default group."""
     times: dict[int, dict[int, int]] = {}
+    places: dict[tuple[bytes, tuple[int, ...]], list[int]] = {}
     for rank, record in recording.ranks.items():
         track = record.track
-        mine = {n for n, c in enumerate(track.calls) if c.group == "world" and c.is_collective}
-        picked = (n for n, call in enumerate(track.call) if call in mine and track.created[n] > 0)
+        mine = tuple(n for n, c in enumerate(track.calls) if c.group == "world" and c.is_collective)
+        # Most ranks make the same calls in the same order.
+        shape = bytes(track.call), mine
+        if shape not in places:
+            places[shape] = [n for n, call in enumerate(track.call) if call in mine]
+        picked = (n for n in places[shape] if track.created[n] > 0)
         times[rank] = {track.position[n]: track.created[n] for n in islice(picked, SAMPLES)}
     shared = set.intersection(*map(set, times.values())) if times else set()
     if len(shared) < 3:
         return
     offsets: dict[int, list[float]] = {rank: [] for rank in times}
     for position in shared:
-        middle = median(row[position] for row in times.values())
+        ordered = sorted(row[position] for row in times.values())
+        middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2
         for rank, row in times.items():
             offsets[rank].append(row[position] - middle)
     # A late rank is late in some rounds; a skewed clock is off by the same in all of them.

@@ -6,7 +6,7 @@ import math
 import re
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.audit.readers.names import element_type, operation, program_frames
 from planguard.audit.readers.part import PartGroup
@@ -28,19 +28,58 @@ FIELDS = (
 )
 """Fields of an entry that say what was called."""
 PROCESS_GROUP = FIELDS.index("process_group")
+SAID = FIELDS[:PROCESS_GROUP] + FIELDS[PROCESS_GROUP + 1 :]
+"""Those of them that say the same on every group."""
 END = -1
 """Place of an entry that ends a launch of several calls and is none itself."""
 MAX_FRAMES = 64
 MAX_COMPARED = 4096
 """Longest list of frames, sizes or element types that is compared with that of another entry."""
+MOST_KEPT = 4096
+"""Distinct calls, and distinct stacks, that are kept from one dump to the next."""
 
 Row = tuple[Any, ...]
 """Values of ``FIELDS`` of one entry."""
 Rows = tuple[tuple[str, int, str], ...]
+Stack = tuple["tuple[Source, ...]", str]
+"""The program's frames, and the innermost functions of torch in one string."""
 _PAIR = re.compile(r"(send|recv) (\d{1,9})(->|<-)(\d{1,9})")
 _COALESCED = frozenset({"coalesced", "ALLGATHER_coalesced", "REDUCE_SCATTER_coalesced"})
 _FRAME = itemgetter("filename", "line", "name")
 _PLAIN = frozenset({str, int, type(None)})
+_known: dict[bytes, Said] = {}
+_stacks: dict[Rows, Stack] = {}
+_calls: dict[tuple[Any, ...], Call] = {}
+
+
+class Said(NamedTuple):
+    """What an entry says of its call, whatever group it is on.
+
+    Attributes:
+        backend: ``nccl``, ``gloo``, ...
+        title: Operation as the recorder writes it, with the peer of a message.
+        is_end: It ends a launch of several calls and is none itself; the rest is not read then.
+        size: Members of the group, where the shapes show it.
+        call: The call without group and peer.
+        key: What tells it from others of the same group and peer.
+    """
+
+    backend: str
+    title: str
+    is_end: bool
+    size: int | None = None
+    call: Call = Call("")
+    key: tuple[Any, ...] = ()
+
+
+def known_calls() -> dict[bytes, Said]:
+    """Return what calls of earlier dumps say; never so many that it matters."""
+    if max(len(_known), len(_stacks), len(_calls)) > MOST_KEPT:
+        # Together: what is kept names equal stacks by one object.
+        _known.clear()
+        _stacks.clear()
+        _calls.clear()
+    return _known
 
 
 class Calls:
@@ -55,7 +94,6 @@ class Calls:
         self.part = part
         self.is_gloo = False
         self._places: dict[tuple[Any, ...], int] = {}
-        self._stacks: dict[Rows, tuple[tuple[Source, ...], str]] = {}
         self._totals: dict[int, int | None] = {}
 
     def place(self, row: Row) -> int:
@@ -64,39 +102,69 @@ class Calls:
         Raises:
             TypeError, ValueError, KeyError: A field is missing or of a wrong type.
         """
-        name, pair, frames, into, out, types, out_types = row
-        backend, title, op, is_end = _title(text(name, 1000))
+        pair = row[PROCESS_GROUP]
+        return self._place(pair, self._said(row[:PROCESS_GROUP] + row[PROCESS_GROUP + 1 :]))
+
+    def place_kept(self, row: Row) -> int:
+        """Return the same for a call as ``kernels.twin_dump`` describes it.
+
+        Raises:
+            TypeError, ValueError, KeyError: A field is missing or of a wrong type.
+        """
+        pair, said, values, key = row
+        if said is None:
+            said = self._said(values)
+            if key is not None:
+                _known[key] = said
+        return self._place(pair, said)
+
+    def _place(self, pair: Any, said: Said) -> int:
         part = self.part
-        part.backend = part.backend or backend
-        self.is_gloo = self.is_gloo or backend == "gloo"
+        part.backend = part.backend or said.backend
+        self.is_gloo = self.is_gloo or said.backend == "gloo"
         group = group_name(pair)
-        known = part.groups.setdefault(group, PartGroup())
-        known.backend = backend
+        known = part.groups.get(group)
+        if known is None:
+            known = part.groups[group] = PartGroup()
+        known.backend = said.backend
         description = pair[1] if len(pair) > 1 else ""
         if not known.description and description not in ("undefined", "default_pg"):
             known.description = text(description, 200)
-        if is_end:
+        if said.is_end:
             return END
+        if known.size is None:
+            known.size = said.size
+        call = said.call
+        peer = _peer(said.title, group, known.ranks) if call.op in MESSAGES else None
+        key = (said.key, group, peer)
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = len(part.track.calls)
+            part.track.calls.append(_on(call, group, peer, key))
+        return place
+
+    def _said(self, values: Row) -> Said:
+        """Return what the values of ``SAID`` say.
+
+        Raises:
+            TypeError, ValueError, KeyError: A field is missing or of a wrong type.
+        """
+        name, frames, into, out, types, out_types = values
+        backend, title, op, is_end = _title(text(name, 1000))
+        if is_end:
+            return Said(backend, title, is_end)
         stack, inner = self._stack(frames)
         if backend == "gloo" and op == "all_reduce" and "reduce_scatter" in inner:
             op = "reduce_scatter_tensor"
         sizes = self.elements(into), self.elements(out)
-        if known.size is None:
-            known.size = group_size(op, *sizes)
         count, shape = element_count(op, *sizes, is_gloo=backend == "gloo")
-        peer = _peer(title, group, known.ranks) if op in MESSAGES else None
         dtype = element_type(text((types or out_types or [""])[0], 200))
         if op == "all_reduce" and types and out_types and types[0] != out_types[0]:
             # No all_reduce has two types: whoever says one disagrees with it.
             dtype = f"{dtype} to {element_type(text(out_types[0], 200))}"
-        key = (op, group, peer, count, dtype, shape, id(stack))
-        place = self._places.get(key)
-        if place is None:
-            place = self._places[key] = len(part.track.calls)
-            part.track.calls.append(
-                Call(op, group, peer=peer, count=count, dtype=dtype, shape=shape, stack=stack)
-            )
-        return place
+        call = Call(op, count=count, dtype=dtype, shape=shape, stack=stack)
+        key = (op, count, dtype, shape, id(stack))
+        return Said(backend, title, is_end, group_size(op, *sizes), call, key)
 
     def elements(self, sizes: Any) -> int | None:
         """Return the number of elements of a list of shapes; None when it is none."""
@@ -130,17 +198,15 @@ class Calls:
             and (not frames or (type(frames) is list and _are_frames(frames)))
         )
 
-    def _stack(self, frames: Any) -> tuple[tuple[Source, ...], str]:
-        """Return the program's frames, and the innermost functions of torch in one string."""
-        if not frames:
-            return _sources(())
+    def _stack(self, frames: Any) -> Stack:
         rows = tuple(
             (text(file, -1000), int(line), text(name, 200))
-            for file, line, name in map(_FRAME, frames[:MAX_FRAMES])
+            for file, line, name in map(_FRAME, (frames or ())[:MAX_FRAMES])
         )
-        found = self._stacks.get(rows)
+        found = _stacks.get(rows)
         if found is None:
-            found = self._stacks[rows] = _sources(rows)
+            inner = " ".join(name for file, _, name in rows[:4] if "distributed_c10d" in file)
+            found = _stacks[rows] = program_frames(list(rows)), inner
         return found
 
 
@@ -160,6 +226,22 @@ def group_name(pair: Any) -> str:
     """Return the name of a group from its name and description."""
     name, *rest = pair
     return "world" if rest and rest[0] == "default_pg" else text(name, 200)
+
+
+def _on(call: Call, group: str, peer: int | None, key: tuple[Any, ...]) -> Call:
+    """Return a call on a group: one object for all dumps in which it is the same."""
+    known = _calls.get(key)
+    if known is None:
+        known = _calls[key] = Call(
+            call.op,
+            group,
+            peer=peer,
+            count=call.count,
+            dtype=call.dtype,
+            shape=call.shape,
+            stack=call.stack,
+        )
+    return known
 
 
 def _are_plain(names: list[Any]) -> bool:
@@ -186,12 +268,6 @@ def _title(name: str) -> tuple[str, str, str, bool]:
     backend, _, title = name.partition(":")
     first = title.partition(" ")[0]
     return backend[:40], title, operation(first), first in _COALESCED
-
-
-@lru_cache(maxsize=1024)
-def _sources(rows: Rows) -> tuple[tuple[Source, ...], str]:
-    inner = " ".join(name for file, _, name in rows[:4] if "distributed_c10d" in file)
-    return program_frames(list(rows)), inner
 
 
 def _peer(title: str, group: str, ranks: tuple[int, ...] | None) -> int | None:

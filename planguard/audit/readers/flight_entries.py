@@ -13,7 +13,7 @@ from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from planguard.audit.readers.flight_calls import END, FIELDS, PROCESS_GROUP, Calls, group_name
+from planguard.audit.readers.flight_calls import END, FIELDS, Calls, group_name
 from planguard.errors import PlanError
 from planguard.recording import UNRECORDED, Call, Progress
 
@@ -100,7 +100,7 @@ class Entries:
             self.part.lacks = ("point-to-point",)
 
     def _read_columns(self, rows: list[Row], slot: bytes, *columns: bytes) -> None:
-        place_of = list(map(self.calls.place, rows))
+        place_of = list(map(self.calls.place_kept, rows))
         slots = array("I", slot)
         number, created, position, pair, op = (array("q", column) for column in columns[:5])
         state, is_retired, is_pair = columns[5:]
@@ -123,7 +123,7 @@ class Entries:
         if self.calls.is_gloo or END in place_of:
             entries = [
                 {
-                    "process_group": rows[row][PROCESS_GROUP],
+                    "process_group": rows[row][0],
                     "record_id": record,
                     "collective_seq_id": collective,
                     "p2p_seq_id": two,

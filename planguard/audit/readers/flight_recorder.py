@@ -17,7 +17,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from planguard.audit.readers.flight_calls import text
+from planguard.audit.readers.flight_calls import known_calls, text
 from planguard.audit.readers.flight_entries import Entries
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.safe import decode_json, dump_columns, load_pickle
@@ -35,7 +35,7 @@ def read_flight_recorder(data: bytes, file: str) -> Part:
         PlanError: Not a dump, of an unsupported version (PG913), or not safe to read (PG905).
     """
     is_json = data.lstrip()[:1] == b"{"
-    columns = None if is_json else dump_columns(data)
+    columns = None if is_json else dump_columns(data, known_calls())
     if columns is not None:
         return _plain(columns, file)
     dump = decode_json(data, dict[str, Any], file) if is_json else load_pickle(data, file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from planguard import registry
 from planguard.audit.readers.files import Input, content, first_lines, kind_of
 from planguard.audit.readers.helpers import MANY, Helpers, may_fork
 from planguard.audit.readers.part import PLAN, SILENT, UNREAD, Part
@@ -129,6 +128,8 @@ def _is_plan(one: Input) -> bool:
     """Tell whether a file that is no recording is what a planner wrote; its adapters are asked."""
     if not one.was_named and not one.path.name.endswith(_PLANNED):
         return False
+    from planguard import registry  # only here: it looks for what is installed
+
     try:
         return registry.recognize(str(one.path)) is not None
     except UsageError:  # more than one does: whoever reads it says so

@@ -28,6 +28,8 @@ MAX_BYTES = 512 << 20
 """Largest input, compressed or not."""
 SLACK = 256 << 20
 """Address space that reading may take beyond a multiple of the input's size."""
+SMALL = 1 << 20
+"""Bytes of a pickle below which the kernel that follows it needs no limit of its memory."""
 GROWTH = 48
 """Largest ratio of objects in memory to bytes of a pickle; real dumps need about 8."""
 
@@ -83,14 +85,17 @@ def load_pickle(data: bytes, file: str) -> Any:
         ) from None
 
 
-def dump_columns(data: bytes) -> tuple[Any, ...] | None:
+def dump_columns(data: bytes, known: dict[bytes, Any]) -> tuple[Any, ...] | None:
     """Return the columns of a plain Flight Recorder dump; None where ``load_pickle`` has to say.
 
     No pickle is loaded: the kernel that follows it refuses what recorders do not write.
     """
+    # What the kernel keeps grows with the bytes, so a small dump cannot ask for much: to say so to
+    # the system takes longer than to read one.
+    more = len(data) * GROWTH + SLACK if len(data) > SMALL else 0
     try:
-        with _address_space(len(data) * GROWTH + SLACK), no_collection():
-            found: tuple[Any, ...] | None = kernels.current().dump_columns(data)
+        with _address_space(more) if more else contextlib.nullcontext(), no_collection():
+            found: tuple[Any, ...] | None = kernels.current().dump_columns(data, known)
     except MemoryError:
         return None
     return found

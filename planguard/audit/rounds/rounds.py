@@ -84,6 +84,7 @@ class Rounds:
         self.signs: list[Sign] = []
         self._numbers: dict[object, int] = {}
         self._site_numbers: dict[object, int] = {}
+        self._of_call: dict[int, tuple[str | None, int, int]] = {}
         self._queued: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._absent: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         self._compatible: dict[tuple[int, int], bool] = {}
@@ -96,15 +97,9 @@ class Rounds:
         self._mark_failed()
 
     def _add(self, rank: int, track: Track) -> None:
-        groups = tuple(
-            call.group or "world" if call.is_collective else None for call in track.calls
-        )
-        signs = [self._sign(call) for call in track.calls]
-        sites = [
-            self._site_numbers.setdefault(call.stack, len(self._site_numbers))
-            for call in track.calls
-        ]
-        numbers = tuple(signs), tuple(sites)
+        calls = [self._numbered(call) for call in track.calls]
+        groups, signs, sites = tuple(zip(*calls, strict=True)) if calls else ((), (), ())
+        numbers = signs, sites
         for group, actions, places in self._by_group(track, groups):
             line = self._line(rank, track, actions)
             if line is None:
@@ -118,6 +113,16 @@ class Rounds:
                     columns = self._columns[key] = _pick(signs, places), _pick(sites, places)
                 line.signs, line.sites = columns
             self.lines[group][rank] = line
+
+    def _numbered(self, call: Call) -> tuple[str | None, int, int]:
+        """Return the group of a collective, None of other calls, and numbers of sign and site."""
+        # By identity: ranks that make equal calls share them, mostly.
+        found = self._of_call.get(id(call))
+        if found is None:
+            group = call.group or "world" if call.is_collective else None
+            site = self._site_numbers.setdefault(call.stack, len(self._site_numbers))
+            found = self._of_call[id(call)] = group, self._sign(call), site
+        return found
 
     def _by_group(
         self, track: Track, groups: tuple[str | None, ...]
