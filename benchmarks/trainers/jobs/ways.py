@@ -1,13 +1,15 @@
 """Turns the recorder, or the live guard, of this process on and off between two steps of a job.
 
-Everything is timed within one process: rounds of some steps each, bare and not in turns, so that
-what else the machine does meets both alike. Where the recorder is timed, a bare round has the real
-process group behind a method of one line (``_passing``): what that line costs is told beside it.
+Everything is timed within one process. Blocks of some steps are bare and not in turns, the order in
+a pair of blocks by lot, so that what else the machine does meets both alike. The steps behind a
+turn are not timed: what is put in and out makes the interpreter look its attributes up anew. Where
+the recorder is timed, a bare step has the real process group behind a method of one line
+(``_passing``). The guard's thread runs all the time; what it takes is added to the guarded steps.
 """
 
 import json
 import os
-import statistics
+import random
 import time
 from pathlib import Path
 
@@ -19,8 +21,10 @@ from planguard.live import guard
 from planguard.plan.vocabulary import METHODS
 
 NAMES = [name for names in METHODS for name in names]
-FIRST = 5
-"""Steps before the first round."""
+FIRST = 10
+"""Steps before the first block."""
+UNTIMED = 1
+"""Steps behind a turn that are not timed."""
 
 
 def _passing(name):
@@ -64,30 +68,47 @@ class Recorded:
             restore()
         self._put(self.bare)
 
+    def beside(self):
+        """Return the processor time of what runs beside the steps: nothing."""
+        return 0.0
+
     def _put(self, places):
         for owner, name, value in places:
             setattr(owner, name, value)
 
 
 class Guarded:
-    """A live guard."""
+    """A live guard: its hooks are put in and out, its thread runs."""
+
+    def __init__(self):
+        self.guard = guard(60)
+        self.hooks = self.guard._hooks  # noqa: SLF001 - this is what is timed
+        thread = self.guard._thread  # noqa: SLF001 - same
+        self.clock = time.pthread_getcpuclockid(thread.ident)
+        self.hooks.remove()
 
     def on(self):
-        self.guard = guard(60)
+        self.hooks.install()
 
     def off(self):
-        self.guard.stop()
+        self.hooks.remove()
+
+    def beside(self):
+        """Return the processor time that the guard's thread has taken until now."""
+        return time.clock_gettime(self.clock)
 
 
 class Ways:
-    """Changes the way after every round of ``length`` steps; ``step`` is called behind each."""
+    """Changes the way after every block of ``length`` steps; ``step`` is called behind each."""
 
     def __init__(self, length):
-        self.length = length
+        self.length = length + UNTIMED
         self.steps = 0
         self.is_on = False
-        self.began = 0.0
-        self.rows = {False: [], True: []}
+        self.began = self.beside = 0.0
+        self.turns = random.Random(20)  # the same on every rank: both have the same way in a step
+        self.next = []
+        self.rows = []
         self.what = None
 
     def step(self):
@@ -95,35 +116,38 @@ class Ways:
         now = time.process_time()
         self.steps += 1
         done = self.steps - FIRST
-        if done < 0 or done % self.length:
+        if done < 0:
             return
-        if done:
-            self.rows[self.is_on].append((now - self.began) / self.length)
-            (self.what.off if self.is_on else self.what.on)()
-            self.is_on = not self.is_on
-        else:
+        if not done:
             self.what = Recorded() if start._run is not None else Guarded()  # noqa: SLF001 - same
+            self.first = self.what.beside(), self.steps
+        place = done % self.length
+        if done and (place == 0 or place > UNTIMED):
+            taken = now - self.began - (self.what.beside() - self.beside)
+            self.rows.append((self.is_on, done // self.length - (place == 0), taken))
+        if not place:
+            self._turn()
+        self.beside = self.what.beside()
         self.began = time.process_time()
 
-    def tell(self):
-        """Write what was timed, on rank 0."""
-        if self.is_on:
-            self.what.off()
-        if isinstance(self.what, Recorded):
-            self.what.on()
-        if dist.get_rank() == 0:
-            Path(os.environ["TRAINERS_STEPS"]).write_text(json.dumps(self.said()))
+    def _turn(self):
+        if not self.next:
+            self.next = self.turns.choice(([False, True], [True, False]))[:]
+        way = self.next.pop()
+        if way != self.is_on:
+            (self.what.on if way else self.what.off)()
+            self.is_on = way
 
-    def said(self):
-        """Return what was found: a round against the bare ones before and behind it."""
-        bare, other = self.rows[False], self.rows[True]
-        pairs = [2 * b / (a + c) for a, b, c in zip(bare, other, bare[1:], strict=False)]
-        noise = [2 * b / (a + c) for a, b, c in zip(bare, bare[1:], bare[2:], strict=False)]
-        found = {"rounds": len(pairs), "steps": self.length,
-                 "bare, ms": round(1e3 * statistics.median(bare), 2)}  # fmt: skip
-        for name, rows in (("ratio", pairs), ("bare against bare", noise)):
-            low, middle, high = statistics.quantiles(rows, n=4)
-            found[name] = [round(middle, 4), round(low, 4), round(high, 4)]
-        total = sum(other[: len(bare)]) / sum(bare[: len(other)])
-        found["all rounds"] = round(total, 4)
-        return found
+    def tell(self):
+        """Write what was timed, on rank 0: every step, and what ran beside all of them."""
+        beside = (self.what.beside() - self.first[0]) / max(self.steps - self.first[1], 1)
+        if isinstance(self.what, Recorded):
+            if not self.is_on:
+                self.what.on()
+        else:
+            if self.is_on:
+                self.what.off()
+            self.what.guard.stop()
+        if dist.get_rank() == 0:
+            said = {"steps": self.rows, "beside, s a step": beside}
+            Path(os.environ["TRAINERS_STEPS"]).write_text(json.dumps(said))
