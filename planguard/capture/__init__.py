@@ -8,6 +8,7 @@ and ``validate_pipeline`` for a list of passes of your own. ``start`` records a 
 """
 
 from planguard.capture.agree import assert_collectives_agree
+from planguard.capture.passes.asked import assert_same_placements
 from planguard.capture.passes.fx import FxCapture, fx
 from planguard.capture.passes.guarded import guarded_passes
 from planguard.capture.passes.inductor import GuardReport, inductor_guard
@@ -25,6 +26,7 @@ __all__ = [
     "Precheck",
     "Violation",
     "assert_collectives_agree",
+    "assert_same_placements",
     "fx",
     "guarded_passes",
     "inductor_guard",

@@ -132,19 +132,43 @@ def _match(before: Side, after: Side, rank: int | None, out: Comparison) -> None
         out.origin[name] = (name,)
     lost = [talk for name, talk in old.items() if name not in out.origin]
     added = [talk for name, talk in new.items() if name not in out.origin]
-    lost = [talk for talk in lost if not _is_shared(talk, before, old, out)]
+    lost = [talk for talk in lost if not _is_shared(talk, before, after, out)]
     added = [talk for talk in added if not _is_repeat(talk, after, old, out)]
     _partition(lost, added, rank, out)
 
 
-def _is_shared(talk: Talk, before: Side, old: Mapping[str, Talk], out: Comparison) -> bool:
+def _is_shared(talk: Talk, before: Side, after: Side, out: Comparison) -> bool:
     """Tell whether a collective is gone because another one that stays does the same; note it."""
     first = before.equals.get(talk.node, talk.node)
-    alike = [name for name in old if before.equals.get(name, name) == first]
-    stays = next((name for name in alike if out.origin.get(name) == (name,)), None)
-    if stays is not None:
-        out.note_repeat(old[stays], talk, gone=True)
-    return stays is not None
+    alike = [one for one in before.talks if before.equals.get(one.node, one.node) == first]
+    stays = next((one for one in alike if out.origin.get(one.node) == (one.node,)), None)
+    if stays is None or not _is_replaced(talk.node, before, after):
+        return False
+    out.note_repeat(stays, talk, gone=True)
+    return True
+
+
+def _is_replaced(node: str, before: Side, after: Side) -> bool:
+    """Tell whether what used a node that is gone, and is still there, uses an equal value now."""
+    users: dict[str, list[str]] = {}
+    for name, user in before.flow.nodes.items():
+        for used in dict.fromkeys(user.inputs()):
+            users.setdefault(used, []).append(name)
+    todo, done = [node], set()
+    while todo:
+        gone = todo.pop()
+        for user in users.get(gone, ()):
+            if user not in after.flow.nodes:
+                todo += [] if user in done else [user]
+                done.add(user)
+                continue
+            now = list(after.flow.nodes[user].inputs())
+            # what only the new graph has is not known to be unequal
+            if gone not in now and not any(
+                before.values.get(name, before.values[gone]) == before.values[gone] for name in now
+            ):
+                return False
+    return True
 
 
 def _is_repeat(talk: Talk, after: Side, old: Mapping[str, Talk], out: Comparison) -> bool:

@@ -269,7 +269,8 @@ def _judged(
                 f"{trail.names} and {first.names}",
                 hint="build returns the same passes on all ranks",
             )
-    passes, failed = [], []
+    passes: list[PassVerdict] = []
+    failed: list[tuple[str, str]] = []
     for place, name in enumerate(first.names):
         failed += [
             (name, f"rank {rank}: {trail.failures[place]}")

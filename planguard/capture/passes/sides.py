@@ -51,11 +51,13 @@ class Side:
         talks: Its communications in order.
         flow: How works flow.
         equals: Collectives that do what an earlier one of this version does, and which.
+        values: The value of every node as a number; equal numbers are equal values.
     """
 
     talks: list[Talk]
     flow: Any
     equals: dict[str, str] = field(default_factory=dict)
+    values: dict[str, int] = field(default_factory=dict)
 
 
 def read_side(program: Any) -> Side:
@@ -77,8 +79,9 @@ def read_side(program: Any) -> Side:
         if planner.operations.is_unknown_communication(node, names):
             talks[name] = Talk(name, "unknown", ((), node.target), (None,), None, (), node.source)
     ordered = [talks[name] for name in draft.nodes if name in talks]
-    equals = dict(repeats({talk.node: talk for talk in ordered}, values_of(draft.nodes)))
-    return Side(ordered, planner.hazards.flow(program), equals)
+    values = values_of(draft.nodes)
+    equals = dict(repeats({talk.node: talk for talk in ordered}, values))
+    return Side(ordered, planner.hazards.flow(program), equals, values)
 
 
 def _talk(item: Any, nodes: Mapping[str, Any], provenance: Any, groups: Any, planner: Any) -> Talk:
