@@ -7,7 +7,7 @@ import pytest
 from planguard.capture import inductor_guard
 from planguard.capture.passes import asked
 from planguard.capture.passes.asked import Call, disagreements
-from planguard.capture.passes.pass_rules import Talk
+from planguard.capture.passes.sides import Talk
 from planguard.errors import UsageError
 
 GATHERS = [Call("all_gather_into_tensor", f"all_gather_into_tensor_{n}", "64") for n in range(3)]

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.capture.passes.pass_rules import Violation
-from planguard.errors import UsageError
+from planguard.errors import PlanGuardError, UsageError
 from planguard.plan.vocabulary import BOTH_SPLITS, EVERYONE, OPERATIONS
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ SIZED = frozenset(
 )
 """Collectives whose result has one size on all ranks."""
 _GRAPHS = itertools.count()
+_PLACEMENTS = itertools.count()
+_SHOWN = 8
 
 
 class Call(NamedTuple):
@@ -99,21 +101,79 @@ def ask(order: Order, seconds: float = SECONDS) -> tuple[list[Violation], list[i
     Returns:
         What differs, and the ranks that did not answer in time.
     """
+    others = {int(one) for ranks in order for one in ranks.split(",")}
+    rank, said, silent = _exchange(f"order/{next(_GRAPHS)}", order, others, seconds)
+    orders = {rank: order}
+    for other, theirs in said.items():
+        orders[other] = {ranks: [Call(*one) for one in calls] for ranks, calls in theirs.items()}
+    return list(disagreements(orders, rank)), silent
+
+
+def assert_same_placements(
+    placements: Mapping[Any, Any],
+    *,
+    ranks: Sequence[int] | None = None,
+    patience: float = SECONDS,
+) -> None:
+    """Refuse a placement that another rank did not choose, before anything is made from it.
+
+    A planner that solves for itself on every rank finds the same placement only if costs, limits,
+    the order of its variables and the solver are the same there. The placements are compared as
+    text, through the store that the ranks met at. Every rank of ``ranks`` has to call this.
+
+    Args:
+        placements: What was chosen for each node or parameter, by name: what AutoParallel's
+            ``optimize_placement`` returns, or ``{"layer.weight": "S(0)R"}``.
+        ranks: The ranks that have to agree; by default all.
+        patience: Seconds to wait for another rank.
+
+    Raises:
+        PlanGuardError: If a rank chose something else, has other names, or does not answer.
+        UsageError: If no process group is initialized.
+    """
+    needs_ranks()
+    import torch.distributed as dist
+
+    own = {str(name): str(value) for name, value in placements.items()}
+    everyone = set(range(dist.get_world_size()) if ranks is None else ranks)
+    rank, said, silent = _exchange(f"placements/{next(_PLACEMENTS)}", own, everyone, patience)
+    found = [line for other in sorted(said) for line in _unlike(own, said[other], rank, other)]
+    found += [f"rank {other} did not answer in {patience:g} s" for other in silent]
+    if found:
+        more = f"\nand {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise PlanGuardError(
+            "ranks chose different placements:\n" + "\n".join(found[:_SHOWN]) + more,
+            hint="solve on one rank and broadcast the solution",
+        )
+
+
+def _unlike(
+    own: Mapping[str, str], theirs: Mapping[str, str], rank: int, other: int
+) -> Iterator[str]:
+    for name in dict.fromkeys([*own, *theirs]):
+        if own.get(name) != theirs.get(name):
+            here, there = own.get(name, "nothing"), theirs.get(name, "nothing")
+            yield f"{name}: {here} on rank {rank}, {there} on rank {other}"
+
+
+def _exchange(
+    topic: str, payload: Any, others: set[int], seconds: float
+) -> tuple[int, dict[int, Any], list[int]]:
+    """Put a payload into the store and read those of other ranks; who is silent is listed."""
     import torch.distributed as dist
 
     rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()  # noqa: SLF001
-    key = f"planguard/order/{next(_GRAPHS)}"
-    store.set(f"{key}/{rank}", json.dumps(order))
-    orders, silent = {rank: order}, []
-    for other in sorted({int(one) for ranks in order for one in ranks.split(",")} - {rank}):
+    key = f"planguard/{topic}"
+    store.set(f"{key}/{rank}", json.dumps(payload))
+    said, silent = {}, []
+    for other in sorted(others - {rank}):
         try:
             store.wait([f"{key}/{other}"], timedelta(seconds=seconds))
         except (RuntimeError, ValueError):  # DistStoreError, whatever the store
             silent.append(other)
             continue
-        said = json.loads(store.get(f"{key}/{other}"))
-        orders[other] = {ranks: [Call(*one) for one in calls] for ranks, calls in said.items()}
-    return list(disagreements(orders, rank)), silent
+        said[other] = json.loads(store.get(f"{key}/{other}"))
+    return rank, said, silent
 
 
 def order_of(talks: Sequence[Any], kernels: Mapping[str, Any]) -> Order:

@@ -11,13 +11,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.planner import fx_planner
-from planguard.plan.vocabulary import MESSAGES, SPELLINGS, bytes_of
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_PAIRWISE = MESSAGES | {"batch"}
+    from planguard.capture.passes.sides import Side, Talk
 
 
 @dataclass(frozen=True)
@@ -47,54 +44,20 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class Talk:
-    """One communication of a graph, reduced to what a pass must keep."""
-
-    node: str
-    op: str
-    group: tuple[tuple[int, ...], str]
-    signature: tuple[Any, ...]
-    bytes: int | None
-    atoms: tuple[str, ...]
-    source: tuple[str, int | None, str | None] | None
-
-    @property
-    def family(self) -> tuple[Any, ...]:
-        """What members of one fused collective have in common; their groups have equal members."""
-        return (SPELLINGS.get(self.op, self.op), self.group[0], *self.signature)
-
-    @property
-    def is_collective(self) -> bool:
-        """Whether all members of its group make the same call."""
-        return self.op not in _PAIRWISE and self.op != "unknown"
-
-    @property
-    def ordered(self) -> bool:
-        """Whether nothing may move across it: it has an effect that the graph does not show."""
-        return self.op in _PAIRWISE or self.op in ("barrier", "unknown")
-
-
-@dataclass
-class Side:
-    """One version of a rank's program: its communications in order, and how works flow."""
-
-    talks: list[Talk]
-    flow: Any
-
-
-@dataclass(frozen=True)
 class Move:
-    """A communication that another group of the same ranks, or an equal operation, does now.
+    """A change that is allowed if all ranks make it alike: one graph alone does not show that.
 
     Attributes:
         message: What was and what is.
-        talk: What is.
+        talk: What is; what was, if it is gone.
         key: Which one of its group it was, and what it is: what all members have to agree on.
+        kind: What it is a violation of where the ranks do not agree.
     """
 
     message: str
     talk: Talk
     key: tuple[Any, ...]
+    kind: str = "moved-collective"
 
 
 @dataclass
@@ -108,7 +71,8 @@ class Comparison:
         reordered: Groups whose collectives changed their order, with the first node out of order.
         split: Collectives that became several, with the names of these.
         moved: Communications that another group of the same ranks, or an equivalent operation,
-            does now. All ranks have to agree on it, which one graph alone does not show.
+            does now, that repeat another one, or that are gone because another does the same. All
+            ranks have to agree on it, which one graph alone does not show.
         places: Place of every communication before the pass among those of its group.
     """
 
@@ -127,64 +91,15 @@ class Comparison:
             place = (old.group, self.places.get(old.node, -1))
             self.moved.setdefault(new.node, Move(message, new, (place, new.op, new.group)))
 
-
-def read_side(program: Any) -> Side:
-    """Reduce a rank program to its communications and the flow of its works.
-
-    Raises:
-        PlanError: If a communication node is malformed.
-    """
-    planner = fx_planner()
-    draft = planner.translate.translate(program, compute="none")
-    provenance = planner.labels.Provenance(draft.nodes)
-    names = frozenset(program.groups)
-    talks = {
-        item.node: _talk(item, draft.nodes, provenance, program.groups, planner)
-        for item in planner.groups.flat(draft.drafts)
-        if item.communication is not None
-    }
-    for name, node in draft.nodes.items():
-        if planner.operations.is_unknown_communication(node, names):
-            talks[name] = Talk(name, "unknown", ((), node.target), (None,), None, (), node.source)
-    ordered = [talks[name] for name in draft.nodes if name in talks]
-    return Side(ordered, planner.hazards.flow(program))
-
-
-def _talk(item: Any, nodes: Mapping[str, Any], provenance: Any, groups: Any, planner: Any) -> Talk:
-    talk, fields = item.communication, item.communication.fields
-    op = fields.get("kind", fields["op"])
-    atoms = sorted(_atom(name, nodes, planner) for name in provenance.sent.get(talk.node, ()))
-    signature = (
-        fields.get("reduce_op"),
-        talk.root,
-        fields.get("peer"),
-        fields.get("tag"),
-        tuple(fields.get("in_splits", ())),
-        tuple(fields.get("out_splits", ())),
-    )
-    group = groups[talk.group]
-    return Talk(
-        talk.node,
-        op,
-        (group.ranks, group.name),
-        signature,
-        _bytes(fields),
-        tuple(atoms),
-        nodes[talk.node].source,
-    )
-
-
-def _atom(name: str, nodes: Mapping[str, Any], planner: Any) -> str:
-    """Name a piece of data; the result of a collective by its kind, since fusing renames it."""
-    operation = planner.operations.find_operation(nodes[name]) if name in nodes else None
-    return name if operation is None else f"<{operation.op}>"
-
-
-def _bytes(fields: Mapping[str, Any]) -> int | None:
-    if "ops" in fields:
-        parts = [_bytes(part) for part in fields["ops"]]
-        return None if any(part is None for part in parts) else sum(p or 0 for p in parts)
-    return bytes_of(fields)
+    def note_repeat(self, old: Talk, new: Talk, *, gone: bool = False) -> None:
+        """Note that a communication does again what another does, or did and is gone."""
+        if gone:
+            message = f"{_shown(new)} {new.node} is gone; {old.node} does the same"
+        else:
+            message = f"{_shown(new)} {new.node} repeats {old.node}"
+        place = (old.group, self.places.get(old.node, -1))
+        kind = "lost-collective" if gone else "new-collective"
+        self.moved[new.node] = Move(message, new, (place, new.op, new.group, kind), kind)
 
 
 def compare(before: Side, after: Side, rank: int | None) -> Comparison:
@@ -217,7 +132,53 @@ def _match(before: Side, after: Side, rank: int | None, out: Comparison) -> None
         out.origin[name] = (name,)
     lost = [talk for name, talk in old.items() if name not in out.origin]
     added = [talk for name, talk in new.items() if name not in out.origin]
+    lost = [talk for talk in lost if not _is_shared(talk, before, after, out)]
+    added = [talk for talk in added if not _is_repeat(talk, after, old, out)]
     _partition(lost, added, rank, out)
+
+
+def _is_shared(talk: Talk, before: Side, after: Side, out: Comparison) -> bool:
+    """Tell whether a collective is gone because another one that stays does the same; note it."""
+    first = before.equals.get(talk.node, talk.node)
+    alike = [one for one in before.talks if before.equals.get(one.node, one.node) == first]
+    stays = next((one for one in alike if out.origin.get(one.node) == (one.node,)), None)
+    if stays is None or not _is_replaced(talk.node, before, after):
+        return False
+    out.note_repeat(stays, talk, gone=True)
+    return True
+
+
+def _is_replaced(node: str, before: Side, after: Side) -> bool:
+    """Tell whether what used a node that is gone, and is still there, uses an equal value now."""
+    users: dict[str, list[str]] = {}
+    for name, user in before.flow.nodes.items():
+        for used in dict.fromkeys(user.inputs()):
+            users.setdefault(used, []).append(name)
+    todo, done = [node], set()
+    while todo:
+        gone = todo.pop()
+        for user in users.get(gone, ()):
+            if user not in after.flow.nodes:
+                todo += [] if user in done else [user]
+                done.add(user)
+                continue
+            now = list(after.flow.nodes[user].inputs())
+            # what only the new graph has is not known to be unequal
+            if gone not in now and not any(
+                before.values.get(name, before.values[gone]) == before.values[gone] for name in now
+            ):
+                return False
+    return True
+
+
+def _is_repeat(talk: Talk, after: Side, old: Mapping[str, Talk], out: Comparison) -> bool:
+    """Tell whether a new collective does what one that was there does; note it."""
+    first = after.equals.get(talk.node)
+    if first is None or out.origin.get(first) != (first,):
+        return False
+    out.note_repeat(old[first], talk)
+    out.origin[talk.node] = ()
+    return True
 
 
 def _differs(old: Talk, new: Talk) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.passes.pass_rules import Side, Talk
+from planguard.capture.passes.sides import Side, Talk
 from planguard.capture.planner import fx_planner
 
 if TYPE_CHECKING:

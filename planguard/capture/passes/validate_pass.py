@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from planguard.capture.passes.pass_rules import Comparison, Violation, compare, read_side
+from planguard.capture.passes.pass_rules import Comparison, Violation, compare
+from planguard.capture.passes.sides import read_side
 from planguard.capture.planner import fx_planner
 from planguard.errors import PlanError, UsageError
 
@@ -37,8 +38,9 @@ class PassVerdict:
         reordered: Groups whose collectives changed order, by rank.
         notes: What was assumed, one sentence each.
         moved: Communications that another group of the same ranks, or an equivalent operation, does
-            now, by rank and node, and what each was. They are allowed because all ranks together
-            were checked and are SAFE.
+            now, that repeat another one (recomputation), or that are gone because another one does
+            the same, by rank and node, and what each was. They are allowed because all ranks agree
+            on them, were checked together and are SAFE.
         split: Collectives that became several, with the names of these, by rank.
     """
 
@@ -178,14 +180,14 @@ class _Job:
         )
 
     def _move_violations(self, after: Verdict | None) -> list[Violation]:
-        """Judge what other groups or operations do now: all ranks must agree, and be SAFE.
+        """Judge what moved, was repeated or shared: all ranks must agree, and be SAFE.
 
         That they agree is more than that they match: two calls of one size may have changed places.
         """
         keys = {r: {m.key for m in c.moved.values()} for r, c in self.found.items()}
         found = [
             Violation(
-                "moved-collective", f"{move.message}, but not on rank {other}", rank,
+                move.kind, f"{move.message}, but not on rank {other}", rank,
                 move.talk.node, move.talk.source,
             )
             for rank, comparison in self.found.items()
@@ -203,7 +205,7 @@ class _Job:
             why = f"the ranks together are {after.outcome.value}"
         return [
             Violation(
-                "moved-collective", f"{move.message}, and {why}", rank,
+                move.kind, f"{move.message}, and {why}", rank,
                 move.talk.node, move.talk.source,
             )
             for rank, comparison in self.found.items()
