@@ -131,7 +131,7 @@ def _real_of(value: Any) -> float | None:
     try:
         return None if value is None else float(value)
     except OverflowError:  # an integer of more than 308 digits
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _column_type(types: frozenset[str]) -> str:
