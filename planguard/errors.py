@@ -105,6 +105,7 @@ PACKAGES = {
     "ray.tune": "pip install 'ray[tune]'",
     "distributed": "pip install 'planguard[dask]'",
     "optuna": "pip install 'planguard[optuna]'",
+    "ax": "pip install 'planguard[ax]'",
     "shtab": "pip install 'planguard[completion]'",
     "numpy": "pip install numpy; pip install planguard brings it",
     "networkx": "pip install networkx; pip install planguard brings it",

@@ -211,7 +211,7 @@ def _screen(args: argparse.Namespace) -> int:
         rows.close()
         meter.close()
         if args.store is not None:
-            done = len(screening.store.finished())
+            done = screening.store.count()
             print(f"{plural(done, 'row')} in {args.store}; go on with --resume", file=sys.stderr)
         screening.store.close()
         raise
@@ -282,7 +282,7 @@ def _finish(
         width = style_for(sys.stdout).width
         print("\n".join(piece for line in lines_of(summary) for piece in _broken(line, width)))
     for target, path in files.exports:
-        print(f"wrote {path} ({plural(export(store.rows(), target), 'row')})", file=sys.stderr)
+        print(f"wrote {path} ({plural(export(store, target), 'row')})", file=sys.stderr)
     if files.blocked is not None:
         names = [row.name for row in store.rows() if row.is_unsafe]
         write(files.blocked, "".join(f"{name}\n" for name in names))

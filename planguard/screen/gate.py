@@ -1,7 +1,7 @@
 """Gate: what stands in front of an expensive trial, for any search that has a callback.
 
-The hooks of Optuna (``planguard.screen.optuna``) and Ray Tune (``planguard.screen.tune``) are made
-of it; both frameworks are imported by their own module alone, when it is used.
+The hooks of Optuna, Ray Tune and Ax (``planguard.screen.optuna``, ``.tune``, ``.ax``) are made of
+it; each framework is imported by its own module alone, when it is used.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Screening:
         self._inputs: dict[Any, Answer] = {}
         self._options = asdict(settings.options)
         self._decided_now: set[str] = set()
-        self._mostly_new = False
+        self._mostly_new = self._has_rows = False
         self._verdicts: Iterator[tuple[str, Verdict]] | None = None
         self.is_done = False
 
@@ -126,12 +126,12 @@ class Screening:
 
     def _pairs(self) -> Iterator[tuple[Trial, Row]]:
         started, done, skipped = time.monotonic(), 0, 0
-        finished = self.store.finished()
+        self._has_rows = self.store.count() > 0
         size, source = SMALLEST, iter(self._trials)
         try:
             while window := _window(source, size):
                 began = time.monotonic()
-                rows, old = self._screen(window, finished)
+                rows, old = self._screen(window)
                 done, skipped = done + len(rows), skipped + old
                 now = time.monotonic()
                 if now - began < WINDOW_SECONDS:
@@ -145,22 +145,19 @@ class Screening:
         finally:
             self._executor.close()
 
-    def _screen(
-        self, window: Sequence[Trial], finished: dict[str, tuple[str, str]]
-    ) -> tuple[list[tuple[Trial, Row]], int]:
+    def _screen(self, window: Sequence[Trial]) -> tuple[list[tuple[Trial, Row]], int]:
         """Return the rows of a window, and how many of them were there before."""
         rows: dict[int, Row] = {}
         shas: dict[int, str] = {}
+        known = self.store.known([trial.name for trial in window]) if self._has_rows else {}
         for place, trial in enumerate(window):
             sha = shas[place] = trial.sha
-            before = finished.get(trial.name)
-            if before is None or before[0] != sha:
+            row = known.get(trial.name)
+            if row is None or row.input_sha != sha:
                 continue
-            if self._settings.only is not None and before[1] in self._settings.only:
+            if self._settings.only is not None and row.outcome in self._settings.only:
                 continue
-            row = self.store.row(trial.name)
-            if row is not None:
-                rows[place] = row
+            rows[place] = row
         old = len(rows)
         renamed = [
             place for place, row in rows.items() if dict(row.params) != dict(window[place].params)

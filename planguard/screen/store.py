@@ -11,6 +11,7 @@ import json
 import sqlite3
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
+from math import isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from planguard.screen.checking import rules_of
 from planguard.screen.rows import OUTCOMES, Row, Skeleton
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from planguard.options import CheckOptions
 
@@ -45,6 +46,8 @@ CREATE TABLE skeletons (
 ) WITHOUT ROWID;
 """
 _NAMES = ("questions", "trials", "skeletons")
+_ASKED = 900
+"""Names in one question: some builds of SQLite take 999 values."""
 _ROW = "name, outcome, code, codes, skeleton, reason, ended, params, input_sha"
 _SKELETON = "digest, outcome, code, codes, message, first, ranks, actions, ended"
 
@@ -140,19 +143,35 @@ class Store:
             raise
         self._db.execute("COMMIT")
 
-    def finished(self) -> dict[str, tuple[str, str]]:
-        """Return input hash and outcome of every row, by name."""
-        query = "SELECT name, input_sha, outcome FROM trials WHERE question = ?"
+    def count(self) -> int:
+        """Return how many rows there are."""
+        query = "SELECT count(*) FROM trials WHERE question = ?"
         with _told(self.path):
-            found = self._db.execute(query, (self._question,))
-            return {name: (sha, outcome) for name, sha, outcome in found}
+            return int(self._db.execute(query, (self._question,)).fetchone()[0])
 
-    def row(self, name: str) -> Row | None:
-        """Return the row of a trial."""
-        query = f"SELECT {_ROW} FROM trials WHERE question = ? AND name = ?"
+    def known(self, names: Sequence[str]) -> dict[str, Row]:
+        """Return the rows that there are of some trials, by name."""
+        found: dict[str, Row] = {}
         with _told(self.path):
-            found = self._db.execute(query, (self._question, name)).fetchone()
-            return None if found is None else _row(found)
+            for start in range(0, len(names), _ASKED):
+                some = names[start : start + _ASKED]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT {_ROW} FROM trials WHERE question = ? AND name IN ({marks})"
+                rows = map(_row, self._db.execute(query, (self._question, *some)))
+                found.update((row.name, row) for row in rows)
+        return found
+
+    def params(self) -> dict[str, frozenset[str]]:
+        """Return the names of the parameters, sorted, with the JSON types of their values."""
+        query = (
+            "SELECT DISTINCT key, CASE type WHEN 'integer' THEN typeof(atom) ELSE type END"
+            " FROM trials, json_each(trials.params) WHERE question = ?"
+        )
+        types: dict[str, set[str]] = {}
+        with _told(self.path):
+            for key, kind in self._db.execute(query, (self._question,)):
+                types.setdefault(key, set()).add(kind)
+        return {name: frozenset(types[name]) for name in sorted(types)}
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows, by name."""
@@ -226,7 +245,7 @@ def query(path: str | Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]
             cursor = db.execute(chosen)
             return [column[0] for column in cursor.description or ()], cursor.fetchall()
     except sqlite3.Error as error:
-        hint = "columns: name, outcome, code, codes, skeleton, reason, model, and the parameters"
+        hint = f"columns: {_ROW}, {', '.join(_JOINED)}, and the parameters"
         raise UsageError(f"--query: {error}", hint=hint) from None
 
 
@@ -239,17 +258,33 @@ def _view(db: sqlite3.Connection) -> str:
     names = db.execute(
         "SELECT DISTINCT key FROM trials, json_each(trials.params) ORDER BY key"
     ).fetchall()
-    own = {"question", "model", *(column.strip() for column in _ROW.split(","))}
+    own = {*_JOINED, "question", *(column.strip() for column in _ROW.split(","))}
     columns = []
     for (name,) in names:
         title = f"param_{name}" if name in own else name
         pointer = "$." + json.dumps(name)
         columns.append(f"json_extract(t.params, {_text(pointer)}) AS {_identifier(title)}")
-    listed = ", ".join(["t.*", "q.model AS model", *columns])
+    joined = [f"{text} AS {name}" for name, text in _JOINED.items()]
+    listed = ", ".join(["t.*", *joined, *columns])
     return (
         f"CREATE TEMP VIEW screen AS SELECT {listed}"
         " FROM trials AS t JOIN questions AS q ON t.question = q.question"
+        " LEFT JOIN skeletons AS s ON t.question = s.question AND t.skeleton = s.digest"
     )
+
+
+_JOINED = {
+    "message": "coalesce(nullif(t.reason, ''), s.message, '')",
+    "ranks": "s.ranks",
+    "actions": "s.actions",
+    "model": "q.model",
+    "version": "q.version",
+}
+"""Columns of the view beside those of a row: what is known of its skeleton and its question.
+
+The message is the reason where there is no answer, else what the finding says of the first trial
+that communicates so.
+"""
 
 
 def _text(value: str) -> str:
@@ -269,9 +304,24 @@ def _row_values(row: Row) -> tuple[Any, ...]:
         row.skeleton,
         row.reason,
         row.end,
-        json.dumps(row.params, sort_keys=True),
+        _params_text(row.params),
         row.input_sha,
     )
+
+
+def _params_text(params: Mapping[str, Any]) -> str:
+    """Return parameters as JSON that SQLite reads: it has no NaN, and infinity is out of range."""
+    text = json.dumps(params, sort_keys=True)
+    if "NaN" not in text and "Infinity" not in text:
+        return text
+    shown = (f"{json.dumps(name)}: {_value_text(params[name])}" for name in sorted(params))
+    return "{" + ", ".join(shown) + "}"
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, float) and not isfinite(value):
+        return "null" if isnan(value) else "1e999" if value > 0 else "-1e999"
+    return json.dumps(value)
 
 
 def _row(values: tuple[Any, ...]) -> Row:

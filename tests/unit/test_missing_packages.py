@@ -14,6 +14,7 @@ from planguard.audit.readers.blocks import _Zstd
 from planguard.cli import COMMANDS, main
 from planguard.cli.complete import Complete
 from planguard.errors import PACKAGES, PlanGuardError
+from planguard.screen.ax import Screened
 from planguard.screen.dask import dask_executor
 from planguard.screen.export import _arrow
 from planguard.screen.optuna import screened as screened_objective
@@ -118,6 +119,7 @@ OPTIONAL = {
     "ray": lambda: ray_executor(None, 1),
     "distributed": lambda: dask_executor(None, 1),
     "optuna": lambda: screened_objective(None, to_plan=None),
+    "ax": lambda: Screened(None, to_plan=None),
     "ray.tune": lambda: screened_trainable(None, to_plan=None, metric="loss"),
     "pyarrow": _arrow,
     "zstandard": lambda: _Zstd("rank_0.zst"),

@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 from textwrap import dedent
 
+import msgspec
 import pytest
 
 import planguard
@@ -70,6 +71,7 @@ def test_source_tree_without_installation_finds_the_built_in_adapters(tmp_path: 
     """With the source tree on the path and nothing installed, the adapters beside it are found."""
     for part in ("planguard", "planners"):
         (tmp_path / part).symlink_to(ROOT / part)
+    (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)  # a dependency, alone
     code = dedent(f"""
         import sys
         sys.path.insert(0, {str(tmp_path)!r})

@@ -99,7 +99,7 @@ def test_rows_do_not_depend_on_who_makes_them(settings, tmp_path):
         screening = pg.screen(trials(), store=tmp_path / f"{name}.db", **chosen)
         rows_of(screening)
         paths.append(tmp_path / f"{name}.csv")
-        export(screening.store.rows(), str(paths[-1]))
+        export(screening.store, str(paths[-1]))
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert len(paths[0].read_text().splitlines()) == 25
 
@@ -383,17 +383,17 @@ def test_exports(tmp_path):
     screening = pg.screen(given, executor="inline")
     rows_of(screening)
     for suffix in ("csv", "jsonl", "parquet"):
-        assert export(screening.store.rows(), str(tmp_path / f"rows.{suffix}")) == 3
+        assert export(screening.store, str(tmp_path / f"rows.{suffix}")) == 3
     with (tmp_path / "rows.csv").open() as file:
         records = list(csv.DictReader(file))
     assert records[0]["name"] == "'=1+1"
     assert records[0]["param.a"] == "1"
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert arrow.read_table(tmp_path / "rows.parquet").to_pylist() == [
-        {**line, "params": json.dumps(line["params"], sort_keys=True)} for line in lines
-    ]
+    table = arrow.read_table(tmp_path / "rows.parquet").to_pylist()
+    assert [{k: v for k, v in row.items() if v is not None} for row in table] == lines
+    assert list(table[0]) == list(records[0])  # the same columns, in the same order
     with pytest.raises(UsageError, match="unknown kind"):
-        export([], "rows.xlsx")
+        export(screening.store, "rows.xlsx")
 
 
 def test_the_shortest_exact_rule():
@@ -473,3 +473,56 @@ def test_what_travels_is_bytes():
     said = Answer(1, "SAFE", ("PG601",), "PG601", "text", "digest", 2, 4)
     assert decode_tasks(encode([task])) == [task]
     assert decode_answers(encode([said])) == [said]
+
+
+def test_parameters_are_columns_of_one_type(tmp_path):
+    """Of one type where their values have one; else text, with numbers as JSON writes them."""
+    arrow = pytest.importorskip("pyarrow.parquet", reason="the extra parquet is not installed")
+    plan = trials(1)[0][1]
+    given = [
+        ("a", plan, {"n": 1, "x": 1, "on": True, "odd": 2, "big": 1 << 70, "lr": float("nan")}),
+        ("b", plan, {"n": 2, "x": 0.5, "on": False, "odd": "two", "none": None, "lr": 10**400}),
+    ]
+    screening = pg.screen(given, executor="inline")
+    rows_of(screening)
+    assert export(screening.store, str(tmp_path / "rows.parquet")) == 2
+    table = arrow.read_table(tmp_path / "rows.parquet")
+    types = {field.name: str(field.type) for field in table.schema}
+    assert types["param.n"] == "int64"
+    assert types["param.x"] == types["param.big"] == types["param.lr"] == "double"
+    assert types["param.on"] == "bool"
+    assert types["param.odd"] == types["param.none"] == "string"
+    assert table.column("param.odd").to_pylist() == ["2", "two"]
+    assert table.column("param.big").to_pylist() == [float(1 << 70), None]
+    assert table.column("param.lr").to_pylist() == [None, float("inf")]
+
+
+def test_the_view_has_messages_and_versions(tmp_path):
+    """What the finding says, of undecided trials the reason, and who answered which question."""
+    screening = pg.screen([*trials(3), ("refused", b"{}")], store=tmp_path / "s.db", jobs=1)
+    rows_of(screening)
+    text = "SELECT name, message, reason, ranks, actions, model, version FROM screen"
+    names, found = query(tmp_path / "s.db", text)
+    assert names == ["name", "message", "reason", "ranks", "actions", "model", "version"]
+    said = {row[0]: row for row in found}
+    assert said["refused"][1] == said["refused"][2] != ""
+    for name, message, reason, ranks, actions, _, version in found:
+        if name != "refused":
+            assert (reason, ranks > 0, actions > 0) == ("", True, True)
+        assert version == pg.__version__
+        assert message is not None
+
+
+def test_numbers_that_json_lacks_keep_the_store_readable(tmp_path):
+    """A learning rate that is no number, or infinite, is a parameter like any other."""
+    plan = trials(1)[0][1]
+    inf = float("inf")
+    given = [("a", plan, {"lr": float("nan")}), ("b", plan, {"lr": inf, "text": "NaN"})]
+    rows_of(pg.screen(given, store=tmp_path / "s.db", executor="inline"))
+    assert query(tmp_path / "s.db", "lr > 1e300")[1] == [("b", "DEADLOCK", "PG001")]
+    assert query(tmp_path / "s.db", "lr IS NULL")[1] == [("a", "DEADLOCK", "PG001")]
+    assert query(tmp_path / "s.db", "text = 'NaN'")[1] == [("b", "DEADLOCK", "PG001")]
+    again = pg.screen(given, store=tmp_path / "s.db", executor="inline")
+    rows_of(again)
+    found = again.store.known(["a", "b"])
+    assert found["b"].params == {"lr": inf, "text": "NaN"}
