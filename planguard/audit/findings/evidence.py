@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planguard.audit.readers.part import PARTIAL
 from planguard.recording import Progress
 from planguard.words import name_ranks, plural, shown
 
@@ -29,7 +30,10 @@ def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
     known = scene.recording.groups.get(first.group)
     strength = "strong" if len(came) == len(others) else "medium"
     thin = [r for r in absent if scene.recording.ranks[r].kind == "stacks"]
-    if thin:
+    mute = [r for r in absent if scene.recording.ranks[r].kind in PARTIAL and r not in lines]
+    if mute and not thin:
+        strength = f"weak, since what {name_ranks(mute)} printed says nothing of this group"
+    elif thin:
         strength = f"medium, since of {name_ranks(thin)} there is a stack only"
     elif known is not None and known.is_inferred:
         strength = "medium, since the members of the group were concluded"

@@ -21,7 +21,7 @@ from planguard.audit.findings.wording import (
     last_action,
     waiting_words,
 )
-from planguard.audit.readers.part import PARTIAL
+from planguard.audit.readers.part import CONCLUDED, PARTIAL
 from planguard.audit.rounds.disagree import skipped
 from planguard.plan.vocabulary import ROOTED
 from planguard.recording import Progress
@@ -279,17 +279,33 @@ def arrived(scene: Scene) -> Iterator[Finding]:
             yield _hidden_member(scene, what, places)
             continue
         op = scene.recording.location(*places[0]).op
-        cause = "a link, device or kernel fault, or the dump caught it in flight"
+        who, cause = (
+            "every member",
+            "a link, device or kernel fault, or the dump caught it in flight",
+        )
+        start = "no member is missing: "
+        if group == "world" and _may_be_more(scene, here):
+            who, start = "every rank that printed something", ""
+            cause = (
+                "a rank that printed nothing (--world-size says how many there are), or " + cause
+            )
         if op in ROOTED:
             cause = "their roots, which this recorder does not write down, may differ; or " + cause
-        scene.open.append(f"{what} was reached by every member and did not complete: {cause}")
+        scene.open.append(f"{what} was reached by {who} and did not complete: {cause}")
         yield finding(
             scene,
             "PG502",
-            f"every member reached {what}, and it did not complete",
+            f"{who} reached {what}, and it did not complete",
             places,
-            notes=(f"cause: no member is missing: {cause}",),
+            notes=(f"cause: {start}{cause}",),
         )
+
+
+def _may_be_more(scene: Scene, here: Sequence[int]) -> bool:
+    """Tell whether ranks may exist of which nothing is known: logs tell of what failed only."""
+    ranks = scene.recording.ranks
+    is_counted = any(CONCLUDED in note for note in scene.recording.notes)
+    return is_counted and any(ranks[rank].kind in PARTIAL for rank in here)
 
 
 def _hidden_member(scene: Scene, what: str, places: list[tuple[int, int]]) -> Finding:

@@ -35,11 +35,14 @@ _FAULT_THREAD = re.compile(
 _FAULT_FRAME = re.compile(r"  File \"(?P<file>[^\"]+)\", line (?P<line>\d{1,9}) in (?P<name>\S+)")
 _PROCESS = re.compile(r"Process (\d{1,10}): ")
 _SECTION = re.compile(r"=== Rank (\d{1,7})\b")
+_PLACED = re.compile(r"\[[^\]]{0,60}\bTP(?P<place>\d{1,5})\] Pyspy dump for PID (?P<pid>\d{1,10})")
+"""SGLang's headline: the place in its group of tensors, which is the rank where that is all."""
 _DUMP = re.compile(r"Timeout \(\d|Fatal Python error: (?P<error>.{1,80})")
-_STARTS = frozenset("=PTCF")
+_STARTS = frozenset("=PTCF[")
 """First letters of headlines: most lines of a log have others."""
 _LOCALS = frozenset({"dst", "src", "group_dst", "group_src", "tag"})
 
+TENSORS = "the place in a group of tensors, TP, is taken for the rank"
 UNCLEAR = "a wait below Python"
 """What a rank stands in whose innermost frames may wait for a device or in C++ for others."""
 _MAY_WAIT = re.compile(r"(?:^|/)torch/(?:autograd|cuda|nn/parallel|futures)/")
@@ -65,6 +68,7 @@ class Process:
     Attributes:
         key: What tells it from other processes, where something does.
         rank: Rank that its headline says.
+        doubt: What had to be assumed for it to be the rank, or "".
         error: Fatal error that made it write its stacks, or "".
         threads: Its threads.
     """
@@ -72,6 +76,7 @@ class Process:
     key: object = None
     rank: int | None = None
     error: str = ""
+    doubt: str = ""
     threads: list[Thread] = field(default_factory=list)
     has_current: bool = False
 
@@ -124,7 +129,7 @@ def read_json_stacks(data: bytes, file: str) -> list[Part]:
 
 
 def _part(process: Process, file: str, rank: int | None) -> Part:
-    part = Part("stacks", file, rank=rank)
+    part = Part("stacks", file, rank=rank, doubt=process.doubt)
     main = max(process.threads, key=_is_main)
     part.stack = program_frames(main.frames)
     for place, (source, _, function) in enumerate(main.frames):
@@ -155,6 +160,12 @@ def _processes(lines: Sequence[Line]) -> list[Process]:
         if text[:1] not in _STARTS:
             if text[:1] == " " and found and found[-1].threads:
                 _frame(found[-1].threads[-1], text)
+            continue
+        if text[:1] == "[":
+            placed = _PLACED.match(text) if "Pyspy dump" in text else None
+            if placed is not None:
+                place = int(placed["place"])
+                found.append(Process(("place", place), place, doubt=TENSORS))
             continue
         section, header, dump = _SECTION.match(text), _PROCESS.match(text), _DUMP.match(text)
         if section is not None:

@@ -20,8 +20,21 @@ MAX_LINE = 20_000
 MAX_LINES = 5_000_000
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\ufeff")
 _GLUED = re.compile(r"(?<=[^\s:\]|)])(?=\[rank\d{1,7}\]:)")
-_BROKEN = re.compile(r"(?:Watchdog caught collective|Work[A-Z]{2,8}\()(?!.*(?:timing out|wait))")
-_STAMPED = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}Z? (?:stdout|stderr) [FP] ")
+_BROKEN = re.compile(
+    r"(?:Watchdog caught collective|Work[A-Z]{2,8}\()(?!.*(?:timing out|wait))|"
+    r"Received a dump signal(?!.*last completed [A-Z]{2,8} work: -?\d+\.)|"
+    r"detected by watchdog at(?!.*last completed (?:[A-Z]{2,8} )?work: -?\d)"
+)
+_MAY_BREAK = ("Work", "Watchdog", "dump signal", "watchdog at")
+"""Words of lines that are worth a look at whether a terminal broke them."""
+_BEGINS = re.compile(r"[^\[\n]{0,60}\[(?:rank\d|[EWIF] |[EWIF]\d{3,4} |\d{4}-\d\d-)")
+"""How a line of torch or of a trainer begins, behind what a launcher puts in front."""
+_WIDTHS = range(60, 300)
+MANY_BROKEN = 3
+"""Lines of the greatest length from which a copy was broken at it."""
+_STAMPED = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}Z? (?P<stream>stdout|stderr) (?P<end>[FP]) ")
+_COMPOSED = re.compile(r"[A-Za-z][\w.-]{0,60}-\d{1,4} +\| ")
+"""What docker compose puts in front: a container, in which any number of ranks may run."""
 _DATED = re.compile(r"\[\d{4}-\d\d-\d\d[T ][\d:.,]+\]\s?")
 _DOCKER = re.compile(r'\{"log":\s?"((?:[^"\\]|\\.)*)"')
 _RANK = re.compile(r"\[rank(\d{1,7})\]:\s?")
@@ -116,7 +129,7 @@ def lines_of(data: bytes) -> Log:
     if text.startswith('{"log":'):
         text = "\n".join(_unescaped(m[1]) for m in _DOCKER.finditer(text))
     text = _ANSI.sub("", text)
-    rows = _whole(_GLUED.sub("\n", text).splitlines()[:MAX_LINES])
+    rows = _whole(_parts_joined(_GLUED.sub("\n", text).splitlines()[:MAX_LINES]))
     numbered = sum(row.lstrip()[:1].isdigit() for row in rows)
     is_labelled = 2 * numbered > len(rows) and sum(map(_has_label, rows)) > len(rows) // 2
     aliases: dict[str, set[int]] = defaultdict(set)
@@ -161,6 +174,8 @@ def _line(row: str, *, is_labelled: bool) -> tuple[Line, str | None]:
     row = row.rstrip("\r")
     if row.startswith("{") or row[:1].isdigit():
         row = _STAMPED.sub("", row, count=1)
+    elif " | " in row[:70]:
+        row = _COMPOSED.sub("", row, count=1)
     rank = process = None
     # Most lines of a log are none of these: what is cheap to exclude is excluded first.
     said = _RANK.search(row) if "[rank" in row else None
@@ -193,13 +208,50 @@ def _whole(rows: list[str]) -> list[str]:
     """Return rows with those joined that a terminal broke in the middle of a watchdog's line."""
     out: list[str] = []
     wanted = 0
+    width = _width(rows)
+    is_wide = False
     for row in rows:
+        # Where every line of a copy ends at one column, a line of that length goes on in the next.
+        if is_wide and not _BEGINS.match(row):
+            out[-1] += row
+            is_wide = len(row) == width
+            continue
+        is_wide = len(row) == width and "ProcessGroup" in row and row[-1:] != "."
         if wanted and not row.startswith(("[", "(")):
             out[-1] += row
             wanted = wanted - 1 if _BROKEN.search(out[-1]) else 0
             continue
         out.append(row)
-        wanted = 4 if ("Work" in row or "Watchdog" in row) and _BROKEN.search(row) else 0
+        wanted = 4 if any(w in row for w in _MAY_BREAK) and _BROKEN.search(row) else 0
+    return out
+
+
+def _width(rows: list[str]) -> int:
+    """Return the column at which a terminal broke what was copied from it; 0 where none did."""
+    width = max(map(len, rows), default=0)
+    is_broken = width in _WIDTHS and sum(len(row) == width for row in rows) >= MANY_BROKEN
+    return width if is_broken else 0
+
+
+def _parts_joined(rows: list[str]) -> list[str]:
+    """Return rows with the parts of one line put together that a container runtime wrote."""
+    if not any(row[:1].isdigit() and " P " in row[:60] for row in rows):
+        return rows
+    out: list[str] = []
+    is_open: dict[str, int] = {}
+    for row in rows:
+        said = _STAMPED.match(row)
+        if said is None:
+            out.append(row)
+            continue
+        place = is_open.pop(said["stream"], None)
+        if place is None:
+            place = len(out)
+            out.append(row)
+        elif len(out[place]) < MAX_LINE:
+            out[place] += row[said.end() :]
+        if said["end"] == "P":
+            is_open[said["stream"]] = place
     return out
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from planguard.audit.readers.part import UNSAID
+from planguard.audit.readers.part import PARTIAL, UNSAID
 from planguard.execution.waits import circles, shortest_through
 from planguard.recording import Progress
 
@@ -160,14 +160,18 @@ def _guess(graph: Graph, rounds: Rounds) -> None:
 
     Those who were seen in the group all wait, so one more rank belongs to it. Where every rank that
     can be the one stands in a communication itself, each of them is waited for as far as is known.
+    A log tells of what failed only: two groups that it knows by their time-outs may both be whole.
     """
+    ranks = rounds.recording.ranks
     for places in list(rounds.waiting.values()):
         for group, position in places:
             known = rounds.recording.groups.get(group)
             if known is None or known.ranks is not None or group.startswith(UNSAID):
                 continue
             lines = rounds.lines[group]
-            others = [rank for rank in rounds.recording.ranks if rank not in lines]
+            others = [rank for rank in ranks if rank not in lines]
+            if any(ranks[rank].kind in PARTIAL for rank in (*lines, *others)):
+                continue
             is_here = all(line.end >= position for line in lines.values())
             if not others or not is_here or any(not graph.standing.get(rank) for rank in others):
                 continue
