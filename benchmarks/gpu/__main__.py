@@ -5,18 +5,16 @@
     python benchmarks/gpu --rehearse              the same scripts over gloo, without a GPU
 
 Every phase is a process of its own and prints one line of JSON, also appended to gpu.jsonl in the
-folder of --out: {"phase", "seconds", "figures" or "error"}. Without a GPU it says so and ends with
-status 0. Needs a CUDA build of torch, NCCL 2.30 or newer for several ranks on one GPU, and
-`pip install .` with a compiler.
+folder of --out: {"phase", "seconds", "figures", "error"}; a phase that is over its limit keeps the
+figures that it has. Without a GPU it says so and ends with status 0. Needs a CUDA build of torch,
+NCCL 2.30 or newer for several ranks on one GPU, and `pip install .` with a compiler.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +22,7 @@ import time
 from pathlib import Path
 
 from phases import PHASES
+from ranks import TOKEN, UNTIL, end_all
 
 # Phases of which every part needs NCCL itself.
 NCCL_ONLY = ("interposer", "plugin", "witnesses", "order")
@@ -38,8 +37,13 @@ def child(phase: str, out: Path) -> None:
 def one(phase: str, out: Path, *, rehearse: bool) -> dict[str, object]:
     """Run one phase in a process of its own, and end whatever it leaves."""
     _, limit = PHASES[phase]
-    more = {"PLANGUARD_GPU_REHEARSAL": "1"} if rehearse else {}
     begin = time.monotonic()
+    word = f"{phase}-{os.getpid()}"
+    more = {TOKEN: word, UNTIL: str(begin + limit)}
+    if rehearse:
+        more["PLANGUARD_GPU_REHEARSAL"] = "1"
+    file = out / f"{phase}.json"
+    file.unlink(missing_ok=True)
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(
             [sys.executable, str(Path(__file__).parent), "--child", phase, "--out", str(out)],
@@ -49,15 +53,19 @@ def one(phase: str, out: Path, *, rehearse: bool) -> dict[str, object]:
             code: int | None = process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
             code = None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        # The ranks have sessions of their own: one that is left would spoil the next phase.
+        left = [one for one in end_all(TOKEN, word) if one != process.pid]
         process.wait()
         said.seek(0)
         lines = said.read().splitlines()
     row: dict[str, object] = {"phase": phase, "seconds": round(time.monotonic() - begin, 1)}
+    if left:
+        row["ended"] = f"{len(left)} processes that were left"
     if code == 0 and lines:
         return row | {"figures": json.loads(lines[-1])}
-    return row | {"error": f"no result after {limit:.0f} s" if code is None else f"exit {code}"}
+    if file.exists():
+        row["figures"] = json.loads(file.read_text())
+    return row | {"error": f"cut off after {limit:.0f} s" if code is None else f"exit {code}"}
 
 
 def has_gpu() -> bool:

@@ -14,31 +14,66 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ranks import HERE, environment, free_port, play
+from ranks import HERE, end_all, environment, free_port, left, play
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Figures = dict[str, Any]
+
+
+class Rows(dict[str, Any]):
+    """Figures of a phase, row by row: a phase that is cut off leaves those that it has."""
+
+    def __init__(self, out: Path, phase: str) -> None:
+        super().__init__()
+        self._file = out / f"{phase}.json"
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._file.write_text(json.dumps(self))
+
+
 JOBS = ("plain", "ddp", "fsdp2", "tensor_parallel", "pipeline", "groups", "amp")
 HANGS = ("hang_extra", "hang_barrier", "hang_loader", "hang_crossed", "hang_state")
 TURNS = 5
 
 
-def text_of(command: list[str], limit: float = 60, **more: Any) -> str:
-    """Return what a command printed, both streams, or why it could not be run."""
-    try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit, check=False, **more
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"not run: {error}"
-    return (ran.stdout + ran.stderr).strip()
+def text_of(command: list[str], limit: float = 60, env: dict[str, str] | None = None) -> str:
+    """Return what a command printed, both streams, or why it could not be run.
+
+    Nothing that it started is left behind.
+    """
+    limit = left(limit)
+    if not limit:
+        return "not run: the time of the phase is over"
+    word = f"{os.getpid()}-{time.monotonic()}"
+    with tempfile.TemporaryFile("w+") as said:
+        try:
+            process = subprocess.Popen(
+                command, stdout=said, stderr=said, text=True,
+                env={**(env or os.environ), RUN: word},
+            )  # fmt: skip
+            process.wait(timeout=limit)
+            ended = ""
+        except OSError as error:
+            return f"not run: {error}"
+        except subprocess.TimeoutExpired:
+            ended = f"not ended after {limit:.0f} s\n"
+        end_all(RUN, word)
+        process.wait()
+        said.seek(0)
+        return ended + said.read().strip()
+
+
+RUN = "PLANGUARD_GPU_RUN"
+"""Of the environment: a word that everything a command starts carries."""
 
 
 def facts(_: Path) -> Figures:
@@ -90,8 +125,13 @@ def interposer(out: Path) -> Figures:
                 taken[name].append(json.loads(ran.said[0])["us_per_call"])
     shutil.rmtree(memory, ignore_errors=True)
     shutil.rmtree(out / "disk", ignore_errors=True)
-    medians = {k: round(statistics.median(v), 2) if v else None for k, v in taken.items()}
-    return {"us_per_call": medians, "jobs": {job: witness_interposer(job, out) for job in JOBS}}
+    rows = Rows(out, "interposer")
+    rows["us_per_call"] = {
+        k: round(statistics.median(v), 2) if v else None for k, v in taken.items()
+    }
+    for job in JOBS:
+        rows[job] = witness_interposer(job, out)
+    return rows
 
 
 def judged(recording: Any) -> str:
@@ -135,7 +175,7 @@ def dryrun(job: str, out: Path, *options: str, world: int = 2, limit: float = 90
     ]  # fmt: skip
     begin = time.monotonic()
     said = text_of(command, limit, env=environment(0, world, free_port(), {}))
-    kept = ("verdict:", "witnesses:", "covered:", "error", "unknown")
+    kept = ("verdict:", "witnesses:", "covered:", "error", "unknown", "not ended", "not run")
     lines = [line for line in said.splitlines() if line.lstrip().startswith(kept)]
     return {"seconds": round(time.monotonic() - begin, 1), "said": lines or said[-2000:]}
 
@@ -144,7 +184,9 @@ def recorder(out: Path) -> Figures:
     """Phase 2: the recorder over NCCL, with torch's dispatcher as its witness, and its cost."""
     from planguard.capture.nccl import preload  # noqa: F401 - the import error is a row of its own
 
-    rows = {job: dryrun(job, out, "--witness") for job in JOBS}
+    rows = Rows(out, "recorder")
+    for job in JOBS:
+        rows[job] = dryrun(job, out, "--witness")
     plain = play("steps", 2, limit=90, out=out)
     rows["steps"] = {"plain": plain.said[0] if plain.ended else plain.codes}
     return rows
@@ -162,7 +204,7 @@ def plugin(out: Path) -> Figures:
             "NCCL_DEBUG_FILE": str(out / "nccl-%p.txt"),
         }
 
-    rows: Figures = {}
+    rows = Rows(out, "plugin")
     for job in ("plain", "ddp", "hang_extra"):
         folder = out / f"plugin-{job}"
         ran = play(job, 2, limit=30, out=out, more=more(folder))
@@ -182,12 +224,15 @@ def plugin(out: Path) -> Figures:
 
 def stub(out: Path) -> Figures:
     """Phase 4: ranks played without communication, all of them on one device."""
-    return {job: dryrun(job, out, "--stub", world=8) for job in ("ddp", "fsdp2", "amp")}
+    rows = Rows(out, "stub")
+    for job in ("ddp", "fsdp2", "amp"):
+        rows[job] = dryrun(job, out, "--stub", world=8)
+    return rows
 
 
 def guard(out: Path) -> Figures:
     """Phase 5: real hangs: what the guard says and when, and what an audit of the dumps says."""
-    rows: Figures = {}
+    rows = Rows(out, "guard")
     for job in HANGS:
         dumps = out / f"dump-{job}"
         dumps.mkdir(exist_ok=True)
@@ -217,7 +262,7 @@ def witnesses(out: Path) -> Figures:
     """Phase 6: recorder, interposer, plugin and Flight Recorder see the same calls of one job."""
     from planguard.capture.nccl import preload
 
-    rows: Figures = {}
+    rows = Rows(out, "witnesses")
     for job in ("plain", "ddp", "pipeline"):
         own, plug = out / f"four-{job}", out / f"four-{job}-plugin"
         dumps = out / f"four-{job}-dumps"
@@ -244,7 +289,7 @@ def order(out: Path) -> Figures:
     """Phase 7: two groups in opposite order, few and many queues; a captured graph."""
     from planguard.capture.nccl import preload
 
-    rows: Figures = {}
+    rows = Rows(out, "order")
     for queues in ("1", "8"):
         for implicit in ("0", "1"):
             more = {"CUDA_DEVICE_MAX_CONNECTIONS": queues, "NCCL_LAUNCH_ORDER_IMPLICIT": implicit}
@@ -264,11 +309,11 @@ def order(out: Path) -> Figures:
 
 PHASES: dict[str, tuple[Callable[[Path], Figures], float]] = {
     "facts": (facts, 30),
-    "interposer": (interposer, 120),
-    "recorder": (recorder, 120),
-    "plugin": (plugin, 90),
-    "stub": (stub, 90),
-    "guard": (guard, 180),
-    "witnesses": (witnesses, 120),
-    "order": (order, 90),
+    "interposer": (interposer, 90),
+    "recorder": (recorder, 110),
+    "plugin": (plugin, 60),
+    "stub": (stub, 70),
+    "guard": (guard, 120),
+    "witnesses": (witnesses, 60),
+    "order": (order, 60),
 }

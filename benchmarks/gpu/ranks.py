@@ -13,6 +13,35 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+TOKEN = "PLANGUARD_GPU_PHASE"  # noqa: S105 - a name, and no secret
+"""Of the environment: a word that everything a phase starts carries."""
+UNTIL = "PLANGUARD_GPU_UNTIL"
+"""Of the environment: the moment of the monotonic clock at which a phase is over."""
+MARGIN = 5.0
+"""Seconds that a phase keeps to write its figures."""
+
+
+def left(limit: float) -> float:
+    """Return the seconds that a command has: its limit, or less where the phase has less."""
+    until = os.environ.get(UNTIL)
+    if until is None:
+        return limit
+    return max(0.0, min(limit, float(until) - MARGIN - time.monotonic()))
+
+
+def end_all(name: str, word: str) -> list[int]:
+    """End every process whose environment has a name with a word; return them.
+
+    Whatever group or session it is in: launchers give their ranks new ones.
+    """
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            carried = (place / "environ").read_bytes().split(b"\0")
+            if f"{name}={word}".encode() in carried and int(place.name) != os.getpid():
+                os.kill(int(place.name), signal.SIGKILL)
+                found.append(int(place.name))
+    return found
 
 
 @dataclass(frozen=True)
@@ -66,7 +95,8 @@ def end(process: subprocess.Popen[str]) -> None:
 def play(
     job: str, world: int, *, limit: float, out: Path, more: dict[str, str] | None = None
 ) -> Ran:
-    """Run a job of ``jobs.py`` and end it after ``limit`` seconds."""
+    """Run a job of ``jobs.py`` and end it after ``limit`` seconds, or when its phase is over."""
+    limit = left(limit)
     port, begin = free_port(), time.monotonic()
     files, processes = [], []
     for rank in range(world):
@@ -82,9 +112,8 @@ def play(
         )  # fmt: skip
     codes: list[int | None] = []
     for process in processes:
-        left = max(0.0, begin + limit - time.monotonic())
         try:
-            codes.append(process.wait(timeout=left))
+            codes.append(process.wait(timeout=max(0.0, begin + limit - time.monotonic())))
         except subprocess.TimeoutExpired:
             codes.append(None)
     for process in processes:

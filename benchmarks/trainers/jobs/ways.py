@@ -55,9 +55,8 @@ class Recorded:
             self.places.append((owner, name, value))
             put(run, owner, name, value)
 
-        start._set = noted  # noqa: SLF001 - same
+        start._set = noted  # noqa: SLF001 - for good: some are replaced only when they are needed
         start._patch(self.run)  # noqa: SLF001 - same
-        start._set = put  # noqa: SLF001 - same
         self.off()
 
     def on(self):

@@ -8,8 +8,16 @@ from planguard.capture.run.record_group import record_group_class
 from planguard.errors import UsageError
 
 
-def inner_group(wanted: str, options: Any, backend_options: Any) -> Any:
-    """Make the group that communicates: torch's own, with the backend of every device."""
+def inner_group(wanted: str, options: Any, backend_options: Any, device: Any = None) -> Any:
+    """Make the group that communicates: torch's own, with the backend of every device.
+
+    Args:
+        wanted: Backend that the program asked for.
+        options: What torch tells an extended backend of the group.
+        backend_options: The program's own ``pg_options``, or None.
+        device: Device that the group is bound to. NCCL's communicators are then made at once, and
+            those of later groups by splitting, as without the recorder.
+    """
     import torch
     import torch.distributed as dist
 
@@ -19,13 +27,15 @@ def inner_group(wanted: str, options: Any, backend_options: Any) -> Any:
         if wanted == "gloo" and torch.cuda.is_available():
             by_device["cuda"] = "gloo"
     group = dist.ProcessGroup(options.store, options.group_rank, options.group_size)
+    if device is not None:
+        group.bound_device_id = device  # before its backends: they take it from their group
     made: dict[str, Any] = {}
-    for device, name in by_device.items():
+    for where, name in by_device.items():
         if name not in made:
             store = dist.PrefixStore(f"{name}/", options.store)
             made[name] = _backend(name, store, options, backend_options)
         kind, backend = made[name]
-        group._register_backend(torch.device(device), kind, backend)  # noqa: SLF001 - as torch does
+        group._register_backend(torch.device(where), kind, backend)  # noqa: SLF001 - as torch does
     group._set_default_backend(next(iter(made.values()))[0])  # noqa: SLF001 - as torch does
     group._set_group_name(options.group_id)  # noqa: SLF001 - as torch does
     return group
@@ -33,20 +43,50 @@ def inner_group(wanted: str, options: Any, backend_options: Any) -> Any:
 
 def _backend(name: str, store: Any, options: Any, backend_options: Any) -> tuple[Any, Any]:
     import torch.distributed as dist
+    from torch.distributed import distributed_c10d as c10d
 
     kinds = dist.ProcessGroup.BackendType
     rank, size, timeout = options.group_rank, options.group_size, options.timeout
     if name == "gloo":
         made = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+        _say_who(made.options, options)
         made._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
         return kinds.GLOO, made
     if name == "nccl":
-        given = backend_options or dist.ProcessGroupNCCL.Options()
+        given = backend_options
+        if given is None:
+            given = dist.ProcessGroupNCCL.Options()
+            given.is_high_priority_stream = False
         given._timeout = timeout  # noqa: SLF001 - as torch does
+        source = _split_source()
+        if source is not None:
+            given.split_from = source
+            color = c10d._process_group_color  # noqa: SLF001 - as torch does
+            given.split_color = color(list(options.global_ranks_in_group))
+        _say_who(given, options)
         made = dist.ProcessGroupNCCL(store, rank, size, given)
         made._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
         return kinds.NCCL, made
     raise UsageError(f"the backend {name!r} cannot be recorded", hint="gloo and nccl can")
+
+
+def _say_who(given: Any, options: Any) -> None:
+    """Name the group in what a backend says of itself: its dumps, and its watchdog's lines."""
+    given.global_ranks_in_group = list(options.global_ranks_in_group)
+    given.group_name = options.group_id
+
+
+def _split_source() -> Any:
+    """Return what a group's communicator is split from, as ``_new_process_group_helper`` does.
+
+    Only a default group that is bound to a device has a communicator for sure.
+    """
+    import torch.distributed as dist
+    from torch.distributed import distributed_c10d as c10d
+
+    if not dist.is_initialized() or not dist.group.WORLD.bound_device_id:
+        return None
+    return c10d._get_split_source(dist.group.WORLD)  # noqa: SLF001 - as torch does
 
 
 def of_devices(wanted: str) -> str:

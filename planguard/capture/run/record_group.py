@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.elsewhere import KIND as ELSEWHERE
 from planguard.capture.groups.process_group import BACKEND, _Collectives
 from planguard.capture.values.agreed import agree, results_of
 from planguard.plan.vocabulary import METHODS
@@ -148,6 +149,10 @@ def record_group_class() -> Any:  # noqa: C901 - one small method per name that 
             self._name = name
             super()._set_group_name(name)
 
+        def _set_group_desc(self, said: str) -> None:
+            super()._set_group_desc(said)
+            self.inner._set_group_desc(said)  # noqa: SLF001 - in the dumps of its backends
+
         @property
         def pg_name(self) -> str:
             return self._name
@@ -176,6 +181,38 @@ def record_group_class() -> Any:  # noqa: C901 - one small method per name that 
             self.inner.monitored_barrier(*args, **options)
             self.recorder.done(handle)
 
+        def _get_sequence_number_for_group(self) -> int:
+            return int(self.inner._get_sequence_number_for_group())  # noqa: SLF001 - same
+
+        def _set_sequence_number_for_group(self) -> None:
+            self.inner._set_sequence_number_for_group()  # noqa: SLF001 - same
+
+        def _wait_for_pending_works(self) -> None:
+            self.inner._wait_for_pending_works()  # noqa: SLF001 - same
+
+        def get_group_store(self) -> Any:
+            return self.inner.get_group_store()
+
+        def split_group(self, ranks: Any, *args: Any, **options: Any) -> Any:
+            """Split the real group, and record what the part does; ranks are this group's."""
+            self.recorder.note(ELSEWHERE, _split("split"), "under")
+            inner = self.inner.split_group(ranks, *args, **options)
+            if inner is None:
+                return None
+            members = [self.members[place] for place in ranks]
+            key = self.recorder.group(members)
+            self.recorder.met(key)
+            self.recorder.names[inner.group_name] = key
+            part = RecordGroup(self.recorder, members, key, inner, self.backend)
+            part._set_group_name(inner.group_name)
+            part._set_group_desc(inner.group_desc)
+            return part
+
+        def merge_remote_group(self, *args: Any, **options: Any) -> Any:
+            """Merge the real group; what the larger one does is not seen, and that is said."""
+            self.recorder.note(ELSEWHERE, _split("merged with a remote one"), "under")
+            return self.inner.merge_remote_group(*args, **options)
+
         def _start_coalescing(self, device: Any) -> None:
             self.recorder.begin_batch()
             self.inner._start_coalescing(device)  # noqa: SLF001 - torch asks for it itself
@@ -191,6 +228,13 @@ def record_group_class() -> Any:  # noqa: C901 - one small method per name that 
         for name in names:
             setattr(RecordGroup, name, _handing_on(name))
     return RecordGroup
+
+
+def _split(how: str) -> str:
+    return (
+        f"a process group was {how}: that all of its members came to that call is in no plan, so "
+        "one that stays away is not found"
+    )
 
 
 def _handing_on(name: str) -> Any:

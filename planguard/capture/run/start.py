@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import multiprocessing.process
 import multiprocessing.util
 import os
@@ -54,6 +55,7 @@ class Run:
         recorder: Made with the first group.
         wanted: Backend that the program asked for, for the group being made.
         default: Backend of the default group.
+        device: Device that the group being made is bound to.
     """
 
     folder: Path
@@ -64,6 +66,7 @@ class Run:
     recorder: RunRecorder | None = None
     wanted: str | None = None
     default: str = "gloo"
+    device: Any = None
     next_key: str | None = None
     modes: list[Any] = field(default_factory=list)
     undo: list[Callable[[], None]] = field(default_factory=list)
@@ -232,8 +235,11 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         key = run.recorder.group(ranks)
     run.recorder.names[options.group_id] = key
     backend = run.wanted or run.default
-    inner = inner_group(backend, options, backend_options)
-    return record_group_class()(run.recorder, ranks, key, inner, backend)
+    inner = inner_group(backend, options, backend_options, run.device)
+    group = record_group_class()(run.recorder, ranks, key, inner, backend)
+    if run.device is not None:
+        group.bound_device_id = run.device
+    return group
 
 
 def _enter(run: Run, mode: Any) -> None:
@@ -250,6 +256,7 @@ def _patch(run: Run) -> None:
     wrappers: dict[str, Callable[[Any], Any]] = {
         "init_process_group": lambda original: _initializing(original, run),
         "new_group": lambda original: _counted(original, run),
+        "_new_process_group_helper": lambda original: _bound(original, run),
         "batch_isend_irecv": lambda original: _batched(original, run),
         "get_backend": named,
         "get_backend_config": configured,
@@ -272,7 +279,8 @@ def _patch(run: Run) -> None:
             run.recorder.log.small(kind, number)
 
     def replace(owner: Any, name: str, value: Any) -> None:
-        _set(run, owner, name, value)
+        if run is _run:  # a handle may outlive the recording, and ask for it then
+            _set(run, owner, name, value)
 
     def following() -> Followed | None:
         if run.recorder is None:
@@ -311,6 +319,20 @@ def _initializing(original: Any, run: Run) -> Any:
         return original(BACKEND, *args, **options)
 
     return init_process_group
+
+
+def _bound(original: Any, run: Run) -> Any:
+    """Keep the device that torch binds a group to: it tells a group that it throws away."""
+    parameters = inspect.signature(original)
+
+    def _new_process_group_helper(*args: Any, **options: Any) -> Any:
+        run.device = parameters.bind(*args, **options).arguments.get("device_id")
+        try:
+            return original(*args, **options)
+        finally:
+            run.device = None
+
+    return _new_process_group_helper
 
 
 def _counted(original: Any, run: Run) -> Any:

@@ -46,8 +46,14 @@ def _tensors_in(value: Any) -> Iterable[Any]:
     return [value] if hasattr(value, "numel") else []
 
 
+_waiting: list[Callable[[], None]] = []
+"""What begins to hand marks on, until there is a first one."""
+
+
 def agree(tensors: Iterable[Any]) -> None:
     """Say that all ranks share the values of these tensors as they are now."""
+    while _waiting:
+        _waiting.pop()()
     for tensor in tensors:
         try:
             storage = tensor.untyped_storage()
@@ -69,6 +75,8 @@ def is_agreed(tensor: Any) -> bool:
 def watch_agreed(replace: Callable[[Any, str, Any], None]) -> None:
     """Hand the mark on through what programs compute of a value before they decide on it.
 
+    Nothing is replaced before there is a mark: an optimizer divides once for every parameter.
+
     Args:
         replace: Called with owner, name and the new method.
     """
@@ -86,5 +94,8 @@ def watch_agreed(replace: Callable[[Any, str, Any], None]) -> None:
         method.__name__ = original.__name__
         return method
 
-    for name in HANDING_ON:
-        replace(torch.Tensor, name, handing_on(getattr(torch.Tensor, name)))
+    def begin() -> None:
+        for name in HANDING_ON:
+            replace(torch.Tensor, name, handing_on(getattr(torch.Tensor, name)))
+
+    _waiting[:] = [begin]

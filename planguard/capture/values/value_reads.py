@@ -40,27 +40,28 @@ def watch_reads(
     import torch
 
     codes: dict[tuple[int, int], CodeType] = {}  # kept, so that no identity is used again
-    deciding: dict[tuple[int, int], int] = {}  # places that decide, and what was said of them
+    said: dict[tuple[int, int], int] = {}  # what was said of a place; OWN where nothing is to be
 
-    def place(frame: Any, *, always: bool) -> tuple[int, int] | None:
-        """Return the place of a reading, None where it decides nothing."""
-        key = id(frame.f_code), frame.f_lasti
-        if key not in codes:
-            codes[key] = code = frame.f_code
-            if not is_library(code.co_filename) and (always or decides(code, frame.f_lasti)):
-                deciding[key] = NOTHING
-        return key if deciding.get(key, OWN) != OWN else None
+    def look(frame: Any, key: tuple[int, int], *, always: bool) -> int:
+        """Take a place that is new; one that decides nothing is never looked at again."""
+        codes[key] = code = frame.f_code
+        is_told = not is_library(code.co_filename) and (always or decides(code, frame.f_lasti))
+        said[key] = NOTHING if is_told else OWN
+        return said[key]
 
     def wrap(name: str, *, always: bool) -> None:
         original = getattr(torch.Tensor, name)
 
         def read(tensor: Any, *args: Any) -> Any:
             frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
-            key = place(frame, always=always)
-            if key is not None:
+            key = id(frame.f_code), frame.f_lasti
+            known = said.get(key)
+            if known is None:
+                known = look(frame, key, always=always)
+            if known != OWN:
                 how = SHARED if is_agreed(tensor) else OWN
-                if deciding[key] != how:
-                    deciding[key] = how
+                if known != how:
+                    said[key] = how
                     note(*_entry(frame.f_code, frame.f_lineno, how))
             return original(tensor, *args)
 

@@ -1,0 +1,96 @@
+"""Makes groups on a stand-in for ProcessGroupNCCL; prints what torch asked of it, as JSON.
+
+The stand-in communicates by gloo and writes down its options and the calls that make or split a
+communicator. ``nccl_worker.py`` is torch alone, ``nccl_worker.py FOLDER`` torch under the recorder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+SAID = []
+KEPT = []
+
+
+class Options:
+    """Stands for ProcessGroupNCCL.Options, with its defaults."""
+
+    def __init__(self):
+        self._timeout = timedelta(minutes=30)
+        self.is_high_priority_stream = False
+        self.split_from = None
+        self.split_color = None
+        self.global_ranks_in_group = []
+        self.group_name = ""
+
+
+class StandIn(dist.ProcessGroupGloo):
+    """Stands for ProcessGroupNCCL."""
+
+    Options = Options
+    supports_splitting = True
+
+    def __init__(self, store, rank, size, options):
+        super().__init__(store, rank, size, timeout=options._timeout)
+        KEPT.append(self)
+        self.number = len(KEPT)
+        source = options.split_from
+        SAID.append([
+            "made", self.number, rank, size, str(options._timeout),
+            options.is_high_priority_stream, options.group_name, options.global_ranks_in_group,
+            None if source is None else source.number, options.split_color,
+        ])  # fmt: skip
+
+    def eager_connect_single_device(self, device):
+        SAID.append(["connected", self.number, str(device), str(self.bound())])
+
+    def perform_nocolor_split(self, device):
+        SAID.append(["split of others", self.number, str(device)])
+
+    def bound(self):
+        return getattr(self, "bound_device_id", None)
+
+
+def main():
+    """Make groups as programs do."""
+    dist.ProcessGroupNCCL = c10d.ProcessGroupNCCL = StandIn
+    c10d._NCCL_AVAILABLE = True
+    torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
+    torch.accelerator.device_count = lambda: 1
+    if len(sys.argv) > 1:
+        from planguard.capture import start
+
+        start(sys.argv[1])
+    device = torch.device("cuda", 0) if os.environ["BOUND"] == "1" else None
+    dist.init_process_group("cuda:nccl,cpu:gloo", device_id=device)
+    world = dist.group.WORLD
+    SAID.append(["world", str(world.bound_device_id)])
+    every = dist.new_group(group_desc="a second one")
+    own = dist.new_group([0], timeout=timedelta(seconds=77))
+    options = Options()
+    options.is_high_priority_stream = True
+    other = dist.new_group([0, 1], backend="nccl", pg_options=options)
+    for group in (world, every, own, other):
+        if isinstance(group, dist.ProcessGroup):
+            SAID.append(["group", str(group.bound_device_id), group.group_name, group.group_desc])
+            gloo = group._get_backend(torch.device("cpu" if group is not other else "cuda"))
+            SAID.append(["names", gloo.options.group_name, gloo.options.global_ranks_in_group])
+    dist.all_reduce(torch.ones(2))
+    SAID.append(["sequence", world._get_sequence_number_for_group()])
+    print(json.dumps(SAID), flush=True)
+    dist.all_reduce(torch.ones(2))  # a barrier would ask for the device
+    if len(sys.argv) > 1:
+        from planguard.capture import stop
+
+        stop()
+    os._exit(0)
+
+
+main()
