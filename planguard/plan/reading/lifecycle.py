@@ -7,7 +7,7 @@ each name up to the first that decides its state. Those are replayed from the en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -101,6 +101,15 @@ class _Walk(Struct):
     events: Callable[[int], Iterable[Event]]
     state: dict[int, str] = field(default_factory=dict)
 
+    def run(self, asked: Sequence[int]) -> None:
+        """Walk the program; only some instructions have events."""
+        if Kind.REPEAT in self.program.code[::WORDS]:
+            self.block(0, len(self.program))
+            return
+        for place in asked:
+            for name, event in self.events(place):
+                self._happen(name, event, place)
+
     def block(self, start: int, end: int) -> dict[int, list[tuple[str, int]]]:
         """Walk a block; return, per name, its events up to the first that decides its state."""
         opening: dict[int, list[tuple[str, int]]] = {}
@@ -190,7 +199,10 @@ def check_handles(program: Program, aux: array[int]) -> None:
             return ((b - 1, "bind"),)
         return ()
 
-    _check(program, HANDLES, events)
+    # Most instructions start no handle and refer to none.
+    ops = zip(words[::WORDS], words[2::WORDS], strict=True)
+    asked = [place for place, (op, b) in enumerate(ops) if b or op & (MEMBER - 1) in _ON_HANDLES]
+    _check(program, HANDLES, events, asked)
 
 
 def check_groups(program: Program, refs: array[int]) -> None:
@@ -217,13 +229,19 @@ def check_groups(program: Program, refs: array[int]) -> None:
             return ((group, "use"),) if group == 0 else ((group, "use"), (0, "touch"))
         return ()
 
-    _check(program, GROUPS, events)
+    _check(program, GROUPS, events, range(len(program)))
 
 
-def _check(program: Program, rules: Rules, events: Callable[[int], Iterable[Event]]) -> None:
+def _check(
+    program: Program,
+    rules: Rules,
+    events: Callable[[int], Iterable[Event]],
+    asked: Sequence[int],
+) -> None:
+    """Check the lives of names; all their events are at the instructions that are ``asked``."""
     inside = _undecided(program)
     if not inside:
-        _Walk(program, rules, events).block(0, len(program))
+        _Walk(program, rules, events).run(asked)
         return
 
     def blurred(place: int) -> Iterable[Event]:
@@ -231,12 +249,15 @@ def _check(program: Program, rules: Rules, events: Callable[[int], Iterable[Even
         return [(name, "open") for name, _ in found] if place in inside else found
 
     if rules is HANDLES:
-        _check_started(program, events, inside)
-    _Walk(program, rules, blurred).block(0, len(program))
+        _check_started(program, events, inside, asked)
+    _Walk(program, rules, blurred).run(asked)
 
 
 def _check_started(
-    program: Program, events: Callable[[int], Iterable[Event]], inside: Collection[int]
+    program: Program,
+    events: Callable[[int], Iterable[Event]],
+    inside: Collection[int],
+    places: Sequence[int],
 ) -> None:
     """Check that what a block waits for is started before it or in it.
 
@@ -245,7 +266,8 @@ def _check_started(
     """
     bound: set[int] = set()
     asked: dict[int, int] = {}
-    for place in range(len(program)):
+    ends = [place for place in inside if place + 1 not in inside]
+    for place in sorted({*places, *ends}):
         for name, event in events(place):
             if event == "bind":
                 bound.add(name)
@@ -281,5 +303,6 @@ def _undecided(program: Program) -> frozenset[int]:
     return frozenset(found)
 
 
+_ON_HANDLES = {Kind.WAIT, Kind.WAIT_MANY, Kind.TEST, Kind.DROP}
 _BEGIN = {Kind.UNORDERED_BEGIN, Kind.THREADS_BEGIN, Kind.CHOICE_BEGIN}
 _END = {Kind.UNORDERED_END, Kind.THREADS_END, Kind.CHOICE_END}
