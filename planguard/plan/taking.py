@@ -42,7 +42,7 @@ KEPT_WORDS = 4_000_000
 """Words of programs that are kept to be taken again, some 40 MB with their actions."""
 _LABEL = 4
 """Place of the label among the words of a row."""
-_WORK = "work:"
+WORK = "work:"
 """Begin of the names of slots of handles."""
 
 
@@ -288,11 +288,11 @@ class _Slots:
 
     @cached_property
     def _handles(self) -> dict[str, int]:
-        return {name: at for at, name in enumerate(self.names) if name.startswith(_WORK)}
+        return {name: at for at, name in enumerate(self.names) if name.startswith(WORK)}
 
     def of(self, work: str) -> int:
         """Return the slot of a handle."""
-        name = f"{_WORK}{work}"
+        name = f"{WORK}{work}"
         slot = self._handles.get(name)
         if slot is None:
             slot = self._handles[name] = len(self.names)

@@ -30,6 +30,8 @@ def check_nesting(actions: Sequence[Any], limit: int) -> None:
     if not _BLOCKS & set(map(type, actions)):
         return
     for outermost in actions:
+        if type(outermost) not in _BLOCKS:
+            continue
         stack = [(outermost, 0)]
         while stack:
             node, depth = stack.pop()

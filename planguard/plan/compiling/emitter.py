@@ -114,17 +114,18 @@ class Emitter:
         self._point_to_point(node, kind)
 
     def _point_to_point(self, node: Any, kind: int) -> None:
+        peer = node.peer
+        if peer.__class__ is dict:  # with its types: a step that is true is none, and equals 1
+            peer = (*peer.items(), *map(type, peer.values()))
         key = (
-            kind, node.peer, node.group, node.tag, node.bytes, node.count, node.dtype, node.tensor,
+            kind, peer, node.group, node.tag, node.bytes, node.count, node.dtype, node.tensor,
         )  # fmt: skip
-        try:
-            ref, sig = self._memo[key]
-            if node.shape is not UNSET:
-                ref, sig = self._transfer(node, kind)
-        except (KeyError, TypeError):  # TypeError: a relative peer is a dictionary
-            ref, sig = self._transfer(node, kind)
-            if node.shape is UNSET and node.peer.__class__ is not dict:
-                self._memo[key] = ref, sig
+        found = self._memo.get(key)
+        if found is None or node.shape is not UNSET:
+            found = self._transfer(node, kind)
+            if node.shape is UNSET:
+                self._memo[key] = found
+        ref, sig = found
         handle = 0 if node.work is UNSET else self._handle(node, kind & ASYNC)
         if self.in_batch:
             kind = kind & ~ASYNC | MEMBER

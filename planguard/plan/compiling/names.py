@@ -43,7 +43,9 @@ class ProgramNames:
         """Note which ids are referred to, so that only those are bound."""
         kinds = set(map(type, actions))
         if kinds & _BLOCKS:
-            nodes = [node for _, node in walk(actions)]
+            nodes = [node for node in actions if node.__class__ not in _BLOCKS]
+            blocks = [node for node in actions if node.__class__ in _BLOCKS]
+            nodes += [node for _, node in walk(blocks)]
             loops = (isinstance(node, n.Repeat) for node in nodes)
             self._has_loop = not self._is_unrolled and any(loops)
         else:

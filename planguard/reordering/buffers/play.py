@@ -106,6 +106,7 @@ class _Player:
         self.ids: set[str] = set()
         self.elements = {id(leaf) for leaf in rank.leaves}
         self.waited: set[str] = set()
+        self.handles = ranks.handles(rank.order.rank)
         self.turn: int | None = None
         self.count = 0
         for number, held in enumerate(rank.held):
@@ -249,8 +250,7 @@ class _Player:
 
     def _launch(self, number: int, flush: tuple[int, ...]) -> None:
         held = self.rank.held[number]
-        handle = f"{held.buffer.id}#{self.count}"
-        self.count += 1
+        handle = self._handle(held)
         leaves = [held.ready.leaves[at] for at in flush]
         group = self.policies[number].group(flush)
         action = collective(held, flush, handle)
@@ -266,6 +266,14 @@ class _Player:
         members = tuple(leaf.action for leaf in leaves)
         self.played.flushes.append((number, members))
         self._because((number, flush), 1)
+
+    def _handle(self, held: Held) -> str:
+        """Return a handle for a flush that no other call of the program has."""
+        name = f"{self.ranks.name_of(held.buffer)}#{self.count}"
+        self.count += 1
+        while name in self.handles:
+            name += "'"
+        return name
 
     def _because(self, flush: tuple[int, tuple[int, ...]] | None, width: int) -> None:
         self.played.widths.append(width)

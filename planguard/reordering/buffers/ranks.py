@@ -18,7 +18,7 @@ from msgspec import UNSET
 from planguard.plan import nodes as n
 from planguard.plan.actions import MARKERS
 from planguard.plan.flatten import Flattener
-from planguard.plan.taking import Taking
+from planguard.plan.taking import WORK, Taking
 from planguard.plan.vocabulary import MESSAGES
 from planguard.reordering.blocks import Plain, RankOrder, taken
 from planguard.reordering.buffers.members import buffers_of, homes_of
@@ -121,6 +121,15 @@ class Ranks:
     def head(self) -> dict[str, Any]:
         """The flat plan without its programs and its buffers."""
         return {key: value for key, value in self._flattener.head().items() if key != "fusion"}
+
+    def name_of(self, buffer: Buffer) -> str:
+        """Return the id that a buffer has in the plan, the same for all groups of a family."""
+        return self._plan.fusion[buffer.spec].id
+
+    def handles(self, rank: int) -> frozenset[str]:
+        """Return the handles of the program of a rank."""
+        names = self.taking.rows(rank).program.slot_names
+        return frozenset(name.removeprefix(WORK) for name in names if name.startswith(WORK))
 
     def local(self, rank: int, group: str) -> str:
         """Return a group of a rank by its name in the program that stands for that of the rank."""
