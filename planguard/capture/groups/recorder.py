@@ -16,7 +16,7 @@ from planguard.plan.vocabulary import BLOCKING
 from planguard.sources import is_library, is_own
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
 
 _BEYOND = 200

@@ -79,7 +79,8 @@ class OddData(OddPlays):
             plays.append((PAIRS[0], replace(every, is_partly=True)))
         if every.readings():
             plays.append((PAIRS[0], replace(every, turned=frozenset(places[1::2]))))
-        for pair, sides in plays:
+        for how, which in plays:
+            pair, sides = how, which
             ended = self._read_as(play, sides, places, pair)
             if ended.how in ("same", "safe"):
                 continue
@@ -92,6 +93,7 @@ class OddData(OddPlays):
                     raised[words_of(sites)] = None
                     continue
                 sides, ended = milder
+                pair = sides.pair
             guilty: list[Site] = [(VALUE, one) for one in bad or places if one in sides.of]
             doubts[words_of(guilty), _sided(sides, guilty, pair, ended.told)] = None
             break
@@ -113,7 +115,7 @@ class OddData(OddPlays):
         for one, how in tried:
             ended = self._read_as(play, one, [place for place in places if place in one.of], how)
             if ended.how in ("unsafe", "open"):
-                return one, ended
+                return replace(one, pair=how), ended
         return None
 
     def _read_as(

@@ -8,6 +8,8 @@ and time, the host has another name. Values do not change otherwise, so nothing 
 through the program: what it does with the answer, and whether the ranks agree on it, is played.
 
 torch's random state is a rank's own from the start, unless somebody set a seed.
+
+Above 400 lines: one class has all questions of a rank, and one function puts them in their places.
 """
 
 from __future__ import annotations
