@@ -28,6 +28,8 @@ _TORCH = ("torch", "torchgen", "functorch")
 _SINGLE = frozenset({"typing_extensions.py"})
 """Modules of one file that wrap torch's functions; among installed packages."""
 SITES = frozenset({"site-packages", "dist-packages"})
+TEXT = "<string>"
+"""What code that is made of a text names as its file: ``exec``, ``eval``, generated methods."""
 _TYPED_BY_HAND = ("<stdin>", "<ipython-input")
 """What the user types has no file, and is the user's all the same."""
 _TOLD = os.fsencode("TORCHINDUCTOR_CACHE_DIR")

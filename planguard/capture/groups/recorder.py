@@ -16,7 +16,7 @@ from planguard.plan.vocabulary import BLOCKING
 from planguard.sources import is_library, is_own
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
 
 _BEYOND = 200
@@ -59,6 +59,7 @@ class Recorder:
         sure: Actions in front of the first reading of one, or of what nobody saw; None for all.
         passes: Walks over loaders of declared length.
         hidden: What may have told this rank of others beside their messages (``play/hidden``).
+        before_call: Called before each call: a signal may arrive there.
     """
 
     rank: int
@@ -78,6 +79,7 @@ class Recorder:
     store_reads: dict[str, list[str]] = field(default_factory=dict)
     passes: list[Any] = field(default_factory=list)
     hidden: str = ""
+    before_call: Callable[[], None] | None = None
     _beyond: int = 0
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
@@ -143,6 +145,8 @@ class Recorder:
         Raises:
             Stalled: The rank is stuck, and has shown enough of what it would do.
         """
+        if self.before_call is not None:
+            self.before_call()
         if self.is_stalled and self.is_closed:
             raise Stalled
         self._works += 1

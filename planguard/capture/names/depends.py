@@ -101,7 +101,7 @@ class Program:
     def __init__(
         self, sources: Mapping[str, str], asked: Mapping[str, set[int]] | None = None
     ) -> None:
-        self.asked: set[ast.AST] = set()  # calls whose results depend
+        self.asked: set[ast.AST] = set()  # calls, and values made text, whose results depend
         self._asked_at = asked or {}
         self.facts: set[_Fact] = set()
         self.functions: dict[str, list[Scope]] = defaultdict(list)
@@ -171,7 +171,7 @@ class Program:
             scope.own.add(node.name)
         elif isinstance(node, ast.Global | ast.Nonlocal):
             scope.elsewhere.update(node.names)
-        elif isinstance(node, ast.Call):
+        elif isinstance(node, ast.Call | ast.FormattedValue):
             asked_at = self._asked_at.get(file) or set()
             if any(node.lineno <= line <= (node.end_lineno or 0) for line in asked_at):
                 self.asked.add(node)
@@ -209,6 +209,8 @@ class Program:
         """Tell whether the value of an expression may depend."""
         if node is None:
             return False
+        if node in self.asked:
+            return True
         if isinstance(node, ast.Name):
             return self._resolved(node.id, self.scopes[node]) in self.facts
         if isinstance(node, ast.Attribute):
@@ -224,8 +226,6 @@ class Program:
         if isinstance(node, ast.Lambda):
             return self.depends(node.body)
         if isinstance(node, ast.Call):
-            if node in self.asked:
-                return True
             known = self._called(node)
             if any(("r", "", one.key) in self.facts for one in known):
                 return True

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[^\W\d]\w*")
 SIZE = "size"
-"""Of the kinds of tests: how large a tensor is."""
+"""Of the kinds of tests: how large a tensor is, which one of several it is, who is a peer."""
+_PEERS = frozenset({"src", "dst", "root", "group_src", "group_dst", "peer"})
+"""Names of arguments that say which rank a call is about."""
+_ROOTED = {
+    "broadcast": 1, "reduce": 1, "send": 1, "recv": 1, "isend": 1, "irecv": 1,
+    "broadcast_object_list": 1, "gather": 2, "scatter": 2, "gather_object": 2,
+}  # fmt: skip
+"""Calls of torch.distributed, and where they are told that rank."""
 _MAKING = frozenset(
     {
         "arange", "broadcast_to", "chunk", "empty", "expand", "eye", "full", "linspace", "narrow",
@@ -144,13 +151,18 @@ class _Asked(Program):
 
 
 def _sizing(node: ast.AST) -> list[ast.expr]:
-    """Return the arguments of a node that say how large a tensor is, or a part of it."""
+    """Return the parts of a node that say how large a tensor is, which part it is, or who sends."""
     if isinstance(node, ast.Call) and _named(node.func) in _MAKING:
         return [*node.args, *(keyword.value for keyword in node.keywords)]
+    if isinstance(node, ast.Call):
+        at = _ROOTED.get(_named(node.func), len(node.args))
+        return [*node.args[at : at + 1], *(k.value for k in node.keywords if k.arg in _PEERS)]
     if isinstance(node, ast.Subscript):
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         slices = [part for part in parts if isinstance(part, ast.Slice)]
-        return [bound for part in slices for bound in (part.lower, part.upper, part.step) if bound]
+        bounds = [b for part in slices for b in (part.lower, part.upper, part.step) if b]
+        is_read = isinstance(node.ctx, ast.Load)
+        return [*bounds, *(part for part in parts if is_read and not isinstance(part, ast.Slice))]
     return []
 
 

@@ -63,7 +63,8 @@ class Further:
         called = names(files, hosts) if hosts else []
         sought = names(files, folders) if folders else []
         nobody = frozenset[int]()
-        answers = [Odd(nobody, at(CLOCK), moment=one) for one in shown]
+        answers = [Odd(nobody, at(CLOCK), is_uneven=True)] if clocks else []
+        answers += [Odd(nobody, at(CLOCK), moment=one) for one in shown]
         dice = at(DICE) | at(SEED)
         answers += [Odd(nobody, dice, throw=one) for one in _THROWS if dice]
         for kind in (DICE, PROCESS):

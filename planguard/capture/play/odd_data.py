@@ -25,7 +25,7 @@ from planguard.capture.play.odd_plays import (
     size_of,
     words_of,
 )
-from planguard.capture.values.other_values import PAIRS, SPECIAL, Read, largest_number
+from planguard.capture.values.other_values import NEAR, PAIRS, SPECIAL, Read, largest_number
 from planguard.capture.values.own_answers import Odd
 from planguard.capture.values.own_sizes import SIZING
 from planguard.capture.values.own_values import VALUE, Sides, sides_of
@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 _TESTING = re.compile(
-    r"\b(?:if|elif|while|and|or|not|assert|in|return|any|all|bool|filter|match)\b|[<>]|[=!]="
+    r"\b(?:if|elif|while|and|or|not|assert|in|return|any|all|bool|filter|match|exec|eval)\b|[<>]|[=!]="
 )
 """What may test a value on its line."""
 _SIZING = re.compile(rf"\b(?:{'|'.join((*SIZING, 'where'))})\(")
 """What makes a tensor of a size that follows from data: sent, it needs no test to differ."""
+_KEPT = re.compile(r"\.(?:step|update|unscale_)\(")
+"""What keeps what it decides where a test may find it: a scaler's scale, a scheduler's rate."""
 _LISTS = re.compile(r"\b(?:tolist|numpy|array|asarray)\(")
 """What reads several values at once."""
 
@@ -72,11 +74,13 @@ class OddData(OddPlays):
         doubts: dict[tuple[str, str], None] = {}
         raised: dict[str, None] = {}
         every = sides
-        plays = [(pair, False) for pair in (*PAIRS, *(SPECIAL if is_special else ()))]
-        if _is_parted(sides, places):
-            plays.append((PAIRS[0], True))
-        for pair, is_partly in plays:
-            sides = replace(every, is_partly=is_partly)
+        plays = [(pair, every) for pair in (*PAIRS, *(SPECIAL if is_special else ()))]
+        if _is_parted(every, places):
+            plays.append((PAIRS[0], replace(every, is_partly=True)))
+        if every.readings():
+            plays.append((PAIRS[0], replace(every, turned=frozenset(places[1::2]))))
+        for how, which in plays:
+            pair, sides = how, which
             ended = self._read_as(play, sides, places, pair)
             if ended.how in ("same", "safe"):
                 continue
@@ -89,6 +93,7 @@ class OddData(OddPlays):
                     raised[words_of(sites)] = None
                     continue
                 sides, ended = milder
+                pair = sides.pair
             guilty: list[Site] = [(VALUE, one) for one in bad or places if one in sides.of]
             doubts[words_of(guilty), _sided(sides, guilty, pair, ended.told)] = None
             break
@@ -105,10 +110,12 @@ class OddData(OddPlays):
         """
         milder = [sides.of_one(pair.index(Read.LESS))] if Read.LESS in pair else []
         milder += [sides.of_reading(place, at) for place, at in sides.readings()[:_MOST_READINGS]]
-        for one in milder:
-            ended = self._read_as(play, one, [place for place in places if place in one.of], pair)
+        tried = [(one, pair) for one in milder]
+        tried += [(sides, near) for near in NEAR if Read.LESS in pair]
+        for one, how in tried:
+            ended = self._read_as(play, one, [place for place in places if place in one.of], how)
             if ended.how in ("unsafe", "open"):
-                return one, ended
+                return replace(one, pair=how), ended
         return None
 
     def _read_as(
@@ -179,7 +186,8 @@ def _tests(play: Play, places: list[str]) -> tuple[list[str], bool]:
         return ["== nan"], True
     texts = {file: "".join(linecache.getlines(file)) for file in files}
     lines = [_line(place) for place in places]
-    itself = [o for o in lines if _TESTING.search(o) or _SIZING.search(o) or "(" not in o]
+    alone = (_TESTING, _SIZING, _KEPT)
+    itself = [o for o in lines if any(one.search(o) for one in alone) or "(" not in o]
     if not places:
         return [], False
     found = tests_on(texts, places, are_sizes=True)[0]
@@ -200,4 +208,5 @@ def _line(place: str) -> str:
 
 def _is_special(text: str) -> bool:
     """Tell whether a test may ask for a value that is neither large nor small."""
+    text = text.lower()
     return any(word in text for word in ("==", "!=", "nan", "inf", "finite", " in ", "is ", "not "))

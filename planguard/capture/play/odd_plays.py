@@ -23,6 +23,7 @@ from planguard.capture.play.further import Further, is_led
 from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, SEED, Odd, Site
 from planguard.capture.values.own_dice import own_seeds
+from planguard.capture.values.own_events import MEMORY, SIGNAL
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class OddPlays:
                 doubts[words_of(lines), ranks_of(odd)] = None
             elif ended.how == "cut" and len(its) <= MOST_LINES:
                 self.cut[words_of(its)] = None
-            elif kind in (CLOCK, OPENED) and len(its) <= MOST_LINES:
+            elif kind in (CLOCK, OPENED, SIGNAL, MEMORY) and len(its) <= MOST_LINES:
                 raised[words_of(its)] = None  # no line by itself does anything but that
             else:
                 doubts[words_of(its), ranks_of(odd)] = None
@@ -252,6 +253,8 @@ def _ends_job(odd: Odd, traces: list[str]) -> bool:
     kinds = {kind for kind, _ in odd.sites or ()}
     if odd.sides is not None or odd.held.is_less or (CLOCK in kinds and not kinds & CERTAIN):
         return True
+    if kinds and kinds <= {SIGNAL, MEMORY}:
+        return True  # a handler that ends the process, or hands the error on
     is_unopened = all(any(name in one for name in _NOT_OPENED) for one in traces)
     return kinds == {OPENED} and is_unopened
 
@@ -360,7 +363,8 @@ def _note(
             "walked from both ends, sets from each quarter, too, folders held nothing, either half "
             "or more, clocks ran ahead by a day, files were there or not, or of another size and "
             "time, hosts, processes, addresses and random states differed; dice fell on both "
-            f"ends of their range and between{more}"
+            f"ends of their range and between, signals arrived, memory ran out and waits were over "
+            f"where the program is ready for it{more}"
         )
         log.notes.append((KIND, message, "exact"))
 

@@ -53,6 +53,7 @@ class Session:
         self.recorder = Recorder(rank)
         self.recorder.follow_operators()
         self.answers = Answers(rank, odd)
+        self.recorder.before_call = self.answers.events.before_call
         self.readings = Readings(rank, None if odd is None else odd.sides)
         self.reads: list[str] = []
         self.mesh: Any = None

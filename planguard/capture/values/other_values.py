@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_FAR, _MANY = 1e6, 1000
-"""How far away a number is, and a count: most thresholds are nearer; so long a loop is walked."""
+_FAR, _MANY = 1e6, 1001
+"""How far away a number is, and a count: most thresholds are nearer; so long a loop is walked. The
+count is odd, and none is not: a rank of two may be named by its remainder."""
 _NUMBER = re.compile(r"(?<![\w.])\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
@@ -22,11 +23,15 @@ class Read(Enum):
     LESS = "a smaller one"
     NONE = "no number"
     ZERO = "zero"
+    NEXT = "the next one"
 
 
 PAIRS = ((Read.MORE, Read.LESS), (Read.LESS, Read.MORE))
 SPECIAL = ((Read.NONE, Read.ZERO), (Read.ZERO, Read.NONE))
 """What one side reads, and what the other."""
+NEAR = ((Read.NEXT, Read.LESS), (Read.LESS, Read.NEXT))
+"""The same where one far away makes a rank raise: an index, or a count of what there is."""
+_MORE = (Read.MORE, Read.NONE, Read.NEXT)
 
 
 def other_value(found: Any, how: Read, far: float = 0.0) -> Any:
@@ -40,12 +45,13 @@ def other_value(found: Any, how: Read, far: float = 0.0) -> Any:
             changed.flat[at] = other_value(one.item(), how, far)
         return changed
     if isinstance(found, bool):
-        return how in (Read.MORE, Read.NONE)
+        return how in _MORE
     if isinstance(found, int):
         return _other_int(found, how, int(min(far, _FAR)))
     if isinstance(found, float):
         size = (2 * abs(found) if math.isfinite(found) else 0.0) + 2 * far + _FAR
-        return {Read.MORE: size, Read.LESS: -size, Read.NONE: math.nan, Read.ZERO: 0.0}[how]
+        far_off = {Read.MORE: size, Read.LESS: -size, Read.NONE: math.nan, Read.ZERO: 0.0}
+        return far_off.get(how, found + 1)
     return found
 
 
@@ -55,15 +61,17 @@ def other_flag(found: Any, how: Read) -> Any:
         return [other_flag(one, how) for one in found]
     if is_array(found):
         changed = found.copy()
-        changed[...] = how in (Read.MORE, Read.NONE)
+        changed[...] = how in _MORE
         return changed
-    return type(found)(how in (Read.MORE, Read.NONE))
+    return type(found)(how in _MORE)
 
 
 def _other_int(found: int, how: Read, far: int) -> int:
     """Return another integer; counts stay counts. Without a number, equality is answered."""
     if how is Read.MORE:
         return 2 * abs(found) + 2 * far + _MANY
+    if how is Read.NEXT:
+        return found + 1
     if how is Read.NONE:
         return _Equal(found)
     return 0 if found > 0 or how is Read.ZERO else found

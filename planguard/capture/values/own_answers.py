@@ -8,6 +8,8 @@ and time, the host has another name. Values do not change otherwise, so nothing 
 through the program: what it does with the answer, and whether the ranks agree on it, is played.
 
 torch's random state is a rank's own from the start, unless somebody set a seed.
+
+Above 400 lines: one class has all questions of a rank, and one function puts them in their places.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ from planguard.capture.values.otherwise import (
 )
 from planguard.capture.values.own_clock import Clock, Moment
 from planguard.capture.values.own_dice import Dice
+from planguard.capture.values.own_events import Events
 from planguard.capture.values.own_files import opened
 from planguard.capture.values.own_folders import FOLDER, Folders, Held
 from planguard.capture.values.own_host import FACT, HOST, Host
+from planguard.capture.values.own_turns import TURN, Turns
 from planguard.capture.values.ran import Ran
 from planguard.capture.values.twister import Throw, kept_dice
-from planguard.sources import file_of, is_library, is_own, is_program, program_modules
+from planguard.sources import TEXT, file_of, is_library, is_own, is_program, program_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -92,6 +96,8 @@ class Odd:
         sides: Who reads something else from tensors; None for nobody.
         held: What their folders hold.
         texts: Names, or parts of them, that the program looks for in folders.
+        is_uneven: What their clocks measure gets shorter from look to look, and what those of the
+            others measure gets longer.
     """
 
     ranks: frozenset[int]
@@ -105,6 +111,7 @@ class Odd:
     sides: Sides | None = None
     held: Held = Held.REVERSED
     texts: tuple[str, ...] = ()
+    is_uneven: bool = False
 
 
 @dataclass
@@ -130,18 +137,27 @@ class Answers:
     dice: Dice = field(init=False)
     host: Host = field(init=False)
     folders: Folders = field(init=False)
+    turns: Turns = field(init=False)
+    events: Events = field(init=False)
 
     def __post_init__(self) -> None:
         self.clock = Clock(lambda place: self.is_odd(CLOCK, place), _place)
         self.dice = Dice(self.rank, lambda place: self.is_odd(DICE, place), _place)
         self.host = Host(self.rank, self.is_odd, _place)
         self.folders = Folders(lambda place: self.is_odd(FOLDER, place), _asked_by_program)
+        self.events = Events(self.is_other, _place)
+        self.turns = Turns(
+            lambda at: self.is_other(TURN, at), lambda at: self.is_odd(TURN, at), _place
+        )
         if self.odd is not None:
             self.folders.held, self.folders.texts = self.odd.held, self.odd.texts
             self.clock.moment, self.dice.throw = self.odd.moment, self.odd.throw
             sites, self.host.name = self.odd.sites, self.odd.name
             self.dice.is_asked = lambda place: sites is None or (DICE, place) in sites
             self.host.named = self.odd.named
+            if self.odd.is_uneven:
+                self.clock.pace = 0.5 if self.rank in self.odd.ranks else 2.0
+                self.clock.is_paced = lambda place: sites is None or (CLOCK, place) in sites
             self.dice.seed_at, self.dice.named = self._is_seed_odd, self.odd.named
 
     def files(self, readings: Iterable[str]) -> list[str]:
@@ -290,6 +306,8 @@ class Answers:
         yield from ((os, name, self._process) for name in ("getpid", "getppid"))
         yield builtins, "id", lambda _: self._address
         yield from self.dice.questions()
+        yield from self.turns.questions()
+        yield from self.events.questions()
 
 
 _HASH, _ID = hash, id
@@ -368,6 +386,8 @@ def _programs() -> Iterator[dict[str, Any]]:
 
 def _place(frame: FrameType) -> str | None:
     """Return ``file:line`` of a frame that asks by itself, None where it is not the program's."""
+    while frame.f_code.co_filename == TEXT and frame.f_back is not None:
+        frame = frame.f_back  # exec and eval ask for whoever called them
     file = frame.f_code.co_filename
     return f"{file}:{frame.f_lineno}" if is_program(file) else None
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _AHEAD = 86_400
 """Seconds by which a clock gets ahead at each question: any time that a program waits for."""
+_MOST_LOOKS = 16
+"""Looks over which the pace of a clock changes: its days stay longer than what a program does."""
 _COUNTED = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _BROKEN_DOWN = (("localtime", 0), ("gmtime", 0), ("ctime", 0), ("strftime", 1), ("asctime", 0))
 """Of ``time``, with the place of the time that may be given; now, where none is."""
@@ -60,6 +62,8 @@ class Clock:
 
     Attributes:
         ahead: Seconds by which they are ahead.
+        pace: How much longer each of its days is than the one before; 1 for days.
+        is_paced: Tells whether a clock that is asked at a line has another pace.
     """
 
     def __init__(
@@ -69,13 +73,21 @@ class Clock:
         self._place = place
         self.ahead = 0.0
         self.moment: Moment | None = None
+        self.pace = 1.0
+        self.is_paced: Callable[[str], bool] = lambda _: False
+        self._looks = 0
 
     def asked(self, frame: FrameType) -> bool:
         """Note a question and run ahead on an odd rank; tell whether the program asks."""
         place = self._place(frame)
         if place is None:
             return False
-        if self._is_odd(place):
+        if self.pace != 1.0:
+            self._is_odd(place)  # it is noted all the same
+            if self.is_paced(place):
+                self.ahead += _AHEAD * self.pace ** min(self._looks, _MOST_LOOKS)
+                self._looks += 1
+        elif self._is_odd(place):
             now = _TIME() + self.ahead
             self.ahead += _AHEAD if self.moment is None else self.moment.after(now) - now
         return True

@@ -37,11 +37,7 @@ def opener(frame: FrameType | None) -> str | None:
     if frame is None:
         return None
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    while frame is not None and not is_own(frame.f_code.co_filename):
-        if is_program(frame.f_code.co_filename) and _is_caught(frame.f_code, frame.f_lasti):
-            return place
-        frame = frame.f_back
-    return None
+    return place if is_caught_at(frame) else None
 
 
 def _asking(frame: FrameType | None) -> FrameType | None:
@@ -64,6 +60,16 @@ def _caught(code: CodeType) -> tuple[tuple[int, int], ...]:
 def _is_caught(code: CodeType, at: int) -> bool:
     """Tell whether an error at an instruction goes to a handler, or to the end of a ``with``."""
     return any(start <= at < end for start, end in _caught(code))
+
+
+def is_caught_at(frame: FrameType | None) -> bool:
+    """Tell whether an error in a frame, or in what it called, goes to a handler of the program."""
+    while frame is not None and not is_own(frame.f_code.co_filename):
+        code = frame.f_code
+        if is_program(code.co_filename) and _is_caught(code, frame.f_lasti):
+            return True
+        frame = frame.f_back
+    return False
 
 
 _RANDOM = ("/dev/urandom", "/dev/random", "/dev/hwrng")

@@ -18,12 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-_MASKED = frozenset({"masked_select", "nonzero", "argwhere", "where", "__getitem__"})
-_NAMES = {"masked_select": "mask", "repeat_interleave": "repeats", "where": "condition"}
+_OVERFLOW = "_amp_foreach_non_finite_check_and_unscale_"
+_MASKED = frozenset({"masked_select", "nonzero", "argwhere", "where", "__getitem__", "to_sparse"})
+_CLASSES = {"bincount": ("minlength", 2), "one_hot": ("num_classes", 1)}
+"""What counts classes up to the largest one there is, with the argument that says how many."""
+_BEYOND = 3
+"""By how many classes another rank has more."""
+_NAMES = {
+    "masked_select": "mask", "repeat_interleave": "repeats", "where": "condition",
+    "one_hot": "tensor",
+}  # fmt: skip
 """The argument whose values give the size, where it is not ``input``."""
 SIZING = (
     "masked_select", "nonzero", "argwhere", "unique", "unique_consecutive", "repeat_interleave",
-    "bincount",
+    "bincount", "one_hot", "to_sparse",
 )  # fmt: skip
 """Functions of ``torch`` and methods of tensors whose results have a size by values."""
 
@@ -50,7 +58,8 @@ def watch_sizes(
             if at is not None and not is_marked(held[at]):
                 is_most = ask(held[at], sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
                 if is_most is not None:
-                    held[at] = _changed(name, held[at], is_most=is_most)
+                    room = _classes(name, given, options)
+                    held[at] = _changed(name, held[at], is_most=is_most, room=room)
             return original(*given, **options)
 
         make.__name__ = name
@@ -67,10 +76,29 @@ def watch_sizes(
         return get
 
     for name in SIZING:
-        patch(torch, name, made)
-        patch(torch.Tensor, name, made)
+        for owner in (torch, torch.Tensor, torch.nn.functional):
+            if hasattr(owner, name):
+                patch(owner, name, made)
     patch(torch, "where", made)
     patch(torch.Tensor, "__getitem__", indexed)
+    patch(torch, _OVERFLOW, lambda original: _scaled(original, ask))
+
+
+def _scaled(original: Any, ask: Callable[[Any, FrameType], bool | None]) -> Any:
+    """Let a gradient scaler find gradients that are not finite, or none of them.
+
+    What it finds decides whether it steps, and its scale: it writes it where it was told to.
+    """
+
+    def unscale(grads: Any, found: Any, *args: Any) -> Any:
+        result = original(grads, found, *args)
+        own = [one for one in grads if not is_marked(one)]
+        is_most = ask(own, sys._getframe(1)) if own else None  # noqa: SLF001 - same
+        if is_most is not None:
+            found.fill_(float(is_most))
+        return result
+
+    return unscale
 
 
 def _deciding(name: str, args: list[Any], options: dict[str, Any]) -> tuple[Any, Any]:
@@ -106,18 +134,28 @@ def _other_mask(index: Any, ask: Callable[[Any, FrameType], bool | None], frame:
     return index if is_most is None else _changed("__getitem__", index, is_most=is_most)
 
 
-def _changed(name: str, given: Any, *, is_most: bool) -> Any:
+def _classes(name: str, args: list[Any], options: dict[str, Any]) -> int:
+    """Return how many classes a call names itself; 0 for none."""
+    key, place = _CLASSES.get(name, ("", len(args)))
+    given = args[place] if place < len(args) else options.get(key, 0)
+    return max(given, 0) if isinstance(given, int) else 0
+
+
+def _changed(name: str, given: Any, *, is_most: bool, room: int = 0) -> Any:
     """Return other values of the same kind, by which as much as can be is kept, or as little.
 
-    Values that come back stay among those that there are: a class may be an index.
+    Values that come back stay among those that there are: a class may be an index. Classes stay
+    below the number of them that the program names.
     """
     import torch
 
     if name in _MASKED:
         return (torch.ones_like if is_most else torch.zeros_like)(given)
+    if name in _CLASSES and is_most and given.numel() and not room:
+        return torch.where(given == given.max(), given + _BEYOND, given)
     if is_most or not given.numel():
         return given + 1 if name == "repeat_interleave" else given
     if name == "repeat_interleave":
         return torch.zeros_like(given)
-    first = given.reshape(-1)[:1] if name != "bincount" else given.min()
+    first = given.reshape(-1)[:1] if name not in _CLASSES else given.min()
     return first.expand(given.numel()).reshape(given.shape)

@@ -18,6 +18,7 @@ keeps its value. So does a part that a rank received.
 from __future__ import annotations
 
 import ctypes
+import os
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.values.made_up import storage_of, tensors_in
 from planguard.capture.values.other_values import PAIRS, Read, is_array, other_flag, other_value
 from planguard.capture.values.sinks import is_shown_only
-from planguard.sources import is_program, is_standard
+from planguard.sources import TEXT, is_program, is_standard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ COMMON = -1
 DECIDING = frozenset(
     {
         "__bool__", "__int__", "__float__", "__index__", "__contains__", "equal", "allclose",
-        "is_nonzero", "numpy", "__array__",
+        "is_nonzero", "numpy", "__array__", "__format__", "__repr__",
     }
 )  # fmt: skip
 """Methods and functions that give a value away on which a program may decide."""
@@ -52,6 +53,11 @@ OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
 _MOST_HASHED = 1024
 """Elements of a tensor that tell what it holds."""
 _NOBODY: frozenset[int] = frozenset()
+_FOR_CALLERS = tuple(
+    os.sep + os.path.join("torch", *parts)  # noqa: PTH118 - an end of a path
+    for parts in (("amp", "grad_scaler.py"), ("optim", "lr_scheduler.py"))
+)
+"""Files of torch's that read values for whoever called them, and keep what they decided."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,16 @@ class Sides:
         far: The largest number that a test compares with.
         is_partly: Of several readings of a line, and of the elements of a list, every second one
             is as it is: a rank may have some of either kind.
+        turned: Lines on which each side begins with what the other one reads, where both change
+            sides from reading to reading: a loss that falls on one rank and rises on the other.
+            None where they do not.
     """
 
     of: Mapping[str, tuple[tuple[frozenset[int], frozenset[int]], ...]]
     pair: tuple[Read, Read] = PAIRS[0]
     far: float = 0.0
     is_partly: bool = False
+    turned: frozenset[str] | None = None
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -155,7 +165,7 @@ class Readings:
         """Keep that a line makes something of a size that follows from a tensor's values.
 
         Args:
-            deciding: The tensor.
+            deciding: The tensor, or several.
             frame: Who makes it.
 
         Returns:
@@ -166,18 +176,20 @@ class Readings:
             return None
         row = self.seen[place]
         # Masks may be alike by luck: what they were made of tells whether they are.
-        made_of = getattr(storage_of(deciding), "planguard_origin", None), _content(deciding)
-        row.append(2 * zlib.crc32(repr(made_of).encode()) + _is_common(deciding))
+        given = deciding if isinstance(deciding, list) else [deciding]
+        made_of = [(getattr(storage_of(o), "planguard_origin", None), _content(o)) for o in given]
+        row.append(2 * zlib.crc32(repr(made_of).encode()) + all(map(_is_common, given)))
         how = self._how(place, len(row) - 1)
-        return None if how is None else how in (Read.MORE, Read.NONE)
+        return None if how is None else how in (Read.MORE, Read.NONE, Read.NEXT)
 
     def _place(self, frame: FrameType) -> str | None:
         """Return the line that reads, None where it only shows what it reads, or is a library's.
 
-        The standard library reads for whoever called it: ``Counter(map(int, x))``.
+        The standard library reads for whoever called it (``Counter(map(int, x))``), and so do the
+        parts of torch that keep what they decide, and code without a file (``exec``).
         """
         inner = frame
-        while is_standard(frame.f_code.co_filename) and frame.f_back is not None:
+        while _reads_for_caller(frame.f_code.co_filename) and frame.f_back is not None:
             frame = frame.f_back
         key = id(frame.f_code), frame.f_lasti
         known = self._places.get(key)
@@ -206,8 +218,15 @@ class Readings:
         row = () if self.sides is None else self.sides.of.get(place, ())
         if self.sides is None or at >= len(row) or (self.sides.is_partly and at % 2):
             return None
-        sides = zip(row[at], self.sides.pair, strict=True)
+        turned = self.sides.turned
+        is_turned = turned is not None and (at + (place in turned)) % 2 == 1
+        pair = self.sides.pair[::-1] if is_turned else self.sides.pair
+        sides = zip(row[at], pair, strict=True)
         return next((how for ranks, how in sides if self.rank in ranks), None)
+
+
+def _reads_for_caller(file: str) -> bool:
+    return is_standard(file) or file == TEXT or file.endswith(_FOR_CALLERS)
 
 
 def tell(tensors: Iterable[Any], *, is_sent: bool) -> None:

@@ -79,7 +79,8 @@ def watch_values(recorder: Recorder, readings: Readings | None = None) -> Iterat
     undo.append(_patch(torch.utils.dlpack, "to_dlpack", telling))
 
     def size(deciding: Any, frame: FrameType) -> bool | None:
-        is_own = not (recorder.is_watched or _doubtful(recorder, deciding))
+        given = deciding if isinstance(deciding, list) else [deciding]
+        is_own = not (recorder.is_watched or any(_doubtful(recorder, one) for one in given))
         return own.size(deciding, frame) if is_own else None
 
     watch_sizes(lambda *place: undo.append(_patch(*place)), size)
@@ -165,10 +166,26 @@ def _telling(original: Any, recorder: Recorder, readings: Readings) -> Any:
         value = _value(original, recorder, *args, **options)
         if is_doubted or not given or original.__name__ not in DECIDING:
             return value
+        if isinstance(value, str):
+            return _text(original, value, args, readings, frame)
         return readings.read(given, value, frame)
 
     tell.__name__ = getattr(original, "__name__", "tell")
     return tell
+
+
+def _text(
+    original: Any, found: str, args: tuple[Any, ...], readings: Readings, frame: FrameType
+) -> str:
+    """Return what a tensor of one number is as text, which tells its value."""
+    import torch
+
+    tensor = args[0].detach()
+    if tensor.dim() or tensor.is_complex():
+        return found
+    number = tensor.item()
+    other = readings.read([tensor], number, frame)
+    return found if other is number else original(torch.full_like(tensor, other), *args[1:])
 
 
 def _giving_memory(original: Any, recorder: Recorder) -> Any:
