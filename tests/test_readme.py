@@ -313,7 +313,7 @@ def test_the_readme_opens_with_two_commands():
     assert first.kind == "sh"
     assert len(commands) == 2
     assert re.fullmatch(r"pip install \. && planguard check examples/\S+.*", commands[0])
-    assert commands[1] == ('pip install -e ".[test]" && pytest -m "not slow" -n 2 --dist loadfile')
+    assert commands[1] == ('pip install -e ".[test]" && pytest -m "not slow" -n 3 --dist loadfile')
 
 
 def test_no_link_inside_the_documentation_is_broken():

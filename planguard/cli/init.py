@@ -75,7 +75,7 @@ class Init:
             return 0
         from planguard.files import Inputs
 
-        write(Targets(Inputs(), args.force).claim(FILE, FILE), text)
+        write(Targets(Inputs(), args.force).claim(FILE, "planguard init"), text)
         print(
             f"wrote {FILE}; see what holds with: planguard check --show-settings", file=sys.stderr
         )

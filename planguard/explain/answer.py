@@ -225,13 +225,14 @@ def counts(findings: list[Finding]) -> str:
     return ", ".join(parts) or "no findings"
 
 
-def verdict_line(verdict: Verdict, width: int, refused: str = "") -> Line:
+def verdict_line(verdict: Verdict, width: int, refused: str = "", accepted: str = "") -> Line:
     """Return the last line: outcome, model, and on what it rests, if there is room for it.
 
     Args:
         verdict: The verdict.
         width: Columns.
         refused: Why it does not pass though the plan is safe; it stands for what it rests on.
+        accepted: Why it passes though the plan is unsafe; likewise.
     """
     parts: list[str | tuple[str, str]] = [
         "verdict: ",
@@ -241,6 +242,8 @@ def verdict_line(verdict: Verdict, width: int, refused: str = "") -> Line:
     spans = line(*parts)
     if refused:
         return (*spans, ("", "   "), ("error", refused))
+    if accepted:
+        return (*spans, ("", f"   {accepted}"))
     if verdict.unknown:
         return spans
     found = f"   evidence {evidence(verdict.evidence)}"

@@ -6,7 +6,7 @@ from typing import IO, TYPE_CHECKING
 
 from planguard.explain.answer import ROLE, body_lines, counts, sizes, verdict_line
 from planguard.explain.lines import Line, flow, line, render
-from planguard.report.policy import failing
+from planguard.report.policy import failing, passes
 from planguard.verdict import Outcome
 from planguard.words import clean, plural
 
@@ -150,12 +150,23 @@ def refusal(verdict: Verdict, settings: Settings) -> str:
     return f"not passed: {counts(found)} ({codes})"
 
 
+def acceptance(result: Result, settings: Settings) -> str:
+    """Return why the exit code is 0 though a plan is unsafe: ``passed: 1 finding suppressed``."""
+    verdict = result.verdict
+    if verdict is None or not verdict.unsafe:
+        return ""
+    number = sum(finding.suppressed is not None for finding in verdict.findings)
+    is_passed = passes(verdict, settings, is_complete=result.is_complete)
+    return f"passed: {plural(number, 'finding')} suppressed" if number and is_passed else ""
+
+
 def last_line(results: list[Result], options: ReportOptions) -> Line:
     """Return the verdict line: of one input its own, of several the worst and how many."""
     width, settings = options.style.width, options.settings
     verdicts = [result.verdict for result in results if result.verdict is not None]
     if len(results) == 1 and verdicts:
-        return verdict_line(verdicts[0], width, refusal(verdicts[0], settings))
+        one = verdicts[0]
+        return verdict_line(one, width, refusal(one, settings), acceptance(results[0], settings))
     if not verdicts:
         codes = ", ".join(dict.fromkeys(result.refusal[0] for result in results))
         return line("verdict: ", ("error", "none"), f"   input refused ({codes})")

@@ -15,6 +15,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.wheel,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.timeout(300),
 ]

@@ -72,6 +72,7 @@ def guarded(folder: Path, what: str, *options: str, **environment: str):
 
 
 @pytest.mark.processes
+@pytest.mark.wheel
 def test_a_job_that_hangs_is_told_and_ended(tmp_path):
     """Its numbers from a settings file, the environment and an option, the last one first."""
     (tmp_path / "planguard.toml").write_text('[guard]\ntimeout = "60m"\nreport = "stuck.txt"\n')
@@ -95,6 +96,7 @@ def test_a_job_that_hangs_is_told_and_ended(tmp_path):
 
 
 @pytest.mark.processes
+@pytest.mark.wheel
 def test_a_slow_job_ends_as_it_does_alone(tmp_path):
     """A rank that is late by three times the timeout is no deadlock, and no warning."""
     done = guarded(tmp_path, "slow", PLANGUARD_GUARD_TIMEOUT="1.5")
@@ -104,6 +106,7 @@ def test_a_slow_job_ends_as_it_does_alone(tmp_path):
 
 
 @pytest.mark.processes
+@pytest.mark.wheel
 @pytest.mark.skipif(kernels.IMPLEMENTATION != "native", reason="needs the library of native stacks")
 def test_who_waits_below_a_communication_hook_is_named(tmp_path):
     """Rank 0's hook waits for a future, rank 1 in the C++ of DDP's reducer: nobody calls wait on a
@@ -121,6 +124,7 @@ def test_who_waits_below_a_communication_hook_is_named(tmp_path):
 
 
 @pytest.mark.processes
+@pytest.mark.wheel
 def test_a_backward_that_computes_for_long_is_no_deadlock(tmp_path):
     """One rank waits in DDP's reducer, the other computes in C++ for several timeouts."""
     done = guarded(tmp_path, "slow backward", "--timeout", "700ms")
@@ -130,6 +134,7 @@ def test_a_backward_that_computes_for_long_is_no_deadlock(tmp_path):
 
 
 @pytest.mark.processes
+@pytest.mark.wheel
 def test_the_code_of_a_job_that_fails_is_the_commands(tmp_path):
     """torchrun ends with 1 where a rank ends with 7; the guard says nothing."""
     done = guarded(tmp_path, "fails", "--timeout", "60")
@@ -139,6 +144,7 @@ def test_the_code_of_a_job_that_fails_is_the_commands(tmp_path):
 
 
 @pytest.mark.processes
+@pytest.mark.wheel
 def test_ctrl_c_leaves_nothing(tmp_path):
     """The ranks get the signal, the command ends with 130, and no process is left."""
     (tmp_path / "job.py").write_text(JOB)

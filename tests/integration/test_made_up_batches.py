@@ -14,6 +14,7 @@ from planguard.capture import precheck
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.wheel,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.timeout(300),
 ]

@@ -12,6 +12,8 @@ from planguard.verdict import Outcome
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.wheel
+
 
 @pytest.fixture(scope="module", params=LIBRARIES, ids=lambda library: library.name)
 def mpi(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Interposed:

@@ -23,6 +23,8 @@ from planguard.capture import precheck  # noqa: E402 - torch must be there
 from planguard.capture.values.own_folders import _fitting, _missing  # noqa: E402 - same
 from planguard.verdict import Outcome  # noqa: E402 - same
 
+pytestmark = pytest.mark.wheel
+
 HERE = Path(__file__)
 EPOCHS = 4
 

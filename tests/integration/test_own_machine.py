@@ -20,6 +20,8 @@ psutil = pytest.importorskip("psutil")
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 from planguard.capture.values.otherwise import other_text  # noqa: E402 - same
 
+pytestmark = pytest.mark.wheel
+
 HERE = Path(__file__)
 
 

@@ -25,6 +25,8 @@ dist = pytest.importorskip("torch.distributed")
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 from planguard.capture.values.own_dice import own_seeds  # noqa: E402 - same
 
+pytestmark = pytest.mark.wheel
+
 HERE = Path(__file__)
 
 

@@ -18,6 +18,8 @@ dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 
+pytestmark = pytest.mark.wheel
+
 HERE = Path(__file__)
 functional = torch.nn.functional
 

@@ -19,6 +19,8 @@ from planguard.capture import precheck  # noqa: E402 - torch must be there
 from planguard.capture.play.mailbox import LARGE_BYTES  # noqa: E402 - same
 from planguard.capture.values.other_values import Read, other_value  # noqa: E402 - same
 
+pytestmark = pytest.mark.wheel
+
 END_OF_TEXT = 7
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planguard.cli import main
+from planguard.cli import fix, job, main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,9 @@ def shell(
     monkeypatch.chdir(tmp_path)
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+    # Progress is told by the clock: on a machine that is slow today it is no part of a transcript.
+    monkeypatch.setattr(job, "REPORT_EVERY", float("inf"))
+    monkeypatch.setattr(fix, "SAY_EVERY", float("inf"))
 
     def run(plans: dict[str, dict[str, Any]], *arguments: str, files: bool = True) -> str:
         for name, plan in plans.items():

@@ -98,6 +98,15 @@ def test_a_baseline_survives_changed_action_numbers(check) -> None:
     assert check("", "deadlock.plan.json", "--baseline", "known.json").code == 0
 
 
+def test_the_last_line_says_why_an_unsafe_plan_passes(check):
+    """With every finding accepted it says so, in the one line that ``--quiet`` leaves."""
+    assert "passed" not in check("deadlock", "--quiet").out
+    check("deadlock", "--write-baseline", "accepted.json")
+    said = check("deadlock", "--baseline", "accepted.json", "--quiet")
+    assert said.code == 0
+    assert said.out == "verdict: DEADLOCK   model nccl   passed: 1 finding suppressed\n"
+
+
 def test_one_more_of_a_known_kind_is_new(check) -> None:
     """The baseline accepts as many findings of a fingerprint as it saw."""
     check("race", "--write-baseline", "known.json")

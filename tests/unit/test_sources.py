@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import types
 import zipfile
 from pathlib import Path
 
@@ -190,3 +191,50 @@ def test_own_files_are_those_of_the_package():
     assert is_own(str(PACKAGE / "api.py"))
     assert not is_own(__file__)
     assert is_own(sys.modules["planguard.sources"].__file__)
+
+
+def every_program_module():
+    """What a walk over all modules finds."""
+    found = [(name, sources.file_of(module)) for name, module in list(sys.modules.items())]
+    return [sys.modules[name] for name, file in found if sources.is_program(file)]
+
+
+def test_the_users_modules_are_those_of_a_walk_over_all(monkeypatch, tmp_path):
+    """Whatever happened since the last question: modules that came, went, came again as others or
+    in another order, that were made by hand and got their file later, and another place of what
+    torch.compile generates.
+    """
+
+    def come(name, file=str(tmp_path / "mine.py")):
+        module = types.ModuleType(name)
+        if file:
+            module.__file__ = file
+        monkeypatch.setitem(sys.modules, name, module)
+        return module
+
+    def same():
+        assert sources.program_modules() == every_program_module()
+
+    same()
+    first = come("pg_first")
+    same()
+    assert first in sources.program_modules()
+    come("pg_second")
+    by_hand = come("pg_by_hand", "")
+    same()
+    by_hand.__file__ = str(tmp_path / "late.py")
+    same()
+    assert by_hand in sources.program_modules()
+    del sys.modules["pg_by_hand"]
+    come("pg_between")
+    come("pg_by_hand")
+    same()
+    del sys.modules["pg_first"]
+    same()
+    come("pg_first", f"{SITE}/installed.py")
+    same()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    same()
+    assert sys.modules["pg_second"] not in sources.program_modules()
+    monkeypatch.undo()
+    same()
