@@ -95,6 +95,7 @@ def run(tests: list[str]) -> dict[str, dict[str, Any]]:
         report = Path(folder) / "report.xml"
         command = [
             *(sys.executable, "-m", "pytest", "--slow", "-v", "-p", "no:cacheprovider"),
+            "--timeout=600",  # a busy machine is no failing row
             *("-o", "junit_family=xunit1", f"--junitxml={report}", *tests),
         ]
         process = subprocess.Popen(command, cwd=ROOT)
