@@ -119,7 +119,7 @@ def middle(ratios: list[float]) -> tuple[float, float, float]:
     """Return the median of ratios, and the bounds that hold it 95 times of 100."""
     ordered, count = sorted(ratios), len(ratios)
     chance = [comb(count, k) / 2**count for k in range(count + 1)]
-    first = next((k for k in range(count) if sum(chance[: k + 1]) > 0.025), 0)
+    first = max(0, next(k for k in range(count) if sum(chance[: k + 1]) > 0.025) - 1)
     return statistics.median(ordered), ordered[first], ordered[count - 1 - first]
 
 

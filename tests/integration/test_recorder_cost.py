@@ -7,10 +7,8 @@ import sys
 
 import pytest
 
-torch = pytest.importorskip("torch")
-import recorder_steps
-
 pytestmark = pytest.mark.processes
+pytest.importorskip("torch")
 
 CALLS = """
 import sys, time, torch, torch.distributed as dist
@@ -55,6 +53,8 @@ def test_a_step_is_not_decidedly_above_dl2s_range():
     recorded and bare in turns, the interval that holds the median ratio 95 times of 100 reaches
     1.09 or less.
     """
+    import recorder_steps
+
     took = recorder_steps.once("gpt", 30)
     rows = zip(*(took[way] for way in recorder_steps.WAYS), strict=True)
     _, low, high = recorder_steps.middle([2 * mid / (bare + again) for bare, mid, again in rows])
@@ -66,5 +66,7 @@ def test_the_median_of_ratios_has_the_interval_of_its_order():
     """Of 20 ratios the 6th and the 15th hold the median 95 times of 100 (a table of the sign test);
     of five, no two do, and all of them are given.
     """
+    import recorder_steps
+
     assert recorder_steps.middle([float(at) for at in range(1, 21)]) == (10.5, 6.0, 15.0)
     assert recorder_steps.middle([3.0, 1.0, 2.0, 5.0, 4.0]) == (3.0, 1.0, 5.0)
