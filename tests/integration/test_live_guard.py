@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -191,3 +192,39 @@ def test_without_a_process_group_there_is_nothing_to_guard():
 
     with pytest.raises(UsageError, match="no process group"):
         live.guard()
+
+
+POLLING = """
+import sys, time, torch, torch.distributed as dist
+from planguard import live
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}/store", rank=rank, world_size=2)
+live.guard(timeout=2, exit_code=42, report=sys.argv[2] + f"/stuck{rank}.txt")
+if rank:
+    dist.barrier()
+work = dist.irecv(torch.empty(4), 1)
+while not work.is_completed():
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.processes
+def test_who_polls_for_what_cannot_come_is_named(tmp_path):
+    """Rank 0 asks again and again whether a message has come, as with MPI_Test; rank 1, which would
+    have to send it, waits in a barrier: both are named, and end with the code that was asked for.
+    """
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", POLLING, str(rank), str(tmp_path)],
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"}, stderr=subprocess.DEVNULL,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        assert [rank.wait(timeout=100) for rank in ranks] == [42, 42]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    said = "".join(file.read_text() for file in tmp_path.glob("stuck*.txt"))
+    assert "PG501" in said
+    assert "ranks 0, 1" in said

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 MOST = 1 << 48
 """Most bytes of a storage that are believed."""
+MOST_PARTS = 4096
+"""Most parts of one storage that are told apart, the latest; a bucket has one for each gradient."""
+DEEPEST = 4
+"""Lists inside lists that tensors are looked for in."""
 _CHANGED = re.compile(r"\([a-z]\w*!")
 _OVERWRITES = ("aten::copy_", "aten::zero_", "aten::fill_", "aten::resize_")
 _LIKE = re.compile(r"aten::(\w+_like|new_\w+|resize_as_)$")
@@ -251,7 +255,8 @@ class _Walk:
         for start, end, width, source in self._written[one.storage]:
             before, behind = (start, min(end, one.start)), (max(start, one.end), end)
             left += [(a, b, width, source) for a, b in (before, behind) if a < b]
-        self._written[one.storage] = [*left, (one.start, one.end, one.width, made)]
+        parts = [*left, (one.start, one.end, one.width, made)]
+        self._written[one.storage] = parts[-MOST_PARTS:]
 
 
 def _is_view(node: _Node) -> bool:
@@ -290,8 +295,8 @@ def _by_argument(values: _Values) -> Iterator[list[_Tensor]]:
         yield list(_tensors(value, rows[0], rows[1], str(kind)))
 
 
-def _tensors(value: Any, shape: Any, stride: Any, kind: str) -> Iterator[_Tensor]:
-    if not isinstance(value, list):
+def _tensors(value: Any, shape: Any, stride: Any, kind: str, deep: int = 0) -> Iterator[_Tensor]:
+    if not isinstance(value, list) or deep > DEEPEST:
         return
     if len(value) == 6 and isinstance(value[5], str):
         one = _tensor(value, shape, stride, kind)
@@ -305,6 +310,7 @@ def _tensors(value: Any, shape: Any, stride: Any, kind: str) -> Iterator[_Tensor
             shape[at] if isinstance(shape, list) and at < len(shape) else None,
             stride[at] if isinstance(stride, list) and at < len(stride) else None,
             inner[at] if at < len(inner) else "",
+            deep + 1,
         )
 
 

@@ -101,9 +101,10 @@ const ruler = document.createElement("canvas").getContext("2d");
 const round = (value) => Math.round(value * 100) / 100;
 const xml = (text) => text.replace(/[&<>"]/g, (found) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[found]);
 
-// What the legends of a panel say: the color of each swatch and its words.
-function legendWords(body) {
-  return [...body.querySelectorAll(".legend > span")].map((span) => {
+// What the legends of a panel say of one of its charts: the color of each swatch and its words.
+function legendWords(body, chart) {
+  const isOf = (one) => !one.dataset.of || one.dataset.of === chart;
+  return [...body.querySelectorAll(".legend > span")].filter((span) => isOf(span) && isOf(span.parentElement)).map((span) => {
     const dot = span.querySelector("i"), style = dot ? getComputedStyle(dot) : null;
     const isHatched = style !== null && style.backgroundImage !== "none";
     return { color: style === null ? null : isHatched ? style.borderTopColor : style.backgroundColor, isHatched, text: span.textContent.trim() };
@@ -125,12 +126,13 @@ function lines(text, font, width) {
 // Draw a chart with what surrounds it; returns the size it takes. Without a sheet it is measured only.
 function compose(chart, sheet) {
   const [wide, tall] = chart.size(), margin = chart.margin || 0;
-  const width = Math.max(360, PAD * 2 + margin + wide);
   const words = chart.legend(), rows = [[]];
   ruler.font = FONT;
+  const spaces = words.map((word) => (word.color ? SWATCH + 5 : 0) + ruler.measureText(word.text).width + 16);
+  const width = Math.max(360, PAD * 2 + margin + wide, PAD * 2 + Math.max(0, ...spaces));
   let used = 0;
-  for (const word of words) {
-    const space = (word.color ? SWATCH + 5 : 0) + ruler.measureText(word.text).width + 16;
+  for (const [at, word] of words.entries()) {
+    const space = spaces[at];
     if (used + space > width - 2 * PAD && rows.at(-1).length) { rows.push([]); used = 0; }
     rows.at(-1).push([used, word]);
     used += space;
@@ -249,7 +251,7 @@ function save(name, blob) {
 function pictures(body, { name, title, canvas, draw, picture, note, margin, beside }) {
   const chart = {
     title, note, margin, beside,
-    legend: () => legendWords(body()),
+    legend: () => legendWords(body(), name),
     size: () => (picture ? picture().viewBox.baseVal.width ? [picture().viewBox.baseVal.width, picture().viewBox.baseVal.height] : [picture().width.baseVal.value, picture().height.baseVal.value] : [parseFloat(canvas.style.width), parseFloat(canvas.style.height)]),
     paint: (sheet) => {
       if (picture) { replay(sheet, picture()); return; }

@@ -2,6 +2,7 @@
 
 const EDGE_CLASSES = ["data", "activation", "parameter", "gradient", "optimizer", "control", "communication"];
 const EDGE_WORDS = ["data", "activation saved for backward", "parameter", "gradient", "optimizer", "order only", "message"];
+const EDGE_COLORS = ["soft", "line", "soft", "backward", "copy", "line", "send"];
 const SPACE_COLORS = ["#c0b4fc", "#b4b400", "#e4f0fc", "#9c8454", "#f0f0b4", "#7878fc", "#c0b4a8", "#e4fc00", "#90849c"];
 const LANE = 40;
 
@@ -174,7 +175,7 @@ function strategyPanel(body) {
     const [sx, sy] = at(source), [tx, ty] = at(target);
     if (Math.max(sx, tx) < 100 || Math.min(sx, tx) > width + 40) return;
     const isMessage = kind === 6, isMinor = kind === 5 || kind === 1;
-    context.strokeStyle = isMessage ? colors.send : kind === 3 ? colors.backward : kind === 4 ? colors.copy : isMinor ? colors.line : colors.soft;
+    context.strokeStyle = colors[EDGE_COLORS[kind]];
     context.globalAlpha = isMinor ? 0.9 : isMessage ? 0.6 : 0.85;
     context.lineWidth = isMinor || unit < 8 ? 1 : 1.5;
     context.setLineDash(kind === 1 ? [5, 4] : []);
@@ -371,7 +372,7 @@ function strategyPanel(body) {
   }), spaces.length > 60 ? el("span", { class: "soft" }, `and ${number(spaces.length - 60)} more`) : "");
   add(body, el("div", { class: "bar" }, checks, graph.stacks.length ? stack : null, el("button", { onclick: () => scaleBy(1.6), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleBy(1 / 1.6), "aria-label": "zoom out" }, "−"), el("span", { class: "grow" }), pictures(() => body, { name: "strategy", title: "operators in execution order", canvas, draw, note: () => "left to right: the order of execution" }), tableButton("operators")),
     spaces.length ? names : null, el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, map), side),
-    el("div", { class: "legend" }, el("span", {}, "● computation"), el("span", {}, "◆ communication"), el("span", {}, "solid rim: partitioned output"), el("span", {}, "dashed rim: redistribution"), el("span", {}, "boxed numbers: cuts of each dimension")),
+    el("div", { class: "legend" }, el("span", {}, "● computation"), el("span", {}, "◆ communication"), el("span", {}, "solid rim: partitioned output"), el("span", {}, "dashed rim: redistribution"), el("span", {}, "boxed numbers: cuts of each dimension"), EDGE_WORDS.map((word, kind) => { if (!used.has(kind)) return null; const line = el("i", {}); line.style.background = `var(--${EDGE_COLORS[kind]})`; return el("span", {}, line, `edge: ${word}`); })),
     graph.cut ? el("p", { class: "soft" }, `${number(graph.cut)} more operators are in the tables of actions only.`) : null);
   drawNames();
   findStep();

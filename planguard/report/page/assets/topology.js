@@ -118,7 +118,7 @@ function topologyPanel(body) {
     drawLinks();
   }
 
-  let cells = { ranks: [], size: 1 };
+  let cells = { ranks: [], size: 1 }, scale = null;
   function drawLinks() {
     const picked = (S.ranks || []).filter((rank) => rank < D.world);
     const ranks = picked.length > 1 ? picked.slice(0, 12) : D.world <= 6 ? ordered : picked.length === 1 ? [picked[0], ...links.filter((l) => l.pair.includes(picked[0])).map((l) => l.pair.find((r) => r !== picked[0]))].filter((r, i, all) => all.indexOf(r) === i).slice(0, 8) : [];
@@ -130,6 +130,7 @@ function topologyPanel(body) {
     const context = sized(matrix, left + size * ranks.length + 8, top + size * ranks.length + 8);
     const inside = links.filter((l) => ranks.includes(l.pair[0]) && ranks.includes(l.pair[1]));
     const most = { time: Math.max(1e-9, ...inside.map(timeOf)), bytes: Math.max(1, ...inside.map((l) => l.bytes)), width: Math.max(1, ...inside.map(widthOf)), oneWidth: Math.max(1, ...inside.flatMap(widthsOf)), one: Math.max(1, ...inside.flatMap((l) => l.sizes)), oneTime: Math.max(1e-9, ...inside.flatMap(timesOf)) };
+    scale = most;
     context.font = FONT;
     context.textBaseline = "middle";
     context.textAlign = "center";
@@ -157,6 +158,9 @@ function topologyPanel(body) {
       }
     }
   }
+
+  // What a bar, and a boxplot, is that fills its cell.
+  const scaleSaid = () => (scale === null ? "no link chosen" : `bars: sums of a link, full at ${us(scale.time)}, ${bytes(scale.bytes)}, ${bytes(scale.width)}/s; boxplots: its operators, full at ${us(scale.oneTime)}, ${bytes(scale.one)}, ${bytes(scale.oneWidth)}/s`);
 
   // Bars: duration, bytes, bandwidth, of the run where it was measured; boxplots: per operator.
   function drawLink(context, link, x, y, size, most, tint) {
@@ -256,9 +260,9 @@ function topologyPanel(body) {
   }
 
   add(body, el("div", { class: "bar" }, el("span", { class: "soft" }, sizesSaid), el("span", { class: "grow" }), tableButton("links")),
-    el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, pictures(() => body, { name: "topology", title: "devices and links", canvas, draw, note: () => sizesSaid })), el("div", { class: "chart" }, said, matrix, pictures(() => body, { name: "links", title: "links of the chosen devices", canvas: matrix, draw: drawLinks, note: () => "bars: share of the largest of the chosen links" }))),
+    el("div", { class: "flex" }, el("div", { class: "chart" }, canvas, pictures(() => body, { name: "topology", title: "devices and links", canvas, draw, note: () => `${sizesSaid}, at most ${bytes(mostBytes)} (logarithmic); largest node ${us(mostCost)}` })), el("div", { class: "chart" }, said, matrix, pictures(() => body, { name: "links", title: "links of the chosen devices", canvas: matrix, draw: drawLinks, note: scaleSaid }))),
     el("div", { class: "legend" }, types.map((type) => { const dot = el("i", {}); dot.style.background = type === "unknown" ? "var(--soft)" : LINK_COLORS[types.indexOf(type) % LINK_COLORS.length]; return el("span", {}, dot, type === "unknown" ? "link type unknown" : type); }),
-      el("span", {}, el("i", { class: "k-collective" }), isMeasured ? "measured duration" : "modeled duration"), el("span", {}, el("i", { class: "k-recv" }), "bytes"), el("span", {}, el("i", { class: "k-forward" }), isMeasured ? "measured bandwidth" : "stated bandwidth")),
+      el("span", { "data-of": "links" }, el("i", { class: "k-collective" }), isMeasured ? "measured duration" : "modeled duration"), el("span", { "data-of": "links" }, el("i", { class: "k-recv" }), "bytes"), el("span", { "data-of": "links" }, el("i", { class: "k-forward" }), isMeasured ? "measured bandwidth" : "stated bandwidth")),
     el("p", { class: "soft" }, `${isMeasured ? "A duration is from when all members have come to when both ends have left; a round lasts as long as its slowest link." : "A recorded run gives measured durations and bandwidths of links."} A click on a cell chooses its largest operator in every view.`));
   draw();
   topologyProbe = { where, draw };
