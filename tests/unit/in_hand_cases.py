@@ -5,6 +5,8 @@ knows them. Of a case with no ``accept`` nothing can be determined: an audit may
 state. No value here was taken from what PlanGuard says of it.
 """
 
+# ruff: noqa: E501  a line of a log is as long as it is
+
 from __future__ import annotations
 
 import gzip
