@@ -23,7 +23,8 @@ from planguard.capture.play.further import Further, is_led
 from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, SEED, Odd, Site
 from planguard.capture.values.own_dice import own_seeds
-from planguard.capture.values.own_events import MEMORY, SIGNAL
+from planguard.capture.values.own_events import MEMORY, NETWORK, SIGNAL
+from planguard.capture.values.own_turns import TURN
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ LONGEST = 60.0
 """Seconds that a rank may take where it reads other values: a loop may end no more."""
 _TURNS = ((1, 2), (2, 0))
 """Where sets begin on odd ranks and on the others: with the other end, each quarter is compared."""
+_ENDING = frozenset({SIGNAL, MEMORY, NETWORK, TURN})
+"""What a program may be ready for by a handler that ends the process, or hands the error on."""
 _NOT_OPENED = ("FileNotFoundError", "FileExistsError")
 """What stands in the frames of a rank that ends since it cannot open a file."""
 
@@ -197,7 +200,7 @@ class OddPlays:
                 doubts[words_of(lines), ranks_of(odd)] = None
             elif ended.how == "cut" and len(its) <= MOST_LINES:
                 self.cut[words_of(its)] = None
-            elif kind in (CLOCK, OPENED, SIGNAL, MEMORY) and len(its) <= MOST_LINES:
+            elif kind in (CLOCK, OPENED, *_ENDING) and len(its) <= MOST_LINES:
                 raised[words_of(its)] = None  # no line by itself does anything but that
             else:
                 doubts[words_of(its), ranks_of(odd)] = None
@@ -253,8 +256,8 @@ def _ends_job(odd: Odd, traces: list[str]) -> bool:
     kinds = {kind for kind, _ in odd.sites or ()}
     if odd.sides is not None or odd.held.is_less or (CLOCK in kinds and not kinds & CERTAIN):
         return True
-    if kinds and kinds <= {SIGNAL, MEMORY}:
-        return True  # a handler that ends the process, or hands the error on
+    if kinds and kinds <= _ENDING:
+        return True
     is_unopened = all(any(name in one for name in _NOT_OPENED) for one in traces)
     return kinds == {OPENED} and is_unopened
 

@@ -35,6 +35,8 @@ SIGNAL, MEMORY = "whether a signal arrives", "whether memory runs out"
 NETWORK = "whether a network answers"
 _NOT_SENT = frozenset({signal.SIGCHLD, signal.SIGPIPE, signal.SIGWINCH})
 """Signals that say nothing to a job."""
+_BY_SIGNAL = 128
+"""What a shell adds to the number of a signal that ended a process."""
 _OUT = "out of memory"
 _SAYING = ("OutOfMemoryError", _OUT)
 """What a handler names that is ready for too little memory."""
@@ -82,7 +84,7 @@ class Events:
         """Let signals arrive that are on their way, before a call of the main thread.
 
         Raises:
-            InterruptedError: The program's handler ends the process, which ends the job.
+            SystemExit: The program's handler ends the process, which ends the job.
         """
         if not self._pending or threading.current_thread() is not threading.main_thread():
             return
@@ -94,7 +96,8 @@ class Events:
             try:
                 handler(number, sys._getframe(1))  # noqa: SLF001 - same
             except SystemExit as end:
-                raise InterruptedError(f"ended by signal {number}") from end
+                end.code = _BY_SIGNAL + number  # no rank that is done: the job has ended
+                raise
 
     # --- memory --------------------------------------------------------------------------------
 
