@@ -11,9 +11,11 @@ import json
 import sqlite3
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
-from math import isfinite, isnan
+from math import isfinite, isinf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from planguard.errors import UsageError, shorten
 from planguard.files import is_special
@@ -311,11 +313,11 @@ def _row_values(row: Row) -> tuple[Any, ...]:
 
 def _params_text(params: Mapping[str, Any]) -> str:
     """Return parameters as JSON that SQLite reads: it has no NaN, and infinity is out of range."""
-    text = json.dumps(params, sort_keys=True)
-    if "NaN" not in text and "Infinity" not in text:
-        return text
-    shown = (f"{json.dumps(name)}: {_value_text(params[name])}" for name in sorted(params))
-    return "{" + ", ".join(shown) + "}"
+    if not any(isinstance(value, float) and isinf(value) for value in params.values()):
+        with suppress(TypeError, ValueError, OverflowError):  # an integer of more than 64 bits
+            return msgspec.json.encode(params, order="sorted").decode()  # NaN is null
+    shown = (f"{json.dumps(name)}:{_value_text(params[name])}" for name in sorted(params))
+    return "{" + ",".join(shown) + "}"
 
 
 def _value_text(value: Any) -> str:
@@ -324,12 +326,20 @@ def _value_text(value: Any) -> str:
     return json.dumps(value)
 
 
+def _params_of(text: str) -> Any:
+    """Return parameters from their text; rows share the names, of which there are few."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:  # infinity
+        return json.loads(text)
+
+
 def _row(values: tuple[Any, ...]) -> Row:
     name, outcome, code, codes, skeleton, reason, end, params, sha = values
     split = tuple(codes.split())
     if outcome not in OUTCOMES:
         raise ValueError(f"trial {shorten(name)} has the outcome {shorten(outcome)}")
-    return Row(name, outcome, code, split, skeleton, reason, end, json.loads(params), sha)
+    return Row(name, outcome, code, split, skeleton, reason, end, _params_of(params), sha)
 
 
 def _skeleton_values(one: Skeleton) -> tuple[Any, ...]:
