@@ -109,18 +109,36 @@ class Store:
         with _told(self.path):
             self._db.execute("INSERT OR IGNORE INTO questions VALUES (?, ?, ?, ?, ?)", asked)
 
-    def resume(self) -> None:
-        """Take the question that was asked last written into, for reading a store alone.
+    def resume(self, model: str | None = None) -> list[str]:
+        """Take the question with most rows, for reading a store alone; return what others it has.
+
+        Args:
+            model: Of the questions that were asked with this model; of all if None.
 
         Raises:
-            UsageError: The store is empty.
+            UsageError: The store is empty, or nothing in it was asked with that model.
         """
-        query = "SELECT question FROM trials GROUP BY question ORDER BY count(*) DESC, question"
+        query = (
+            "SELECT t.question, q.model, q.planner, q.version, count(*) FROM trials AS t"
+            " JOIN questions AS q ON t.question = q.question"
+            " GROUP BY t.question ORDER BY count(*) DESC, t.question"
+        )
         with _told(self.path):
-            found = self._db.execute(query).fetchone()
-        if found is None:
-            raise UsageError(f"{shorten(self.path)} is empty", hint="planguard screen PLANS")
-        self._question = found[0]
+            found = self._db.execute(query).fetchall()
+        chosen = [row for row in found if model is None or row[1] == model]
+        if not chosen:
+            asked = ", ".join(sorted({row[1] or "the plan's own" for row in found}))
+            hint = f"models in it: {asked}" if found else "planguard screen PLANS"
+            what = f"has no row of model {shorten(model or '')}" if found else "is empty"
+            raise UsageError(f"{shorten(self.path)} {what}", hint=hint)
+        self._question = chosen[0][0]
+        return [
+            f"{count:,} rows of model {asked or 'of the plan'}"
+            + (f", planner {planner}" if planner else "")
+            + f", version {version}"
+            for question, asked, planner, version, count in found
+            if question != self._question
+        ]
 
     def add(self, rows: Iterable[Row], skeletons: Iterable[Skeleton]) -> None:
         """Write rows and skeletons, all or none; a row of the same name is replaced."""
@@ -206,6 +224,8 @@ class Store:
 def _broken(path: str, error: Exception) -> UsageError:
     """Return the refusal of a file that SQLite, or the reader of its rows, cannot use."""
     hint = "is it a store, and whole? is the disk full? --store FILE names another"
+    if "locked" in str(error):
+        hint = "another process writes into it: wait for it, then --resume; or name another file"
     return UsageError(f"{shorten(path, 200)}: {error}; what was committed is kept", hint=hint)
 
 
