@@ -122,7 +122,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     print(
-        "   trials  step      wall, s  processor, s  ms a trial  parent, MiB  worker, MiB  store, MB"
+        "   trials  step     wall, s  processor, s  ms a trial  parent, MiB  worker, MiB  store, MB"
     )
     for size in args.sizes:
         with tempfile.TemporaryDirectory() as name:

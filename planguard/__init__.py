@@ -84,6 +84,7 @@ _READERS = {
     "json": ("planguard.result", "verdict_to_json"),
     "matrix": ("planguard.report.page", "matrix_of"),
     "page": ("planguard.report.page", "page_of"),
+    "picture": ("planguard.report.pictures.matrix_image", "matrix_svg"),
     "text": ("planguard.explain", "explain"),
 }
 """What the methods of a verdict call: module and function of each of ``views.VIEWS``."""

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VIEWS: dict[str, Callable[..., Any]] = {}
-"""``json``, ``page``, ``matrix``, ``text``, ``html``: each takes the verdict first."""
+"""``json``, ``page``, ``matrix``, ``text``, ``html`` of a verdict, ``picture`` of a matrix."""

@@ -227,7 +227,9 @@ def _read(args: argparse.Namespace) -> int:
 
     files = _claimed(args, [])
     store = Store(args.store)
-    store.resume()
+    others = store.resume(args.model)
+    if others:
+        print(f"left out of {args.store}: {'; '.join(others)} (--model NAME)", file=sys.stderr)
     return _finish(args, store, files, None)
 
 

@@ -11,9 +11,11 @@ import json
 import sqlite3
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
-from math import isfinite, isnan
+from math import isfinite, isinf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from planguard.errors import UsageError, shorten
 from planguard.files import is_special
@@ -107,18 +109,36 @@ class Store:
         with _told(self.path):
             self._db.execute("INSERT OR IGNORE INTO questions VALUES (?, ?, ?, ?, ?)", asked)
 
-    def resume(self) -> None:
-        """Take the question that was asked last written into, for reading a store alone.
+    def resume(self, model: str | None = None) -> list[str]:
+        """Take the question with most rows, for reading a store alone; return what others it has.
+
+        Args:
+            model: Of the questions that were asked with this model; of all if None.
 
         Raises:
-            UsageError: The store is empty.
+            UsageError: The store is empty, or nothing in it was asked with that model.
         """
-        query = "SELECT question FROM trials GROUP BY question ORDER BY count(*) DESC, question"
+        query = (
+            "SELECT t.question, q.model, q.planner, q.version, count(*) FROM trials AS t"
+            " JOIN questions AS q ON t.question = q.question"
+            " GROUP BY t.question ORDER BY count(*) DESC, t.question"
+        )
         with _told(self.path):
-            found = self._db.execute(query).fetchone()
-        if found is None:
-            raise UsageError(f"{shorten(self.path)} is empty", hint="planguard screen PLANS")
-        self._question = found[0]
+            found = self._db.execute(query).fetchall()
+        chosen = [row for row in found if model is None or row[1] == model]
+        if not chosen:
+            asked = ", ".join(sorted({row[1] or "the plan's own" for row in found}))
+            hint = f"models in it: {asked}" if found else "planguard screen PLANS"
+            what = f"has no row of model {shorten(model or '')}" if found else "is empty"
+            raise UsageError(f"{shorten(self.path)} {what}", hint=hint)
+        self._question = chosen[0][0]
+        return [
+            f"{count:,} rows of model {asked or 'of the plan'}"
+            + (f", planner {planner}" if planner else "")
+            + f", version {version}"
+            for question, asked, planner, version, count in found
+            if question != self._question
+        ]
 
     def add(self, rows: Iterable[Row], skeletons: Iterable[Skeleton]) -> None:
         """Write rows and skeletons, all or none; a row of the same name is replaced."""
@@ -204,6 +224,8 @@ class Store:
 def _broken(path: str, error: Exception) -> UsageError:
     """Return the refusal of a file that SQLite, or the reader of its rows, cannot use."""
     hint = "is it a store, and whole? is the disk full? --store FILE names another"
+    if "locked" in str(error):
+        hint = "another process writes into it: wait for it, then --resume; or name another file"
     return UsageError(f"{shorten(path, 200)}: {error}; what was committed is kept", hint=hint)
 
 
@@ -311,11 +333,11 @@ def _row_values(row: Row) -> tuple[Any, ...]:
 
 def _params_text(params: Mapping[str, Any]) -> str:
     """Return parameters as JSON that SQLite reads: it has no NaN, and infinity is out of range."""
-    text = json.dumps(params, sort_keys=True)
-    if "NaN" not in text and "Infinity" not in text:
-        return text
-    shown = (f"{json.dumps(name)}: {_value_text(params[name])}" for name in sorted(params))
-    return "{" + ", ".join(shown) + "}"
+    if not any(isinstance(value, float) and isinf(value) for value in params.values()):
+        with suppress(TypeError, ValueError, OverflowError):  # an integer of more than 64 bits
+            return msgspec.json.encode(params, order="sorted").decode()  # NaN is null
+    shown = (f"{json.dumps(name)}:{_value_text(params[name])}" for name in sorted(params))
+    return "{" + ",".join(shown) + "}"
 
 
 def _value_text(value: Any) -> str:
@@ -324,12 +346,20 @@ def _value_text(value: Any) -> str:
     return json.dumps(value)
 
 
+def _params_of(text: str) -> Any:
+    """Return parameters from their text; rows share the names, of which there are few."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:  # infinity
+        return json.loads(text)
+
+
 def _row(values: tuple[Any, ...]) -> Row:
     name, outcome, code, codes, skeleton, reason, end, params, sha = values
     split = tuple(codes.split())
     if outcome not in OUTCOMES:
         raise ValueError(f"trial {shorten(name)} has the outcome {shorten(outcome)}")
-    return Row(name, outcome, code, split, skeleton, reason, end, json.loads(params), sha)
+    return Row(name, outcome, code, split, skeleton, reason, end, _params_of(params), sha)
 
 
 def _skeleton_values(one: Skeleton) -> tuple[Any, ...]:

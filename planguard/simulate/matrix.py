@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from planguard.simulate.traffic import HOST
+from planguard.views import VIEWS
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 LARGEST = 4096
 """Most rows of a dense matrix; larger worlds are shown by node."""
+DRAWN = 256
+"""Most rows of a matrix that a notebook draws: each cell is an element of its page."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,16 @@ class Matrix:
     def total_bytes(self) -> int:
         """Sum of all bytes."""
         return int(self.bytes.sum())
+
+    def _repr_html_(self) -> str:
+        """Return the matrix as a picture, for a notebook; of a very large one what it holds."""
+        rows = len(self.labels)
+        if rows > DRAWN:
+            return (
+                f"<p>{rows:,} x {rows:,}, {self.total_bytes:,} bytes ({self.algorithm}, "
+                f"{self.basis}): more rows than are drawn; by_node=True has fewer</p>"
+            )
+        return str(VIEWS["picture"](self))
 
     def to_dataframe(self, field: str = "bytes") -> Any:
         """Return bytes or counts as a pandas DataFrame, senders as index, receivers as columns.

@@ -194,6 +194,33 @@ def test_the_times_on_the_page_are_those_of_the_schedule(visit):
     assert len(tab.evaluate("planguard.time.pairs")) == 48
 
 
+def test_the_totals_are_those_of_the_visible_range(visit):
+    """Calls of one kind together: number and time of all ranks, then of one rank in the first half
+    of the run, as a profiler sums up what is marked.
+    """
+
+    def told(address):
+        tab = visit("1f1b", f"open=tables&table=totals{address}")
+        rows = [row.locator("td").all() for row in tab.locator("#panel-tables tbody tr").all()]
+        cells = [[cell.inner_text().replace(",", "") for cell in row] for row in rows]
+        assert {cell[11] for cell in cells} == {"modeled"}
+        return (
+            sum(int(cell[3]) for cell in cells),
+            sum(float(cell[4]) for cell in cells),
+            len(cells),
+        )
+
+    found = schedule(planguard.load(cases.pipeline()))
+    count, total, kinds = told("")
+    assert count == len(found.spans)
+    assert total == pytest.approx(sum(s.end - s.start for s in found.spans), rel=1e-3)
+    assert 2 < kinds < count
+    half = 0.5 * 1.01 * max(s.end for s in found.spans)
+    own = [s for s in found.spans if s.rank == 0 and s.start <= half]
+    assert len(own) < len([s for s in found.spans if s.rank == 0])
+    assert told("&ranks=0&range=0,0.5")[0] == pytest.approx(len(own), abs=1)
+
+
 def test_dense_bins_are_those_above_the_mean(visit):
     """The visible range is cut into 100 bins; those with more than the mean are merged, after a
     zoom others (Visual Diagnostics); communication is merged only where it is narrower than 2 px.

@@ -127,3 +127,38 @@ def test_the_command_writes_what_the_suffix_says(root, tmp_path, capsys):
         assert main(["report", plan, "-o", str(file)]) == 2
     assert main(["report", plan, "-o", str(tmp_path / "x.bmp")]) == 2
     assert main(["report", plan, "--only", "color=red", "--format", "svg"]) == 2
+
+
+def pairs(*sent):
+    """A matrix of two ranks from what each sends to the other."""
+    import numpy as np
+
+    from planguard.simulate.matrix import Matrix
+
+    numbers = np.array([[0, sent[0]], [sent[1], 0]])
+    return Matrix(numbers, (numbers > 0).astype(int), ("0", "1"), "all", "ring", "modeled")
+
+
+def test_a_log_scale_begins_at_the_smallest_value():
+    """1 MiB and 4 MiB are the ends of the scale, and the legend says so; equal values are one."""
+    from planguard.report.pictures.matrix_image import color, matrix_svg, shares
+
+    assert shares(pairs(1 << 20, 4 << 20).bytes).tolist() == [[-1.0, 0.0], [1.0, -1.0]]
+    drawn = matrix_svg(pairs(1 << 20, 4 << 20))
+    for share in (0.0, 1.0):
+        assert "#{:02x}{:02x}{:02x}".format(*color(share)) in drawn
+    assert drawn.index("4.00 MiB") < drawn.index("2.00 MiB") < drawn.index("1.00 MiB")
+    assert shares(pairs(7, 7).bytes).tolist() == [[-1.0, 1.0], [1.0, -1.0]]
+    assert matrix_svg(pairs(7, 7)).count(">7 B<") == 1
+    assert shares(pairs(1, 4).bytes, log=False).tolist() == [[-1.0, 0.25], [1.0, -1.0]]
+    assert "no traffic" in matrix_svg(pairs(0, 0))
+
+
+def test_a_notebook_shows_a_matrix(monkeypatch):
+    """As the picture that is saved; of one too large to draw its size, and what to ask for."""
+    import planguard  # noqa: F401  fills the views in
+    from planguard.simulate import matrix as module
+
+    assert pairs(1, 2)._repr_html_().startswith("<svg")
+    monkeypatch.setattr(module, "DRAWN", 1)
+    assert "by_node=True" in pairs(1, 2)._repr_html_()

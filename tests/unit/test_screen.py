@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import planguard as pg
+from planguard.cli import main
 from planguard.errors import PlanError, UsageError
 from planguard.screen.correlate import find_rule
 from planguard.screen.executors import Processes
@@ -526,3 +528,37 @@ def test_numbers_that_json_lacks_keep_the_store_readable(tmp_path):
     rows_of(again)
     found = again.store.known(["a", "b"])
     assert found["b"].params == {"lr": inf, "text": "NaN"}
+
+
+def test_a_store_of_two_questions_says_which_is_shown(tmp_path, capsys):
+    """The one with most rows, or that of a model; what is left out is reported."""
+    kept = str(tmp_path / "s.db")
+    rows_of(pg.screen(trials(4), store=kept, executor="inline"))
+    rows_of(pg.screen(trials(2), store=kept, executor="inline", model="gloo"))
+    main(["screen", "--store", kept])
+    shown = capsys.readouterr()
+    assert f"left out of {kept}: 2 rows of model gloo, version {pg.__version__}" in shown.err
+    main(["screen", "--store", kept, "--model", "gloo", "--format", "json"])
+    shown = capsys.readouterr()
+    assert sum(json.loads(shown.out)["trials"].values()) == 2
+    assert "4 rows of model of the plan" in shown.err
+    assert main(["screen", "--store", kept, "--model", "mpi-sync"]) == 2
+    assert "models in it: gloo, the plan's own" in capsys.readouterr().err
+
+
+def test_a_store_that_another_process_writes_is_told_so(tmp_path, monkeypatch):
+    """What is locked is whole: the hint says to wait."""
+    kept = tmp_path / "s.db"
+    rows_of(pg.screen(trials(1), store=kept, executor="inline"))
+    writer = sqlite3.connect(kept, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    connect = sqlite3.connect
+
+    def impatient(*given, **named):
+        return connect(*given, **{**named, "timeout": 0.01})
+
+    monkeypatch.setattr("planguard.screen.store.sqlite3.connect", impatient)
+    with pytest.raises(UsageError, match="locked") as refused:
+        rows_of(pg.screen(trials(2), store=kept, executor="inline"))
+    assert "wait for it" in refused.value.hint
+    writer.close()

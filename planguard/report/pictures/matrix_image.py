@@ -30,12 +30,28 @@ def color(share: float) -> tuple[int, int, int]:
 
 
 def shares(numbers: Any, *, log: bool = True) -> Any:
-    """Return a matrix as shares of its largest value, on a log scale by default; -1: nothing."""
+    """Return where the values of a matrix lie on its scale, 0 to 1; -1: nothing.
+
+    A log scale, the default, begins at the smallest value that is there, a linear one at 0: values
+    that differ by a factor of four have colors of their own, however large they are.
+    """
     import numpy as np
 
-    scaled = np.log10(1 + numbers.astype(float)) if log else numbers.astype(float)
-    top = scaled.max()
-    return np.where(numbers > 0, scaled / top if top else 0.0, -1.0)
+    least, most = _ends(numbers)
+    moved = np.maximum(numbers.astype(float), 1.0)
+    if not log:
+        share = moved / max(most, 1)
+    elif least == most:
+        share = np.ones(numbers.shape)
+    else:
+        share = np.log(moved / least) / np.log(most / least)
+    return np.where(numbers > 0, share, -1.0)
+
+
+def _ends(numbers: Any) -> tuple[int, int]:
+    """Return the smallest value above 0 and the largest; 0 where there is none."""
+    moved = numbers[numbers > 0]
+    return (int(moved.min()), int(moved.max())) if moved.size else (0, 0)
 
 
 def matrix_svg(matrix: Matrix, *, counts: bool = False, log: bool = True) -> str:
@@ -136,10 +152,12 @@ def _legend(numbers: Any, cell: int, n: int, *, counts: bool, log: bool) -> list
 
 def _steps(numbers: Any, *, counts: bool, log: bool) -> list[tuple[int, tuple[int, int, int], str]]:
     """Return the legend: place from the top, color and words of each step, and of no traffic."""
-    most, steps, out = int(numbers.max()), 9, []
+    least, most = _ends(numbers)
+    steps = 9 if most and not (log and least == most) else min(most, 1)
+    out = []
     for step in range(steps):
-        share = 1 - step / (steps - 1)
-        value = round((1 + most) ** share - 1) if log else round(most * share)
+        share = 1 - step / max(1, steps - 1)
+        value = round(least * (most / least) ** share if log else most * share)
         out.append((_TOP + step * 16, color(share), f"{value:,}" if counts else size(value)))
     return [*out, (_TOP + steps * 16 + 4, _NONE, "no traffic")]
 

@@ -124,7 +124,7 @@ const FIELDS = {
   axes: oneOf("x", "rows"),
   nodes: oneOf("on"),
   theme: oneOf("light", "dark"),
-  table: oneOf("actions", "devices", "pairs", "operators", "links", "steps", "waits", "witness", "findings", "queues"),
+  table: oneOf("actions", "totals", "devices", "pairs", "operators", "links", "steps", "waits", "witness", "findings", "queues"),
   open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "numbers", "times", "bytes", "order", "")),
   outcome: oneOf("SAFE", "UNKNOWN", "POTENTIAL_DEADLOCK", "MISMATCH", "DEADLOCK"),
   family: between(0, 1e6),

@@ -40,14 +40,25 @@ function matrixOf(view, byNode) {
 
 const LABEL = 46, TITLE = 4;
 
+// A log scale begins at the smallest value that is there, a linear one at 0.
+function scaleOf(values, isLog) {
+  let least = Infinity, most = 0;
+  for (const value of values) if (value > 0) { least = Math.min(least, value); most = Math.max(most, value); }
+  const span = Math.log(most / least), isOne = isLog && least >= most;
+  return {
+    most, isOne,
+    share: (value) => (isOne ? 1 : isLog ? Math.log(value / least) / span : value / most),
+    value: (share) => (isOne ? most : isLog ? least * Math.exp(span * share) : most * share),
+  };
+}
+
 function drawMatrix(canvas, matrix, field, side, options) {
   const { n } = matrix;
   const values = matrix[field];
   const cell = Math.max(1, Math.floor((side - LABEL) / n));
   const legend = 96, width = LABEL + n * cell + legend, height = TITLE + n * cell + 34;
   const context = sized(canvas, width, height);
-  const most = values.reduce((a, b) => Math.max(a, b), 0);
-  const share = (value) => (options.isLog ? Math.log10(1 + value) / Math.log10(1 + most) : value / most);
+  const scale = scaleOf(values, options.isLog);
   const gap = cell > 4 ? 1 : 0;
   const place = (src, dst) => (options.isRows ? [dst, src] : [src, dst]);
   for (let src = 0; src < n; src++) {
@@ -55,7 +66,7 @@ function drawMatrix(canvas, matrix, field, side, options) {
       const value = values[src * n + dst], counted = matrix.counts[src * n + dst];
       const [col, row] = place(src, dst);
       const x = LABEL + col * cell, y = TITLE + row * cell;
-      context.fillStyle = value > 0 ? ramp(share(value)) : counted > 0 ? colors.line : colors.none;
+      context.fillStyle = value > 0 ? ramp(scale.share(value)) : counted > 0 ? colors.line : colors.none;
       context.fillRect(x, y, cell - gap, cell - gap);
       if (src === dst && (n <= 64 || counted > 0)) {
         context.fillStyle = hatch(context, counted > 0 ? "#ffffff" : colors.line, 4, 1);
@@ -86,7 +97,7 @@ function drawMatrix(canvas, matrix, field, side, options) {
   context.fillText(options.isRows ? "source" : "receiver", 0, 0);
   context.restore();
   context.textAlign = "left";
-  drawMatrixLegend(context, LABEL + n * cell + 14, TITLE, Math.min(140, n * cell - 30), most, field, options);
+  drawMatrixLegend(context, LABEL + n * cell + 14, TITLE, Math.min(140, n * cell - 30), scale, field);
   outlineRanks(context, matrix, cell, options);
   if (canvas.cursor) {
     const [col, row] = place(...canvas.cursor);
@@ -110,20 +121,20 @@ function outlineRanks(context, matrix, cell, options) {
   }
 }
 
-function drawMatrixLegend(context, x, top, height, most, field, options) {
+function drawMatrixLegend(context, x, top, height, scale, field) {
   if (height < 30) return;
-  if (!most) {
+  if (!scale.most) {
     context.fillStyle = colors.soft;
     context.fillText(field === "bytes" ? "no sizes stated" : "nothing", x, top + 8);
     return;
   }
   for (let y = 0; y < height; y++) {
-    context.fillStyle = ramp(1 - y / height);
+    context.fillStyle = ramp(scale.isOne ? 1 : 1 - y / height);
     context.fillRect(x, top + y, 12, 1);
   }
   context.fillStyle = colors.soft;
-  for (const share of height > 80 ? [1, 0.75, 0.5, 0.25, 0] : [1, 0]) {
-    const value = options.isLog ? (1 + most) ** share - 1 : most * share;
+  for (const share of scale.isOne ? [1] : height > 80 ? [1, 0.75, 0.5, 0.25, 0] : [1, 0]) {
+    const value = scale.value(share);
     context.fillText(field === "bytes" ? bytes(value) : number(Math.round(value)), x + 17, top + 5 + (1 - share) * (height - 10));
   }
   context.fillStyle = colors.none;
@@ -266,10 +277,10 @@ function matricesPanel(body) {
       const cell = Math.max(1, Math.floor(84 / n)), canvas = el("canvas", { "aria-hidden": "true" });
       if (n > 256) return null;
       const context = sized(canvas, n * cell, n * cell);
-      const most = Math.log10(1 + matrix.bytes.reduce((a, b) => Math.max(a, b), 0));
+      const scale = scaleOf(matrix.bytes, true);
       for (let i = 0; i < n * n; i++) {
         const src = Math.floor(i / n), dst = i % n;
-        context.fillStyle = matrix.bytes[i] ? ramp(Math.log10(1 + matrix.bytes[i]) / most) : matrix.counts[i] ? colors.soft : colors.none;
+        context.fillStyle = matrix.bytes[i] ? ramp(scale.share(matrix.bytes[i])) : matrix.counts[i] ? colors.soft : colors.none;
         context.fillRect(src * cell, dst * cell, cell, cell);
       }
       return el("button", { title: `${view.title}: ${patternText(view)}`, onclick: () => put({ matrix: at || null }) }, canvas,

@@ -19,6 +19,27 @@ const TABLES = {
     pick: (i) => { const o = operation(T, i); put({ ranks: [o.rank], op: [o.rank, o.action, o.member || 0] }); },
     isOn: (i) => S.op && T.action[i] === S.op[1] && T.head.ranks[T.row[i]].rank === S.op[0],
     order: () => { const step = chosenStep(), ranks = S.ranks && S.ranks.length < D.world ? new Set(S.ranks) : null; const out = []; for (let i = 0; i < T.total; i++) if ((!ranks || ranks.has(T.head.ranks[T.row[i]].rank)) && (!step || isInStep(T, i, step))) out.push(i); return out; } }),
+  // What takes the time: calls of one kind together, of the chosen ranks and step, in the visible range.
+  totals: () => {
+    const range = (S.range || [0, 1]).map((share) => share * fullTime(T)), found = new Map(), order = TABLES.actions().order();
+    let sum = 0;
+    for (const i of order) {
+      if (T.end[i] === Infinity || T.end[i] < range[0] || T.start[i] > range[1]) continue;
+      const o = operation(T, i), key = `${o.op}\0${o.name}\0${o.group}`;
+      const one = found.get(key) || found.set(key, { o, times: [], size: 0 }).get(key);
+      one.times.push(T.end[i] - T.start[i]);
+      one.size += o.size || 0;
+      sum += T.end[i] - T.start[i];
+    }
+    const us = (value) => +value.toFixed(3);
+    const rows = [...found.values()].map(({ o, times, size }) => {
+      times.sort((a, b) => a - b);
+      const total = times.reduce((a, b) => a + b, 0);
+      return [o.op, o.name === o.op ? "" : o.name, o.group, times.length, us(total), `${(sum ? (100 * total) / sum : 0).toFixed(1)}%`, us(total / times.length), us(times[0]), us(times[times.length >> 1]), us(times[times.length - 1]), size, T.head.basis];
+    });
+    rows.sort((a, b) => b[4] - a[4]);
+    return { heads: ["operation", "name", "group", "calls", "total us", "share", "mean us", "least us", "median us", "most us", "bytes", "times"], rows };
+  },
   devices: () => ({ heads: ["rank", "stage", "operations", "FLOPs", "working set", "compute us", "communication us", "waiting us", "end us"],
     rows: T ? T.head.ranks.map((r, row) => [r.rank, (T.head.tree.find((s) => s.rows.includes(row)) || {}).name, r.n, r.flops, r.memory, r.compute, r.communication, r.waiting, r.stuck ? "never" : r.end]) : [],
     ranks: T ? T.head.ranks.map((r) => [r.rank]) : [] }),
@@ -52,7 +73,7 @@ function tableButton(name) {
 
 function tablesPanel(body) {
   const pick = el("select", { id: "table", "aria-label": "table", onchange: () => { sorted = null; put({ table: pick.value }); draw(); } },
-    Object.keys(TABLES).filter((name) => (T || !["actions", "devices", "steps"].includes(name)) && (name !== "queues" || D.queues.rows.length)).map((name) => el("option", { value: name }, name)));
+    Object.keys(TABLES).filter((name) => (T || !["actions", "totals", "devices", "steps"].includes(name)) && (name !== "queues" || D.queues.rows.length)).map((name) => el("option", { value: name }, name)));
   const holder = el("div", { class: "scroll", tabindex: 0 }), note = el("p", { class: "soft" });
   const find = el("input", { type: "search", id: "find", placeholder: "find in this table", "aria-label": "find in this table", maxlength: 200, oninput: () => put({ find: find.value || null }) });
   let sorted = null;
@@ -86,5 +107,5 @@ function tablesPanel(body) {
   }
   add(body, el("div", { class: "bar" }, el("label", {}, "table", pick), find, note), holder);
   draw();
-  follow((change) => { if (["table", "ranks", "op", "matrix", "nodes", "iteration", "find"].some((field) => field in change)) redraw(draw); });
+  follow((change) => { if (["table", "ranks", "op", "matrix", "nodes", "iteration", "find", "range", "step"].some((field) => field in change)) redraw(draw); });
 }

@@ -318,7 +318,7 @@ function timelinePanel(body) {
       hasCollectives ? el("button", { id: "hundred", onclick: firstHundred }, "first 100 collectives") : null,
       toggle("messages", "messages"), most[0] || most[1] ? toggle("lines", "FLOPs and memory lines") : null,
       el("button", { onclick: () => { const all = T.head.tree.map((stage, at) => (stage.rows.length > 1 ? at : -1)).filter((at) => at >= 0); if (folded.size) folded.clear(); else all.forEach((at) => folded.add(at)); put({ fold: folded.size ? [...folded] : null }); layout(); }, id: "fold" }, "fold stages"),
-      el("span", { class: "grow" }), saves, tableButton("actions"), tableButton("devices")),
+      el("span", { class: "grow" }), saves, tableButton("actions"), tableButton("totals"), tableButton("devices")),
     frame, strip, legendOf(most), el("div", { class: "legend" }, density),
     el("p", { class: "soft" }, `Times are ${T.head.basis}${T.head.basis === "modeled" ? `, model ${T.head.model}` : ""}. Drag to zoom, Shift-drag to pan, double-click for the whole run; click an operation to follow it in every view.`),
     el("p", { class: "soft" }, T.head.basis === "modeled" ? "FLOPS, measured memory and measured times of a device come from a recorded run." : T.head.ranks.some((r) => r.rate) ? "" : "The recording says no FLOPs; torch.profiler does with with_flops=True, and memory with profile_memory=True."),
