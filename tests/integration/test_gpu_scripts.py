@@ -39,7 +39,7 @@ def test_a_phase_that_is_over_keeps_its_rows_and_leaves_nobody(tmp_path):
     session, and the rows in front of it are on the disk.
     """
     code = (
-        "import sys, json; sys.path.insert(0, sys.argv[1]); import phases; from pathlib import Path\n"
+        "import sys; sys.path.insert(0, sys.argv[1]); import phases; from pathlib import Path\n"
         "rows = phases.Rows(Path(sys.argv[2]), 'made-up'); rows['first'] = 1\n"
         "inner = 'import subprocess, sys, time; subprocess.Popen([sys.executable, \"-c\", '\n"
         "inner += '\"import time; time.sleep(99.125)\"], start_new_session=True); time.sleep(99)'\n"

@@ -51,6 +51,7 @@ def stub_work_class() -> Any:
         def get_future(self) -> Any:
             # The reducer of DDP waits through the future, before backward returns.
             self.recorder.wait_unseen(self.issued)
+            self.recorder.futures[self.future] = self.issued
             self.arrive(soft=True)
             return self.future
 

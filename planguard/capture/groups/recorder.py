@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from planguard.capture.groups.operators import Operators
 from planguard.capture.names.data_names import DATA, Buckets, data_name
@@ -60,6 +61,8 @@ class Recorder:
         passes: Walks over loaders of declared length.
         hidden: What may have told this rank of others beside their messages (``play/hidden``).
         before_call: Called before each call: a signal may arrive there.
+        futures: Handles by the futures that they gave.
+        hooked: Threads that the reducer of DDP waits for before a backward pass returns.
     """
 
     rank: int
@@ -80,6 +83,8 @@ class Recorder:
     passes: list[Any] = field(default_factory=list)
     hidden: str = ""
     before_call: Callable[[], None] | None = None
+    futures: WeakKeyDictionary[Any, Issued] = field(default_factory=WeakKeyDictionary)
+    hooked: list[int] = field(default_factory=list)
     _beyond: int = 0
     _works: int = 0
     _unseen: list[Issued] = field(default_factory=list)
@@ -195,6 +200,9 @@ class Recorder:
 
     def end_backward(self) -> None:
         """Record the waits that happened unseen before the backward pass returned."""
+        hooked, self.hooked = self.hooked, []
+        for number in hooked:
+            self.threads.joined(number)
         unseen, self._unseen = self._unseen, []
         works = [issued.work for issued in unseen if not issued.waited]
         for issued in unseen:

@@ -45,6 +45,29 @@ class Threads:
         """Return the number of the running thread, None if nobody saw it start."""
         return self.numbers.get(threading.get_ident())
 
+    def begun(self) -> int:
+        """Note that something starts that runs as a thread of its own; return its number."""
+        self._count += 1
+        self._mark(STARTED, self._count)
+        return self._count
+
+    def joined(self, number: int) -> None:
+        """Note that the running thread has waited for another."""
+        self._mark(JOINED, number)
+
+    @contextmanager
+    def as_thread(self, number: int) -> Iterator[None]:
+        """Take the running thread for another, to the end of the block."""
+        mine, own = threading.get_ident(), self.number()
+        self.numbers[mine] = number
+        try:
+            yield
+        finally:
+            if own is None:
+                del self.numbers[mine]
+            else:
+                self.numbers[mine] = own
+
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Note every start and join of a thread, and waits of threads for each other."""
@@ -55,8 +78,7 @@ class Threads:
         waits = event.wait, condition.wait
 
         def started(thread: Any) -> None:
-            self._count += 1
-            number, run = self._count, thread.run
+            number, run = self.begun(), thread.run
             setattr(thread, NUMBER, number)
 
             def numbered() -> None:
@@ -64,13 +86,12 @@ class Threads:
                 run()
 
             thread.run = numbered
-            self._mark(STARTED, number)
             start(thread)
 
         def joined(thread: Any, timeout: float | None = None) -> None:
             join(thread, timeout)
             if not thread.is_alive():
-                self._mark(JOINED, getattr(thread, NUMBER, 0))
+                self.joined(getattr(thread, NUMBER, 0))
 
         kind.start, kind.join = started, joined
         event.wait, condition.wait = (self._waiting(original) for original in waits)

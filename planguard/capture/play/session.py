@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.elsewhere import called_back, note_libraries, watch_elsewhere
 from planguard.capture.groups.process_group import BACKEND
 from planguard.capture.groups.recorder import Recorder, Stalled
+from planguard.capture.names.callbacks import callbacks_aside
 from planguard.capture.play.fake_world import Mesh, environment, make_mesh
 from planguard.capture.play.launches import ranks_started_here
 from planguard.capture.play.named_backends import named_backend
@@ -69,6 +70,10 @@ class Session:
             key = self.recorder.group(ranks)
         return mail_group_class()(self.recorder, ranks, key, self.mailbox)
 
+    def runs_callbacks_aside(self) -> bool:
+        """Whether callbacks of futures run in threads of the backend, as gloo's do."""
+        return "gloo" in self.backends.values()
+
 
 @contextmanager
 def session(
@@ -101,6 +106,7 @@ def session(
         stack.enter_context(watch_values(current.recorder, current.readings))
         current.reads = stack.enter_context(rank_reads())
         stack.enter_context(current.recorder.threads.watched())
+        stack.enter_context(callbacks_aside(current.recorder, current.runs_callbacks_aside))
         stack.enter_context(current.recorder.buckets.watched())
         stack.enter_context(_elsewhere(current.recorder))
         stack.enter_context(start_reads(lambda place: current.answers.is_odd(START, place)))
