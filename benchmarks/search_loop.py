@@ -171,15 +171,15 @@ def truth(knobs):
 
 
 def asked(knobs_list, door):
-    """Outcomes of some candidates in this process, and the seconds it took."""
+    """Outcomes of some candidates in this process, and the seconds it took: clock, processor."""
     import planguard
 
     documents = [document(knobs) for knobs in knobs_list]
     planguard.check(documents[0], model=MODEL)
     ask = planguard.Guard(model=MODEL).check if door == "Guard" else _check
-    started = time.perf_counter()
+    started = time.perf_counter(), time.process_time()
     outcomes = [ask(one).outcome.value for one in documents]
-    return outcomes, time.perf_counter() - started
+    return outcomes, (time.perf_counter() - started[0], time.process_time() - started[1])
 
 
 def _check(plan):
@@ -189,7 +189,7 @@ def _check(plan):
 
 
 def measure(door, workers):
-    """Outcomes of all candidates, and candidates a second of all workers together."""
+    """Outcomes of all candidates, how many a second of all workers, and seconds of processor."""
     every = candidates()
     parts = [every[n::workers] for n in range(workers)]
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
@@ -197,7 +197,8 @@ def measure(door, workers):
     outcomes = {}
     for part, (answers, _) in zip(parts, found, strict=True):
         outcomes |= dict(zip(part, answers, strict=True))
-    return outcomes, len(every) / max(seconds for _, seconds in found)
+    clock, processor = zip(*(seconds for _, seconds in found), strict=True)
+    return outcomes, len(every) / max(clock), sum(processor)
 
 
 def main():
@@ -207,10 +208,16 @@ def main():
     right = {knobs: truth(knobs) for knobs in candidates()}
     print(f"{len(right)} candidates, {workers} processes; truth: {dict(Counter(right.values()))}")
     for door in ("Guard", "check"):
-        outcomes, rate = measure(door, workers)
+        outcomes, rate, processor = measure(door, workers)
         wrong = [knobs for knobs, found in outcomes.items() if found != right[knobs]]
         unknown = sum(found == "UNKNOWN" for found in outcomes.values())
-        print(f"{door:6s} {rate:8,.0f} a second, {unknown} UNKNOWN, {len(wrong)} differ from truth")
+        print(
+            f"{door:6s} {rate:8,.0f} a second, {unknown} UNKNOWN, {len(wrong)} differ from truth;"
+        )
+        # What the workers would do if each had a core to itself.
+        alone = workers * len(right) / processor
+        each = 1000 * processor / len(right)
+        print(f"       {each:.2f} ms of processor time each: {alone:,.0f} a second on idle cores")
         for knobs in wrong[:5]:
             print("   ", knobs, "is", right[knobs], "said", outcomes[knobs])
 

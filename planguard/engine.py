@@ -61,8 +61,8 @@ def check_plan(
     Args:
         plan: A plan that passed the door.
         options: What to check; the defaults if None.
-        outline: Only the outcome is asked for: what is stuck is not explained, and what else is
-            found has no witness.
+        outline: Only the outcome is asked for: what is stuck is not explained, what else is
+            found has no witness, and there are no statistics and no certificate.
 
     Returns:
         The verdict under the selected model. With ``model="all"`` the plan's own model (else
@@ -84,7 +84,9 @@ def check_plan(
     verdict = _decide(plan, columns, replace(options, model=selected), detail)
     verdict = with_claims(verdict, plan, columns)
     if asked == "all":
-        verdict = _matrix(plan, columns, options, verdict)
+        verdict = _matrix(plan, columns, options, verdict, detail)
+    if outline:
+        return verdict
     if options.certificate:
         from planguard.execution.certifying.certify import with_certificate
 
@@ -113,8 +115,11 @@ def _info(plan: Plan) -> PlanInfo:
     )
 
 
-def _matrix(plan: Plan, columns: Any, options: Running, selected: Verdict) -> Verdict:
+def _matrix(
+    plan: Plan, columns: Any, options: Running, selected: Verdict, detail: Detail
+) -> Verdict:
     """Decide under every model; conditions found under any of them are stated."""
+    detail = Detail.OUTLINE if detail is Detail.OUTLINE else Detail.BRIEF
     outcomes, codes = {}, {}
     is_open = bool(plan.fusion) or columns.has_markers or is_contested(plan, columns)
     conditions = list(selected.safe_iff)
@@ -124,7 +129,7 @@ def _matrix(plan: Plan, columns: Any, options: Running, selected: Verdict) -> Ve
             late = out_of_time(f" before {name} was asked")
             verdict = _open(plan, name, [open_finding(late)])
         elif name != selected.model:
-            verdict = _decide(plan, columns, replace(options, model=name), Detail.BRIEF)
+            verdict = _decide(plan, columns, replace(options, model=name), detail)
         outcomes[name] = verdict.outcome
         codes[name] = tuple(sorted({f.code for f in verdict.findings if f.severity == "error"}))
         conditions += [c for c in verdict.safe_iff if c not in conditions]

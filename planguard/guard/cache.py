@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planguard.guard.signature import is_reordered
 from planguard.parametric.lazy import LazyVerdict
 from planguard.verdict import PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
-    from planguard.guard.signature import CommunicationSignature, Named
+    from planguard.guard.signature import CommunicationSignature, Key, Named
     from planguard.verdict import Outcome
 
 TIMED = frozenset({"PG903"})
@@ -98,11 +98,11 @@ class AnswerCache:
     def __init__(self, max_entries: int) -> None:
         self._max = max_entries
         self._lock = Lock()
-        self._words: OrderedDict[Any, list[Answer]] = OrderedDict()
-        self._ranks: OrderedDict[Any, list[Answer]] = OrderedDict()
+        self._words: OrderedDict[Key, list[Answer]] = OrderedDict()
+        self._ranks: OrderedDict[Key, list[Answer]] = OrderedDict()
         # The first plan of an outline waits here: its rank form is not made before another plan
         # comes that may have the same. None: more than one came, and all are in ``_ranks``.
-        self._first: OrderedDict[Any, tuple[CommunicationSignature, Answer] | None] = OrderedDict()
+        self._first: OrderedDict[Key, tuple[CommunicationSignature, Answer] | None] = OrderedDict()
         self._counts = {"hits": 0, "misses": 0, "renamed": 0, "explained": 0}
 
     @property
@@ -129,24 +129,23 @@ class AnswerCache:
         A plan with the ranks of another one permuted is found by its rank form, and is then known
         by its words as well.
         """
-        key = (signature.question, signature.words)
         with self._lock:
-            known = _fitting(self._words, key, signature.names)
-            if known is not None or signature.outline not in self._first:
+            known = _fitting(self._words, signature.by_words, signature.names)
+            outline = signature.outline
+            if known is not None or outline is None or outline not in self._first:
                 return known
-            waiting = self._first[signature.outline]
-            self._first[signature.outline] = None
+            waiting = self._first[outline]
+            self._first[outline] = None
         if waiting is not None:
             self._keep_ranks(*waiting)
-        if signature.ranks is None:
+        if signature.ranks is None or signature.by_ranks is None:
             return None
-        key = (signature.question, signature.ranks.form)
         with self._lock:
-            known = _fitting(self._ranks, key, signature.ranks.names)
+            known = _fitting(self._ranks, signature.by_ranks, signature.ranks.names)
         if known is None:
             return None
         own = replace(known, names=signature.names, codes=None, text=None)
-        self._keep(self._words, (signature.question, signature.words), own)
+        self._keep(self._words, signature.by_words, own)
         self.count("renamed")
         return own
 
@@ -157,7 +156,7 @@ class AnswerCache:
         if verdict.unknown and any(finding.code in TIMED for finding in verdict.findings):
             return
         answer = answer_of(signature.names, verdict, signature.plan.source)
-        self._keep(self._words, (signature.question, signature.words), answer)
+        self._keep(self._words, signature.by_words, answer)
         outline = signature.outline
         if outline is None:
             return
@@ -171,11 +170,11 @@ class AnswerCache:
             self._keep_ranks(signature, answer)
 
     def _keep_ranks(self, signature: CommunicationSignature, answer: Answer) -> None:
-        if signature.ranks is not None:
+        if signature.ranks is not None and signature.by_ranks is not None:
             alike = replace(answer, names=signature.ranks.names, text=None)
-            self._keep(self._ranks, (signature.question, signature.ranks.form), alike)
+            self._keep(self._ranks, signature.by_ranks, alike)
 
-    def _keep(self, table: OrderedDict[Any, list[Answer]], key: Any, answer: Answer) -> None:
+    def _keep(self, table: OrderedDict[Key, list[Answer]], key: Key, answer: Answer) -> None:
         with self._lock:
             same = [kept for kept in table.pop(key, []) if kept.names != answer.names]
             table[key] = [*same, answer][-8:]
@@ -183,7 +182,7 @@ class AnswerCache:
                 table.popitem(last=False)
 
 
-def _fitting(table: OrderedDict[Any, list[Answer]], key: Any, names: Named) -> Answer | None:
+def _fitting(table: OrderedDict[Key, list[Answer]], key: Key, names: Named) -> Answer | None:
     """Return the answer of a plan that differs by new names only."""
     answers = table.get(key)
     if answers is None:

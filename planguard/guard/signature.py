@@ -28,7 +28,7 @@ from planguard.guard.canonical import RankForm, may_have_form, rank_form
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.plan.actions import Kind
 from planguard.plan.code import WORDS
-from planguard.plan.nodes import Choice, Coalesced
+from planguard.plan.nodes import Choice, Coalesced, Sized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,22 @@ _MADE = re.compile(r"\{i\}|@|^choice ")
 
 Named = tuple[tuple[Any, str], ...]
 """Place and text of the names that say which data a communication moves."""
+
+
+class Key:
+    """A value with its hash, which is computed once: options and words are long."""
+
+    __slots__ = ("_hash", "value")
+
+    def __init__(self, *value: Any) -> None:
+        self.value = value
+        self._hash = hash(value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self.value == other.value
 
 
 @dataclass(frozen=True)
@@ -62,7 +78,17 @@ class CommunicationSignature:
         return rank_form(self.plan)
 
     @cached_property
-    def outline(self) -> tuple[Any, ...] | None:
+    def by_words(self) -> Key:
+        """The question and the word form."""
+        return Key(self.question, self.words)
+
+    @cached_property
+    def by_ranks(self) -> Key | None:
+        """The question and the rank form, where there is one."""
+        return None if self.ranks is None else Key(self.question, self.ranks.form)
+
+    @cached_property
+    def outline(self) -> Key | None:
         """What plans of one rank form have in common, at little cost; None if there is no form.
 
         The form holds the instructions of every rank, in some order of the ranks.
@@ -72,7 +98,7 @@ class CommunicationSignature:
             return None
         ops = [program.code[::WORDS].tobytes() for program in plan.code.programs]
         counts = Counter(ops[index] for index in plan.code.rank_program)
-        return self.question, frozenset(counts.items())
+        return Key(self.question, frozenset(counts.items()))
 
     @cached_property
     def digest(self) -> str:
@@ -247,9 +273,8 @@ def names_of(plan: Plan) -> Named:
         for place, node in enumerate(program.nodes):
             if node.id is not UNSET:
                 named.append(((index, place), node.id))
-            tensor = getattr(node, "tensor", UNSET)
-            if tensor is not UNSET:
-                named.append(((index, place, 0), tensor))
+            if isinstance(node, Sized) and node.tensor is not UNSET:
+                named.append(((index, place, 0), node.tensor))
     return tuple(named)
 
 

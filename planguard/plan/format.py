@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +13,7 @@ from planguard.plan.defects import refusal
 from planguard.plan.document import Document
 from planguard.plan.limits import DEFAULT_LIMITS
 from planguard.plan.plan import Plan
+from planguard.plan.reading.decoders import decoder_of
 from planguard.plan.reading.missing import no_such_file
 from planguard.plan.reading.wellformed import check
 
@@ -74,10 +74,9 @@ def _plan(document: Document, limits: Limits, file: str | None, raw: bytes) -> P
     return Plan(document, compiled, file, raw, limits)
 
 
-@cache
 def decoder() -> msgspec.json.Decoder[Document]:
     """Return the typed decoder of a plan file."""
-    return msgspec.json.Decoder(Document)
+    return decoder_of(Document)
 
 
 def parse(data: bytes, file: str | None) -> Document:

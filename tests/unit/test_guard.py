@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import multiprocessing
 import pickle
 import re
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,6 +157,45 @@ def test_threads_share_a_guard():
     for plan, verdict in zip(plans, verdicts, strict=True):
         assert verdict.outcome is planguard.check(plan, model="gloo").outcome
     assert guard.stats.checks == 240
+
+
+def mixed_plans():
+    """Plans of fixed and of open order, and with fused buffers, each of them several times."""
+    body = [
+        {"op": "all_reduce", "bytes": 4, "group": name, "label": name, "async": True, "work": name}
+        for name in ("a", "b")
+    ]
+    actions = [{"op": "unordered", "body": body}, {"op": "wait", "work": ["a", "b"]}]
+    ranks = {str(rank): {"actions": actions} for rank in range(2)}
+    groups = {name: {"ranks": [0, 1]} for name in ("a", "b")}
+    opened = {"schema": "planguard.plan/1", "world_size": 2, "groups": groups, "ranks": ranks}
+    one_way = copy.deepcopy(opened)
+    one_way["ranks"]["1"]["actions"] = [*body[::-1], {"op": "wait", "work": ["a", "b"]}]
+    fused = [bucketed(launch) for launch in ("ordered", "when-ready")]
+    return [*fused, opened, one_way, ring(3), ring(3, crossed=True)] * 8
+
+
+def test_threads_share_a_guard_with_plans_of_open_order():
+    """So it is with fused buffers and open orders, explained by other threads than decided."""
+    guard, plans = Guard(model="gloo"), mixed_plans()
+    with ThreadPoolExecutor(8) as pool:
+        verdicts = list(pool.map(guard.check, plans))
+        findings = list(pool.map(lambda verdict: verdict.findings, verdicts))
+    for plan, verdict, found in zip(plans, verdicts, findings, strict=True):
+        alone = planguard.check(plan, model="gloo")
+        assert (verdict.outcome, found) == (alone.outcome, alone.findings)
+    assert guard.stats.checks == len(plans)
+
+
+def test_processes_get_a_guard_each():
+    """A pool of processes is given the guard itself, and gives whole verdicts back."""
+    guard, plans = Guard(model="nccl"), mixed_plans()[:6]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        verdicts = list(pool.map(guard.check, plans))
+    for plan, verdict in zip(plans, verdicts, strict=True):
+        alone = planguard.check(plan, model="nccl")
+        assert (verdict.outcome, verdict.findings) == (alone.outcome, alone.findings)
 
 
 def test_a_budget_that_ran_out_is_not_kept():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 import msgspec
@@ -14,6 +13,7 @@ from planguard.plan.building.blocks import Block, Handle, author, caller, placed
 from planguard.plan.compiling.operations import find, trouble_with
 from planguard.plan.defects import nearest, refusal
 from planguard.plan.dtypes import dtype_name
+from planguard.plan.reading.decoders import decoder_of
 from planguard.plan.vocabulary import BLOCKING, HOLDS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Appender:
             raise self._pending[0].not_entered()
         line = author(1)
         try:
-            nodes = _all_actions().decode(encoded(actions, self.path))
+            nodes = decoder_of(list[n.Action]).decode(encoded(actions, self.path))
         except (msgspec.DecodeError, UnicodeDecodeError, PlanError):
             for action in actions:  # one of them is wrong, or registered: as if added one by one
                 self._append(action.get("op", ""), {k: action[k] for k in action if k != "op"})
@@ -150,7 +150,7 @@ class Appender:
         """
         data = encoded(node, self.path)
         try:
-            checked: n.Node = _decoder(type(node)).decode(data)
+            checked: n.Node = decoder_of(type(node)).decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
             self._refuse(data, op)
         return checked
@@ -291,16 +291,6 @@ class Appender:
         block = Block(self, op, fields, line)
         self._pending.append(block)
         return block
-
-
-@cache
-def _all_actions() -> msgspec.json.Decoder[list[n.Action]]:
-    return msgspec.json.Decoder(list[n.Action])
-
-
-@cache
-def _decoder(cls: type[n.Node]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(cls)
 
 
 def encoded(value: Any, path: str = "$") -> bytes:
