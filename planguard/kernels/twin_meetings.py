@@ -229,7 +229,8 @@ class MeetingSearch:
 
     def is_there(self, number: int, need: Sequence[int]) -> bool:
         """Tell whether an operation that met nobody has been issued."""
-        return need[self._columns.match[number]] == 1
+        missing: int = need[self._columns.match[number]]
+        return missing == 1
 
     def _free(self, met: frozenset[int] | set[int], need: Sequence[int]) -> list[int]:
         """Return the competing operations that are there and have met nobody."""
