@@ -27,4 +27,8 @@ def dask_executor(client: Any, jobs: int | None) -> Futures:
     elif isinstance(client, str):
         client = Client(client)
     cores = sum(client.ncores().values())
-    return Futures(client.get_executor(pure=False), jobs or cores or 1)
+
+    def is_alive() -> bool:  # a client whose scheduler died tries for a while, and closes
+        return client.status in {"running", "connecting"}
+
+    return Futures(client.get_executor(pure=False), jobs or cores or 1, is_alive=is_alive)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Said = queue.SimpleQueue[Answer | BaseException]
 CHUNK = 32
 """Tasks that travel together at most."""
+LOOK_SECONDS = 5.0
+"""How long a pool may be silent before it is asked whether it is still there."""
 
 
 @runtime_checkable
@@ -120,10 +122,19 @@ class Futures:
         pool: A ``concurrent.futures.Executor``, or anything with its ``submit``.
         jobs: How many workers to count on when the tasks are divided.
         attempts: How often a chunk is submitted before its plans are given up.
+        is_alive: Whether the pool can still answer, for pools whose futures wait for ever when
+            what is behind them has gone; asked every ``LOOK_SECONDS`` in which nothing came.
     """
 
-    def __init__(self, pool: Any, jobs: int | None = None, attempts: int = 20) -> None:
+    def __init__(
+        self,
+        pool: Any,
+        jobs: int | None = None,
+        attempts: int = 20,
+        is_alive: Callable[[], bool] | None = None,
+    ) -> None:
         self._submit: Callable[..., Future[bytes]] = pool.submit
+        self._is_alive = is_alive or (lambda: True)
         self._jobs = jobs or getattr(pool, "_max_workers", None) or len(os.sched_getaffinity(0))
         self._attempts = attempts
         self._rest: Processes | None = None
@@ -146,7 +157,12 @@ class Futures:
             if self._rest is not None and waiting:
                 yield from self._rest.run(waiting.pop())
                 continue
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            done = wait(running, LOOK_SECONDS, return_when=FIRST_COMPLETED).done
+            if not done and not self._is_alive():
+                waiting += running.values()
+                running.clear()
+                self._rest = Processes(self._jobs)
+            for future in done:
                 chunk = running.pop(future)
                 try:
                     yield from decode_answers(future.result())

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ import pytest
 import planguard as pg
 from planguard.cli import main
 from planguard.errors import PlanError, UsageError
+from planguard.screen import executors
 from planguard.screen.correlate import find_rule
 from planguard.screen.executors import Processes
 from planguard.screen.export import export
@@ -562,3 +564,44 @@ def test_a_store_that_another_process_writes_is_told_so(tmp_path, monkeypatch):
         rows_of(pg.screen(trials(2), store=kept, executor="inline"))
     assert "wait for it" in refused.value.hint
     writer.close()
+
+
+def test_a_pool_that_has_gone_is_left(monkeypatch):
+    """Futures of a cluster whose scheduler died wait for ever: this machine does the rest."""
+    monkeypatch.setattr(executors, "LOOK_SECONDS", 0.05)
+    submitted = []
+
+    class Gone:
+        def submit(self, function, data):
+            submitted.append(data)
+            future = Future()
+            if len(submitted) == 1:  # the first chunk came back before
+                future.set_result(function(data))
+            return future
+
+    expected = rows_of(pg.screen(trials(12), executor="inline"))
+    pool = executors.Futures(Gone(), jobs=2, is_alive=lambda: False)
+    assert rows_of(pg.screen(trials(12), executor=pool)) == expected
+    assert len(submitted) > 2
+
+
+def test_a_silent_pool_that_is_there_is_waited_for(monkeypatch):
+    """A chunk that takes long is no dead cluster."""
+    monkeypatch.setattr(executors, "LOOK_SECONDS", 0.05)
+    asked = []
+
+    def slowly(function, data):
+        time.sleep(0.4)
+        return function(data)
+
+    with ThreadPoolExecutor(2) as threads:
+
+        class Slow:
+            def submit(self, function, data):
+                return threads.submit(slowly, function, data)
+
+        pool = executors.Futures(Slow(), jobs=2, is_alive=lambda: bool(asked.append(1) or True))
+        rows = rows_of(pg.screen(trials(4), executor=pool))
+    assert rows == rows_of(pg.screen(trials(4), executor="inline"))
+    assert asked
+    assert pool._rest is None
