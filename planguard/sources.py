@@ -162,7 +162,8 @@ def _behind(seen: _Seen) -> list[str] | None:
 
 
 def _may_get_file(module: object) -> bool:
-    return not file_of(module) and getattr(module, "__spec__", None) is None
+    # Not by getattr, which a module that loads its names lazily may answer by an import.
+    return not file_of(module) and getattr(module, "__dict__", {}).get("__spec__") is None
 
 
 def package_of(file: str) -> str:

@@ -36,8 +36,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Collect without the garbage collector, and keep what was collected out of its way: the tests
-    and modules of the suite live to the end, and would be walked again and again.
+    """Collect without the garbage collector, which would take a quarter of the time, and keep what
+    was collected out of its way: the tests and modules of the suite live to the end.
     """
     gc.disable()
     try:

@@ -380,7 +380,8 @@ def _programs() -> Iterator[dict[str, Any]]:
     """Return the names of every module of the program: ``from time import time`` is one."""
     yield from map(vars, program_modules())
     main = sys.modules.get("__main__")
-    if main is not None and not file_of(main):
+    # It may have been replaced since modules were looked at: a script is run in its place.
+    if main is not None and (not file_of(main) or is_program(file_of(main))):
         yield vars(main)
 
 
