@@ -50,7 +50,9 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 PROGRAM = re.compile(
-    r"(?:<!-- before\n(?P<before>.*?)-->\n|<!-- not run: (?P<why_not>.*?) -->\n)?"
+    # A comment belongs to the block right behind it: it holds no end of a comment.
+    r"(?:<!-- before\n(?P<before>(?:(?!-->).)*)-->\n"
+    r"|<!-- not run: (?P<why_not>(?:(?!-->).)*?) -->\n)?"
     r"^```python\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
