@@ -90,9 +90,18 @@ class CommandEntry:
         # datetime first: a Ctrl-C in msgspec's own import of it is lost, and the first decoder then
         # ends the process with a segmentation fault (docs/bugs-found.md).
         import datetime as dt  # noqa: F401
+        import gc
         import importlib
 
-        for value in vars(importlib.import_module(self.module)).values():
+        # Nothing that is loaded is ever garbage: looking for some takes a tenth of the start.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            module = importlib.import_module(self.module)
+        finally:
+            if was_enabled:
+                gc.enable()
+        for value in vars(module).values():
             if isinstance(value, type) and value.__dict__.get("name") == self.name:
                 command: Command = value()
                 return command

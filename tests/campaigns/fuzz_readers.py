@@ -381,6 +381,7 @@ def report(name: str, seconds: int) -> bool:
         "found": code != 0 or "number_of_executed_units" not in said,
     }
     if not name.startswith("planted"):
+        LEDGER.parent.mkdir(parents=True, exist_ok=True)
         with LEDGER.open("a") as stream:
             stream.write(json.dumps(row) + "\n")
     print(line(row), flush=True)

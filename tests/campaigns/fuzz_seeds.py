@@ -216,9 +216,13 @@ def stacks() -> Iterator[bytes]:
 def texts() -> Iterator[bytes]:
     """What ranks printed, stacks, and what launchers and watchers of a job say."""
     _tests()
+    import in_hand_cases
     import test_audit_logs
     import test_audit_stalls
 
+    for case in in_hand_cases.CASES.values():
+        if case.files is not in_hand_cases.zstd_28:
+            yield from (data.encode() for data in case.files().values() if isinstance(data, str))
     for file in sorted((*IN_HAND.rglob("*.err"), *IN_HAND.rglob("*.txt"))):
         yield file.read_bytes()
     yield "\n".join(test_audit_logs.behind()).encode()
@@ -226,7 +230,7 @@ def texts() -> Iterator[bytes]:
         yield "\n".join(put(0, line) for line in test_audit_logs.behind()[:4]).encode()
     yield f"{test_audit_stalls.HOROVOD}\nMissing ranks:\n2: [a, b]".encode()
     yield f"{test_audit_stalls.HOROVOD}Stalled ops: a [ready ranks: 0, 1]".encode()
-    yield test_audit_stalls.HCCL.format(remote=24, group="hccl_world_group").encode()
+    yield test_audit_stalls.HCCL.format(remote=24, group="hccl_world_group", own=25).encode()
     yield "\n".join(test_audit_stalls.XLA.format(n=n) for n in (0, 1)).encode()
     for rows in test_audit_stalls.ENDS.values():
         yield "\n".join(rows).encode()

@@ -80,3 +80,17 @@ def test_a_log_copied_from_a_terminal_of_any_width(width, tmp_path):
     (tmp_path / "pasted.txt").write_text("\n".join(rows) + "\n")
     verdict = pg.audit(tmp_path)
     assert [(f.code, f.ranks) for f in verdict.errors] == [("PG007", (0,))]
+
+
+def test_the_fuzzer_of_texts_starts_from_them():
+    """The inputs that fuzzing starts from are made of these and of other tests, and can be."""
+    path = Path(__file__).resolve().parents[1] / "campaigns" / "fuzz_seeds.py"
+    if not path.is_file():
+        pytest.skip("the campaigns are not there")
+    spec = importlib.util.spec_from_file_location("fuzz_seeds", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert len(list(module.seeds_of("text", ()))) > len(cases.CASES)
+    assert list(module.seeds_of("stacks", ()))
+    assert list(module.seeds_of("ras", ()))
+    assert list(module.seeds_of("clog", ()))

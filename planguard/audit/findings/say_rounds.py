@@ -212,7 +212,7 @@ def impossible(scene: Scene, explained: set[str]) -> Iterator[Finding]:
     for rank, record in scene.recording.ranks.items():
         track = record.track
         for place, call in enumerate(track.calls):
-            uneven = call.family == "all_reduce" and call.shape and len(set(call.shape)) > 1
+            uneven = call.shape and len(set(call.shape)) > 1 and call.family == "all_reduce"
             if uneven and call.group and call.group not in explained and place in track.call:
                 told.setdefault(call.group, []).append((rank, track.call.index(place)))
     for group, places in told.items():

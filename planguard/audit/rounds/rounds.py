@@ -295,6 +295,8 @@ def _pick(column: Sequence[int], places: Sequence[int]) -> list[int]:
 
 def unsaid(recording: Recording) -> set[int]:
     """Return the ranks whose calls do not say their groups: nothing follows from their absence."""
+    if not any(name.startswith(UNSAID) for name in recording.groups):
+        return set()
     return {
         rank
         for rank, record in recording.ranks.items()
