@@ -161,6 +161,9 @@ def no_progress(
     return "\n".join([said, *_on_the_device(states)])
 
 
+_TELLING = "TORCH_NCCL_BLOCKING_WAIT=1, or the interposer and the profiler plugin,"
+
+
 def _on_the_device(states: Mapping[int, RankState]) -> list[str]:
     """Return where hosts wait for their GPU, and how a hang is told from a long kernel there."""
     found = [
@@ -172,6 +175,5 @@ def _on_the_device(states: Mapping[int, RankState]) -> list[str]:
         return []
     return [
         *found,
-        "help: seen from the host a long kernel is as a hang; TORCH_NCCL_BLOCKING_WAIT=1 or the "
-        "interposer and the profiler plugin, tell them apart",
+        f"help: seen from the host a long kernel is as a hang; {_TELLING} tell them apart",
     ]

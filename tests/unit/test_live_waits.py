@@ -76,7 +76,7 @@ def test_hosts_that_wait_for_their_gpus_are_shown_and_not_called_stuck():
     assert said[1].startswith("  r0 waits for its GPU, last call all_reduce on g")
     assert said[1].endswith("at /p/train.py:40")
     assert said[2].endswith("at /p/train.py:50")
-    assert said[3].startswith("help: seen from the host, a long kernel is as a hang")
+    assert said[3].startswith("help: seen from the host a long kernel is as a hang")
 
 
 def test_a_host_that_waits_for_its_gpu_behind_a_call_that_nobody_will_join_is_named():
