@@ -101,6 +101,8 @@ def point(number: int, way: str, wait: float, stop: int) -> dict[str, object]:
     told = last[-1].split()[1] if last else ""
     if "no rank had written anything" in text and not logs:
         told = "nothing written"
+    if not told and text.rstrip().endswith("interrupted"):
+        told = "interrupted"  # before the job had begun
     return {"way": way, "at": round(wait, 2) if way != "hang" else stop, "logs": logs,
             "code": process.returncode, "s": round(took, 1), "left": len(left), "said": told,
             "tail": text[-400:] if not told else ""}  # fmt: skip

@@ -18,8 +18,13 @@ LIBRARY = "libplanguard_stacks.so"
 FRAMES = 64
 PATIENCE_MS = 500
 
-_SLEEPS = re.compile(r"(?:pthread_cond_\w*wait|epoll_\w*wait|poll|ppoll) in lib(?:c|pthread)\b")
-"""What a thread stands in that waits; other functions of libc, such as memcpy, work."""
+_SLEEPS = re.compile(
+    r"(?:pthread_cond_\w*wait|epoll_\w*wait|poll|ppoll|(?:clock_)?nanosleep) in lib(?:c|pthread)\b"
+)
+"""What a thread stands in that waits; other functions of libc, such as memcpy, work. A handle of
+NCCL that blocks the host sleeps between two looks (ProcessGroupNCCL.cpp, ``synchronizeInternal``).
+"""
+_ON_THE_DEVICE = re.compile(r"(?:cuda|cu|hip)(?:Stream|Event|Device|Ctx)Synchronize(?:_\w+)? in ")
 _SYSTEM = re.compile(r".* in lib(?:c|pthread|stdc\+\+|c\+\+)\.so")
 _OF_CALLS = re.compile(r"(?:c10d::(?:Reducer|Work|ProcessGroup\w*)|gloo(?:::\w+)+)::")
 """Where torch waits for a call: the reducer of DDP, a handle, a backend. Not its stores."""
@@ -58,6 +63,14 @@ def waits_in_a_call(frames: tuple[str, ...]) -> bool:
             sleeps = any(_SLEEPS.match(inner) for inner in frames[:at])
             return sleeps and _OF_CALLS.match(frame) is not None
     return False
+
+
+def waits_for_the_device(frames: tuple[str, ...]) -> bool:
+    """Whether native frames show a host that waits for what it queued on a GPU.
+
+    That says nothing of a communication: a long kernel is waited for the same way.
+    """
+    return any(_ON_THE_DEVICE.match(frame) for frame in frames)
 
 
 @cache

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.live.hints import hints
+from planguard.live.native_stack import waits_for_the_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,8 +153,27 @@ def no_progress(
     mean = sum(times) / max(world_size or len(states), 1)
     if not times or mean < warn_after:
         return ""
-    return (
+    said = (
         f"warning[PG502]: no progress: {len(times)} of {world_size or len(states)} ranks stand in "
         f"their last call, {mean:.1f} s on average over all; a rank that still computes, a slow "
         "file system, or a polling loop"
     )
+    return "\n".join([said, *_on_the_device(states)])
+
+
+_TELLING = "TORCH_NCCL_BLOCKING_WAIT=1, or the interposer and the profiler plugin,"
+
+
+def _on_the_device(states: Mapping[int, RankState]) -> list[str]:
+    """Return where hosts wait for their GPU, and how a hang is told from a long kernel there."""
+    found = [
+        f"  r{rank} waits for its GPU, last call {state.current.text()} at {state.current.where}"
+        for rank, state in sorted(states.items())
+        if state.current is not None and waits_for_the_device(state.native)
+    ]
+    if not found:
+        return []
+    return [
+        *found,
+        f"help: seen from the host a long kernel is as a hang; {_TELLING} tell them apart",
+    ]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -53,6 +57,57 @@ def test_a_callback_beside_another_call_comes_in_any_order():
     assert decide(beside("gloo", late=True)).unsafe
     assert decide(beside("gloo", late=False)).outcome is Outcome.SAFE
     assert decide(beside("nccl", late=True), "nccl").outcome is Outcome.SAFE
+
+
+def test_a_callback_of_what_is_done_runs_where_it_is_added():
+    """Whoever waited for the handle, or for its future, before: then there is one order."""
+
+    def job(first):
+        def run():
+            dist.init_process_group("gloo")
+            work = dist.all_reduce(torch.ones(64), async_op=True)
+            future = work.get_future()
+            (work if first == "work" else future).wait()
+            after = future.then(lambda _: dist.all_reduce(torch.ones(4)))
+            dist.all_reduce(torch.ones(8))
+            after.wait()
+
+        return run
+
+    for first in ("work", "future"):
+        assert decide(job(first)).outcome is Outcome.SAFE
+
+
+RECORDED = """
+import sys
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+future = dist.all_reduce(torch.ones(4), async_op=True).get_future()
+if sys.argv[1:]:
+    future.wait()
+after = future.then(lambda _: dist.all_reduce(torch.ones(4)))
+after.wait()
+dist.barrier()
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("complete",)])
+def test_a_recorded_callback_is_not_safe_by_luck(tmp_path, words):
+    """Whether gloo's thread ran it, or the one that added it: UNKNOWN. The latter says what to do;
+    of the former the calls carry no labels, which is told first.
+    """
+    (tmp_path / "job.py").write_text(RECORDED)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "planguard", "dryrun", "-o", "run", "--", *launch, "job.py", *words],
+        cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False,
+        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 3, done.stdout + done.stderr
+    if words:
+        assert "communicates in a callback of a future" in " ".join(done.stdout.split())
 
 
 def test_callbacks_of_one_chain_keep_their_order():

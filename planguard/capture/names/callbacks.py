@@ -13,10 +13,11 @@ from __future__ import annotations
 import functools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from planguard.capture.groups.recorder import Recorder
 
@@ -40,18 +41,24 @@ def callbacks_aside(recorder: Recorder, runs_aside: Callable[[], bool]) -> Itera
     then, added, waited, registered = (value for _, _, value in before)
     # Held weakly: another future may get the place of one that has gone.
     chains: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+    done: WeakSet[Any] = WeakSet()
+
+    def is_aside(one: Any) -> bool:
+        """Whether a callback that is added now runs elsewhere; on what is done it runs here."""
+        issued = recorder.futures.get(one)
+        return runs_aside() and one not in done and not (issued is not None and issued.waited)
 
     def running(one: Any, callback: Any) -> tuple[Any, int]:
         number = chains.get(one) or threads.begun()
 
-        def run(done: Any) -> Any:
+        def run(given: Any) -> Any:
             with threads.as_thread(number):
-                return callback(done)
+                return callback(given)
 
         return run, number
 
     def watched_then(one: Any, callback: Any) -> Any:
-        if not runs_aside():
+        if not is_aside(one):
             return then(one, callback)
         run, number = running(one, callback)
         found = then(one, run)
@@ -59,13 +66,14 @@ def callbacks_aside(recorder: Recorder, runs_aside: Callable[[], bool]) -> Itera
         return found
 
     def watched_added(one: Any, callback: Any) -> Any:
-        return added(one, running(one, callback)[0] if runs_aside() else callback)
+        return added(one, running(one, callback)[0] if is_aside(one) else callback)
 
     def watched_wait(one: Any) -> Any:
         issued = recorder.futures.get(one)
         if issued is not None:
             recorder.wait(issued)
         found = waited(one)
+        done.add(one)
         if one in chains:
             threads.joined(chains[one])
         return found
@@ -88,3 +96,30 @@ def callbacks_aside(recorder: Recorder, runs_aside: Callable[[], bool]) -> Itera
     finally:
         for owner, name, value in before:
             setattr(owner, name, value)
+
+
+def watch_callbacks(
+    replace: Callable[[Any, str, Any], None], entered: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """Tell a recorded run where callbacks of futures begin and end, in whatever thread.
+
+    Args:
+        replace: Called with owner, name and the new method.
+        entered: Makes what is held while a callback runs.
+    """
+    import torch
+
+    future: Any = torch._C.Future  # noqa: SLF001 - what the public class extends
+
+    def adding(original: Any) -> Any:
+        def add(one: Any, callback: Any) -> Any:
+            def run(given: Any) -> Any:
+                with entered():
+                    return callback(given)
+
+            return original(one, run)
+
+        return add
+
+    for name in ("then", "add_done_callback"):
+        replace(future, name, adding(vars(future)[name]))

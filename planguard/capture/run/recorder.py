@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from planguard.recording.compare import PROLOGUE
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import CodeType, FrameType
 
 FRAMES = 16
@@ -74,6 +75,9 @@ class RunRecorder:
         self._has_lost = False
         self._keys: dict[str, int] = {}
         self._sized: Sequence[Any] = ()
+        self.callbacks_run_aside = False
+        self._callbacks = threading.local()
+        self._noted: set[tuple[str, str]] = set()
 
     def follow(self) -> Any:
         """Begin to follow gradients; return the mode that shows operators, None if it is there."""
@@ -106,6 +110,8 @@ class RunRecorder:
         """Record a communication before it is handed on."""
         self._works += 1
         number = self._works
+        if self.callbacks_run_aside and self._inside() > 0:
+            self._note_callback()
         self._place(number, fields.get("count"))
         self._holds(number)
         self.log.call(
@@ -119,6 +125,34 @@ class RunRecorder:
             thread=self._thread(),
         )
         return Handle(number, op)
+
+    @contextmanager
+    def in_callback(self) -> Iterator[None]:
+        """Take the calls of this thread for those of a callback, to the end of the block."""
+        self._callbacks.inside = self._inside() + 1
+        try:
+            yield
+        finally:
+            self._callbacks.inside -= 1
+
+    def _inside(self) -> int:
+        """Return how many callbacks this thread runs in now."""
+        return int(getattr(self._callbacks, "inside", 0))
+
+    def _note_callback(self) -> None:
+        """Say that the order of calls is that of this run, wherever the callback happened to run.
+
+        One that is added when its future is complete by luck runs in the thread that adds it.
+        """
+        said = (
+            f"rank {self.rank} communicates in a callback of a future; gloo runs it in a thread of "
+            "its own, so that its order beside other calls is that of this run alone: play the "
+            "job (--stub, precheck)"
+        )
+        for direction in ("under", "over"):
+            if (said, direction) not in self._noted:
+                self._noted.add((said, direction))
+                self.note("host-threads", said, direction)
 
     def _key(self, group: str) -> int:
         """Return the number of a group's key in the log."""

@@ -1,4 +1,7 @@
-"""Records a real run: one call before ``init_process_group``, or none with ``planguard dryrun``."""
+"""Records a real run: one call before ``init_process_group``, or none with ``planguard dryrun``.
+
+Above 400 lines: everything that is replaced in torch for a recording, and put back together.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ import multiprocessing.process
 import multiprocessing.util
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.groups.process_group import BACKEND
+from planguard.capture.names.callbacks import watch_callbacks
 from planguard.capture.restarts import attempt
 from planguard.capture.run.backends import configured, inner_group, named, of_devices
 from planguard.capture.run.environment import (
@@ -34,6 +39,7 @@ from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from planguard.capture.run.held import Followed
 
@@ -226,6 +232,7 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
         run.recorder = RunRecorder(options.group_rank, log, frames=run.frames, values=run.values)
         run.recorder.note(BACKEND_NOTE, of_devices(run.default), "exact")
+        run.recorder.callbacks_run_aside = "gloo" in run.default
         if run.witness:
             from planguard.capture.run.dispatch import witness_mode
 
@@ -290,14 +297,20 @@ def _patch(run: Run) -> None:
             _enter(run, mode)
         return run.recorder.followed
 
+    def entered() -> AbstractContextManager[None]:
+        return nullcontext() if run.recorder is None else run.recorder.in_callback()
+
     watch_hooks(replace, following)
+    watch_callbacks(replace, entered)
     watch_reads(replace, note)
     watch_threads(replace, tell)
     watch_elsewhere(replace, note)
 
 
 def _set(run: Run, owner: Any, name: str, value: Any) -> None:
-    original, inherited = getattr(owner, name), name not in vars(owner)
+    # The descriptor itself: what getattr gives would lose its binding when it is put back.
+    inherited = name not in vars(owner)
+    original = None if inherited else vars(owner)[name]
 
     def restore() -> None:
         if inherited:
