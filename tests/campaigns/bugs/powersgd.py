@@ -2,7 +2,6 @@
 
     python tests/campaigns/bugs/powersgd.py                # four ranks; 1, 2 and 4 buckets
     python tests/campaigns/bugs/powersgd.py --times 5 --buckets 4
-    python tests/campaigns/bugs/powersgd.py --patched      # rounds follow each other in the hook
 
 Plain torch on gloo processes, no GPU. The hook compresses from the fourth step on.
 Bug 15 of docs/bugs-found-2.md.
@@ -15,7 +14,6 @@ import os
 import tempfile
 import time
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -26,21 +24,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
 WIDTH, LAYERS, STEPS, BEFORE = 8, 4, 8, 3
 
 
-def at_once(future: Any, callback: Any) -> Any:
-    """Stand for ``Future.then``: wait here and call here, on no thread of the process group."""
-    future.wait()
-    done = torch.futures.Future()
-    done.set_result(callback(future))
-    return done
-
-
-def in_the_hook(state: Any, bucket: Any) -> Any:
-    """Run PowerSGD's hook with all of its waits in the thread that calls it: the proposed patch."""
-    with mock.patch.object(torch.futures.Future, "then", at_once):
-        return power.powerSGD_hook(state, bucket)
-
-
-def be_rank(rank: int, world: int, store: str, buckets: int, hook: str, said: Any) -> None:
+def be_rank(rank: int, world: int, store: str, buckets: int, said: Any) -> None:
     """Train; say every step that is complete."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world)
@@ -49,7 +33,7 @@ def be_rank(rank: int, world: int, store: str, buckets: int, hook: str, said: An
     size = 4 * WIDTH * WIDTH * LAYERS / buckets / 2**20
     ddp = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=size)
     state = power.PowerSGDState(None, start_powerSGD_iter=BEFORE)
-    ddp.register_comm_hook(state, in_the_hook if hook == "patched" else power.powerSGD_hook)
+    ddp.register_comm_hook(state, power.powerSGD_hook)
     said.put(0)
     for step in range(STEPS):
         ddp(torch.randn(8, WIDTH)).square().mean().backward()
@@ -59,12 +43,12 @@ def be_rank(rank: int, world: int, store: str, buckets: int, hook: str, said: An
     os._exit(0)
 
 
-def play(world: int, buckets: int, patience: float, hook: str) -> str:
+def play(world: int, buckets: int, patience: float) -> str:
     """Run the job once; say how it ended."""
     context, steps = mp.get_context("spawn"), [0]
     said = context.Queue()
     with tempfile.TemporaryDirectory() as folder:
-        given = (world, f"{folder}/store", buckets, hook, said)
+        given = (world, f"{folder}/store", buckets, said)
         ranks = [context.Process(target=be_rank, args=(r, *given)) for r in range(world)]
         for one in ranks:
             one.start()
@@ -94,14 +78,11 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--patience", type=float, default=10, help="seconds without a step")
-    parser.add_argument("--patched", action="store_true", help="with the proposed patch")
     given = parser.parse_args()
-    hook = "patched" if given.patched else "as it is"
     for buckets in given.buckets:
         for _ in range(given.times):
-            ended = play(given.ranks, buckets, given.patience, hook)
-            told = f"{given.ranks} ranks, {buckets} buckets, hook {hook}"
-            print(f"torch {torch.__version__}, {told}: {ended}")
+            ended = play(given.ranks, buckets, given.patience)
+            print(f"torch {torch.__version__}, {given.ranks} ranks, {buckets} buckets: {ended}")
 
 
 if __name__ == "__main__":
