@@ -97,7 +97,7 @@ def _api() -> str:
 
 
 def _nav(files) -> list:
-    """Return the order of docs/index.md; codes and decisions come from their folders."""
+    """Return the order of docs/index.md; codes, decisions and reports come from their folders."""
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     nav: list = [{"Home": "index.md"}, {"Overview": BESIDE["README.md"]}]
     for part in re.split(r"^\*\*", text, flags=re.MULTILINE)[1:]:
@@ -112,9 +112,12 @@ def _nav(files) -> list:
             pages.append({"API": API})
             pages.append({"Finding codes": ["codes/README.md", *codes]})
         if title == "Explanation":
-            pages = [page for page in pages if "adr/README.md" not in page.values()]
+            lists = {"adr/README.md", "upstream/README.md"}
+            pages = [page for page in pages if lists.isdisjoint(page.values())]
             records = sorted(f.src_uri for f in files if re.match(r"adr/\d", f.src_uri))
             pages.append({"Decisions": ["adr/README.md", *records]})
+            reports = sorted(f.src_uri for f in files if re.match(r"upstream/[a-z]", f.src_uri))
+            pages.append({"Ready for upstream": ["upstream/README.md", *reports]})
         nav.append({title: pages})
     rest = [page for name, page in BESIDE.items() if name != "README.md" and (ROOT / name).exists()]
     nav.append({"Project": rest})

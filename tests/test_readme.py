@@ -348,14 +348,18 @@ def test_every_anchor_exists():
     assert broken == []
 
 
+LISTS = ("adr", "upstream")
+"""Folders whose README is the list of their pages."""
+
+
 def test_the_index_lists_every_page():
-    """docs/index.md links every page of the documentation, decisions by their list."""
+    """docs/index.md links every page of the documentation, decisions and reports by their lists."""
     index = ROOT / "docs" / "index.md"
     linked = {
         (index.parent / target).resolve()
         for target in re.findall(r"\]\(([^)#\s]+)", index.read_text(encoding="utf-8"))
     }
-    listed = [page for page in PAGES[1:] if page != index and page.parent.name != "adr"]
+    listed = [page for page in PAGES[1:] if page != index and page.parent.name not in LISTS]
     assert [name_of(page) for page in listed if page not in linked] == []
 
 

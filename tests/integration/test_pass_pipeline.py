@@ -117,8 +117,10 @@ def test_passes_that_all_ranks_make_alike_are_valid_and_complete():
     report = validate_pipeline(of(share, swap), 2)
     assert report.valid
     assert report.complete
-    assert report.passes[0].moved[0]["all_gather_into_tensor_default_1"].endswith(
-        "is gone; all_gather_into_tensor_default does the same"
+    assert (
+        report.passes[0]
+        .moved[0]["all_gather_into_tensor_default_1"]
+        .endswith("is gone; all_gather_into_tensor_default does the same")
     )
 
 
@@ -182,8 +184,9 @@ def again(module, value=None, *, target=WAIT):
     """Gather the last parameter once more at the end, or what ``value`` makes of it."""
     last = gathers(module)[-1]
     output = next(n for n in module.graph.nodes if n.op == "output")
+    weight = [n for n in module.graph.nodes if n.op == "placeholder"][-1]
     with module.graph.inserting_before(output):
-        source = last.args[0] if value is None else value(module.graph, last.args[0])
+        source = weight if value is None else value(module.graph, weight)
         source.meta.setdefault("val", torch.empty(4, 4, device="meta"))
         new = module.graph.call_function(last.target, (source, 2, "0"))
         new.meta["val"] = torch.empty(8, 4, device="meta")
@@ -221,6 +224,30 @@ def test_only_the_same_value_is_a_repetition(value, right):
     verdict = both(functools.partial(again, value=value))
     assert verdict.valid is right
     assert right or "new-collective" in kinds(verdict)
+
+
+def test_what_is_computed_in_place_twice_is_one_value():
+    """A temporary that is written in place, as norms do, and computed again: the same value. With a
+    write more it is another one.
+    """
+
+    def scaled(graph, w, times=1):
+        value = graph.call_function(torch.ops.aten.mul.Tensor, (w, 2))
+        for _ in range(times):
+            graph.call_function(torch.ops.aten.add_.Scalar, (value, 1))
+        return value
+
+    def before():
+        return again(step(), scaled)
+
+    def judged(times):
+        graphs = {rank: before() for rank in RANKS}
+        changed = {rank: again(before(), lambda g, w: scaled(g, w, times)) for rank in RANKS}
+        return validate_pass(graphs, changed, groups=PAIR)
+
+    assert "_5 repeats all_gather_into_tensor_default_4" in next(iter(judged(1).moved[0].values()))
+    assert judged(1).valid
+    assert kinds(judged(2)) == ["new-collective"]
 
 
 def test_a_shared_collective_is_lost_where_others_keep_theirs():

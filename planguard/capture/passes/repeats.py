@@ -26,33 +26,61 @@ _IDENTITIES = frozenset({"aten.alias", "aten.detach"})
 def values_of(nodes: Mapping[str, Any]) -> dict[str, int]:
     """Number the values of a graph: nodes with one number compute the same.
 
+    What is written in place changes what later nodes read: a node reads a value and what has been
+    written into its storage so far. So temporaries that are computed in place twice are equal, and
+    a parameter before and after it is written is not.
+
     Args:
         nodes: Nodes by name, in topological order.
 
     Returns:
-        The number of every node. A node that is random, that writes or whose storage is written
-        in place, or that the graph cannot show, has a number of its own.
+        The number of every node. A node that is random, or that the graph cannot show, has a number
+        of its own.
     """
     planner = fx_planner()
-    written = _written(nodes)
-    numbers: dict[str, int] = {}
-    known: dict[Any, int] = {}
+    seen = _Values(planner, planner.storage.Storage())
     for name, node in nodes.items():
-        base = planner.operations.base_name(node.target)
+        seen.step(name, node)
+    return seen.numbers
+
+
+class _Values:
+    """The numbers of the nodes so far, and what has been written into each storage."""
+
+    def __init__(self, planner: Any, storage: Any) -> None:
+        self.planner = planner
+        self.storage = storage
+        self.numbers: dict[str, int] = {}
+        self._known: dict[Any, int] = {}
+        self._written: dict[str, int] = {}
+
+    def step(self, name: str, node: Any) -> None:
+        self.storage.bind(node)
+        base = self.planner.operations.base_name(node.target)
         first = next(node.inputs(), "")
-        if base in _IDENTITIES and first in numbers and name not in written:
-            numbers[name] = numbers[first]
-            continue
-        alone = (
-            node.op != "call_function"
-            or name in written
-            or bool(planner.storage.mutated(node) and not planner.operations.is_wait(node))
-            or _is_random(base, node)
-        )
+        if base in _IDENTITIES and first in self.numbers:
+            self.numbers[name] = self.numbers[first]
+            return
+        alone = node.op != "call_function" or _is_random(base, node)
         parts = (node.args, tuple(node.kwargs.items()))
-        key = name if alone else (node.target, _numbered(parts, numbers))
-        numbers[name] = known.setdefault(key, len(known))
-    return numbers
+        key = name if alone else (node.target, self._read(parts))
+        self.numbers[name] = self._known.setdefault(key, len(self._known))
+        if not self.planner.operations.is_wait(node):
+            for target in self.planner.storage.mutated(node):
+                for leaf in self._leaves(target):
+                    self._written[leaf] = self.numbers[name]
+
+    def _leaves(self, name: str) -> list[str]:
+        return list(self.planner.storage.leaves(self.storage.root(name)))
+
+    def _read(self, arg: Any) -> Any:
+        if isinstance(arg, self.planner.model.Ref):
+            written = tuple(self._written.get(leaf) for leaf in self._leaves(arg.node))
+            return ("value", self.numbers.get(arg.node, arg.node), written)
+        if isinstance(arg, tuple):
+            return tuple(self._read(item) for item in arg)
+        # 1, 1.0 and True are equal to Python and not to an operator; unhashable text stays text
+        return (type(arg).__name__, arg if isinstance(arg, str | int | float | bool) else repr(arg))
 
 
 def _is_random(base: str, node: Any) -> bool:
@@ -61,30 +89,6 @@ def _is_random(base: str, node: Any) -> bool:
         rate = node.kwargs.get("dropout_p", 0.0)
         return rate != 0.0 or any(isinstance(arg, float) and arg != 0.0 for arg in node.args)
     return _RANDOM.search(base) is not None
-
-
-def _written(nodes: Mapping[str, Any]) -> frozenset[str]:
-    """Return the nodes that share storage with something that is written in place."""
-    planner = fx_planner()
-    storage = planner.storage.Storage()
-    targets: set[str] = set()
-    for node in nodes.values():
-        storage.bind(node)
-        if not planner.operations.is_wait(node):
-            targets.update(planner.storage.mutated(node))
-    leaves = planner.storage.leaves
-    roots = {leaf for name in targets for leaf in leaves(storage.root(name))}
-    return frozenset(name for name in nodes if roots.intersection(leaves(storage.root(name))))
-
-
-def _numbered(arg: Any, numbers: Mapping[str, int]) -> Any:
-    planner = fx_planner()
-    if isinstance(arg, planner.model.Ref):
-        return ("value", numbers.get(arg.node, arg.node))
-    if isinstance(arg, tuple):
-        return tuple(_numbered(item, numbers) for item in arg)
-    # 1, 1.0 and True are equal to Python and not to an operator; unhashable text stays text
-    return (type(arg).__name__, arg if isinstance(arg, str | int | float | bool) else repr(arg))
 
 
 def repeats(talks: Mapping[str, Any], values: Mapping[str, int]) -> Iterator[tuple[str, str]]:

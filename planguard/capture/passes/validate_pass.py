@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 Others = Literal["same", "before"]
+UNKNOWN_SIZE = "unknown-size"
+"""The entry of the ledger for a size that only the run knows."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class PassVerdict:
         moved: Communications that another group of the same ranks, or an equivalent operation, does
             now, that repeat another one (recomputation), or that are gone because another one does
             the same, by rank and node, and what each was. They are allowed because all ranks agree
-            on them, were checked together and are SAFE.
+            on them, were checked together and are SAFE, or would be if sizes that only the run
+            knows agree, as a note says then.
         split: Collectives that became several, with the names of these, by rank.
     """
 
@@ -197,6 +200,15 @@ class _Job:
         ]  # fmt: skip
         if found or (after is not None and after.safe):
             return found
+        if after is not None and _safe_but_for_sizes(after):
+            if any(comparison.moved for comparison in self.found.values()):
+                sizes = [one.message for one in after.approximations if one.used]
+                more = f"; and {len(sizes) - 2} more" if len(sizes) > 2 else ""
+                self.notes.append(
+                    "what moved is allowed if sizes agree that only the run knows: "
+                    f"{'; '.join(sizes[:2])}{more}"
+                )
+            return []
         if after is None:
             why = "the ranks were not checked together"
         elif after.unknown:
@@ -253,6 +265,17 @@ class _Job:
         origin = planner.FxBundle(self.world, rest, mesh=self.mesh)
         derived = {rank: planner.groups.substituted(origin, first, rank) for rank in missing}
         return planner.FxBundle(self.world, {**derived, **known}, mesh=self.mesh)
+
+
+def _safe_but_for_sizes(verdict: Verdict) -> bool:
+    """Tell whether a verdict is UNKNOWN for one reason: sizes that no graph can show.
+
+    Experts exchange as many tokens as the router of a batch says. Such a program is never SAFE,
+    before a pass as after it; its order and its groups are decided all the same.
+    """
+    used = [one for one in verdict.approximations if one.used]
+    only = verdict.unknown and bool(used) and len(used) == len(verdict.reasons)
+    return only and not verdict.errors and all(one.kind == UNKNOWN_SIZE for one in used)
 
 
 def _unsafe(verdict: Verdict) -> Violation:

@@ -2,6 +2,7 @@
 
     python tests/campaigns/bugs/inductor_buckets.py            # without buckets, then with them
     python tests/campaigns/bugs/inductor_buckets.py --overlap  # and by overlap scheduling
+    python tests/campaigns/bugs/inductor_buckets.py --patched  # with the patch of docs/upstream/
 
 Two gloo processes, no GPU, no C++ compiler: the graphs of AOTAutograd are given to Inductor's
 passes and then run as they are. Rank 0 gathers, sends what it gathered, and gathers again; rank 1
@@ -22,13 +23,34 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 from functorch.compile import make_boxed_func
 from heard import hear, last_words
+from patches import patched
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import detect_fake_mode
 from torch._inductor import config
+from torch._inductor.fx_passes import bucketing
 from torch._inductor.fx_passes.post_grad import lazy_init, post_grad_passes
 from torch._inductor.virtualized import V
 
 WORLD, PATIENCE = 2, 20
+KEYED = "                group_key = node_group_key(coll_node)\n"
+NUMBERED = """\
+                group_key = (node_group_key(coll_node), others_before[coll_node])
+"""
+LISTED = "    nodes_groups: list[list[torch.fx.Node]] = []\n"
+COUNTED = (
+    LISTED
+    + """\
+    others_before: dict[torch.fx.Node, int] = {}
+    others = 0
+    for node in g.nodes:
+        if filter_node(node):
+            others_before[node] = others
+        elif "c10d" in str(node.target) and not is_wait_tensor(node):
+            others += 1
+"""
+)
+NO_BUCKET_ACROSS = ((KEYED, NUMBERED), (LISTED, COUNTED))
+"""End a bucket at a communication of another kind."""
 SPEED = {"get_gpu_dram_gbps": lambda *_: 2000.0, "get_device_tflops": lambda *_: 100.0}
 """What overlap scheduling asks a GPU for; buckets do not."""
 OVERLAP = {"aten_distributed_optimizations.enable_overlap_scheduling": True,
@@ -89,11 +111,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--overlap", action="store_true", help="try overlap scheduling as well")
+    parser.add_argument("--patched", action="store_true", help="with the proposed patch")
     given = parser.parse_args()
     logging.disable(logging.INFO)
     lazy_init()
-    for settings in [{}, {"bucket_all_gathers_fx": "all"}, *([OVERLAP] if given.overlap else [])]:
-        play(settings)
+    edits = NO_BUCKET_ACROSS if given.patched else ()
+    with patched(bucketing.greedy_bucket_collective_by_mb, *edits):
+        for settings in [{}, {"bucket_all_gathers_fx": "all"}, *([OVERLAP] * given.overlap)]:
+            play(settings)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python tests/campaigns/bugs/inductor_gram.py              # 4 ranks; 8, 7 and 5 rows
     python tests/campaigns/bugs/inductor_gram.py --rows 5 --off
+    python tests/campaigns/bugs/inductor_gram.py --rows 5 --patched
 
 A step of Newton-Schulz, as Muon takes it, on the rows of a DTensor, under ``torch.compile`` with
 ``aten_distributed_optimizations.allow_comms_decompositions``. Four gloo processes, no GPU. The
@@ -23,10 +24,12 @@ import torch
 import torch.distributed as dist
 from functorch.compile import make_boxed_func
 from heard import hear, last_words
+from patches import patched
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import detect_fake_mode
 from torch._inductor import config
 from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.fx_passes import decomp_comms
 from torch._inductor.fx_passes.post_grad import lazy_init, post_grad_passes
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
@@ -37,6 +40,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 WORLD, COLUMNS, STEPS = 4, 4, 2
+FOUND = """\
+        split_result = find_split_getitem(info.entry_node, rank=rank)
+"""
+COUNTED = (
+    FOUND
+    + """\
+        members = _resolve_process_group(GroupName(info.group_name)).size()
+        if split_result is not None and len(split_result[0].meta["val"]) != members:
+            continue
+"""
+)
+ALL_OR_NONE = ((FOUND, COUNTED),)
+"""Keep the gather on all ranks where the split has no part for each of them."""
 PATIENCE = 60
 """Seconds after which gloo gives up a call; compiling takes the ranks unequally long."""
 
@@ -112,11 +128,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[8, 7, 5])
     parser.add_argument("--off", action="store_true", help="without the option")
     parser.add_argument("--inductor", action="store_true", help="with code generation (minutes)")
+    parser.add_argument("--patched", action="store_true", help="with the proposed patch")
     given = parser.parse_args()
     logging.disable(logging.INFO)
     lazy_init()
-    for rows in given.rows:
-        play(rows, decompose=not given.off, whole=given.inductor)
+    with patched(
+        decomp_comms.decomp_gram_matrix_all_gather, *(ALL_OR_NONE if given.patched else ())
+    ):
+        for rows in given.rows:
+            play(rows, decompose=not given.off, whole=given.inductor)
 
 
 if __name__ == "__main__":
