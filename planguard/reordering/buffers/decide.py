@@ -213,7 +213,7 @@ class _Decision:
         """Return what an execution says in which the rank differs from a member of the group."""
         if one.queue is None:
             return None
-        others = [peer for peer in self.ranks.members[one.queue] if peer != rank]
+        others = [peer for peer in self.ranks.members_of(rank, one.queue) if peer != rank]
         partner = next(
             (peer for peer in others if self._sequence(peer, self.usual[peer], one.queue)), None
         )
@@ -221,7 +221,8 @@ class _Decision:
             return None
         theirs = self._sequence(partner, self.usual[partner], one.queue)
         for order in one.orders:
-            played = self._play(rank, order)
+            is_usual = order == self.ranks[rank].usual
+            played = self.usual[rank] if is_usual else self._play(rank, order)
             mine = self._sequence(rank, played, one.queue)
             if mine != theirs:
                 return self._both(rank, played, order, one, (mine, theirs), fixed)

@@ -25,7 +25,7 @@ from planguard.reordering.buffers.members import buffers_of, homes_of
 from planguard.reordering.buffers.rank import PLAIN, fused_rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from planguard.plan.code import Program
     from planguard.plan.plan import Plan
@@ -98,6 +98,10 @@ class Ranks:
     def members(self) -> dict[str, list[int]]:
         """The ranks of every group, by the names of the flat form."""
         return self._flattener.members()
+
+    def members_of(self, rank: int, group: str) -> Sequence[int]:
+        """Return the ranks of a group of a rank."""
+        return self._plan.group(self.family(rank, group)).members(rank, self._plan.mesh)
 
     def lonely(self, rank: int) -> frozenset[str]:
         """Return the groups of one rank that a rank may use."""
