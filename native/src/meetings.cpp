@@ -1,4 +1,5 @@
 // The search over who meets whom (meetings.h; the reference is planguard/kernels/twin_meetings.py).
+// Above 400 lines: the loop and both of its reductions read the same state, which no header shows.
 #include "planguard/meetings.h"
 
 #include <algorithm>
