@@ -212,8 +212,10 @@ class Screening:
         # Reading costs more than deciding: where most plans are new, they are decided at once.
         asked = [self._task(p, window[p], decide=self._mostly_new) for p in first.values()]
         answers = _by_id(self._executor.run(asked))
-        self._inputs.update((key, answers[place]) for key, place in first.items())
-        found = {place: self._inputs[keys[place]] for place in places}
+        new = {key: answers[place] for key, place in first.items()}
+        found = {p: new[keys[p]] if keys[p] in new else self._inputs[keys[p]] for p in places}
+        # What is known by its own path, too, does not come again.
+        self._inputs.update((key, said) for key, said in new.items() if not key[-1])
         while len(self._inputs) > REMEMBERED:
             del self._inputs[next(iter(self._inputs))]
         return found

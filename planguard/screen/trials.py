@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -61,8 +61,11 @@ class Trial:
     place: str = ""
 
     @property
-    def content(self) -> Hashable:
-        """What plan files have in common that are read alike; other inputs may have neighbors."""
+    def content(self) -> tuple[str, str, str]:
+        """What plan files have in common that are read alike; other inputs may have neighbors.
+
+        Hash, adapter, and the path of an input that may have neighbors, else "".
+        """
         is_plan = not self.path or self.path.endswith(PLAN_SUFFIXES)
         own = "" if is_plan and self.sha else self.path
         return self.sha, self.planner, own
