@@ -112,6 +112,7 @@ def once(model: str, rounds: int) -> dict[str, list[float]]:
             for rank in ranks.values():
                 rank.stdin.close()
                 rank.wait(timeout=60)
+                rank.stdout.close()
         return {way: own[WARM:] for way, own in took.items()}
 
 

@@ -15,11 +15,17 @@ SAYS = {
     "devices": ("time of a device", "communication, waiting", "rank"),
     "matrix-bytes": ("sender", "receiver"),
     "matrix-counts": ("sender", "receiver", "no traffic"),
-    "strategy": ("rank 0", "the order of execution", "communication"),
-    "topology": ("line width: bytes", "0"),
-    "links": ("source", "target", "bytes"),
+    "strategy": ("rank 0", "the order of execution", "communication", "edge: "),
+    "topology": ("line width: bytes, at most", "largest node", "0"),
+    "links": ("source", "target", "bytes", "full at"),
 }
 """Charts of a pipeline, and words of their axes, scales and legends."""
+OTHERS = {
+    "steps": ("step tail", "line: communication"),
+    "devices": ("dashed black line",),
+    "topology": ("duration", "bandwidth"),
+}
+"""Words of legends of charts beside them."""
 
 
 def saved(tab, chart, kind):
@@ -55,7 +61,9 @@ def png_size(data):
 
 
 def test_every_chart_of_a_pipeline_is_saved(visit):
-    """Both forms of all eight, each with its title and words; the PNG is as wide as the SVG."""
+    """Both forms of all eight, each with its title and words, and no legend of another chart; the
+    PNG is as wide as the SVG.
+    """
     tab = visit("pipelining/interleaved1f1b-4x8.csv", ALL)
     charts = [one.get_attribute("data-chart") for one in tab.query_selector_all(".save")]
     assert set(charts) == SAYS.keys()
@@ -64,6 +72,7 @@ def test_every_chart_of_a_pipeline_is_saved(visit):
         said = words(svg)
         for word in ("interleaved1f1b-4x8", "4 ranks", *wanted):
             assert word in said, (chart, word, said)
+        assert [word for word in OTHERS.get(chart, ()) if word in said] == [], chart
         wide, tall = png_size(saved(tab, chart, "PNG"))
         root = ET.fromstring(svg)  # noqa: S314 - made by the page under test
         scale = wide / float(root.get("width"))

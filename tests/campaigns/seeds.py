@@ -32,6 +32,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from planguard.words import plural
+
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = Path(__file__).parent / "data" / "seeds.toml"
 RESULTS = ROWS.with_suffix(".json")
@@ -211,7 +213,7 @@ def _when(every: list[Row], stored: dict[str, dict[str, Any]]) -> str:
         )
         seconds = sum(one["seconds"] for one in own)
         lines.append(
-            f"* {day}, at {at or 'an unknown revision'}, {on}: {len(own)} tests, {said}, "
+            f"* {day}, at {at or 'an unknown revision'}, {on}: {plural(len(own), 'test')}, {said}, "
             f"{seconds:,.0f} s."
         )
     states = Counter(row.state for row in every)

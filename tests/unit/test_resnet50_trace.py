@@ -10,8 +10,11 @@ from types import SimpleNamespace
 import pytest
 from test_report_page import unpacked
 
+from planguard.audit.joining.assemble import assemble
+from planguard.audit.readers.files import collect
 from planguard.audit.readers.flows import Flows
 from planguard.audit.readers.kineto import read_kineto
+from planguard.audit.readers.reading import read_input
 from planguard.audit.readers.times import times_of
 from planguard.cli import main
 from planguard.report.page.graph import EDGES
@@ -161,3 +164,13 @@ def test_a_run_before_every_call_is_another_calls():
     of the first is none of the second's.
     """
     assert traced([("allreduce_", 8, "")], [("all_reduce", 8, "int")], ran=-50.0) == [(8, None)]
+
+
+def test_of_both_traces_of_a_rank_the_profile_is_audited(root):
+    """An ExecutionTrace beside a Kineto trace of its rank is no second recording of it."""
+    folder = root / "tests" / "corpus" / "traces" / "resnet50-odd"
+    parts = [part for one in collect([str(folder)], None) for part in read_input(one)]
+    found = assemble(parts)
+    assert {part.kind for part in parts} == {"kineto", "execution-trace"}
+    assert found.recording.kinds == ("kineto",)
+    assert len(found.recording.ranks) == 4
