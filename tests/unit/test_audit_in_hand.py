@@ -10,6 +10,7 @@ import in_hand_cases as cases
 import pytest
 
 import planguard as pg
+from planguard.audit.readers.text_log import lines_of
 from planguard.cli import main
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "in_hand.py"
@@ -80,6 +81,13 @@ def test_a_log_copied_from_a_terminal_of_any_width(width, tmp_path):
     (tmp_path / "pasted.txt").write_text("\n".join(rows) + "\n")
     verdict = pg.audit(tmp_path)
     assert [(f.code, f.ranks) for f in verdict.errors] == [("PG007", (0,))]
+
+
+def test_a_bar_in_the_middle_of_a_line_is_no_container():
+    """Only what stands at the start of a line is a prefix of docker compose."""
+    rows = b"sglang-1  | Process 3: python\nloss of node-1 | 3.5\nstep worker-2 | [rank1]: x\n"
+    texts = [line.text for line in lines_of(rows).lines]
+    assert texts == ["Process 3: python", "loss of node-1 | 3.5", "x"]
 
 
 def test_the_fuzzer_of_texts_starts_from_them():

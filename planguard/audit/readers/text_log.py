@@ -25,8 +25,6 @@ _BROKEN = re.compile(
     r"Received a dump signal(?!.*last completed [A-Z]{2,8} work: -?\d+\.)|"
     r"detected by watchdog at(?!.*last completed (?:[A-Z]{2,8} )?work: -?\d)"
 )
-_MAY_BREAK = ("Work", "Watchdog", "dump signal", "watchdog at")
-"""Words of lines that are worth a look at whether a terminal broke them."""
 _BEGINS = re.compile(r"[^\[\n]{0,60}\[(?:rank\d|[EWIF] |[EWIF]\d{3,4} |\d{4}-\d\d-)")
 """How a line of torch or of a trainer begins, behind what a launcher puts in front."""
 _WIDTHS = range(60, 300)
@@ -174,8 +172,8 @@ def _line(row: str, *, is_labelled: bool) -> tuple[Line, str | None]:
     row = row.rstrip("\r")
     if row.startswith("{") or row[:1].isdigit():
         row = _STAMPED.sub("", row, count=1)
-    elif " | " in row[:70]:
-        row = _COMPOSED.sub("", row, count=1)
+    elif row[:1] not in "[(" and " | " in row[:70] and (put := _COMPOSED.match(row)) is not None:
+        row = row[put.end() :]
     rank = process = None
     # Most lines of a log are none of these: what is cheap to exclude is excluded first.
     said = _RANK.search(row) if "[rank" in row else None
@@ -222,7 +220,8 @@ def _whole(rows: list[str]) -> list[str]:
             wanted = wanted - 1 if _BROKEN.search(out[-1]) else 0
             continue
         out.append(row)
-        wanted = 4 if any(w in row for w in _MAY_BREAK) and _BROKEN.search(row) else 0
+        is_told = "Work" in row or "atchdog" in row or "dump signal" in row
+        wanted = 4 if is_told and _BROKEN.search(row) else 0
     return out
 
 
