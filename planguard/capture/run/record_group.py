@@ -120,7 +120,7 @@ class _Asking:
     """What is asked of the real group, and the groups that are made of it."""
 
     recorder: Any
-    members: Any
+    members: list[int]
     inner: Any
     backend: str
 
@@ -146,8 +146,8 @@ class _Asking:
         key = self.recorder.group(members)
         self.recorder.met(key)
         self.recorder.names[inner.group_name] = key
-        part = type(self)(self.recorder, members, key, inner, self.backend)
-        part._set_group_name(inner.group_name)  # noqa: SLF001 - a group of this module
+        part: Any = record_group_class()(self.recorder, members, key, inner, self.backend)
+        part._set_group_name(inner.group_name)  # noqa: SLF001 - as torch does
         part._set_group_desc(inner.group_desc)  # noqa: SLF001 - same
         return part
 
@@ -181,7 +181,7 @@ def record_group_class() -> Any:  # noqa: C901 - one small method per name that 
             return str(self.inner.name())
 
         def getRank(self) -> int:  # noqa: N802 - torch's name
-            return self.members.index(self.recorder.rank)
+            return int(self.members.index(self.recorder.rank))
 
         def getSize(self) -> int:  # noqa: N802 - torch's name
             return len(self.members)
