@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.elsewhere import called_back, note_libraries, watch_elsewhere
+from planguard.capture.groups.callbacks import callbacks_aside
 from planguard.capture.groups.process_group import BACKEND
 from planguard.capture.groups.recorder import Recorder, Stalled
-from planguard.capture.names.callbacks import callbacks_aside
 from planguard.capture.play.fake_world import Mesh, environment, make_mesh
 from planguard.capture.play.launches import ranks_started_here
 from planguard.capture.play.named_backends import named_backend

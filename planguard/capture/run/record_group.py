@@ -116,12 +116,53 @@ class _Reading(_Collectives):
         pass
 
 
+class _Asking:
+    """What is asked of the real group, and the groups that are made of it."""
+
+    recorder: Any
+    members: list[int]
+    inner: Any
+    backend: str
+
+    def _get_sequence_number_for_group(self) -> int:
+        return int(self.inner._get_sequence_number_for_group())  # noqa: SLF001 - torch asks itself
+
+    def _set_sequence_number_for_group(self) -> None:
+        self.inner._set_sequence_number_for_group()  # noqa: SLF001 - torch asks itself
+
+    def _wait_for_pending_works(self) -> None:
+        self.inner._wait_for_pending_works()  # noqa: SLF001 - torch asks itself
+
+    def get_group_store(self) -> Any:
+        return self.inner.get_group_store()
+
+    def split_group(self, ranks: Any, *args: Any, **options: Any) -> Any:
+        """Split the real group, and record what the part does; ranks are this group's."""
+        self.recorder.note(ELSEWHERE, _split("split"), "under")
+        inner = self.inner.split_group(ranks, *args, **options)
+        if inner is None:
+            return None
+        members = [self.members[place] for place in ranks]
+        key = self.recorder.group(members)
+        self.recorder.met(key)
+        self.recorder.names[inner.group_name] = key
+        part: Any = record_group_class()(self.recorder, members, key, inner, self.backend)
+        part._set_group_name(inner.group_name)  # noqa: SLF001 - as torch does
+        part._set_group_desc(inner.group_desc)  # noqa: SLF001 - same
+        return part
+
+    def merge_remote_group(self, *args: Any, **options: Any) -> Any:
+        """Merge the real group; what the larger one does is not seen, and that is said."""
+        self.recorder.note(ELSEWHERE, _split("merged with a remote one"), "under")
+        return self.inner.merge_remote_group(*args, **options)
+
+
 @cache
 def record_group_class() -> Any:  # noqa: C901 - one small method per name that torch asks for
     """Return the process group class; made at the first call, since torch must be imported."""
     import torch.distributed as dist
 
-    class RecordGroup(_Reading, dist.ProcessGroup):  # type: ignore[misc]  # torch is Any here
+    class RecordGroup(_Asking, _Reading, dist.ProcessGroup):  # type: ignore[misc]  # torch is Any here
         def __init__(
             self, recorder: RunRecorder, ranks: list[int], key: str, inner: Any, backend: str
         ) -> None:
@@ -140,7 +181,7 @@ def record_group_class() -> Any:  # noqa: C901 - one small method per name that 
             return str(self.inner.name())
 
         def getRank(self) -> int:  # noqa: N802 - torch's name
-            return self.members.index(self.recorder.rank)
+            return int(self.members.index(self.recorder.rank))
 
         def getSize(self) -> int:  # noqa: N802 - torch's name
             return len(self.members)
@@ -180,38 +221,6 @@ def record_group_class() -> Any:  # noqa: C901 - one small method per name that 
             self.recorder.wait(handle)
             self.inner.monitored_barrier(*args, **options)
             self.recorder.done(handle)
-
-        def _get_sequence_number_for_group(self) -> int:
-            return int(self.inner._get_sequence_number_for_group())  # noqa: SLF001 - same
-
-        def _set_sequence_number_for_group(self) -> None:
-            self.inner._set_sequence_number_for_group()  # noqa: SLF001 - same
-
-        def _wait_for_pending_works(self) -> None:
-            self.inner._wait_for_pending_works()  # noqa: SLF001 - same
-
-        def get_group_store(self) -> Any:
-            return self.inner.get_group_store()
-
-        def split_group(self, ranks: Any, *args: Any, **options: Any) -> Any:
-            """Split the real group, and record what the part does; ranks are this group's."""
-            self.recorder.note(ELSEWHERE, _split("split"), "under")
-            inner = self.inner.split_group(ranks, *args, **options)
-            if inner is None:
-                return None
-            members = [self.members[place] for place in ranks]
-            key = self.recorder.group(members)
-            self.recorder.met(key)
-            self.recorder.names[inner.group_name] = key
-            part = RecordGroup(self.recorder, members, key, inner, self.backend)
-            part._set_group_name(inner.group_name)
-            part._set_group_desc(inner.group_desc)
-            return part
-
-        def merge_remote_group(self, *args: Any, **options: Any) -> Any:
-            """Merge the real group; what the larger one does is not seen, and that is said."""
-            self.recorder.note(ELSEWHERE, _split("merged with a remote one"), "under")
-            return self.inner.merge_remote_group(*args, **options)
 
         def _start_coalescing(self, device: Any) -> None:
             self.recorder.begin_batch()

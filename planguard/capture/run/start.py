@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.elsewhere import note_libraries, watch_elsewhere
+from planguard.capture.groups.callbacks import watch_callbacks
 from planguard.capture.groups.process_group import BACKEND
-from planguard.capture.names.callbacks import watch_callbacks
 from planguard.capture.restarts import attempt
 from planguard.capture.run.backends import configured, inner_group, named, of_devices
 from planguard.capture.run.environment import (
