@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import functools
 import re
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import fx
 
+import planguard
+from planguard import Outcome
 from planguard.capture import (
     assert_same_placements,
     guarded_passes,
@@ -260,6 +263,12 @@ def test_a_repetition_that_is_used_before_its_wait_is_told():
     """The rules for waits hold for repeated collectives, too."""
     verdict = both(functools.partial(again, target=torch.ops.aten.neg.default))
     assert "use-before-wait" in kinds(verdict)
+
+
+def test_the_joint_graphs_of_autoparallel_are_safe():
+    """Four ranks that solved for themselves and found the same: a sample that AutoParallel made."""
+    sample = Path(__file__).resolve().parents[1] / "samples" / "autoparallel" / "mlp.fx.json"
+    assert planguard.check(sample).outcome is Outcome.SAFE
 
 
 def ask(rank, folder, chosen):
