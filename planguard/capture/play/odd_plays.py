@@ -237,7 +237,7 @@ class OddPlays:
         failed = {rank for rank, log in again.logs.items() if log.end}
         if (
             failed
-            and failed <= odd.ranks
+            and (failed <= odd.ranks or odd.is_uneven)  # then all clocks are other ones
             and _ends_job(odd, [again.logs[one].trace for one in failed])
         ):
             return Ended("raised")

@@ -179,7 +179,7 @@ class Readings:
         given = deciding if isinstance(deciding, list) else [deciding]
         made_of = [(getattr(storage_of(o), "planguard_origin", None), _content(o)) for o in given]
         row.append(2 * zlib.crc32(repr(made_of).encode()) + all(map(_is_common, given)))
-        how = self._how(place, len(row) - 1)
+        how = self._how(place, len(row) - 1, is_size=True)
         return None if how is None else how in (Read.MORE, Read.NONE, Read.NEXT)
 
     def _place(self, frame: FrameType) -> str | None:
@@ -213,13 +213,16 @@ class Readings:
                 other.flat[1::2] = found.flat[1::2]
         return other
 
-    def _how(self, place: str, at: int) -> Read | None:
-        """Return what this rank reads at the n-th reading of a line; None for what is there."""
+    def _how(self, place: str, at: int, *, is_size: bool = False) -> Read | None:
+        """Return what this rank reads at the n-th reading of a line; None for what is there.
+
+        Sizes take no turns: what two masks of one line keep belongs together.
+        """
         row = () if self.sides is None else self.sides.of.get(place, ())
         if self.sides is None or at >= len(row) or (self.sides.is_partly and at % 2):
             return None
         turned = self.sides.turned
-        is_turned = turned is not None and (at + (place in turned)) % 2 == 1
+        is_turned = turned is not None and not is_size and (at + (place in turned)) % 2 == 1
         pair = self.sides.pair[::-1] if is_turned else self.sides.pair
         sides = zip(row[at], pair, strict=True)
         return next((how for ranks, how in sides if self.rank in ranks), None)
