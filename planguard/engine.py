@@ -1,4 +1,8 @@
-"""One plan in, one verdict out: the pipeline from symbolic plan to verdict."""
+"""One plan in, one verdict out: the pipeline from symbolic plan to verdict.
+
+Above 400 lines: which route decides what, and how much of a verdict somebody looks at, are one
+question, and each route asks the others back.
+"""
 
 from __future__ import annotations
 

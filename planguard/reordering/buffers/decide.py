@@ -6,6 +6,8 @@ execution in which two ranks differ is decided: that execution is the witness (P
 the order of several communicators is open, the events of every rank are decided as a plan of open
 order (``fusion_open``). In all other cases every combination of the programs that the ranks can
 issue is decided, if they are few.
+
+Above 400 lines: the rules are asked one after the other of one plan, and hand on what they found.
 """
 
 from __future__ import annotations
