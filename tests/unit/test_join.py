@@ -199,13 +199,14 @@ def test_nothing_to_check_is_unknown_in_every_route(model):
 
 def test_one_budget_for_all_nine_models():
     """Nine models under a budget of half a second take that, not nine times as long."""
-    receives = [{"op": "recv", "peer": "any", "bytes": 4}] * 14
+    # Each message says something else, so that who meets whom matters: 2^24 states at least.
     ranks = {
-        "0": {"actions": receives},
-        "1-14": {"actions": [{"op": "send", "peer": 0, "bytes": 4}]},
+        str(rank): {"actions": [{"op": "send", "peer": 0, "bytes": 4, "label": f"w{rank}"}]}
+        for rank in range(1, 25)
     }
+    ranks["0"] = {"actions": [{"op": "recv", "peer": "any", "bytes": 4}] * 24}
     plan = pg.load(
-        {"schema": "planguard.plan/1", "world_size": 15, "ranks": ranks, "model": "gloo"}
+        {"schema": "planguard.plan/1", "world_size": 25, "ranks": ranks, "model": "gloo"}
     )
     started = time.perf_counter()
     verdict = pg.check(plan, model="all", budget=0.5)

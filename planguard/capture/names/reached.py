@@ -13,6 +13,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from planguard.capture.names.depends import Program, Test, place_in_file
+from planguard.plan.vocabulary import RECEIVES, ROOTED, SENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,11 +25,10 @@ SIZE = "size"
 """Of the kinds of tests: how large a tensor is, which one of several it is, who is a peer."""
 _PEERS = frozenset({"src", "dst", "root", "group_src", "group_dst", "peer"})
 """Names of arguments that say which rank a call is about."""
-_ROOTED = {
-    "broadcast": 1, "reduce": 1, "send": 1, "recv": 1, "isend": 1, "irecv": 1,
-    "broadcast_object_list": 1, "gather": 2, "scatter": 2, "gather_object": 2,
-}  # fmt: skip
-"""Calls of torch.distributed, and where they are told that rank."""
+_TO_RANKS = SENDS | RECEIVES | ROOTED
+"""Operations that are told a rank."""
+_BEHIND_LISTS = frozenset({"gather", "scatter"})
+"""Those of them that are told it behind two arguments, not behind one."""
 _MAKING = frozenset(
     {
         "arange", "broadcast_to", "chunk", "empty", "expand", "eye", "full", "linspace", "narrow",
@@ -155,7 +155,9 @@ def _sizing(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.Call) and _named(node.func) in _MAKING:
         return [*node.args, *(keyword.value for keyword in node.keywords)]
     if isinstance(node, ast.Call):
-        at = _ROOTED.get(_named(node.func), len(node.args))
+        # Of torch.distributed, those of objects among it: gather_object, broadcast_object_list.
+        called = _named(node.func).removesuffix("_list").removesuffix("_object")
+        at = 1 + (called in _BEHIND_LISTS) if called in _TO_RANKS else len(node.args)
         return [*node.args[at : at + 1], *(k.value for k in node.keywords if k.arg in _PEERS)]
     if isinstance(node, ast.Subscript):
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

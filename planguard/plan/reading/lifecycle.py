@@ -27,7 +27,7 @@ Problem = tuple[str, str, str]
 
 # Numbers: an enum's member is looked up by its name each time, and this is asked of every word.
 _REPEAT, _BATCH, _WAIT_MANY = int(Kind.REPEAT), int(Kind.BATCH), int(Kind.WAIT_MANY)
-_ENDING = {int(Kind.WAIT): "wait", int(Kind.TEST): "test", int(Kind.DROP): "drop"}
+_ENDING = {int(kind): kind.name.lower() for kind in (Kind.WAIT, Kind.TEST, Kind.DROP)}
 
 
 class Rules(Struct, frozen=True):

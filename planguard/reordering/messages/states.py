@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
 from planguard.execution.findings.reason import UndecidedError, out_of_time, too_many
+from planguard.kernels.twin_persistent import PROBE, RECEIVE, SEND
 from planguard.kernels.twin_rules import ARRIVE
 from planguard.plan.actions import NONE
+from planguard.plan.vocabulary import RECEIVES, SENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from planguard.options import Deadline
     from planguard.reordering.messages.wildcards import Message
 
-KINDS = {"send": 0, "recv": 1, "probe": 2}
-"""Kinds of messages, as the kernels number them."""
 STEPS = {"native": 20_000, "python": 200}
 """States between two looks at the clock: some hundredths of a second."""
 MEMORY = 1 << 30
@@ -99,7 +99,7 @@ class Machine:
 
         every = self.messages
         return {
-            "kind": array("B", [KINDS[message.kind] for message in every]),
+            "kind": array("B", [_number(message.kind) for message in every]),
             "rank": array("I", [message.rank for message in every]),
             "home": numbered(message.home for message in every),
             # Who sends, whoever the operation names: the receiver is in its home.
@@ -168,6 +168,11 @@ class Machine:
             words = self.lanes.code[self.lanes.lane_off[lane] : (place + 1) // 2]
             arrived |= {word >> 2 for word in words if word & ARRIVE}
         return [m for m in self.messages if m.number not in met and self.match[m.number] in arrived]
+
+
+def _number(kind: str) -> int:
+    """Return a kind of message as the kernels number it."""
+    return SEND if kind in SENDS else RECEIVE if kind in RECEIVES else PROBE
 
 
 def endings(machine: Machine, limit: int, deadline: Deadline) -> tuple[list[State], int]:
