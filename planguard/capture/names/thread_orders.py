@@ -28,6 +28,8 @@ BY = "x-by"
 NOBODY = -1
 """Number of a thread that nobody saw start."""
 KIND = "host-threads"
+_IN_PLACE = frozenset({"planguard.capture.values.own_turns"})
+"""Modules whose functions stand in the place of a wait, and hand it on for who called them."""
 NUMBER = "_planguard_number"
 """Attribute of a thread that was started while a rank was played."""
 
@@ -107,7 +109,9 @@ class Threads:
 
     def _waiting(self, original: Any) -> Any:
         def wait(self_: Any, timeout: float | None = None) -> Any:
-            frame = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
+            frame: Any = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
+            while frame.f_back is not None and frame.f_globals.get("__name__") in _IN_PLACE:
+                frame = frame.f_back
             module = str(frame.f_globals.get("__name__", ""))
             # A thread waits for its own start, and ours for each other's answers.
             if module != "threading" and not module.startswith("planguard."):
