@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 import seeds
 
@@ -69,6 +70,17 @@ def test_a_row_that_says_works_and_does_not_is_named():
     ]  # fmt: skip
 
 
+def worked_on(command):
+    """Wait until the ranks of a test are there, and return all processes of a command."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = command.children(recursive=True)
+        if sum("live_worker.py" in " ".join(one.cmdline()) for one in found) > 2:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("no rank was started")
+
+
 @pytest.mark.processes
 def test_interrupted_it_ends_with_its_tests_and_stores_nothing(tmp_path):
     """SIGINT while tests run: the command ends with 130, and no process of it goes on."""
@@ -83,9 +95,10 @@ def test_interrupted_it_ends_with_its_tests_and_stores_nothing(tmp_path):
     )  # fmt: skip
     assert process.stdout is not None
     assert "== 1 of 1" in process.stdout.readline() + process.stdout.readline()
-    time.sleep(2)
+    started = worked_on(psutil.Process(process.pid))
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
+    assert not [one for one in started if one.is_running() and one.status() != "zombie"]
     assert process.returncode == 130
     assert "interrupted" in said
     assert not (tmp_path / "results.json").exists()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import json
 import os
 import platform
@@ -101,7 +102,8 @@ def run(tests: list[str]) -> dict[str, dict[str, Any]]:
             "--timeout=600",  # a busy machine is no failing row
             *("-o", "junit_family=xunit1", f"--junitxml={report}", *tests),
         ]
-        process = subprocess.Popen(command, cwd=ROOT)
+        # A session of its own, so that what tests started is ended with them.
+        process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
         try:
             process.wait()
         except KeyboardInterrupt:
@@ -111,15 +113,13 @@ def run(tests: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait until pytest has cleaned up; a terminal has interrupted it, too, a signal has not."""
-    for number in (None, signal.SIGINT, signal.SIGKILL):
-        if number is not None:
-            process.send_signal(number)
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            continue
-        return
+    """Interrupt pytest, wait until it has cleaned up, and end what it left behind."""
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=10)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def read_report(report: bytes, tests: list[str]) -> dict[str, dict[str, Any]]:
