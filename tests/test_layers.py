@@ -124,6 +124,20 @@ def test_native_code_is_behind_the_kernels(trees):
     assert uses == {"planguard/kernels/__init__.py"}
 
 
+def test_records_are_made_behind_a_lock(trees):
+    """Two threads that first decode one kind of record at once crash the interpreter."""
+    uses = {
+        path_in_repository(path)
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and ast.unparse(node) == "msgspec.convert")
+        or (
+            isinstance(node, ast.keyword) and node.arg == "type" and "Document" in ast.unparse(node)
+        )
+    }
+    assert uses == {"planguard/records.py"}
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -28,6 +28,7 @@ from planguard.plan.reading.lifecycle import check_groups, check_handles
 from planguard.plan.reading.membership import Membership
 from planguard.plan.reading.wellformed import at
 from planguard.plan.writing.unrolled import Unrolled
+from planguard.records import converted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,7 +176,7 @@ class Patcher:
     def _compile(self, rank: int, actions: list[Any]) -> Program:
         steps = ("ranks", str(rank), "actions")
         try:
-            nodes = msgspec.convert(actions, list[Action])
+            nodes = converted(actions, list[Action])
         except msgspec.ValidationError as error:
             raise refusal(str(error), path=f"$.ranks.{rank}.actions") from None
         try:

@@ -13,9 +13,9 @@ from planguard.plan.defects import refusal
 from planguard.plan.document import Document
 from planguard.plan.limits import DEFAULT_LIMITS
 from planguard.plan.plan import Plan
-from planguard.plan.reading.decoders import decoder_of
 from planguard.plan.reading.missing import no_such_file
 from planguard.plan.reading.wellformed import check
+from planguard.records import decoder_of
 
 if TYPE_CHECKING:
     from planguard.errors import PlanError

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from planguard.errors import PlanError, UsageError, shorten
+from planguard.records import converted
 from planguard.result import document as doc
 from planguard.verdict import (
     Approximation,
@@ -59,7 +60,7 @@ def verdict_from_json(document: object) -> Verdict:
 
 def _converted(document: object, kind: type[_Doc]) -> _Doc:
     try:
-        return msgspec.convert(document, kind)
+        return converted(document, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(
             f"not a {doc.SCHEMA} object: {shorten(str(error), 200)}",

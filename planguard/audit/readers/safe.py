@@ -171,7 +171,10 @@ def decode_json(data: bytes, kind: Any, file: str) -> Any:
     """
     import msgspec
 
+    from planguard.records import decoder_of
+
     try:
+        decoder_of(kind)  # its fields are known from here on, to every thread
         return msgspec.json.decode(data, type=kind, strict=False)
     except RecursionError:
         raise PlanError("JSON nested too deep", file=file) from None

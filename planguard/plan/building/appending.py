@@ -13,8 +13,8 @@ from planguard.plan.building.blocks import Block, Handle, author, caller, placed
 from planguard.plan.compiling.operations import find, trouble_with
 from planguard.plan.defects import nearest, refusal
 from planguard.plan.dtypes import dtype_name
-from planguard.plan.reading.decoders import decoder_of
 from planguard.plan.vocabulary import BLOCKING, HOLDS
+from planguard.records import decoder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -24,6 +24,7 @@ from planguard.plan.document import (
 from planguard.plan.nodes import OP_CLASSES, Action, Part
 from planguard.plan.pointers import Step, render, step
 from planguard.plan.reading.standins import StandIns
+from planguard.records import converted, decoder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,7 @@ def parse_slowly(data: bytes, file: str | None) -> Document:
     _drop_extensions(plan)
     stand_ins = StandIns(plan)
     try:
-        document = msgspec.convert(plan, Document)
+        document = converted(plan, Document)
     except msgspec.ValidationError as error:
         raise _schema_error(plan, error, file, stand_ins) from None
     stand_ins.replace(document)
@@ -92,7 +93,7 @@ def _without_top_extensions(data: bytes) -> Document | None:
     try:
         top = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         dropped = {key: top.pop(key) for key in list(top) if key.startswith("x-")}
-        document = msgspec.json.decode(msgspec.json.encode(top), type=Document)
+        document = decoder_of(Document).decode(msgspec.json.encode(top))
         kept = msgspec.json.encode({key: msgspec.json.decode(raw) for key, raw in dropped.items()})
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
@@ -225,7 +226,7 @@ def _refine(plan: Any, message: str, steps: list[Step]) -> tuple[str, list[Step]
     if kind is not None and steps[1] == _ELSEWHERE:
         for key, value in plan[field].items():
             try:
-                msgspec.convert(value, kind)
+                converted(value, kind)
             except msgspec.ValidationError as error:
                 message, inner = _split(error)
                 steps = [field, key, *_steps(inner)]
