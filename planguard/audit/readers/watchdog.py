@@ -1,6 +1,6 @@
 """The words of the watchdog of torch's process groups, one speaker at a time.
 
-Formats: ``ProcessGroupNCCL.cpp`` and ``TraceUtils.h`` of torch 1.13 to 2.13; groups of other
+Formats: ``ProcessGroupNCCL.cpp`` and ``TraceUtils.h`` of torch 1.13 to 2.14; groups of other
 backends copy them. ``Rank R`` in them is the place in the group, not the rank of the job; only in
 the default group both agree. Up to 2.2 the group is not printed at all.
 """
@@ -27,7 +27,7 @@ _GROUP = re.compile(
 _STATUS = re.compile(
     r"(?:(?:work sequence id:|work:|work) (?P<failed>-?\d{1,20}),? )?(?:PG status: )?"
     r"[Ll]ast enqueued (?:[A-Z]{2,8} )?work: (?P<enqueued>-?\d{1,20}), "
-    r"last completed (?:[A-Z]{2,8} )?work: (?P<completed>-?\d{1,20})"
+    r"(?:last started work: [^\n]{1,120}?, )?last completed (?:[A-Z]{2,8} )?work: (?P<completed>-?\d{1,20})"
 )
 _FRAME = re.compile(r"#\d{1,3} (?P<name>\S{1,200}) from (?P<file>\S{1,500}):(?P<line>\d{1,9})$")
 _SNAPSHOT = re.compile(r"\s*\[(?P<ranks>\d[\d, ]*)\] (?P<state>started|finished) (?P<op>\w{1,40})")
