@@ -27,7 +27,8 @@ _GROUP = re.compile(
 _STATUS = re.compile(
     r"(?:(?:work sequence id:|work:|work) (?P<failed>-?\d{1,20}),? )?(?:PG status: )?"
     r"[Ll]ast enqueued (?:[A-Z]{2,8} )?work: (?P<enqueued>-?\d{1,20}), "
-    r"(?:last started work: [^\n]{1,120}?, )?last completed (?:[A-Z]{2,8} )?work: (?P<completed>-?\d{1,20})"
+    r"(?:last started work: [^\n]{1,120}?, )?"
+    r"last completed (?:[A-Z]{2,8} )?work: (?P<completed>-?\d{1,20})"
 )
 _FRAME = re.compile(r"#\d{1,3} (?P<name>\S{1,200}) from (?P<file>\S{1,500}):(?P<line>\d{1,9})$")
 _SNAPSHOT = re.compile(r"\s*\[(?P<ranks>\d[\d, ]*)\] (?P<state>started|finished) (?P<op>\w{1,40})")
