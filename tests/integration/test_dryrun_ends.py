@@ -34,10 +34,12 @@ dist.all_reduce(x)
 HANGS = (
     BEGIN
     + """\
+work = dist.all_reduce(torch.ones(2), async_op=True)
 if rank == 0:
     dist.recv(x, 1, tag=7)
 else:
     dist.recv(x, 0, tag=3)
+work.wait()
 """
 )
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -97,6 +99,7 @@ def test_a_job_that_hangs_is_ended_and_answered(tmp_path, started):
     lines = HANGS.splitlines()
     for call in ("    dist.recv(x, 1, tag=7)", "    dist.recv(x, 0, tag=3)"):
         assert f"job.py:{lines.index(call) + 1}" in out
+    assert "PG301" not in out, "the wait may come behind the hang"
     assert left_of(tmp_path) == []
 
 
