@@ -259,3 +259,16 @@ def test_a_log_without_calls_is_listed(text, tmp_path):
     verdict = audit(tmp_path, text)
     assert verdict.unknown
     assert "V|1|base_timestamp" in verdict.findings[0].message
+
+
+@pytest.mark.parametrize("states", [True, False])
+def test_a_log_that_says_no_states_shows_one_moment(states, tmp_path):
+    """Who had not enqueued a call when the log was taken may have been slow: medium, not strong."""
+    calls = [done(1, 1), begun(2, 2)]
+    keep = slice(None) if states else slice(1)
+    logs = [log(r, *calls[0][keep], *([] if r == 2 else calls[1][keep])) for r in range(4)]
+    verdict = audit(tmp_path, *logs)
+    assert errors(verdict) == [("PG007", (2,))]
+    (said,) = [note for note in verdict.findings[0].notes if note.startswith("evidence: ")]
+    assert said.startswith("evidence: strong" if states else "evidence: medium")
+    assert "rests on logs of ClogHook of ranks" in said
