@@ -272,3 +272,12 @@ def test_a_log_that_says_no_states_shows_one_moment(states, tmp_path):
     (said,) = [note for note in verdict.findings[0].notes if note.startswith("evidence: ")]
     assert said.startswith("evidence: strong" if states else "evidence: medium")
     assert "rests on logs of ClogHook of ranks" in said
+
+
+def test_who_is_behind_in_a_call_that_follows_the_stuck_one_is_not_blamed(tmp_path):
+    """All stand in their second call; that rank 0 has not issued a fourth says nothing."""
+    ahead = ["C1|Q|work_id=3|+0.1", "C1|Q|work_id=4|+0.1"]
+    logs = [log(r, *done(1, 1), *begun(1, 2), *ahead[: 1 if r == 0 else 2]) for r in range(3)]
+    verdict = audit(tmp_path, *(text.replace("world_size=4", "world_size=3") for text in logs))
+    assert verdict.unknown
+    assert next((f.code, f.severity) for f in verdict.findings) == ("PG502", "warning")

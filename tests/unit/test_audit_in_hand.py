@@ -57,7 +57,7 @@ def test_a_status_line_is_read_in_the_form_of_every_version(started):
         "[PG ID 1 PG GUID 7(mesh_tp) Rank 1]  failure detected by watchdog at work sequence id: 10 "
         f"PG status: last enqueued work: 11{started}, last completed work: 9"
     )
-    assert words.status == {"7": Status(11, 9)}
+    assert words.status == {"7": Status(11, 9, is_told=True)}
     assert words.failed == {(1, 10): "7"}
 
 
