@@ -158,3 +158,50 @@ def test_the_rendezvous_of_older_jax_is_read(tmp_path):
     verdict = audit(tmp_path, lines(*rows))
     assert codes(verdict) == []
     assert "places 2 did not come" in verdict.findings[0].message
+
+
+@pytest.mark.parametrize("late", [(), (5,)])
+def test_a_desync_report_of_a_smaller_group_is_about_places(late, tmp_path):
+    """Rank 10 stands at place 2 of its group: the report's numbers are no ranks of the job."""
+    here = [place for place in range(8) if place not in late]
+    rows = [
+        at("2.6", 10, 1936, "Rank 2"),
+        "\t - [2] Timeout at collective: ALLREDUCE, #730",
+        "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",
+        f"\t   - {list(late) or here} finished collective #700, but didn't join collective #701",
+        "\t - Snapshot of ranks' latest states:",
+        *(["\t   #700 finished ranks:", f"\t     {list(late)} finished ALLREDUCE"] if late else []),
+        "\t   #730 started ranks:",
+        f"\t     {here} started ALLREDUCE",
+        at("2.6", 10, 2168, behind("[PG ID 1 PG GUID 1 Rank 2]", 730, 730, 729)),
+    ]
+    verdict = audit(tmp_path, lines(*rows))
+    assert codes(verdict) == []
+    said = " / ".join(f.message for f in verdict.findings)
+    expected = "places 5 did not come to" if late else "everybody came to"
+    assert f"{expected} all_reduce #730 of group 1" in said
+    assert not any(5 in f.ranks for f in verdict.findings if f.code == "PG007")
+
+
+def test_places_of_several_stages_are_not_one_rank(tmp_path):
+    """Stage 1 receives, stage 2 reduces: both name place 1 of their own groups of tensors."""
+    frames = {1: "recv", 2: "all_reduce"}
+    rows = []
+    for stage, call in frames.items():
+        rows += [
+            f"[2026-01-29 13:12:37 PP{stage} TP1] Pyspy dump for PID 8869{stage}:",
+            f"Process 8869{stage}: sglang::scheduler_PP{stage}_TP1",
+            "Python v3.12.3 (/usr/bin/python3.12)",
+            "",
+            f'Thread 8869{stage} (idle): "MainThread"',
+            f"    {call} (torch/distributed/distributed_c10d.py:2500)",
+            "    wrapper (torch/distributed/c10d_logger.py:81)",
+            f"    forward (sglang/srt/stage{stage}.py:70)",
+            "",
+        ]
+    verdict = audit(tmp_path, lines(*rows))
+    assert codes(verdict) == []
+    assert verdict.unknown
+    document = str(verdict.findings)
+    assert "stage1.py" in document
+    assert "stage by stage" in document

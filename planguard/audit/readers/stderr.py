@@ -335,9 +335,38 @@ def _from_detail(part: Part, side: tuple[int, int, Call]) -> None:
     part.inside = None
 
 
+def _of_places(words: Words, speaker: Part) -> None:
+    """Take a report on a group other than the default one: who came to its last call, by places."""
+    number = max((seq for _, seq, _, state in words.snapshot if state == "started"), default=0)
+    groups = {group for (_, seq), group in words.failed.items() if seq == number}
+    if len(groups) != 1:
+        return
+    group = groups.pop()
+    here = {place for place, seq, _, state in words.snapshot if (seq, state) == (number, "started")}
+    late = {place for place, *_ in words.snapshot} - here
+    op = next(op for _, seq, op, state in words.snapshot if (seq, state) == (number, "started"))
+    what = f"{op} #{number} of group {group}"
+    one = Absence(
+        what,
+        tuple(sorted(late)),
+        tuple(sorted(here)),
+        "the desync report",
+        are_places=True,
+        all_came=not late,
+    )
+    speaker.absences = (*speaker.absences, one)
+
+
 def _snapshot(words: Words, speaker: Part) -> list[Part]:
-    """Return what a desync report says of the other members of the default group."""
-    if set(words.places) - {"world"} or not words.snapshot:
+    """Return what a desync report says of the other members of its group.
+
+    In the default group they are ranks; in another one, that the speaker names beside the report,
+    they are places, and what is said of them is a word about others.
+    """
+    if not words.snapshot:
+        return []
+    if set(words.places) - {"world"}:
+        _of_places(words, speaker)
         return []
     last: dict[int, tuple[int, Observed]] = {}
     for rank, number, op, state in words.snapshot:
