@@ -117,3 +117,18 @@ def test_a_rank_that_was_cut_off_in_a_call_that_can_end_may_free_the_others() ->
         "approximations": [under],
     }  # fmt: skip
     assert check(spoiled(MpiRun(document, (0, 1), (0, 1)))).outcome is Outcome.UNKNOWN
+
+
+def test_a_job_that_was_ended_is_not_blamed_for_waits_that_may_follow(tmp_path: Path) -> None:
+    """Both ranks would have waited for all behind the receives in which they were ended."""
+    post = f"""
+      if (r) MPI_Isend(b, 4, MPI_CHAR, 0, 1, {W}, &q[0]);
+      else {{
+        MPI_Irecv(b, 4, MPI_CHAR, 1, 1, {W}, &q[0]);
+        MPI_Irecv(d, 4, MPI_CHAR, 1, 2, {W}, &q[1]);
+        MPI_Waitany(2, q, &n, &s);
+      }}"""
+    stuck = _decide(tmp_path, f"{post} MPI_Recv(d, 4, MPI_CHAR, 1 - r, 9, {W}, &s);", limit=5)
+    verdict = check(plan_of(stuck / "logs"))
+    assert verdict.outcome is Outcome.DEADLOCK
+    assert "PG301" not in {one.code for one in verdict.findings}

@@ -1,10 +1,11 @@
-"""Logs of torchcomms' ClogHook, written by hand from its description of the format."""
+"""Logs of torchcomms' ClogHook, by its description and its formatting code (0.3.0)."""
 
 from __future__ import annotations
 
 import pytest
 
 import planguard as pg
+from planguard.audit.readers.clog import read_clog
 
 HEAD = "V|1|base_timestamp=1714234567.890"
 SUM = (
@@ -98,6 +99,157 @@ def test_graphs_leave_the_order_open(tmp_path):
     assert errors(audit(tmp_path, *logs)) == []
 
 
+def signed(corr, op, comm="main", **values):
+    """The signature of a call."""
+    said = "".join(f"|{name}={value}" for name, value in values.items())
+    return f"C{corr}|sig|{op}{said}|async_op=f|comm={comm}"
+
+
+NAMED = {
+    "nccl": "tp",
+    "gloo": "tp_{color}",
+    "ncclx": "main::split::{color}_tp_1",
+}
+"""What a backend calls the communicator that a program split off by the name tp."""
+
+
+@pytest.mark.parametrize("backend", NAMED)
+def test_a_split_is_known_by_the_name_that_its_backend_gives(backend, tmp_path):
+    """Two groups split off by one name: rank 3 never came to the call of ranks 2 and 3."""
+    logs = []
+    for r in range(4):
+        color = r // 2 * 2
+        name = NAMED[backend].format(color=color)
+        split = f"split|parent=main|child=tp|ranks={color},{color + 1}"
+        first = f"split|parent=main|child=all|ranks={'0' if r == 0 else ''}"
+        sig = SUM.format(n=3, count=8, comm=name)
+        calls = done(3, 2) if r < 2 else begun(3, 2) if r == 2 else []
+        logs.append(log(r, *done(1, 1), sig, *calls, extra=[first, split]))
+    verdict = audit(tmp_path, *logs)
+    assert errors(verdict) == [("PG007", (3,))]
+    assert "PG914" not in {f.code for f in verdict.findings}
+
+
+def test_who_did_not_come_to_a_split_is_named(tmp_path):
+    """A split waits for all of its parent; rank 3 is behind its first call and does not come."""
+    split = ["split|parent=main|child=tp|ranks=0,1,2"]
+    verdict = audit(tmp_path, *(log(r, *done(1, 1), *([] if r == 3 else split)) for r in range(4)))
+    assert verdict.unknown
+    assert next((f.code, f.severity, f.ranks) for f in verdict.findings) == (
+        "PG007",
+        "warning",
+        (3,),
+    )
+    assert "split 1 of communicator main" in verdict.findings[0].message
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_split_to_which_all_came_blames_nobody(behind, tmp_path):
+    """What follows a split shows that it ended; where nothing does, that is open."""
+    split = "split|parent=main|child=tp|ranks=0,1,2,3"
+    after = done(1, 2) if behind else []
+    verdict = audit(tmp_path, *(log(r, *done(1, 1), split, *after) for r in range(4)))
+    assert not [f for f in verdict.findings if f.ranks]
+    assert verdict.unknown is not behind
+
+
+def test_a_call_that_timed_out_ended_too(tmp_path):
+    """The hook writes an end of calls that failed as well: rank 2 did not come for all that."""
+    logs = [log(r, *done(1, 1), *([] if r == 2 else done(2, 2))) for r in range(4)]
+    assert errors(audit(tmp_path, *logs)) == [("PG007", (2,))]
+
+
+def test_a_rank_without_a_call_made_none(tmp_path):
+    """The hook of rank 2 logged its communicator and no call: the others wait for it."""
+    logs = [log(r, *begun(1, 1)) for r in range(4)]
+    logs[2] = f"{HEAD}\nnew_comm|comm=main|rank=2|world_size=4\n"
+    assert errors(audit(tmp_path, *logs)) == [("PG007", (2,))]
+
+
+V_FORMS = {
+    "all_gather_v": [
+        {"in_count": 10 * (r + 1), "out_counts": "10,20,30,40", "dtype": "f32"} for r in range(4)
+    ],
+    "reduce_scatter_v": [
+        {"in_counts": "10,20,30,40", "out_count": 10 * (r + 1), "dtype": "f32", "red_op": "sum"}
+        for r in range(4)
+    ],
+    "all_to_all_v_single": [
+        {"in_splits": f"{r},0,0,1", "out_splits": "0,1,2,3" if r == 0 else "0,0,0,0"}
+        for r in range(4)
+    ],
+    "all_to_all": [
+        {"in_counts": f"{r},5,0,1", "out_counts": f"1,{r},2,3", "dtype": "f32"} for r in range(4)
+    ],
+    "scatter": [
+        {"in_counts": "8,8,8,8" if r == 0 else "", "out_count": 8, "dtype": "f32", "root": 0}
+        for r in range(4)
+    ],
+    "gather": [
+        {"in_count": 8, "out_counts": "8,8,8,8" if r == 0 else "", "dtype": "f32", "root": 0}
+        for r in range(4)
+    ],
+}
+
+
+@pytest.mark.parametrize("op", V_FORMS)
+def test_parts_of_several_sizes_are_no_mismatch(op, tmp_path):
+    """Members of a v-form bring parts of their own sizes, and only a root names those of all."""
+    logs = [
+        log(r, signed(3, op, **own), *begun(3, 1), extra=[]) for r, own in enumerate(V_FORMS[op])
+    ]
+    assert errors(audit(tmp_path, *logs)) == []
+
+
+def test_parts_that_do_not_agree_are_a_mismatch(tmp_path):
+    """Rank 1 takes other parts than the others give: of a v-form all must name the same."""
+    said = V_FORMS["all_gather_v"]
+    said = [own | ({"out_counts": "10,20,30,44"} if r == 1 else {}) for r, own in enumerate(said)]
+    logs = [log(r, signed(3, "all_gather_v", **own), *begun(3, 1)) for r, own in enumerate(said)]
+    assert errors(audit(tmp_path, *logs)) == [("PG202", (1,))]
+
+
+def test_namesakes_are_not_told_apart(tmp_path):
+    """Two communicators of other members by one name: what looks like a wrong order is open."""
+    splits = ["split|parent=main|child=g|ranks=0,1,2,3", "split|parent=main|child=g|ranks=0,1"]
+    own = [SUM.format(n=3, count=8, comm="g"), SUM.format(n=4, count=16, comm="g")]
+    logs = [
+        log(r, *own, *(begun(3, 1) if r else begun(4, 1)), extra=splits if r < 2 else splits[:1])
+        for r in range(4)
+    ]
+    verdict = audit(tmp_path, *logs)
+    assert verdict.unknown
+    assert not verdict.errors
+
+
+def test_a_call_without_a_signature_leaves_the_order_open(tmp_path):
+    """A log that lost its beginning does not say what a call was: nothing is certain then."""
+    logs = [log(r, *done(1, 1), *begun(2, 2)) for r in range(4)]
+    logs[2] = "\n".join(row for row in logs[2].splitlines() if "|sig|" not in row or "C1" in row)
+    verdict = audit(tmp_path, *logs)
+    assert not verdict.errors
+
+
+def test_a_list_of_many_members_is_read_whole():
+    """The members of a split of 5,000 ranks take more than 20,000 characters."""
+    ranks = ",".join(map(str, range(0, 10_000, 2)))
+    split = f"split|parent=main|child=even|ranks={ranks}"
+    sig = SUM.format(n=3, count=8, comm="even")
+    part = read_clog(log(9_998, sig, *begun(3, 1), world=10_000, extra=[split]).encode(), "x")
+    assert part.groups["even"].ranks == tuple(range(0, 10_000, 2))
+
+
+def test_another_version_of_the_format_is_refused_by_its_number(tmp_path):
+    """What a later version writes is not guessed."""
+    logs = [log(r, *begun(1, 1)) for r in range(4)]
+    logs[1] = logs[1].replace("V|1|", "V|2|")
+    verdict = audit(tmp_path, *logs)
+    assert not verdict.errors
+    assert "version 2 of ClogHook's log; version 1 is read" in " ".join(
+        f.message for f in verdict.findings
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [HEAD, f"{HEAD}\nC1|Q|work_id=1|+0.1", f"{HEAD}\nnew_comm|comm=a|rank=9|world_size=4"],
@@ -107,3 +259,25 @@ def test_a_log_without_calls_is_listed(text, tmp_path):
     verdict = audit(tmp_path, text)
     assert verdict.unknown
     assert "V|1|base_timestamp" in verdict.findings[0].message
+
+
+@pytest.mark.parametrize("states", [True, False])
+def test_a_log_that_says_no_states_shows_one_moment(states, tmp_path):
+    """Who had not enqueued a call when the log was taken may have been slow: medium, not strong."""
+    calls = [done(1, 1), begun(2, 2)]
+    keep = slice(None) if states else slice(1)
+    logs = [log(r, *calls[0][keep], *([] if r == 2 else calls[1][keep])) for r in range(4)]
+    verdict = audit(tmp_path, *logs)
+    assert errors(verdict) == [("PG007", (2,))]
+    (said,) = [note for note in verdict.findings[0].notes if note.startswith("evidence: ")]
+    assert said.startswith("evidence: strong" if states else "evidence: medium")
+    assert "rests on logs of ClogHook of ranks" in said
+
+
+def test_who_is_behind_in_a_call_that_follows_the_stuck_one_is_not_blamed(tmp_path):
+    """All stand in their second call; that rank 0 has not issued a fourth says nothing."""
+    ahead = ["C1|Q|work_id=3|+0.1", "C1|Q|work_id=4|+0.1"]
+    logs = [log(r, *done(1, 1), *begun(1, 2), *ahead[: 1 if r == 0 else 2]) for r in range(3)]
+    verdict = audit(tmp_path, *(text.replace("world_size=4", "world_size=3") for text in logs))
+    assert verdict.unknown
+    assert next((f.code, f.severity) for f in verdict.findings) == ("PG502", "warning")

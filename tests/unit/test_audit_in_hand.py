@@ -11,6 +11,7 @@ import pytest
 
 import planguard as pg
 from planguard.audit.readers.text_log import lines_of
+from planguard.audit.readers.watchdog import Status, Words
 from planguard.cli import main
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "in_hand.py"
@@ -44,6 +45,20 @@ def test_what_is_said_is_what_happened(name, judged, tmp_path, monkeypatch, caps
     assert not row.wrong
     if row.determinable:
         assert (row.is_class, row.is_rank) == (True, True), row.said
+
+
+@pytest.mark.parametrize(
+    "started", ["", ", last started work: 10", ", last started work: 10 (ALLREDUCE)"]
+)
+def test_a_status_line_is_read_in_the_form_of_every_version(started):
+    """From torch 2.14 on the last started work stands between the other two numbers."""
+    words = Words()
+    words.hear(
+        "[PG ID 1 PG GUID 7(mesh_tp) Rank 1]  failure detected by watchdog at work sequence id: 10 "
+        f"PG status: last enqueued work: 11{started}, last completed work: 9"
+    )
+    assert words.status == {"7": Status(11, 9, is_told=True)}
+    assert words.failed == {(1, 10): "7"}
 
 
 def test_two_whole_groups_of_a_log_are_two(tmp_path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 import planguard as pg
+from planguard.audit.readers.ras import read_ras
 
 NEW, OLD = "2.7", "2.1"
 
@@ -364,6 +366,25 @@ def test_two_equal_reports_of_ras_name_who_is_behind_also_where_others_are_liste
     for minute in (0, 5):
         (tmp_path / f"ras.{minute}.txt").write_text(ras(6, 49, {1: 50, 4: 50}))
     assert errors(pg.audit(tmp_path)) == [("PG007", (0, 2, 3, 5, 6, 7))]
+
+
+def test_the_members_of_a_large_job_are_one_tuple():
+    """A tuple of all ranks for each of them would take gigabytes at the size of a real job."""
+    text = re.sub(r"8 +8(\n\nComm|   RUNN)", r"20000 20000\1", ras(19_999, 50, {3: 49}))
+    parts = read_ras(text.encode(), "ras.txt")
+    assert len(parts) == 20_000
+    assert len({id(group.ranks) for part in parts for group in part.groups.values()}) == 1
+
+
+@pytest.mark.parametrize("digits", [7, 18, 5000])
+def test_a_report_of_more_ranks_than_there_are_takes_neither_memory_nor_time(tmp_path, digits):
+    """Who changes a digit of a report gets an answer of what was not read, and no fault."""
+    text = re.sub(r"8\n\nComm", f"{'8' * digits}\n\nComm", ras(7, 50, {3: 49}))
+    verdict = audit(tmp_path, [text], "ras.txt")
+    assert errors(verdict) == []
+    assert not verdict.safe
+    if digits <= 18:
+        assert "it was not read" in verdict.findings[0].message
 
 
 def test_two_reports_of_ras_between_which_it_moved_are_undecided(tmp_path):

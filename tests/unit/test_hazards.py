@@ -56,3 +56,49 @@ def test_what_nothing_waits_for_is_an_error_and_the_plan_is_safe():
     """PG301 is about data: the outcome stays SAFE, and the error is among ``verdict.errors``."""
     for model in ("gloo", "nccl", "mpi-sync"):
         assert findings(start("a"), model=model) == {("PG301", "error")}
+
+
+def cut(*places):
+    """The entry of a recording that does not say what ranks did behind their last actions."""
+    return {
+        "kind": "cut-short",
+        "message": "cut",
+        "direction": "under",
+        "scope": "onward",
+        "actions": [list(place) for place in places],
+    }
+
+
+@pytest.mark.parametrize(
+    ("entries", "blamed"),
+    [
+        ([], {(0, 1)}),
+        ([cut((0, 0))], {(1,)}),
+        ([cut((0, 0), (1, 0))], set()),
+        ([{**cut((0, 0)), "direction": "over"}], {(0, 1)}),
+        ([{**cut(), "scope": "plan"}], {(0, 1)}),
+    ],
+)
+def test_what_may_come_behind_a_cut_is_not_missing(entries, blamed):
+    """A rank whose recording ends early is not blamed for a wait that may follow."""
+    plan = {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "ranks": {"0-1": {"actions": [start("a")]}},
+        "approximations": [{k: v for k, v in one.items() if v != []} for one in entries],
+    }
+    verdict = pg.check(plan, model="gloo")
+    assert {f.ranks for f in verdict.findings if f.code == "PG301"} == blamed
+
+
+def test_what_was_dropped_or_read_before_a_cut_is_still_wrong():
+    """What happened in front of the cut happened."""
+    actions = [start("a", writes=["x"]), READ, {"op": "drop", "work": "a"}]
+    plan = {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "ranks": {"0-1": {"actions": actions}},
+        "approximations": [cut((0, 2), (1, 2))],
+    }
+    verdict = pg.check(plan, model="gloo")
+    assert {"PG304", "PG308"} <= {f.code for f in verdict.findings}

@@ -18,16 +18,20 @@ from planguard.words import clean, name_ranks
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from planguard.recording import Gap, Recording
+    from planguard.recording import Gap, RankRecord, Recording
     from planguard.verdict import Finding
 
 STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
 """Codes of ranks that wait for what did not come."""
 CLASSES = ("weak", "medium", "strong")
-TOLD_BY = {"stderr": ("logs", 1), "ras": ("reports of RAS", 1), "stacks": ("stacks", 0)}
+TOLD_BY = {
+    "stderr": ("logs", 1), "ras": ("reports of RAS", 1), "stacks": ("stacks", 0),
+    "nccl-log": ("logs of NCCL", 1), "clog": ("logs of ClogHook", 2),
+}  # fmt: skip
 """What files of a kind are called, and the strongest class that they give; others are dumps.
 
-The watchdog and RAS tell what they counted themselves; a stack shows one moment and no round."""
+The watchdog and RAS tell what they counted themselves; a stack shows one moment and no round. A log
+of calls that does not say how far they came gives no more than that (``_source``)."""
 DUMPS = ("dumps", 2)
 _SAID = re.compile(r"evidence: (weak|medium|strong)\b")
 _GRADED = re.compile(r"PG0|PG2|PG3|PG50[1269]$")
@@ -91,5 +95,12 @@ def _told(one: Finding, recording: Recording) -> dict[tuple[str, int], list[int]
         ranks.add(one.primary.rank)
     found: dict[tuple[str, int], list[int]] = defaultdict(list)
     for rank in sorted(ranks & set(recording.ranks)):
-        found[TOLD_BY.get(recording.ranks[rank].kind, DUMPS)].append(rank)
+        found[_source(recording.ranks[rank])].append(rank)
     return dict(sorted(found.items(), key=lambda item: item[0][1]))
+
+
+def _source(record: RankRecord) -> tuple[str, int]:
+    """Return what a record was read from, as a message names it, and its strongest class."""
+    name, level = TOLD_BY.get(record.kind, DUMPS)
+    is_silent = record.kind == "clog" and not any(record.track.progress)
+    return name, min(level, 1) if is_silent else level

@@ -201,6 +201,9 @@ def _groups(
     """Return every group with its members, recorded or concluded."""
     recorded: dict[str, dict[tuple[int, ...], list[Part]]] = defaultdict(lambda: defaultdict(list))
     about: dict[str, PartGroup] = {}
+    # Hashing the members of the world once for each of its ranks would cost their square; readers
+    # hand one tuple to all of them.
+    last: dict[str, tuple[tuple[int, ...], list[Part]]] = {}
     for part in parts:
         for name, group in part.groups.items():
             one = about.setdefault(name, PartGroup())
@@ -208,7 +211,9 @@ def _groups(
             one.size = one.size or group.size
             one.places |= group.places
             if group.ranks:
-                recorded[name][group.ranks].append(part)
+                if name not in last or last[name][0] is not group.ranks:
+                    last[name] = group.ranks, recorded[name][group.ranks]
+                last[name][1].append(part)
     _tell_apart(recorded, about)
     seen = _seen(chosen)
     groups = {}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 200_000
 HEAD = 4096
-CLOG = b"V|1|base_timestamp="
-"""First bytes of a log of torchcomms' ClogHook."""
+CLOG = re.compile(rb"V\|\d{1,6}\|base_timestamp=")
+"""First bytes of a log of torchcomms' ClogHook, with the version of its format."""
 RUN_LOG = b"PGRUN\0\0\0"
 """First bytes of the log of a recorded run."""
 _SHOWN = bytes(range(9, 256))
@@ -135,7 +135,7 @@ def _is_log(head: bytes) -> bool:
     """Tell whether a text is one of lines, and no document that is one value."""
     start = head[:HEAD].lstrip(b"\xef\xbb\xbf \t\r\n")
     is_value = start[:1] in (b"{", b"[") and re.match(rb"\{\s*\"(?!log\")|\[\s*[\{\]]", start)
-    return _is_text(head[:HEAD]) and not is_value and not start.startswith(CLOG)
+    return _is_text(head[:HEAD]) and not is_value and CLOG.match(start) is None
 
 
 def _sieved(name: str, held: list[bytes], stream: Iterator[bytes]) -> Content:
@@ -172,7 +172,7 @@ def kind_of(data: bytes) -> str | None:
         return None
     if head.startswith(RUN_LOG):
         return "run"
-    if head.startswith(CLOG):
+    if CLOG.match(head) is not None:
         return "clog"
     if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
         return "flight-recorder"

@@ -68,11 +68,19 @@ class Init:
         place: Its rank in it.
         size: Ranks that have to come.
         is_done: It came to the end of the creation: all had come.
+        what: What is being created, as a message names it; "" where only the size is known.
+        by: Who says so.
+        is_job: The places are ranks of the job; None where that is not known.
+        ends_unseen: That it ended is seen only where something else follows.
     """
 
     place: int
     size: int
     is_done: bool
+    what: str = ""
+    by: str = "NCCL's log"
+    is_job: bool | None = None
+    ends_unseen: bool = False
 
 
 @dataclass

@@ -17,17 +17,22 @@ from planguard.errors import PlanError
 from planguard.plan.vocabulary import NCCL
 from planguard.recording import UNNAMED, Call, Observed, Progress, Track
 
-MAX_RANKS = 1_000_000
+MAX_RANKS = 131_072
+"""Ranks of a communicator: each becomes a part, all of them 550 MiB."""
 ONCE = "one report of NCCL's RAS may show a moment at which ranks merely differ; ask it again later"
 _MARK = b"have launched up to operation"
-_SIZE = re.compile(r"^\s*\d+\s+\d+\s+\d+\s+\d+\s+(\d+)\s+(\d+)\s+[A-Z]+\s+[A-Z,+ ]+$", re.MULTILINE)
-_TOTAL = re.compile(r"^\s*\d+\s+\d+\s+\d+\s+(\d+)\s+(\d+)\s*$", re.MULTILINE)
-_COMM = re.compile(r"^#\d+-\d+ \((?P<hash>[0-9a-fA-F]+)\) (?P<what>[A-Z, +]+)$", re.MULTILINE)
+_N = r"\d{1,18}"
+_SIZE = re.compile(
+    rf"^\s*{_N}\s+{_N}\s+{_N}\s+{_N}\s+({_N})\s+({_N})\s+[A-Z]+\s+[A-Z,+ ]+$", re.MULTILINE
+)
+_TOTAL = re.compile(rf"^\s*{_N}\s+{_N}\s+{_N}\s+({_N})\s+({_N})\s*$", re.MULTILINE)
+_COMM = re.compile(rf"^#{_N}-{_N} \((?P<hash>[0-9a-fA-F]+)\) (?P<what>[A-Z, +]+)$", re.MULTILINE)
 _KIND = re.compile(r"different (\w+) operation counts")
-_MANY = re.compile(r"^\s*(\d+) ranks have (?:launched up to operation (\d+)|not launched any)")
-_ONE = re.compile(r"^\s*Rank (\d+) has (?:launched up to operation (\d+)|not launched any)")
-_TOLD = re.compile(r"\s+(The missing rank|Missing communicator data|\d+ job process)")
-_MEMBER = re.compile(r"^\s*Rank (\d+) -- ")
+_LAUNCHED = rf"(?:launched up to operation ({_N})|not launched any)"
+_MANY = re.compile(rf"^\s*({_N}) ranks have {_LAUNCHED}")
+_ONE = re.compile(rf"^\s*Rank ({_N}) has {_LAUNCHED}")
+_TOLD = re.compile(rf"\s+(The missing rank|Missing communicator data|{_N} job process)")
+_MEMBER = re.compile(rf"^\s*Rank ({_N}) -- ")
 
 
 class _Rank(Struct):
@@ -62,6 +67,7 @@ def read_ras(data: bytes, file: str) -> list[Part]:
     total = max((int(m[2]) for m in _TOTAL.finditer(text)), default=0)
     sizes = [int(m[1]) for m in _SIZE.finditer(text)]
     size = total or max(sizes, default=0)
+    members = tuple(range(size)) if size <= MAX_RANKS else ()
     places = [*_COMM.finditer(text)]
     parts: dict[int, Part] = {}
     remarks: list[str] = []
@@ -69,8 +75,8 @@ def read_ras(data: bytes, file: str) -> list[Part]:
         end = places[number + 1].start() if number + 1 < len(places) else len(text)
         body = text[comm.end() : end]
         remarks += _remarks(comm, body)
-        counts = _counts(body, size)
-        if not counts or not 0 < size <= MAX_RANKS:
+        counts = _counts(body, len(members))
+        if not counts or not members:
             continue
         if max(counts) >= size or len(counts) != size or (sizes and size not in sizes):
             remarks.append(f"communicator {comm['hash']}: its ranks are not those of the job")
@@ -78,10 +84,11 @@ def read_ras(data: bytes, file: str) -> list[Part]:
         kind = _KIND.search(body)
         op = NCCL.get(kind[1], UNNAMED) if kind is not None else UNNAMED
         for rank, count in counts.items():
-            _add(parts, rank, comm["hash"], op, count, (size, file))
+            _add(parts, rank, comm["hash"], op, count, (members, file))
     if not parts:
-        part = Part("ras", file, rank=0 if size else None, world_size=size or None)
-        parts[0] = part
+        parts[0] = Part("ras", file, rank=0 if size else None, world_size=len(members) or None)
+    if size > MAX_RANKS:
+        parts[0].doubt = f"a job of {size:,} ranks, more than {MAX_RANKS:,}: it was not read"
     first = next(iter(parts.values()))
     first.remarks += remarks or ["RAS reports no rank that differs; equal counts exclude no hang"]
     return list(parts.values())
@@ -112,16 +119,21 @@ def _counts(body: str, size: int) -> dict[int, int]:
 
 
 def _add(
-    parts: dict[int, Part], rank: int, name: str, op: str, count: int, told: tuple[int, str]
+    parts: dict[int, Part],
+    rank: int,
+    name: str,
+    op: str,
+    count: int,
+    told: tuple[tuple[int, ...], str],
 ) -> None:
-    size, file = told
+    members, file = told  # every rank's part holds the same tuple, not one of its own
     part = parts.get(rank)
     if part is None:
-        part = parts[rank] = Part("ras", file, rank=rank, world_size=size, doubt=ONCE)
+        part = parts[rank] = Part("ras", file, rank=rank, world_size=len(members), doubt=ONCE)
         part.backend = "nccl"
     # Counts are those of one kind of operation: they number no common rounds with other kinds.
     key = f"{name} ({op})"
-    part.groups[key] = PartGroup(tuple(range(size)), size=size, backend="nccl")
+    part.groups[key] = PartGroup(members, size=len(members), backend="nccl")
     if count:
         seen = Observed(Call(op, key), count, Progress.UNKNOWN)
         part.track = Track.of([*part.track, seen])
@@ -141,6 +153,7 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
     report: _Report = decode_json(data, _Report, file)
     parts: dict[int, Part] = {}
     size = max((c.size for c in report.communicators if 0 < c.size <= MAX_RANKS), default=0)
+    members = tuple(range(size))
     for comm in report.communicators:
         if comm.size != size:
             continue
@@ -150,5 +163,5 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
             for kind, count in one.collective_counts.items():
                 if 0 <= count < 1 << 62:
                     op = NCCL.get(kind, UNNAMED)
-                    _add(parts, one.rank, comm.hash[:40], op, count, (size, file))
+                    _add(parts, one.rank, comm.hash[:40], op, count, (members, file))
     return list(parts.values()) or [Part("ras", file, rank=0, world_size=size or None)]

@@ -35,14 +35,19 @@ _FAULT_THREAD = re.compile(
 _FAULT_FRAME = re.compile(r"  File \"(?P<file>[^\"]+)\", line (?P<line>\d{1,9}) in (?P<name>\S+)")
 _PROCESS = re.compile(r"Process (\d{1,10}): ")
 _SECTION = re.compile(r"=== Rank (\d{1,7})\b")
-_PLACED = re.compile(r"\[[^\]]{0,60}\bTP(?P<place>\d{1,5})\] Pyspy dump for PID (?P<pid>\d{1,10})")
-"""SGLang's headline: the place in its group of tensors, which is the rank where that is all."""
+_PLACED = re.compile(
+    r"\[[^\]]{0,60}?(?:\bPP(?P<stage>\d{1,5}) )?\bTP(?P<place>\d{1,5})\] "
+    r"Pyspy dump for PID (?P<pid>\d{1,10})"
+)
+"""SGLang's headline: the place in its group of tensors, which is the rank where that is all; behind
+the stage, where there are several."""
 _DUMP = re.compile(r"Timeout \(\d|Fatal Python error: (?P<error>.{1,80})")
 _STARTS = frozenset("=PTCF[")
 """First letters of headlines: most lines of a log have others."""
 _LOCALS = frozenset({"dst", "src", "group_dst", "group_src", "tag"})
 
 TENSORS = "the place in a group of tensors, TP, is taken for the rank"
+STAGES = "ranks are taken to stand stage by stage, PP, each with the places TP that were seen"
 UNCLEAR = "a wait below Python"
 """What a rank stands in whose innermost frames may wait for a device or in C++ for others."""
 _MAY_WAIT = re.compile(r"(?:^|/)torch/(?:autograd|cuda|nn/parallel|futures)/")
@@ -68,6 +73,7 @@ class Process:
     Attributes:
         key: What tells it from other processes, where something does.
         rank: Rank that its headline says.
+        stage: Its stage, where the headline says one: ``rank`` is the place in it.
         doubt: What had to be assumed for it to be the rank, or "".
         error: Fatal error that made it write its stacks, or "".
         threads: Its threads.
@@ -75,6 +81,7 @@ class Process:
 
     key: object = None
     rank: int | None = None
+    stage: int | None = None
     error: str = ""
     doubt: str = ""
     threads: list[Thread] = field(default_factory=list)
@@ -104,15 +111,22 @@ class _Row(Struct):
 def read_stacks(log: Log, file: str) -> list[Part]:
     """Return one part for every process whose stack a text holds."""
     parts: list[Part] = []
+    said: list[tuple[Process, object]] = []
     for who, lines in log.speakers():
         latest: dict[object, Process] = {}
         for number, process in enumerate(_processes(lines)):
             if any(thread.frames for thread in process.threads):
                 key = process.key if process.key is not None else ("section", number)
                 latest[key] = process
-        for process in latest.values():
-            rank = process.rank if process.rank is not None else who
-            parts.append(_part(process, file, rank if isinstance(rank, int) else None))
+        said += [(process, who) for process in latest.values()]
+    # SGLang numbers stage by stage (`rank = pp_rank * tp_size + tp_rank`).
+    staged = [process for process, _ in said if process.stage is not None]
+    width = max((process.rank or 0 for process in staged), default=0) + 1
+    for process in staged:
+        process.rank, process.doubt = (process.stage or 0) * width + (process.rank or 0), STAGES
+    for process, who in said:
+        rank = process.rank if process.rank is not None else who
+        parts.append(_part(process, file, rank if isinstance(rank, int) else None))
     return parts
 
 
@@ -164,8 +178,9 @@ def _processes(lines: Sequence[Line]) -> list[Process]:
         if text[:1] == "[":
             placed = _PLACED.match(text) if "Pyspy dump" in text else None
             if placed is not None:
-                place = int(placed["place"])
-                found.append(Process(("place", place), place, doubt=TENSORS))
+                place, stage = int(placed["place"]), placed["stage"]
+                number = None if stage is None else int(stage)
+                found.append(Process(("place", number, place), place, number, doubt=TENSORS))
             continue
         section, header, dump = _SECTION.match(text), _PROCESS.match(text), _DUMP.match(text)
         if section is not None:

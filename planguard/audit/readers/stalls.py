@@ -42,6 +42,12 @@ _WAITING = re.compile(
     r"may be stuck"
 )
 _EXPECTED = re.compile(r"Expected (?P<all>\d{1,7}) threads to join the rendezvous")
+_PARTICIPANT = re.compile(  # collective_ops_utils.h, up to 2022
+    r"may be stuck: participant .{0,80}?device ordinal (?P<place>\d{1,7}), .{0,80}?waiting for all "
+    r"participants to arrive at rendezvous RendezvousKey\{(?:run_id=RunId: -?\d+, )?"
+    r"(?P<what>global_devices=\[(?P<all>[\d,]{1,4000})\], num_local_participants=(?P<local>\d{1,7})"
+    r"[^}]{0,200})\}"
+)
 _JOINED = re.compile(r"All \d{1,7} threads joined the rendezvous")
 _UNSTUCK = re.compile(r"Thread is unstuck!")
 _RUN = re.compile(r";? ?(?:run_id=-?\d+|is_p2p=\d)")
@@ -163,6 +169,7 @@ def _xla(lines: Sequence[Line]) -> list[Absence]:
     waits: dict[str, Absence] = {}
     here: dict[str, set[int]] = defaultdict(set)
     all_of: dict[str, set[int]] = {}
+    expected: dict[str, int] = {}
     unstuck = 0
     for line in lines:
         text = line.text
@@ -175,16 +182,27 @@ def _xla(lines: Sequence[Line]) -> list[Absence]:
             if clique is not None:
                 here[name].add(int(clique["place"]))
                 all_of[name] = set(range(len(_numbers(clique["all"]))))
+                if (count := _EXPECTED.search(text)) is not None:
+                    expected[name] = int(count["all"])
             came = _JOINED.search(text) is not None
             by = "XLA's rendezvous"
             waits[name] = Absence(f"XLA's `{name}`", by=by, all_came=came, are_places=True)
+        elif "participant" in text and (said := _PARTICIPANT.search(text)) is not None:
+            name = f"rendezvous of {said['what']}"
+            here[name].add(int(said["place"]))
+            all_of[name], expected[name] = set(_numbers(said["all"])), int(said["local"])
+            waits[name] = Absence(f"XLA's `{name}`", by="XLA's rendezvous", are_places=True)
         elif "infinite" in text and (gave := _ENDLESS.search(_GLOG.sub("", text))) is not None:
             what = f"XLA's `{gave['what'][:200]}`"
             waits[what] = Absence(what, by="XLA's hang watchdog", was_aborted=True)
     if unstuck >= len(waits):
         return []
     for name, places in here.items():
-        absent = tuple(sorted(all_of[name] - places))
+        # Each thread that waits says so. Where few did, most of what was printed is not here; and
+        # where fewer are expected than the clique has, the others run on other hosts.
+        count = expected.get(name, len(all_of[name]))
+        is_whole = count == len(all_of[name]) and 2 * len(places) > count
+        absent = tuple(sorted(all_of[name] - places)) if is_whole else ()
         one = waits[name]
         waits[name] = Absence(
             one.what, absent, tuple(sorted(places)), one.by, all_came=one.all_came, are_places=True

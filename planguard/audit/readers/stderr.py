@@ -39,7 +39,8 @@ _ABANDONED = re.compile(
 """Errors that others, a time limit or a signal may have caused: who shows one may be a victim."""
 _FINGERPRINT = re.compile(
     r"Rank (?P<place>\d{1,7}) is running collective: CollectiveFingerPrint\((?P<own>.*?)\)?, "
-    r"but Rank (?P<other>\d{1,7}) is running collective"
+    r"but Rank (?P<other>\d{1,7}) is running collective(?:: CollectiveFingerPrint\("
+    r"(?P<theirs>.*?)\)\.?(?:Collectives differ|$))?"
 )
 _PRINT_SEQ = re.compile(r"SequenceNumber=(\d{1,15})")
 _PRINT_OP = re.compile(r"OpType=(\w{1,40})")
@@ -53,6 +54,8 @@ _MEMORY = re.compile(
 """An error that people paste without its traceback; a program may have gone on behind it."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
 UNNAMED_GROUP = "?unnamed"
+UNSAID_GROUP = "a call that timed out does not say its group"
+ALIKE = f"{UNSAID_GROUP}: it is taken for that in which others made the same call"
 
 
 @dataclass
@@ -61,6 +64,12 @@ class Trace:
 
     frames: list[tuple[str, int, str]] = field(default_factory=list)
     error: str = ""
+
+
+Side = tuple[int, int, Call]
+"""One side of a mismatch: place, round and call."""
+Known = dict[tuple[int, Call], set[str]]
+"""The groups in which speakers say that a call of a number failed."""
 
 
 @dataclass
@@ -72,6 +81,7 @@ class Voice:
         traces: Its tracebacks.
         late: Places that it says failed to come to a monitored barrier.
         fingerprint: Its own side of a mismatch that DETAIL mode saw: place, round, call.
+        other: The other side, where it can be trusted.
         enforced: It was aborted by gloo for a message longer than its buffer: both lengths.
         memory: The first line that says that memory ran out, outside of any traceback.
     """
@@ -79,7 +89,8 @@ class Voice:
     words: Words = field(default_factory=Words)
     traces: list[Trace] = field(default_factory=list)
     late: set[int] = field(default_factory=set)
-    fingerprint: tuple[int, int, Call] | None = None
+    fingerprint: Side | None = None
+    other: Side | None = None
     enforced: tuple[int, int] | None = None
     memory: str = ""
 
@@ -105,15 +116,48 @@ def read_stderr(log: Log, file: str) -> list[Part]:
 
 def _read_start(log: Log, file: str) -> list[Part]:
     parts: list[Part] = []
-    for rank, is_place, lines in log.voices():
-        voice = _voice(lines, None if is_place else rank)
-        part = _part(voice, file, rank)
+    heard = [
+        (rank, is_place, _voice(lines, None if is_place else rank))
+        for rank, is_place, lines in log.voices()
+    ]
+    # From torch 2.3 on groups are printed: a line without one does not mean the default group.
+    known: Known | None = None
+    if any(voice.words.places for *_, voice in heard):
+        known = {}
+        for *_, voice in heard:
+            for (place, seq), call in voice.words.works.items():
+                if (group := voice.words.group_of_work(place, seq)) is not None:
+                    known.setdefault((seq, _bare(call)), set()).add(group)
+    for rank, is_place, voice in heard:
+        part = _part(voice, file, rank, known)
         if part is not None:
             if is_place and "world" not in voice.words.places:
                 part.doubt = part.doubt or ASSUMED
             parts.append(part)
             parts += _snapshot(voice.words, part)
+            parts += _other_side(voice, part)
     return parts
+
+
+def _bare(call: Call) -> Call:
+    """Return a call without its place in the program, for comparison with those of others."""
+    fields = {name: getattr(call, name) for name in call.__struct_fields__}
+    return Call(**{**fields, "stack": ()})
+
+
+def _other_side(voice: Voice, speaker: Part) -> list[Part]:
+    """Return what a speaker says of the rank that it differs from, in the default group."""
+    if voice.other is None or not speaker.track.calls or speaker.track.calls[-1].group != "world":
+        return []
+    place, number, call = voice.other
+    fields = {name: getattr(call, name) for name in call.__struct_fields__}
+    seen = Observed(Call(**{**fields, "group": "world"}), number, Progress.ISSUED)
+    part = Part("stderr", speaker.file, rank=place, track=Track.of([seen]))
+    part.backend = speaker.backend
+    if voice.fingerprint is not None and place > voice.fingerprint[0]:
+        # Members stand in ascending order: below a place that is its rank, all places are.
+        part.doubt = "the rank that DETAIL mode names may be a place in a smaller group"
+    return [part]
 
 
 def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
@@ -149,14 +193,27 @@ def _mark(voice: Voice, text: str) -> None:
         voice.late |= {int(n) for n in re.findall(r"\d{1,7}", late["who"])}
     if "FingerPrint" in text and voice.fingerprint is None:
         side = _FINGERPRINT.search(text)
-        voice.fingerprint = None if side is None else _side(side)
+        if side is not None:
+            voice.fingerprint = _side(side["place"], side["own"])
+            voice.other = _trusted(side, voice.fingerprint)
     if "preamble" in text and (short := _ENFORCE.search(text)) is not None:
         voice.enforced = int(short[1]), int(short[2])
 
 
-def _side(side: re.Match[str]) -> tuple[int, int, Call]:
-    """Return a speaker's own side of a mismatch; the other side may be garbage."""
-    own = side["own"]
+def _trusted(side: re.Match[str], own: Side) -> Side | None:
+    """Return the other side of a mismatch; None where its fingerprint may be garbage.
+
+    Fingerprints of one kind of call are of one length, so that both are read as they were sent.
+    """
+    if side["theirs"] is None:
+        return None
+    other = _side(side["other"], side["theirs"])
+    is_alike = (own[1], own[2].op) == (other[1], other[2].op)
+    return other if is_alike and None not in (own[2].shape, other[2].shape) else None
+
+
+def _side(place: str, own: str) -> Side:
+    """Return one side of a mismatch."""
     seq, op = _PRINT_SEQ.search(own), _PRINT_OP.search(own)
     shape, dtype = _PRINT_SHAPE.search(own), _PRINT_TYPE.search(own)
     sizes = tuple(map(int, re.findall(r"\d{1,15}", shape[1]))) if shape is not None else None
@@ -172,16 +229,16 @@ def _side(side: re.Match[str]) -> tuple[int, int, Call]:
         dtype=element_type(dtype[1]) if dtype is not None else None,
         shape=sizes,
     )
-    return int(side["place"]), int(seq[1]) + 1 if seq is not None else 1, call
+    return int(place), int(seq[1]) + 1 if seq is not None else 1, call
 
 
-def _part(voice: Voice, file: str, rank: int | None) -> Part | None:
+def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Part | None:
     words = voice.words
     said = words.spoke or voice.traces or voice.late or voice.fingerprint or voice.enforced
     if not (said or voice.memory):
         return None
     part = Part("stderr", file, rank=rank)
-    _from_watchdog(part, words)
+    _from_watchdog(part, words, known)
     _from_traces(part, voice)
     if part.rank is None and "world" in words.places:
         part.rank = words.places["world"]
@@ -206,18 +263,21 @@ def _part(voice: Voice, file: str, rank: int | None) -> Part | None:
     return part
 
 
-def _from_watchdog(part: Part, words: Words) -> None:
+def _from_watchdog(part: Part, words: Words, known: Known | None) -> None:
     if words.spoke:
         part.backend = "nccl"
     works: dict[str, list[tuple[int, Call]]] = {}
     for (place, seq), call in words.works.items():
         group = words.group_of_work(place, seq)
         if group is None:
-            assumed = not words.places
-            group = "world" if assumed else UNNAMED_GROUP
-            part.doubt = ASSUMED if assumed else "a call that timed out does not say its group"
+            assumed = known is None
+            alike = (known or {}).get((seq, _bare(call)), set())
+            group = "world" if assumed else next(iter(alike)) if len(alike) == 1 else UNNAMED_GROUP
+            part.doubt = ASSUMED if assumed else ALIKE if len(alike) == 1 else UNSAID_GROUP
             if part.rank is None:
                 part.rank = place
+            if alike and place is not None and group not in words.places:
+                words.places[group] = place
         works.setdefault(group, []).append((seq, call))
         size = words.sizes.get((place, seq))
         if size is not None:
@@ -275,9 +335,38 @@ def _from_detail(part: Part, side: tuple[int, int, Call]) -> None:
     part.inside = None
 
 
+def _of_places(words: Words, speaker: Part) -> None:
+    """Take a report on a group other than the default one: who came to its last call, by places."""
+    number = max((seq for _, seq, _, state in words.snapshot if state == "started"), default=0)
+    groups = {group for (_, seq), group in words.failed.items() if seq == number}
+    if len(groups) != 1:
+        return
+    group = groups.pop()
+    here = {place for place, seq, _, state in words.snapshot if (seq, state) == (number, "started")}
+    late = {place for place, *_ in words.snapshot} - here
+    op = next(op for _, seq, op, state in words.snapshot if (seq, state) == (number, "started"))
+    what = f"{op} #{number} of group {group}"
+    one = Absence(
+        what,
+        tuple(sorted(late)),
+        tuple(sorted(here)),
+        "the desync report",
+        are_places=True,
+        all_came=not late,
+    )
+    speaker.absences = (*speaker.absences, one)
+
+
 def _snapshot(words: Words, speaker: Part) -> list[Part]:
-    """Return what a desync report says of the other members of the default group."""
-    if set(words.places) - {"world"} or not words.snapshot:
+    """Return what a desync report says of the other members of its group.
+
+    In the default group they are ranks; in another one, that the speaker names beside the report,
+    they are places, and what is said of them is a word about others.
+    """
+    if not words.snapshot:
+        return []
+    if set(words.places) - {"world"}:
+        _of_places(words, speaker)
         return []
     last: dict[int, tuple[int, Observed]] = {}
     for rank, number, op, state in words.snapshot:

@@ -1,6 +1,6 @@
 """The words of the watchdog of torch's process groups, one speaker at a time.
 
-Formats: ``ProcessGroupNCCL.cpp`` and ``TraceUtils.h`` of torch 1.13 to 2.13; groups of other
+Formats: ``ProcessGroupNCCL.cpp`` and ``TraceUtils.h`` of torch 1.13 to 2.14; groups of other
 backends copy them. ``Rank R`` in them is the place in the group, not the rank of the job; only in
 the default group both agree. Up to 2.2 the group is not printed at all.
 """
@@ -27,6 +27,7 @@ _GROUP = re.compile(
 _STATUS = re.compile(
     r"(?:(?:work sequence id:|work:|work) (?P<failed>-?\d{1,20}),? )?(?:PG status: )?"
     r"[Ll]ast enqueued (?:[A-Z]{2,8} )?work: (?P<enqueued>-?\d{1,20}), "
+    r"(?:last started work: [^\n]{1,120}?, )?"
     r"last completed (?:[A-Z]{2,8} )?work: (?P<completed>-?\d{1,20})"
 )
 _FRAME = re.compile(r"#\d{1,3} (?P<name>\S{1,200}) from (?P<file>\S{1,500}):(?P<line>\d{1,9})$")
@@ -42,10 +43,17 @@ UNSIZED = frozenset({"COALESCED", "ALLREDUCE_COALESCED", "ALLGATHER_COALESCED", 
 
 @dataclass
 class Status:
-    """What a rank says of one group: the last call it issued, and the last that completed."""
+    """What a rank says of one group: the last call it issued, and the last that completed.
+
+    Attributes:
+        enqueued: Number of the last call that was issued.
+        completed: Number of the last that completed; 0 if none did.
+        is_told: ``completed`` was said; torch 2.3 prints any number before the first completion.
+    """
 
     enqueued: int = 0
     completed: int = 0
+    is_told: bool = False
 
 
 @dataclass
@@ -125,8 +133,8 @@ class Words:
         enqueued, completed = int(status["enqueued"]), int(status["completed"])
         if 0 <= enqueued < LARGEST:
             one.enqueued = max(one.enqueued, enqueued)
-        if 0 <= completed <= one.enqueued:
-            one.completed = max(one.completed, completed)
+        if -1 <= completed <= one.enqueued:
+            one.completed, one.is_told = max(one.completed, completed), True
         if status["failed"] is not None:
             self.failed.setdefault((self.places[group], int(status["failed"])), group)
 
@@ -165,6 +173,11 @@ def group_of(name: str, about: str) -> str:
 def rows(words: Words, group: str, works: list[tuple[int, Call]]) -> list[Observed]:
     """Return what a speaker said of one group: finished, timed out and last issued calls."""
     status = words.status.get(group, Status())
+    told = {seq for seq, _ in works}
+    more = {seq for (_, seq), own in words.failed.items() if own == group}
+    if status.is_told and status.enqueued > status.completed:
+        more.add(status.completed + 1)  # calls of a group end in order: this one holds the others
+    works = [*works, *((seq, Call(UNNAMED)) for seq in more - told if 0 < seq < LARGEST)]
     found: list[Observed] = []
     if status.completed:
         found.append(Observed(Call(UNNAMED, group), status.completed, Progress.COMPLETED))
@@ -188,8 +201,10 @@ def _call(work: re.Match[str]) -> tuple[Call, int | None]:
     if work["whole"] is None and not work["cut"]:
         return Call(UNNAMED), None  # the line ends inside the name
     op = operation(name.lower())
-    if name in UNSIZED:
-        return Call(UNNAMED if op == name.lower() else op), None
     into, out = (int(work[k]) if work[k] else None for k in ("into", "out"))
+    if name in UNSIZED:
+        # Of several tensors the sizes are those of the first (`initWork`); launches of pairs say 0.
+        shape = (into, out) if into and out else None
+        return Call(UNNAMED if op == name.lower() else op, shape=shape), None
     count, shape = element_count(op, into, out)
     return Call(op, count=count, shape=shape), group_size(op, into, out)

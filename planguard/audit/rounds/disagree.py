@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from planguard.audit.rounds.rounds import HOLE
@@ -143,7 +144,7 @@ def departures(rounds: Rounds) -> list[Departure]:
         reference = min(rank for rank, key in keys.items() if key == usual)
         for rank, line in sorted(lines.items()):
             if keys[rank] != usual:
-                one = _departure(group, line, lines[reference], is_tie=is_tie)
+                one = _departure(rounds, group, (line, lines[reference]), is_tie=is_tie)
                 if one is not None:
                     found.append(one)
     return found
@@ -175,9 +176,12 @@ def _usual(lines: dict[int, Line], counted: Counter[Key]) -> tuple[Key, bool]:
     return ordered[0], len(ordered) == 2
 
 
-def _departure(group: str, line: Line, usual: Line, *, is_tie: bool) -> Departure | None:
+def _departure(
+    rounds: Rounds, group: str, lines: tuple[Line, Line], *, is_tie: bool
+) -> Departure | None:
+    line, usual = lines
     low = max(line.first, usual.first)
-    found = _shift(_calls(line, low), _calls(usual, low))
+    found = _shift(_calls(rounds, line, low), _calls(rounds, usual, low))
     if found is None:
         return None
     place, kind, calls = found
@@ -233,6 +237,8 @@ def _across(rounds: Rounds, rank: int, peer: int) -> Departure | None:
         if rank in lines and peer in lines
     ]
     if len(shared) < 2 or any(mine.first != theirs.first for _, mine, theirs in shared):
+        return None
+    if any(not rounds.is_told(sign) for _, *pair in shared for one in pair for sign in one.signs):
         return None
     mine = _merged([(group, line) for group, line, _ in shared])
     theirs = _merged([(group, line) for group, _, line in shared])
@@ -303,9 +309,14 @@ def _calls_of(rounds: Rounds, one: Disagreement) -> tuple[object, ...]:
     return one.fields, *keys
 
 
-def _calls(line: Line, low: int) -> list[tuple[int, int]]:
+def _calls(rounds: Rounds, line: Line, low: int) -> list[tuple[int, int]]:
+    """Return site and signature of the calls that follow each other, up to one that is not known.
+
+    A log counts calls that it does not name: of those nothing says whether they differ.
+    """
     skip = low - line.first
-    return list(zip(line.sites[skip:], line.signs[skip:], strict=True))
+    calls = zip(line.sites[skip:], line.signs[skip:], strict=True)
+    return list(takewhile(lambda call: rounds.is_told(call[1]), calls))
 
 
 def _fits(one: Sequence[object], other: Sequence[object]) -> bool:

@@ -200,6 +200,10 @@ class Rounds:
             self.signs.append(sign)
         return number
 
+    def is_told(self, sign: int) -> bool:
+        """Tell whether a signature says at least which operation was called."""
+        return sign != HOLE and self.signs[sign][0] is not None
+
     def agree(self, one: int, other: int) -> bool:
         """Tell whether two signatures can be of one round; what is not recorded agrees."""
         if one == other or HOLE in (one, other):
@@ -240,7 +244,11 @@ class Rounds:
 
     @cached_property
     def waiting(self) -> dict[int, list[tuple[str, int]]]:
-        """Group and position of every collective that a rank was left waiting in."""
+        """Group and position of every collective that a rank was left waiting in, one per group.
+
+        Rounds of a group end in order: who has not come to a later one may be held by the first,
+        in which it stands itself.
+        """
         found: dict[int, list[tuple[str, int]]] = defaultdict(list)
         for group, lines in self.lines.items():
             members = self.members(group)
@@ -254,6 +262,7 @@ class Rounds:
                     is_open = state in _OPEN or (state == Progress.UNKNOWN and position > known)
                     if is_open and line.signs[place] != HOLE:
                         found[rank].append((group, position))
+                        break
         return dict(found)
 
     def absent(self, group: str, position: int) -> tuple[list[int], list[int]]:

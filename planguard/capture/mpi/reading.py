@@ -41,7 +41,7 @@ from planguard.errors import PlanError, UsageError
 from planguard.words import name_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 MODEL = "mpi-eager"
 
@@ -89,7 +89,7 @@ def read_mpi(paths: Iterable[str | Path]) -> MpiRun:
 class _Reader:
     def __init__(self, logs: dict[int, Log], size: int) -> None:
         self.logs, self.size = logs, size
-        self.spoils: dict[tuple[str, str, str], None] = {}
+        self.spoils: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
         self.places: dict[int, dict[int, int]] = defaultdict(dict)
         self.sizes: dict[int, int] = {}
         for rank, log in sorted(logs.items()):
@@ -109,11 +109,22 @@ class _Reader:
         self.used: set[int] = set()
 
     def spoil(
-        self, kind: str, message: str, directions: tuple[str, ...] = ("under", "over")
+        self,
+        kind: str,
+        message: str,
+        directions: tuple[str, ...] = ("under", "over"),
+        behind: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Enter something that the answer must not pass over."""
+        """Enter something that the answer must not pass over.
+
+        Args:
+            kind: Kind of the entry in the ledger.
+            message: One sentence.
+            directions: What it does to the executions.
+            behind: Ranks and actions behind which something is missing; everywhere if none.
+        """
         for direction in directions:
-            self.spoils[kind, message, direction] = None
+            self.spoils[kind, message, direction] = list(behind)
 
     def run(self) -> MpiRun:
         """Return the plan, and which ranks were cut off."""
@@ -143,7 +154,8 @@ class _Reader:
             self.spoil("missing-rank", f"no log of {name_ranks(missing)}")
         if cut:
             said = f"{name_ranks(cut)} did not reach MPI_Finalize: what comes after is not known"
-            self.spoil("cut-short", said, ("under",))
+            behind = [(r, len(ranks[str(r)]["actions"]) - 1) for r in cut]
+            self.spoil("cut-short", said, ("under",), [at for at in behind if at[1] >= 0])
         outside = sorted(set(cut) - set(inside))
         if outside:
             self.spoil("cut-short", f"{name_ranks(outside)} ended outside of MPI calls")
@@ -160,8 +172,9 @@ class _Reader:
             "schema": "planguard.plan/1", "world_size": self.size, "model": MODEL,
             "producer": {"tool": "mpi-preload"}, "groups": groups, "ranks": ranks,
             "approximations": [
-                {"kind": kind, "message": message, "direction": direction, "scope": "plan"}
-                for kind, message, direction in self.spoils
+                {"kind": kind, "message": message, "direction": direction}
+                | ({"scope": "onward", "actions": behind} if behind else {"scope": "plan"})
+                for (kind, message, direction), behind in self.spoils.items()
             ],
         }  # fmt: skip
         return MpiRun(document, tuple(cut), tuple(inside))

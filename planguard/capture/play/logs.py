@@ -15,6 +15,8 @@ from planguard.capture.planner import fx_planner
 from planguard.capture.play.labels import labelled
 from planguard.capture.play.sure import doubtful_from
 from planguard.capture.values.values import KIND as MADE_UP
+from planguard.plan.flatten import INNER
+from planguard.words import name_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +45,7 @@ class RankLog:
         hidden: What else may have told it something of them (``hidden``); empty for nothing.
         readings: Fingerprints of what it read from tensors, by line (``own_values``).
         sure: Actions in front of the first reading of a made-up value; None for all.
+        is_cut: What this rank did behind its last action is not in the log.
     """
 
     rank: int
@@ -67,6 +70,7 @@ class RankLog:
     seeds: list[list[str]] = field(default_factory=list)
     backends: list[list[str]] = field(default_factory=list)
     sure: int | None = None
+    is_cut: bool = False
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -238,9 +242,24 @@ def build_plan(
     for one, members in fusion:
         builder.fusion(one, members, membership="fixed", launch="when-ready")
     _ledger(builder, logs, like, world_size, doubtful_from(logs, actions, world_size))
+    ends = _ends([rank for rank, log in logs.items() if log.is_cut], actions)
+    if ends:
+        message = f"the log of {name_ranks(dict(ends))} ends early: what comes after is not known"
+        builder.approximate("cut-short", message, "under", ends, scope="onward")
     for note in notes:
         builder.approximate(*note, scope="plan")
     return builder.build()
+
+
+def _ends(
+    cut: Sequence[int], actions: Mapping[int, Sequence[Mapping[str, Any]]]
+) -> list[tuple[int, int]]:
+    """Return the last action of ranks whose logs end early, where blocks do not hide its place."""
+    return [
+        (rank, len(actions[rank]) - 1)
+        for rank in cut
+        if actions[rank] and not any(name in one for one in actions[rank] for name in INNER)
+    ]
 
 
 Names = dict[str, tuple[str, list[int]]]

@@ -85,7 +85,13 @@ def plan_of_run(
     for one in ranks:
         rank = one.log.rank
         program, open_ = (one.actions, []) if order == RECORDED else opened.programs[rank]
-        logs[rank] = RankLog(rank, program, one.groups, [*one.notes, *open_, *notes])
+        logs[rank] = RankLog(
+            rank,
+            program,
+            one.groups,
+            [*one.notes, *open_, *notes],
+            is_cut=one.log.has_failed or not one.log.has_ended,
+        )
     if len(ranks) == world:
         logs[0].notes[:0] = notes
     _fold(logs)

@@ -30,12 +30,17 @@ def hazard_findings(plan: Plan, model: str) -> list[Finding]:
     found = []
     code, device = plan.code, find_model(model).family is Family.DEVICE
     ranks_of: dict[int, list[int]] = {}
+    open_ended = _open_ended(plan)
     used = set(code.rank_program)  # a template that no rank runs is no finding
     hazards = [hazard for hazard in find_hazards(code, device=device) if hazard.program in used]
     for index in {hazard.program for hazard in hazards}:
         ranks_of[index] = [r for r, program in enumerate(code.rank_program) if program == index]
     for hazard in hazards[: 10 * LIMIT]:
         ranks = ranks_of[hazard.program]
+        if hazard.code == "PG301":  # the wait may come behind what was recorded
+            ranks = [rank for rank in ranks if rank not in open_ended]
+        if not ranks:
+            continue
         severity = hazard.severity
         if hazard.code == "PG308" and find_model(model).drops_kill:
             severity = "error"
@@ -52,6 +57,16 @@ def hazard_findings(plan: Plan, model: str) -> list[Finding]:
             )
         )
     return found
+
+
+def _open_ended(plan: Plan) -> set[int]:
+    """Return the ranks that may do more than the plan says: its ledger leaves their end out."""
+    return {
+        rank
+        for entry in plan.approximations
+        if entry.direction == "under" and entry.scope == "onward"
+        for rank, _ in entry.actions
+    }
 
 
 def leftover_findings(execution: Execution) -> list[Finding]:
