@@ -2,13 +2,15 @@
 
     python tests/campaigns/answers.py [pytest's arguments]
 
-Needed when the enumerator's source has changed, and worth it when tests have new plans. The tests
-have to pass: what they assert of the checker is what they are for.
+Needed when the enumerator's source has changed, and worth it when tests have new plans: what the
+list has already is not asked again. The tests have to pass: what they assert of the checker is what
+they are for.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,9 +23,9 @@ from oracle import answers  # noqa: E402
 
 
 def users():
-    """List the files of tests that look into the list."""
-    files = sorted(TESTS.rglob("test_*.py"))
-    return [file for file in files if "from oracle.answers import outcome_of" in file.read_text()]
+    """List the files of tests that look into the list, by themselves or by the campaign."""
+    looks = re.compile(r"^(from oracle\.answers import outcome_of|import campaign)$", re.MULTILINE)
+    return [file for file in sorted(TESTS.rglob("test_*.py")) if looks.search(file.read_text())]
 
 
 def main():
@@ -32,12 +34,7 @@ def main():
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *sys.argv[1:]]
         environment = {**os.environ, "PLANGUARD_ANSWERS_TO": folder}
         subprocess.run([*command, *users()], env=environment, check=True)
-        noted = {
-            line for file in Path(folder).glob("*.txt") for line in file.read_text().split("\n")
-        }
-    lines = sorted(noted - {""})
-    answers.LIST.write_text("\n".join([answers.head(), *lines, ""]))
-    print(f"{len(lines)} answers in {answers.LIST}")
+        print(f"{answers.write(Path(folder))} lines in {answers.LIST}")
 
 
 if __name__ == "__main__":

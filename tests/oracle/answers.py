@@ -1,8 +1,8 @@
 """What the enumerator said of the plans of the tests, so that it is not asked again in each run.
 
 The plans are the same in each run, and so is the enumerator: what it says of one is written down in
-``answers.txt``, a line for each plan, model and effort that took it more than a few states. Three
-things keep the list true:
+``answers.txt``, a line for each plan and effort, a letter for each model. Three things keep the
+list true:
 
 * its first line has the digest of the enumerator's source. With another source no answer is used,
   everything is asked, and ``tests/unit/test_oracle_answers.py`` fails with the command that writes
@@ -25,18 +25,16 @@ from pathlib import Path
 from typing import Any
 
 from oracle.enumerator import Effort, OracleBudget, enumerate_plan
+from oracle.models import MODELS
 
 HERE = Path(__file__).parent
 LIST = HERE / "answers.txt"
-SHORT = 100
-"""States up to which asking again is cheaper than a line of the list."""
 ASKED_ANYWAY = 32
-GIVEN_UP = "-"
+USUAL = Effort()
 LETTERS = {"SAFE": "S", "DEADLOCK": "D", "MISMATCH": "M", "POTENTIAL_DEADLOCK": "P", "UNKNOWN": "U"}
 OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()}
-
-
-USUAL = Effort()
+GIVEN_UP, NOT_ASKED = "-", "."
+COLUMNS = {model: column for column, model in enumerate(MODELS)}
 
 
 def outcome_of(plan: dict[str, Any], model: str, effort: Effort = USUAL) -> str:
@@ -45,49 +43,53 @@ def outcome_of(plan: dict[str, Any], model: str, effort: Effort = USUAL) -> str:
     Raises:
         OracleUnsupported, OracleBudget: as `enumerate_plan` does.
     """
-    key = key_of(plan, model, effort)
-    known = None if everything_is_asked() else answers().get(key)
-    if known is None or int(key, 16) % ASKED_ANYWAY == 0:
-        said = _asked(plan, model, effort, key)
-        if known not in {None, said}:
-            raise AssertionError(f"{LIST.name} has {known} and the enumerator says {said}: {plan}")
-        known = said
-    if known == GIVEN_UP:
-        raise OracleBudget(f"more than {effort.limit} states")
-    return OUTCOMES[known]
-
-
-def _asked(plan: dict[str, Any], model: str, effort: Effort, key: str) -> str:
-    """Ask the enumerator; give the letter, and note it where the list is being written."""
-    try:
-        verdict = enumerate_plan(plan, model, effort)
-    except OracleBudget:
-        letter, states = GIVEN_UP, SHORT + 1
-    else:
-        letter, states = LETTERS[verdict.outcome], verdict.states
-    folder = os.environ.get("PLANGUARD_ANSWERS_TO")
-    if folder and states > SHORT:
+    key = key_of(plan, effort)
+    letter = answers().get(key, NOT_ASKED * len(MODELS))[COLUMNS[model]]
+    is_known = letter != NOT_ASKED and not os.environ.get("PLANGUARD_ENUMERATE")
+    if not is_known or int(key, 16) % ASKED_ANYWAY == 0:
+        said = _asked(plan, model, effort)
+        if is_known and letter != said:
+            raise AssertionError(f"{LIST.name} has {letter}, the enumerator says {said}: {plan}")
+        letter = said
+    if folder := os.environ.get("PLANGUARD_ANSWERS_TO"):
         with Path(folder, f"{os.getpid()}.txt").open("a") as notes:
-            notes.write(f"{key} {letter}\n")
-    return letter
+            notes.write(f"{key} {model} {letter}\n")
+    if letter == GIVEN_UP:
+        raise OracleBudget(f"more than {effort.limit} states")
+    return OUTCOMES[letter]
 
 
-def everything_is_asked() -> bool:
-    """Tell whether the list is not to be used."""
-    return any(os.environ.get(f"PLANGUARD_{name}") for name in ("ENUMERATE", "ANSWERS_TO"))
+def _asked(plan: dict[str, Any], model: str, effort: Effort) -> str:
+    """Ask the enumerator; give the letter."""
+    try:
+        return LETTERS[enumerate_plan(plan, model, effort).outcome]
+    except OracleBudget:
+        return GIVEN_UP
 
 
-def key_of(plan: dict[str, Any], model: str, effort: Effort) -> str:
+def key_of(plan: dict[str, Any], effort: Effort) -> str:
     """Return the name of a question: 48 bits of what is asked, in hexadecimal."""
-    text = json.dumps([plan, model, *vars(effort).values()])
+    text = json.dumps([plan, *vars(effort).values()])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @cache
 def answers() -> dict[str, str]:
-    """Return key to letter; nothing where the list is of another enumerator."""
+    """Return key to a letter for each model; nothing where the list is of another enumerator."""
     first, *lines = LIST.read_text().splitlines()
     return dict(line.split() for line in lines) if first == head() else {}
+
+
+def write(folder: Path) -> int:
+    """Write the list anew from what the processes of a run noted in a folder; count its lines."""
+    found: dict[str, list[str]] = {}
+    for file in folder.glob("*.txt"):
+        for line in file.read_text().splitlines():
+            key, model, letter = line.split()
+            found.setdefault(key, [NOT_ASKED] * len(MODELS))[COLUMNS[model]] = letter
+    lines = [f"{key} {''.join(letters)}" for key, letters in sorted(found.items())]
+    LIST.write_text("\n".join([head(), *lines, ""]))
+    return len(lines)
 
 
 @cache

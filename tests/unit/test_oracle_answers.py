@@ -6,6 +6,7 @@ import pytest
 from oracle import answers
 from oracle.enumerator import Effort, OracleBudget, enumerate_plan
 from oracle.generate import generate
+from oracle.models import MODELS
 
 CHEAP = Effort(4_000, 0)
 
@@ -17,8 +18,9 @@ def written(tmp_path, monkeypatch):
     monkeypatch.setattr(answers, "LIST", tmp_path / "answers.txt")
 
     def write(letters, head=None):
-        lines = [head or answers.head(), *(f"{key} {letter}" for key, letter in letters.items())]
-        answers.LIST.write_text("\n".join(lines))
+        rest = answers.NOT_ASKED * (len(MODELS) - 1)
+        lines = [f"{key} {letter}{rest}" for key, letter in letters.items()]
+        answers.LIST.write_text("\n".join([head or answers.head(), *lines]))
         answers.answers.cache_clear()
 
     yield write
@@ -29,7 +31,7 @@ def questions(asked):
     """Yield plans whose answer is asked in each run, or never."""
     for seed in range(200):
         plan = generate(seed)
-        key = answers.key_of(plan, "gloo", CHEAP)
+        key = answers.key_of(plan, CHEAP)
         if (int(key, 16) % answers.ASKED_ANYWAY == 0) == asked:
             yield plan, key
 
@@ -81,16 +83,35 @@ def test_a_part_of_the_list_is_asked_in_each_run(written):
         answers.outcome_of(plan, "gloo", CHEAP)
 
 
-def test_a_question_is_all_that_decides_its_answer():
-    """Another plan, model, limit, seed or number of kernels is another question."""
+def test_a_question_is_all_that_decides_its_answer(written):
+    """Another plan, limit, seed or number of kernels is another question, another model another
+    letter.
+    """
     plan = generate(3)
     keys = {
-        answers.key_of(plan, "gloo", CHEAP),
-        answers.key_of(generate(4), "gloo", CHEAP),
-        answers.key_of(plan, "nccl", CHEAP),
-        answers.key_of(plan, "gloo", Effort(4_001, 0)),
-        answers.key_of(plan, "gloo", Effort(4_000, 0, 1)),
-        answers.key_of(plan, "gloo", Effort(4_000, 0, kernels=1)),
-        answers.key_of(plan, "gloo", Effort(4_000, 0, strict=False)),
+        answers.key_of(plan, CHEAP),
+        answers.key_of(generate(4), CHEAP),
+        answers.key_of(plan, Effort(4_001, 0)),
+        answers.key_of(plan, Effort(4_000, 0, 1)),
+        answers.key_of(plan, Effort(4_000, 0, kernels=1)),
+        answers.key_of(plan, Effort(4_000, 0, strict=False)),
     }
-    assert len(keys) == 7
+    assert len(keys) == 6
+    written({answers.key_of(plan, CHEAP): "U"})
+    assert answers.outcome_of(plan, "nccl", CHEAP) == enumerate_plan(plan, "nccl", CHEAP).outcome
+
+
+def test_what_processes_noted_becomes_the_list(written, tmp_path, monkeypatch):
+    """What was asked in a run that writes the list is in it, a limit that was passed too."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (one, key), (other, second), *_ = questions(asked=False)
+    monkeypatch.setenv("PLANGUARD_ANSWERS_TO", str(notes))
+    written({second: answers.GIVEN_UP})
+    said = answers.outcome_of(one, "gloo", CHEAP)
+    with pytest.raises(OracleBudget):
+        answers.outcome_of(other, "gloo", CHEAP)
+    assert answers.write(notes) == 2
+    answers.answers.cache_clear()
+    assert set(answers.answers()) == {key, second}
+    assert answers.answers()[key][0] == answers.LETTERS[said]
