@@ -184,7 +184,7 @@ PG215 device-or-backend-mismatch error A P mismatch reserved
     members of one round use different device kinds or backends
 PG216 sequence-number-mismatch error A P mismatch
     members of one round made different numbers of calls on the group before
-PG301 missing-wait warning A P unchanged
+PG301 missing-wait error A P unchanged
     no wait on a work handle
 PG302 wait-unknown-request error A P unchanged door
     wait on a work handle that was never started

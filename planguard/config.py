@@ -213,13 +213,14 @@ def _read(key: str, value: Any, origin: str) -> Any:
         near = difflib.get_close_matches(key, _READERS, 1, 0.6)
         hint = f"did you mean {near[0]}?" if near else "keys: " + ", ".join(_READERS)
         raise UsageError(f"{origin}: unknown key {shorten(key, 40)!r}", hint=hint)
+    place = origin if origin == f"--{key}" else f"{origin}: {key}"  # an option names the key
     try:
         return reader(value)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         said = str(error) if isinstance(error, ValueError) else f"not a value of {key}"
-        raise UsageError(f"{origin}: {key}: {said} (got {shorten(value)})") from None
+        raise UsageError(f"{place}: {said} (got {shorten(value)})") from None
     except UsageError as error:
-        raise UsageError(f"{origin}: {key}: {error.message}", hint=error.hint) from None
+        raise UsageError(f"{place}: {error.message}", hint=error.hint) from None
 
 
 # --- values --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.errors import MissingPackageError
+from planguard.options import MODEL_NAMES
 
 if TYPE_CHECKING:
     import argparse
@@ -49,5 +50,7 @@ class Complete:
             for action in command._actions:  # noqa: SLF001  argparse has no other list of them
                 if action.metavar in FILES:
                     action.complete = shtab.FILE  # type: ignore[attr-defined]
+                elif "--model" in action.option_strings and action.choices is None:
+                    action.choices = (*MODEL_NAMES, "all")  # parsed elsewhere, with a hint
         print(shtab.complete(parser, args.shell))
         return 0

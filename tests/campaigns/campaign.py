@@ -38,7 +38,8 @@ import test_fused_beside
 import test_fused_orders
 import test_orders
 from oracle import combined, job_orders, opened, shapes
-from oracle.enumerator import Effort, OracleBudget, enumerate_plan
+from oracle.answers import outcome_of
+from oracle.enumerator import Effort, OracleBudget
 from oracle.flushes import every_execution
 from oracle.flushes import outcome_of as outcome_of_flushes
 from oracle.generate import generate
@@ -197,7 +198,7 @@ def expected_of(document: Item, model: str, limit: int, seed: int) -> str:
     """Return the outcome the enumerator gives, or why it gives none (in brackets)."""
     try:
         if not document.get("fusion"):
-            return enumerate_plan(document, model, Effort(limit, 0, seed)).outcome
+            return outcome_of(document, model, Effort(limit, 0, seed))
         if len(every_execution(document)) > EXECUTIONS:
             return "(more than 24 executions of fused buffers)"
         return outcome_of_flushes(document, model)

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402 - same
 from planguard.capture import precheck  # noqa: E402 - same
 from planguard.verdict import Outcome  # noqa: E402 - same
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 
 
 def decide(job, model="gloo"):

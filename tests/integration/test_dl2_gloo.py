@@ -14,7 +14,7 @@ from dl2.record import record  # noqa: E402
 
 from planguard.replay.pool import Pool  # noqa: E402
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.wheel, pytest.mark.timeout(300)]
 SEEDS = (1, 2, 3, 4)
 SAME = {"branch": 384, "message": 209}
 """Schedules under which the two ranks draw one order of branches."""

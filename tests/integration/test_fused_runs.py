@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 pytest.importorskip("torch")
 
 CAMPAIGN = Path(__file__).parents[1] / "campaigns" / "fused_runs.py"

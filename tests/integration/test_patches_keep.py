@@ -15,6 +15,7 @@ from planguard.capture.batches.kept import Lines
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.wheel,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.timeout(300),
 ]

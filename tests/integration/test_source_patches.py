@@ -19,6 +19,7 @@ from planguard.result.reading import verdict_from_json
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.wheel,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.timeout(300),
 ]

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.processes]
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 torch = pytest.importorskip("torch")
 
 from planguard.capture.play.compute_stub import LEAST, stub_compute  # noqa: E402 - torch first

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 from oracle import opened
-from oracle.enumerator import Effort, OracleBudget, enumerate_plan
+from oracle.answers import outcome_of
+from oracle.enumerator import Effort, OracleBudget
 from oracle.generate import generate
 from oracle.models import MODELS
 from oracle.program import OracleUnsupported
@@ -60,7 +61,7 @@ def compare(document, model, effort):
     )
     verdict = planguard.check(planguard.load(document), options=options)
     try:
-        expected = enumerate_plan(document, model, effort).outcome
+        expected = outcome_of(document, model, effort)
     except (OracleBudget, OracleUnsupported):
         return None
     return None if "UNKNOWN" in {verdict.outcome.value, expected} else (verdict, expected)

@@ -5,7 +5,8 @@ from contextlib import suppress
 from functools import cache
 
 import pytest
-from oracle.enumerator import Effort, OracleBudget, enumerate_plan
+from oracle.answers import outcome_of
+from oracle.enumerator import Effort, OracleBudget
 from oracle.expand import expand
 from oracle.generate import generate
 from oracle.models import MODELS
@@ -52,7 +53,7 @@ def leaves_turns_open(verdict):
 def enumerated(seed, model, limit, states=0):
     """Return what the enumerator says of a random plan, once for all tests; none if it gave up."""
     with suppress(OracleBudget):
-        return enumerate_plan(generate(seed), model, Effort(limit, states, seed)).outcome
+        return outcome_of(generate(seed), model, Effort(limit, states, seed))
     return None
 
 
@@ -113,7 +114,7 @@ def test_the_checker_agrees_with_the_enumerator_when_ranks_exit():
         document = leave_early(generate(seed), seed)
         for model in ("gloo", "gloo-detail", "nccl", "mpi-eager"):
             try:
-                expected = enumerate_plan(document, model, Effort(LIMIT, 0)).outcome
+                expected = outcome_of(document, model, Effort(LIMIT, 0))
             except OracleBudget:
                 continue
             verdict = planguard.check(planguard.load(document), model=model)

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 from oracle import job_orders
-from oracle.enumerator import Effort, OracleBudget, enumerate_plan
+from oracle.answers import outcome_of
+from oracle.enumerator import Effort, OracleBudget
 from oracle.program import OracleUnsupported
 
 import planguard
@@ -37,11 +38,11 @@ def against_the_enumerator(seeds, models, calls):
             if verdict.unknown:
                 continue
             try:
-                wanted = enumerate_plan({"templates": {}, **document}, model, Effort(20_000, 0))
+                wanted = outcome_of({"templates": {}, **document}, model, Effort(20_000, 0))
             except (OracleBudget, OracleUnsupported):
                 continue
-            if verdict.outcome.value != wanted.outcome != "UNKNOWN":
-                differ[seed, model] = wanted.outcome, verdict.outcome.value
+            if verdict.outcome.value != wanted != "UNKNOWN":
+                differ[seed, model] = wanted, verdict.outcome.value
     return differ, routes
 
 

@@ -150,10 +150,15 @@ def test_ranks_that_share_a_program_get_the_verdict_of_ranks_that_do_not(first):
         model = MODELS[seed // 2 % len(MODELS)]
         plan = planguard.load(document)
         asked = [plan, flatten(plan), one_copy]
-        found, apart, alone = (planguard.check(one, model=model, budget=1) for one in asked)
-        if any(f.code == "PG903" for verdict in (found, apart, alone) for f in verdict.findings):
+        verdicts = []
+        for one in asked:
+            verdicts.append(planguard.check(one, model=model, budget=1))
+            if any(f.code == "PG903" for f in verdicts[-1].findings):
+                break
+        if any(f.code == "PG903" for f in verdicts[-1].findings):
             seen["late"] += 1
             continue
+        found, apart, alone = verdicts
         assert planguard.Guard(model=model).check(document).outcome is found.outcome, seed
         if apart.unknown and not found.unknown:
             seen["decided"] += 1

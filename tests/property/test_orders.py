@@ -5,7 +5,8 @@ import random
 from collections import Counter
 
 import pytest
-from oracle.enumerator import Effort, OracleBudget, enumerate_plan
+from oracle.answers import outcome_of
+from oracle.enumerator import Effort, OracleBudget
 from oracle.generate import generate
 from oracle.models import MODELS
 from oracle.program import OracleUnsupported
@@ -127,9 +128,7 @@ def documents(seed):
 def expected(document, model, seed):
     """The outcome by enumeration, or None where the enumerator does not say."""
     try:
-        found = enumerate_plan(
-            {"templates": {}, **document}, model, Effort(20_000, 0, seed)
-        ).outcome
+        found = outcome_of({"templates": {}, **document}, model, Effort(20_000, 0, seed))
     except (OracleBudget, OracleUnsupported):
         return None
     return None if found == "UNKNOWN" else found

@@ -7,7 +7,8 @@ import random
 from collections import Counter
 
 import pytest
-from oracle.enumerator import Effort, OracleBudget, enumerate_plan
+from oracle.answers import outcome_of
+from oracle.enumerator import Effort, OracleBudget
 from oracle.generate import generate
 from oracle.models import MODELS
 from oracle.mutate import blocks, programs
@@ -91,7 +92,7 @@ def judged(document, model, seed):
                 is_open = True
                 item["body"] = in_order(item["body"])
     try:
-        outcome = enumerate_plan(document, model, Effort(40_000, 0, seed)).outcome
+        outcome = outcome_of(document, model, Effort(40_000, 0, seed))
     except OracleBudget:
         return None
     return None if is_open and outcome == "UNKNOWN" else outcome

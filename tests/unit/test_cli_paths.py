@@ -16,7 +16,7 @@ import pytest
 
 from planguard.cli import COMMANDS, main
 from planguard.cli.paths import expanded
-from planguard.options import CheckOptions
+from planguard.options import MODEL_NAMES, CheckOptions
 from planguard.screen.checking import answer
 from planguard.screen.found import find
 from planguard.screen.tasks import Limits, Task
@@ -210,15 +210,38 @@ def test_a_folder_without_any_trial_is_an_error(capsys) -> None:
     assert "2 looked at, none is a plan" in capsys.readouterr().err
 
 
+ASKED = {
+    "bash": "source {script}; COMP_WORDS=(planguard check --model ''); COMP_CWORD=3; "
+    "_shtab_planguard; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+    # As a person types it: a terminal of its own, until the last name has been listed.
+    "zsh": "zmodload zsh/zpty; zpty z zsh -f -i; "
+    "zpty -w z 'fpath=({script.parent} $fpath); autoload -U compinit; compinit -u -D'; "
+    "zpty -w -n z $'planguard check --model \\t'; "
+    "repeat 400; do while zpty -rt z out; do print -rn -- $out; all+=$out; done; "
+    "[[ $all == *nccl-serialized* ]] && break; sleep 0.05; done; zpty -d z",
+    "fish": "source {script}; complete -C 'planguard check --model '",
+}
+"""What lists the values of ``check --model`` in a shell that has loaded the script."""
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completions_name_every_command_and_option(shell: str, capsys) -> None:
-    """The script names the commands and their options; bash accepts its own."""
+def test_completions_name_every_command_and_option(shell: str, capsys, tmp_path) -> None:
+    """The script names the commands and their options; its shell, where there is one, loads it and
+    lists the execution models.
+    """
     pytest.importorskip("shtab", reason="the extra completion is not installed")
     assert main(["complete", shell]) == 0
     script = capsys.readouterr().out
     assert all(entry.name in script for entry in COMMANDS)
     for option in ("write-baseline", "certificate", "export", "stacks"):
         assert option in script
-    if shell == "bash":
-        done = subprocess.run(["bash", "-n"], input=script, text=True, check=False)
-        assert done.returncode == 0
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here to load it")
+    file = tmp_path / "_planguard"  # the name by which zsh finds it
+    file.write_text(script)
+    command = ASKED[shell].format(script=file)
+    done = subprocess.run(
+        [shell, "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in (*MODEL_NAMES, "all")), done.stdout

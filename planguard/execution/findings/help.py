@@ -61,6 +61,13 @@ HELP = {
 }
 """The advice of a code when nothing more specific is known."""
 
+WHEN = {
+    "PG102": "the order is open, and in one order ",
+    "PG106": "in one order of arrival, ",
+    "PG110": "in one combination of branches, ",
+}
+"""How the sentence of a finding begins that holds in some executions only: what is open."""
+
 MISSING = {
     "PG007": "add the call on {absent}, or remove it on {present}",
     "PG009": "add the barrier on {absent}, or remove it on {present}",

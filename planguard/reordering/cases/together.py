@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from planguard.catalog import lookup
 from planguard.execution.findings.cause import open_finding
-from planguard.execution.findings.help import HELP
+from planguard.execution.findings.help import HELP, WHEN
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.reordering.cases.translate import back
 from planguard.reordering.join import Case, join, mixes
@@ -167,6 +167,7 @@ def _finding(plan: Plan, shown: Part, finding: Finding, *, code: str | None) -> 
         moved,
         code=entry.number,
         name=entry.name,
+        message=WHEN.get(code, "") + moved.message,
         related=tuple(sorted({*moved.related, moved.code})),
         help=HELP.get(code, moved.help),
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.catalog import lookup
+from planguard.execution.findings.help import WHEN
 from planguard.plan.fixed import Shown
 from planguard.reordering.join import says_disagreement
 from planguard.verdict import Met
@@ -72,7 +73,7 @@ def _finding(plan: Plan, ordered: FixedPlan, finding: Finding, *, reordered: boo
             code=entry.number,
             name=entry.name,
             related=tuple(sorted({*finding.related, finding.code})),
-            message=f"the order is open, and in one order {finding.message}",
+            message=WHEN["PG102"] + finding.message,
             help="order the actions of this group the same way on all members",
         )
     if finding.cycle and finding.help:
