@@ -73,7 +73,7 @@ function tableButton(name) {
 
 function tablesPanel(body) {
   const pick = el("select", { id: "table", "aria-label": "table", onchange: () => { sorted = null; put({ table: pick.value }); draw(); } },
-    Object.keys(TABLES).filter((name) => (T || !["actions", "totals", "devices", "steps"].includes(name)) && (name !== "queues" || D.queues.rows.length)).map((name) => el("option", { value: name }, name)));
+    Object.keys(TABLES).filter((name) => (T || !["actions", "totals", "devices", "steps"].includes(name)) && (name !== "queues" || D.queues.rows.length) && (!INSIDE_TABLES.includes(name) || insideTables().includes(name))).map((name) => el("option", { value: name }, name)));
   const holder = el("div", { class: "scroll", tabindex: 0 }), note = el("p", { class: "soft" });
   const find = el("input", { type: "search", id: "find", placeholder: "find in this table", "aria-label": "find in this table", maxlength: 200, oninput: () => put({ find: find.value || null }) });
   let sorted = null;
