@@ -98,7 +98,10 @@ class _Reader:
         for event in self.events:
             if event.name == MEMORY:
                 where = _memory(event.args)
-                for field, word in (("Total Allocated", "allocated"), ("Total Reserved", "reserved")):
+                for field, word in (
+                    ("Total Allocated", "allocated"),
+                    ("Total Reserved", "reserved"),
+                ):
                     value = _number(event.args.get(field))
                     if value is not None:
                         levels[f"{word} on {where}", "B"].append((event.ts, value))

@@ -221,14 +221,18 @@ def timed(
     found: Schedule | None, kept: list[Row], table: Any, columns: Columns, prefix: str
 ) -> dict[str, Any] | None:
     """Return the head of a timeline, its columns written under a prefix; None without times."""
+    from planguard.report.page.path import write_path
     from planguard.report.page.spans import devices, tree
     from planguard.report.page.steps import steps
+    from planguard.simulate.critical import critical
 
     if found is None:
         return None
+    tick = table.write(found, kept, columns, prefix)
     return {
         "steps": steps(found, kept),
-        "tick": table.write(found, kept, columns, prefix),
+        "tick": tick,
+        "path": write_path(critical(found), tick, columns, prefix),
         "makespan": found.makespan,
         "model": found.model,
         "basis": found.basis,

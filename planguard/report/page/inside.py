@@ -45,9 +45,7 @@ def inside(found: Schedule, tick: float, columns: Columns, names: Names) -> dict
         return None
     shortest = _shortest(found.tracks.values())
     writer = _Writer(tick, names)
-    ranks = [
-        writer.rank(rank, tracks, shortest) for rank, tracks in sorted(found.tracks.items())
-    ]
+    ranks = [writer.rank(rank, tracks, shortest) for rank, tracks in sorted(found.tracks.items())]
     writer.put(columns)
     return {"ranks": ranks, "kinds": list(KINDS), "path": list(ON_PATH)}
 
@@ -239,10 +237,9 @@ def _on_path(tracks: Tracks, path: Sequence[Segment]) -> list[list[Any]]:
         named = one.place is not None and one.why not in {"idle", "gap", "launch"}
         name = tracks.slices[one.place].name if named and one.place is not None else ""
         time[one.why, name].append(one.end - one.start)
-    whole = sum(sum(own) for own in time.values()) or 1.0
-    rows: list[list[Any]] = [
-        [why, name, len(own), round(sum(own), 3), f"{sum(own) / whole:.1%}"]
-        for (why, name), own in time.items()
+    sums = {key: sum(own) for key, own in time.items()}
+    whole = sum(sums.values()) or 1.0
+    return [
+        [*key, len(time[key]), round(sums[key], 3), f"{sums[key] / whole:.1%}"]
+        for key in sorted(sums, key=lambda key: -sums[key])[:ROWS]
     ]
-    rows.sort(key=lambda row: -row[3])
-    return rows[:ROWS]

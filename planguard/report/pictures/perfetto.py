@@ -2,7 +2,7 @@
 
 Process = rank, thread = what the slice occupies. Stuck actions end in an open slice that is named
 ``never completes``. Without stated times the axis is order, 1 ms a step, and the title says so.
-Where a trace was recorded, its threads, streams and counters stand below, each rank's in its process.
+Where a trace was recorded, threads, streams and counters stand below, each rank's in its process.
 """
 
 from __future__ import annotations

@@ -64,7 +64,9 @@ def sqlite(schedule: Schedule) -> bytes:
         base.close()
 
 
-def _fill(base: sqlite3.Connection, table: str, width: int, rows: Iterator[tuple[Any, ...]]) -> None:
+def _fill(
+    base: sqlite3.Connection, table: str, width: int, rows: Iterator[tuple[Any, ...]]
+) -> None:
     base.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", rows)  # noqa: S608 - a name of ours
 
 

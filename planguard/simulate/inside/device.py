@@ -8,6 +8,7 @@ HolisticTraceAnalysis (``get_idle_time_breakdown``, ``get_cuda_kernel_launch_sta
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from planguard.simulate.inside.tracks import Series
@@ -63,7 +64,7 @@ def gaps(tracks: Tracks) -> list[Gap]:
     """
     out = []
     for lane, works in tracks.streams().items():
-        for before, after in zip(works, works[1:], strict=False):
+        for before, after in pairwise(works):
             start, end = tracks.slices[before].end, tracks.slices[after].start
             call = tracks.launches.get(after)
             if call is not None and tracks.slices[call].start > start:
@@ -113,7 +114,9 @@ def bandwidths(tracks: Tracks) -> list[Series]:
 
 def _series(name: str, unit: str, changes: Iterable[tuple[float, float]]) -> Series:
     """Return the sum of changes over time; what cancels out is zero."""
-    times, values, level = [], [], 0.0
+    times: list[float] = []
+    values: list[float] = []
+    level = 0.0
     for time, by in sorted(changes):
         level += by
         if abs(level) < 1e-6 * abs(by):

@@ -101,9 +101,11 @@ class _Walk:
         call = self.tracks.launches.get(at)
         if call is not None and self.slices[call].start < begin:
             reasons.append((self.slices[call].start, "launch", call))
-        for other in (self.before[at], self.awaited.get(at)):
-            if other is not None and self.slices[other].start < one.start:
-                reasons.append((min(self.slices[other].end, begin), "gap", other))
+        reasons += [
+            (min(self.slices[other].end, begin), "gap", other)
+            for other in (self.before[at], self.awaited.get(at))
+            if other is not None and self.slices[other].start < one.start
+        ]
         if not reasons:
             return begin, None
         then, why, other = max(reasons)
@@ -130,9 +132,7 @@ class _Walk:
             time, at = start, at - 1
         return self._woken(lane, time, float("-inf")) or (time, None)
 
-    def _woken(
-        self, lane: int, time: float, ended: float
-    ) -> tuple[float, tuple[str, int]] | None:
+    def _woken(self, lane: int, time: float, ended: float) -> tuple[float, tuple[str, int]] | None:
         """Return the thread that ran last before a time, if it ran later than this one."""
         best = None
         for other, leaves in self.leaves.items():

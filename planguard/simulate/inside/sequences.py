@@ -86,9 +86,7 @@ def _looked_at(tracks: Tracks, launched: dict[int, list[int]], operator: str | N
         if tracks.slices[at].kind == "operator" and len(launched[at]) >= SHORTEST
     ]
     if operator is not None:
-        named = [
-            at for at, one in enumerate(tracks.slices) if operator in one.name
-        ]
+        named = [at for at, one in enumerate(tracks.slices) if operator in one.name]
         least = min((tracks.depths[at] for at in named), default=0)
         return [at for at in long if operator in tracks.slices[at].name
                 and tracks.depths[at] == least]  # fmt: skip

@@ -5,7 +5,7 @@ let N = null; // the inside of all ranks, as arrays
 let insideProbe = null; // what tests may ask
 
 const INSIDE_SHADES = { operator: "forward", annotation: "other", python: "weight", runtime: "send", kernel: "backward", collective: "collective", copy: "copy", set: "recv", sync: "wait" };
-const PATH_WORDS = { host: "the host runs", kernel: "a kernel runs", collective: "a collective runs", copy: "a copy runs", launch: "from a call until its work begins", gap: "from one work to the next", return: "from the end of work until the call that waits returns", idle: "nothing that is known runs" };
+const PATH_WORDS = { host: "the host runs", kernel: "a kernel runs", collective: "a collective runs", copy: "a copy runs", launch: "from a call until its work begins", gap: "from one work to the next", return: "from the end of work until the call that waits returns", idle: "nothing that is recorded runs" };
 const LEVELS = 8, LEVEL = 15, COUNTER = 44, BLOCK = 150;
 
 // Times from the steps between them, in ticks.
@@ -69,8 +69,9 @@ function insidePanel(body) {
   function arrange() {
     rows = [];
     let y = 22;
-    own.head.lanes.forEach(([name, isDevice, deep], lane) => {
-      if (!deep) return;
+    const order = own.head.lanes.map(([name, isDevice, deep], lane) => ({ name, isDevice, deep, lane })).filter(({ deep }) => deep);
+    order.sort((a, b) => a.isDevice - b.isDevice || (a.isDevice ? a.name.localeCompare(b.name, "en", { numeric: true }) : a.lane - b.lane));
+    order.forEach(({ name, deep, lane }) => {
       const levels = options.levels ? deep : Math.min(deep, LEVELS);
       rows.push({ y, lane, levels, name: `${name}${levels < deep ? ` (${plural(deep - levels, "deeper level")} not drawn)` : ""}`, height: 15 + levels * LEVEL + 5 });
       y += rows.at(-1).height;
@@ -269,7 +270,7 @@ function insidePanel(body) {
 }
 
 // Tables of the inside that have rows.
-const INSIDE_TABLES = ["slices", "path", "idle", "launches", "sequences", "counters", "allocations"];
+const INSIDE_TABLES = ["slices", "path inside", "idle", "launches", "sequences", "counters", "allocations"];
 const insideTables = () => (N ? INSIDE_TABLES.filter((name) => TABLES[name]().rows.length) : []);
 
 const ofChosen = () => { const ranks = S.ranks && S.ranks.length < D.world ? new Set(S.ranks) : null; return N.filter(({ head }) => !ranks || ranks.has(head.rank)); };
@@ -289,7 +290,7 @@ Object.assign(TABLES, {
     const near = (value) => +value.toFixed(3);
     return [...sums.values()].sort((a, b) => b.self - a.self).map((one) => [own.head.lanes[own.lane[one.i]][0], D.inside.kinds[own.kind[one.i]], D.names[own.name[one.i]], one.n, near(one.total), near(one.self), near(one.total / one.n), near(one.most)]);
   }),
-  path: () => insideRows(["why", "name", "pieces", "total us", "share"], (own) => own.head.onPath.map(([why, ...rest]) => [PATH_WORDS[why], ...rest])),
+  "path inside": () => insideRows(["why", "name", "pieces", "total us", "share"], (own) => own.head.onPath.map(([why, ...rest]) => [PATH_WORDS[why], ...rest])),
   idle: () => insideRows(["stream", "host us", "gaps", "launch us", "gaps", "other us", "gaps", "idle us"], (own) => own.head.idle),
   launches: () => insideRows(["work", "launches", "mean call us", "mean delay us", "median delay us", "most delay us", "mean work us", "total work us"], (own) => own.head.launches),
   sequences: () => insideRows(["operator", "times", "works", "works us", "operator us", "sequence"], (own) => own.head.sequences),

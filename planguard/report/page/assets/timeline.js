@@ -106,7 +106,7 @@ function timelinePanel(body) {
     const context = sized(canvas, width, height);
     context.save();
     context.translate(0, -frame.scrollTop);
-    const view = { low, high, width, height: total.height, isMarey: S.view !== "gantt", most, ...options };
+    const view = { low, high, width, height: total.height, isMarey: S.view !== "gantt", most, path: S.path === "on", ...options };
     const top = frame.scrollTop, bottom = top + height;
     const seen = total.height > 740 ? items.filter((item) => item.y + item.height > top - 60 && item.y < bottom + 60) : items;
     drawTimeline(context, T, seen, view);
@@ -223,12 +223,18 @@ function timelinePanel(body) {
   }
 
   const hasCollectives = T.kind.includes(1);
+  const onPath = el("span", {}, el("i", { class: "k-path" }), "the critical path: what the end waits for");
   const view = el("button", { id: "view", onclick: () => put({ view: S.view === "gantt" ? null : "gantt" }) }, "");
-  const name = () => { view.textContent = S.view === "gantt" ? "Marey's graph" : "Gantt chart"; };
+  const name = () => {
+    view.textContent = S.view === "gantt" ? "Marey's graph" : "Gantt chart";
+    path.setAttribute("aria-pressed", String(S.path === "on"));
+    onPath.hidden = S.path !== "on";
+  };
   const toggle = (key, text) => {
     const made = el("button", { "aria-pressed": "true", id: `toggle-${key}`, onclick: () => { options[key] = !options[key]; made.setAttribute("aria-pressed", String(options[key])); redraw(draw); } }, text);
     return made;
   };
+  const path = el("button", { id: "toggle-path", onclick: () => put({ path: S.path ? null : "on" }) }, "critical path");
   const density = el("span", { class: "soft", id: "density" });
   const names = (sheet) => { // the names of the rows that are seen
     sheet.font = FONT;
@@ -248,9 +254,10 @@ function timelinePanel(body) {
       el("button", { id: "whole", onclick: () => zoomTime(0, end) }, "whole run"),
       hasCollectives ? el("button", { id: "hundred", onclick: firstHundred }, "first 100 collectives") : null,
       toggle("messages", "messages"), most[0] || most[1] ? toggle("lines", "FLOPs and memory lines") : null,
+      T.path.length ? path : null,
       el("button", { onclick: () => { const all = T.head.tree.map((stage, at) => (stage.rows.length > 1 ? at : -1)).filter((at) => at >= 0); if (folded.size) folded.clear(); else all.forEach((at) => folded.add(at)); put({ fold: folded.size ? [...folded] : null }); layout(); }, id: "fold" }, "fold stages"),
-      el("span", { class: "grow" }), saves, tableButton("actions"), tableButton("totals"), tableButton("devices")),
-    frame, strip, legendOf(most), el("div", { class: "legend" }, density),
+      el("span", { class: "grow" }), saves, tableButton("actions"), tableButton("totals"), tableButton("devices"), T.path.length ? tableButton("critical path") : null),
+    frame, strip, legendOf(most, onPath), el("div", { class: "legend" }, density),
     el("p", { class: "soft" }, `Times are ${T.head.basis}${T.head.basis === "modeled" ? `, model ${T.head.model}` : ""}. Drag to zoom, Shift-drag to pan, double-click for the whole run; click an operation to follow it in every view.`),
     el("p", { class: "soft" }, T.head.basis === "modeled" ? "FLOPS, measured memory and measured times of a device come from a recorded run." : T.head.ranks.some((r) => r.rate) ? "" : "The recording says no FLOPs; torch.profiler does with with_flops=True, and memory with profile_memory=True."),
     ...T.head.notes.map((note) => el("p", { class: "soft" }, note)));
@@ -261,17 +268,18 @@ function timelinePanel(body) {
   follow((change) => {
     if ("ranks" in change) markRows();
     if ("view" in change) { name(); layout(); return; }
+    if ("path" in change) { name(); redraw(draw); }
     if (["ranks", "op", "range", "theme"].some((field) => field in change)) redraw(draw);
   });
   plot = { draw, zoom: zoomTime, range: timeRange, end, drawn, canvas, items: () => items, hit, denseBins, foldOf };
 }
 
-function legendOf(most) {
+function legendOf(most, onPath) {
   const words = [["forward", "compute, forward"], ["backward", "backward"], ["weight", "weight gradient"], ["other", "other compute"],
     ["collective", "collective"], ["send", "send"], ["recv", "receive"], ["copy", "copy"], ["wait", "hatched: waiting for the others"], ["stuck", "never completes"]];
   const found = new Set([...new Set(T.shade)].map((shade) => SHADES[shade]));
   found.add("wait");
   if (!T.head.complete) found.add("stuck");
   return el("div", { class: "legend" }, words.filter(([key]) => found.has(key)).map(([key, text]) => el("span", {}, el("i", { class: `k-${key}` }), text)),
-    most[0] ? el("span", {}, "dark line: FLOPs of an operation") : null, most[1] ? el("span", {}, "blue line: its working set") : null);
+    most[0] ? el("span", {}, "dark line: FLOPs of an operation") : null, most[1] ? el("span", {}, "blue line: its working set") : null, onPath);
 }
