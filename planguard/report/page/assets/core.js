@@ -6,7 +6,7 @@ let D = null; // the document
 let C = null; // its columns, typed arrays by name
 
 async function load(text) {
-  const packed = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text.trim()) : Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const blob = new Uint8Array(await new Response(stream).arrayBuffer());
   const length = new DataView(blob.buffer).getUint32(0, true);
@@ -76,7 +76,11 @@ function us(time) {
   return Math.abs(time) < 1e6 ? `${+(time / 1e3).toPrecision(4)} ms` : `${+(time / 1e6).toPrecision(4)} s`;
 }
 
-const number = (count) => count.toLocaleString("en-US");
+// A number with a comma before every three digits; a browser's own takes 40 ms to be set up.
+function number(count) {
+  const [whole, part] = String(+count.toFixed(3)).split(".");
+  return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part === undefined ? "" : `.${part}`);
+}
 const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
 function rankSet(ranks) {

@@ -176,11 +176,14 @@ function quad(context, shade, q, top, bottom) {
 }
 
 function countVisible(time, row, view) {
+  const known = view.counts.get(row);
+  if (known !== undefined) return known;
   let count = 0;
   for (let i = time.from[row]; i < time.to[row]; i++) {
     if (time.start[i] <= view.high && time.end[i] >= view.low && time.kind[i] !== 4) count++;
   }
   drawn.visible += count;
+  view.counts.set(row, count);
   return count;
 }
 

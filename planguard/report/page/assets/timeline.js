@@ -106,7 +106,7 @@ function timelinePanel(body) {
     const context = sized(canvas, width, height);
     context.save();
     context.translate(0, -frame.scrollTop);
-    const view = { low, high, width, height: total.height, isMarey: S.view !== "gantt", most, path: S.path === "on", ...options };
+    const view = { low, high, width, height: total.height, isMarey: S.view !== "gantt", most, path: S.path === "on", counts: new Map(), ...options };
     const top = frame.scrollTop, bottom = top + height;
     const seen = total.height > 740 ? items.filter((item) => item.y + item.height > top - 60 && item.y < bottom + 60) : items;
     drawTimeline(context, T, seen, view);
