@@ -326,3 +326,67 @@ def test_tables_answer_questions_in_sql(run, tmp_path):
             times[around] += own.slices[at].end - own.slices[at].start
     assert dict(found) == dict(times)
     base.close()
+
+
+# --- HolisticTraceAnalysis -----------------------------------------------------------------------
+
+HTA_IDLE = {
+    "alexnet": {7: (12855007, 104, 0), 20: (12011718, 3, 0)},
+    "sampled": {23: (1214793, 160, 34), 84: (794901, 6, 3142), 25: (560120, 35, 100413),
+                7: (397917, 3765, 598335), 203: (558073, 0, 0)},
+    "streams": {20: (32, 0, 0), 28: (0, 15, 0), 24: (0, 15, 0)},
+}  # fmt: skip
+"""``get_idle_time_breakdown``: microseconds of host_wait, kernel_wait and other, by stream."""
+HTA_LAUNCHES = {
+    "alexnet": (98, 3113616, 66203, 39283), "sampled": (1204, 11050, 607844, 20539698),
+    "streams": (6, 97, 372, 18),
+}  # fmt: skip
+"""``get_cuda_kernel_launch_stats``: number, sums of cpu_duration, gpu_duration, launch_delay."""
+HTA_QUEUES = {"alexnet": {7: 18, 20: 2}, "sampled": {7: 80, 23: 4, 25: 8, 84: 2, 203: 1}}
+"""``get_queue_length_time_series``: most of each stream."""
+HTA_RATES = {
+    "alexnet": {"HtoD": 11.1467}, "sampled": {"DtoD": 960.2344, "DtoH": 1.4007, "HtoD": 6.8305},
+}  # fmt: skip
+"""``get_memory_bw_time_series``: most of each kind, GB/s."""
+HTA_SEQUENCES = {
+    ("alexnet", "aten::linear"): [(3, 2, 208, 10652)],
+    ("alexnet", "aten::addmm"): [(3, 2, 208, 10636)],
+    ("sampled", "aten::repeat_interleave"): [(4, 4, 460, 462)],
+}
+"""``get_frequent_cuda_kernel_sequences``: kernels, times, and microseconds of both sides."""
+
+
+@pytest.mark.parametrize("name", HTA_IDLE)
+def test_numbers_are_those_of_holistic_trace_analysis(name):
+    """HTA 0.5.0 with pandas 2 says the same of these traces, its last step included; it counts a
+    launch that returned after its work had begun as no delay.
+    """
+    own = inside_of(name)
+    idle = {}
+    for gap in gaps(own):
+        time = idle.setdefault(own.lanes[gap.lane].stream, Counter())
+        time[gap.why] += gap.end - gap.start
+    assert {
+        stream: tuple(time[why] for why in ("host", "launch", "other"))
+        for stream, time in idle.items()
+    } == HTA_IDLE[name]
+    every = delays(own)
+    long = [sum(own.slices[at].end - own.slices[at].start for at in places)
+            for places in zip(*((d.call, d.work) for d in every), strict=True)]  # fmt: skip
+    late = sum(max(0.0, one.time) for one in every)
+    assert (len(every), *long, late) == HTA_LAUNCHES[name]
+    for stream, most in HTA_QUEUES.get(name, {}).items():
+        (series,) = (s for s in queues(own) if s.name.endswith(f"stream {stream}"))
+        assert max(series.values) == most
+    for kind, most in HTA_RATES.get(name, {}).items():
+        (series,) = (s for s in bandwidths(own) if s.name.endswith(kind))
+        assert max(series.values) / 1e9 == pytest.approx(most, rel=1e-4)
+
+
+@pytest.mark.parametrize(("name", "operator"), HTA_SEQUENCES)
+def test_sequences_are_those_of_holistic_trace_analysis(name, operator):
+    """The same operators with as many kernels as often, and the same times."""
+    found = sequences(inside_of(name), operator)
+    assert [
+        (len(one.works), len(one.places), one.device, one.host) for one in found
+    ] == HTA_SEQUENCES[name, operator]  # fmt: skip

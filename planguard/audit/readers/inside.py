@@ -69,7 +69,7 @@ class _Reader:
         name = clean(event.name[:NAME])
         number = _number(args.get("correlation"))
         return Slice(
-            lane, name, kind, event.ts, event.end, number, _number(args.get("bytes")),
+            lane, name, kind, event.ts, event.end, number, _number(args.get("bytes")), _rate(args),
             _number(args.get("wait_on_cuda_event_record_corr_id")),
             _number(args.get("wait_on_stream")),
         )  # fmt: skip
@@ -176,6 +176,11 @@ def _memory(args: dict[str, Any]) -> str:
 
 def _number(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 1 << 63 else None
+
+
+def _rate(args: dict[str, Any]) -> float | None:
+    rate = args.get("memory bandwidth (GB/s)")
+    return rate * 1e9 if _is_value(rate) and rate > 0 else None
 
 
 def _is_value(value: Any) -> bool:

@@ -100,13 +100,14 @@ def queues(tracks: Tracks) -> list[Series]:
 def bandwidths(tracks: Tracks) -> list[Series]:
     """Return the bytes a second that copies move together, by kind of copy.
 
-    A copy of less than a microsecond counts as one, because the clock has that grain (HTA).
+    The rate is the recorded one, from finer times than those of the slices. A copy of less than a
+    microsecond lasts one here, because the clock has that grain (HTA).
     """
     changes: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for one in tracks.slices:
         if one.kind in {"copy", "set"} and one.size:
             lasts = max(one.end - one.start, 1.0)
-            rate = one.size / lasts * 1e6
+            rate = one.rate if one.rate is not None else one.size / lasts * 1e6
             kind = one.name.split(" (")[0]
             changes[kind] += [(one.start, rate), (one.start + lasts, -rate)]
     return [_series(f"bandwidth of {kind}", "B/s", own) for kind, own in sorted(changes.items())]

@@ -46,6 +46,7 @@ class Slice(NamedTuple):
         end: End.
         number: What a call and the work that it launched share, or None.
         size: Bytes that a copy moved, or None.
+        rate: Bytes a second of it as recorded, or None.
         recorded: For a wait for an event: the number of the call that recorded it.
         source: For such a wait: the stream that the event was recorded on, by its number.
     """
@@ -57,6 +58,7 @@ class Slice(NamedTuple):
     end: float
     number: int | None = None
     size: int | None = None
+    rate: float | None = None
     recorded: int | None = None
     source: int | None = None
 

@@ -159,24 +159,26 @@ function insidePanel(body) {
     }
   }
 
-  // The path: its pieces in black frames, and the steps from one lane to another.
+  // The path: its pieces in frames, underlined where they are narrow, and the steps between lanes.
   function drawPath(context, { low, high, width, x }) {
-    context.strokeStyle = colors.bad;
+    context.strokeStyle = context.fillStyle = colors.bad;
     context.lineWidth = 1.6;
     let before = null;
     context.beginPath();
     for (const piece of own.path) {
       if (piece.place === ABSENT) continue;
-      const y = place(piece.place);
+      const y = place(piece.place), lane = own.lane[piece.place];
       if (y === null) continue;
-      if (before !== null && before[1] !== y && piece.start >= low && before[0] <= high && Math.abs(x(piece.start) - x(before[0])) < width * 2) {
-        context.moveTo(Math.max(-5, x(before[0])), before[1] + LEVEL / 2);
+      if (before !== null && before.lane !== lane && piece.start >= low && before.end <= high) {
+        context.moveTo(Math.max(-5, x(before.end)), before.y + LEVEL / 2);
         context.lineTo(Math.min(width + 5, x(piece.start)), y + LEVEL / 2);
       }
-      before = [piece.end, y];
+      before = { end: piece.end, y, lane };
       if (piece.end < low || piece.start > high) continue;
       const x0 = Math.max(-5, x(piece.start)), x1 = Math.min(width + 5, x(piece.end));
-      if (piece.why === "launch" || piece.why === "gap") { context.moveTo(x0, y + LEVEL / 2); context.lineTo(x1, y + LEVEL / 2); } else context.rect(x0, y + 0.5, Math.max(0.5, x1 - x0), LEVEL - 2);
+      if (piece.why === "launch" || piece.why === "gap") { context.moveTo(x0, y + LEVEL / 2); context.lineTo(x1, y + LEVEL / 2); }
+      else if (x1 - x0 >= 6) context.rect(x0, y + 0.5, x1 - x0, LEVEL - 2);
+      else context.fillRect(x0, y + LEVEL - 3, Math.max(0.5, x1 - x0), 2);
     }
     context.stroke();
     context.lineWidth = 1;
