@@ -180,7 +180,7 @@ def _number(value: Any) -> int | None:
 
 def _rate(args: dict[str, Any]) -> float | None:
     rate = args.get("memory bandwidth (GB/s)")
-    return rate * 1e9 if _is_value(rate) and rate > 0 else None
+    return float(rate) * 1e9 if rate is not None and _is_value(rate) and rate > 0 else None
 
 
 def _is_value(value: Any) -> bool:

@@ -195,7 +195,7 @@ def _launches(tracks: Tracks) -> list[list[Any]]:
     by_name: dict[str, list[Any]] = defaultdict(list)
     for one in delays(tracks):
         by_name[tracks.slices[one.work].name].append(one)
-    rows = []
+    rows: list[list[Any]] = []
     for name, own in by_name.items():
         late = [one.time for one in own]
         calls = [tracks.slices[one.call] for one in own]
