@@ -109,6 +109,7 @@ def draw(
     marks: list[Mark] = []
     tensors: dict[str, dict[str, Any]] = {}
     steps: dict[str, dict[int, tuple[float, float]]] = {}
+    tracks = {}
     for rank, record in recording.ranks.items():
         own = times.get(record.file or "") or Times()
         program = _Program(rank, record, own, recording.world_size)
@@ -118,6 +119,8 @@ def draw(
         document["ranks"][str(rank)]["actions"] = program.actions
         marks += program.marks
         places |= program.places
+        if own.tracks.slices:
+            tracks[rank] = own.tracks
         for title, span in own.steps.items():
             steps.setdefault(title, {})[rank] = span
     document["approximations"] = [
@@ -135,7 +138,7 @@ def draw(
         document["tensors"] = tensors
     plan = read_plan(document)
     ordered = [Step(name, ranges) for name, ranges in steps.items()]
-    return Drawn(measured(plan, marks, steps=ordered, notes=notes), places)
+    return Drawn(measured(plan, marks, steps=ordered, notes=notes, tracks=tracks), places)
 
 
 class _Program:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from planguard.cli.report_inputs import Subject
     from planguard.plan.plan import Plan
 
-FORMATS = ("html", "text", "svg", "png", "perfetto")
-BINARY = frozenset({"png", "perfetto"})
+FORMATS = ("html", "text", "svg", "png", "perfetto", "sqlite")
+BINARY = frozenset({"png", "perfetto", "sqlite"})
 BUDGET = 5.0
 """Seconds for the parts of the page's check that are not linear, and for the search of a repair."""
 _BY_SUFFIX = {
@@ -31,6 +31,8 @@ _BY_SUFFIX = {
     ".png": "png",
     ".gz": "perfetto",
     ".json": "perfetto",
+    ".sqlite": "sqlite",
+    ".db": "sqlite",
 }
 
 _EPILOG = """\
@@ -42,6 +44,7 @@ examples:
   planguard report plan.json --format text          matrices, timeline and advice in the terminal
   planguard report plan.json -o matrix.svg          the merged matrix of bytes
   planguard report plan.json -o trace.json.gz       a trace for ui.perfetto.dev ("Open trace file")
+  planguard report plan.json -o times.sqlite        the same times as tables, for SQL
   planguard report plan.json -o sends.png --only primitive=send --counts
 """
 
@@ -150,11 +153,13 @@ def render(given: Subject, chosen: str, args: argparse.Namespace) -> bytes:
         return text.encode()
     if chosen == "html":
         return _page(given, args)
-    if chosen == "perfetto":
+    if chosen in {"perfetto", "sqlite"}:
         from planguard.report.pictures.perfetto import perfetto
+        from planguard.report.pictures.tables import sqlite
         from planguard.simulate.schedule import schedule
 
-        return perfetto(given.run or schedule(plan, args.model))
+        run = given.run or schedule(plan, args.model)
+        return perfetto(run) if chosen == "perfetto" else sqlite(run)
     return _matrix(plan, chosen, args)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from planguard.plan.plan import Plan
+    from planguard.simulate.inside.tracks import Tracks
 
 BASIS = "measured"
 AS_RECORDED = "clocks of the ranks are as recorded: no common moment is known to align them at"
@@ -59,6 +61,7 @@ def measured(
     *,
     steps: Sequence[Step] = (),
     notes: Sequence[str] = (),
+    tracks: Mapping[int, Tracks] = MappingProxyType({}),
     aligned: bool = True,
 ) -> Schedule:
     """Return the measured schedule of a recorded run.
@@ -68,6 +71,7 @@ def measured(
         marks: Times of its actions; actions without one are not drawn.
         steps: Steps of training in the clocks of the ranks.
         notes: What the times mean.
+        tracks: Threads, streams and counters of ranks, in their clocks.
         aligned: Align the clocks; False where the end of a call is not the end of its operation.
     """
     spans = _joined(plan, marks)
@@ -79,6 +83,9 @@ def measured(
     loose = any(note == AS_RECORDED or note.startswith(LOOSE) for note in told)
     begins = [s.start + offsets.get(s.rank, 0.0) for s in spans]
     begins += [a + offsets.get(rank, 0.0) for s in steps for rank, (a, _) in s.ranges.items()]
+    begins += [
+        own.slices[0].start + offsets.get(rank, 0.0) for rank, own in tracks.items() if own.slices
+    ]
     first = min(begins, default=0.0)
     shift = {rank: offsets.get(rank, 0.0) - first for rank in range(plan.world_size)}
     moved = _ready([_moved(span, shift[span.rank]) for span in spans])
@@ -94,6 +101,7 @@ def measured(
         tuple(Step(s.name, {r: (a + shift[r], b + shift[r]) for r, (a, b) in s.ranges.items()})
               for s in steps),
         aligned and not loose and not apart,
+        tracks={rank: own.moved(shift[rank]) for rank, own in tracks.items()},
     )  # fmt: skip
 
 

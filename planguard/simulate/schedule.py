@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from planguard.plan.plan import Plan
     from planguard.simulate.folded import Folded
+    from planguard.simulate.inside.tracks import Tracks
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Schedule:
             are not aligned, or the end of a call is not the end of its operation.
         stands: Of a large plan that was run by representatives: the ranks that each of them stands
             for. Empty where every rank has its own spans.
+        tracks: By rank, what a trace says of its threads, streams and counters.
     """
 
     plan: Plan
@@ -100,6 +102,7 @@ class Schedule:
     steps: tuple[Step, ...] = ()
     is_timed: bool = True
     stands: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    tracks: Mapping[int, Tracks] = field(default_factory=dict)
 
     def all_ranks(self, ranks: Iterable[int]) -> tuple[int, ...]:
         """Return ranks together with those that they stand for, in order."""

@@ -29,6 +29,9 @@ SAMPLES = {
     f"{BUGS}/transformers-17478.bug.plan.json": ("rank 1", "barrier on world", ".json:"),
     f"{BUGS}/pytorch-109401.bug.plan.json": ("rank 0", "irecv <- 1", ".json:"),
     f"{BUGS}/deepspeed-5008.bug.plan.json": ("rank 0", "reduce_scatter_tensor", ".json:"),
+    f"{BUGS}/nccl-1192.bug.plan.json": ("rank 0", "reduce on world", ".json:7"),
+    f"{BUGS}/marin-7344.bug.plan.json": ("rank 0", "all_gather_into_tensor on fsdp0", ".json:9"),
+    f"{BUGS}/torchrec-4149.bug.plan.json": ("rank 0", "host_sync", ".json:9"),
     f"{BUGS}/megatron-lm-1450.bug.plan.json": ("rank 0", "batch(isend -> 1", ".json:"),
 }
 SCREENS = {"desk": (1440, 900), "phone": (390, 844)}

@@ -14,9 +14,11 @@ from msgspec import Struct
 from msgspec import field as named
 
 from planguard.audit.readers.copies import CATEGORY, Copied, copied
+from planguard.audit.readers.inside import tracks_of
 from planguard.audit.readers.names import operation
 from planguard.audit.readers.profiled import Memory, flops_of
 from planguard.audit.readers.safe import decode_json, load_pickle
+from planguard.simulate.inside.tracks import Tracks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -60,6 +62,7 @@ class Times:
         work: Computations in order of their begin.
         copies: Copies between memories in order of their begin.
         steps: Steps of training by name.
+        tracks: Threads, streams and counters.
         notes: What the times mean.
         dropped: Computations left out.
     """
@@ -70,6 +73,7 @@ class Times:
     work: list[Work] = field(default_factory=list)
     copies: list[Copied] = field(default_factory=list)
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
+    tracks: Tracks = field(default_factory=Tracks)
     notes: tuple[str, ...] = ()
     dropped: int = 0
 
@@ -179,6 +183,7 @@ def _kineto(data: bytes, file: str) -> Times:
         if event.cat == CATEGORY
         and (one := copied(event.name, event.args, event.ts, event.end)) is not None
     ]
+    times.tracks = tracks_of(every)
     for event in events:
         if event.name.startswith(STEP) and event.cat != "gpu_user_annotation":
             times.steps[event.name] = event.ts, event.end

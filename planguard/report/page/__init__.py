@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -83,8 +83,10 @@ def page(
     after = None if repaired is None else run_of(repaired, chosen, verdict)
     moved = moved or traffic(plan, algorithm)
     data = b""
-    for drawn in ("all", "classes", "none"):
-        data = assemble(_packed(plan, verdict, run, after, moved, drawn))
+    whole = [("all", True)] if run is not None and run.tracks else []
+    for drawn, is_inside in (*whole, ("all", False), ("classes", False), ("none", False)):
+        seen = run if run is None or is_inside else replace(run, tracks={})
+        data = assemble(_packed(plan, verdict, seen, after, moved, drawn))
         if len(data) <= CAP:
             break
     return Page(data)
@@ -147,6 +149,7 @@ def _packed(
     from planguard.report.page.columns import Columns, Names
     from planguard.report.page.graph import strategy
     from planguard.report.page.headline import headline
+    from planguard.report.page.inside import inside
     from planguard.report.page.links import topology
     from planguard.report.page.queues import queues
     from planguard.report.page.said import said
@@ -176,8 +179,11 @@ def _packed(
             "actions": plan.actions,
         },
         "time": timed(shown, kept, table, columns, ""),
+        "inside": None,
         "repaired": None,
     }
+    if shown is not None and shown.tracks:
+        head["inside"] = inside(shown, head["time"]["tick"], columns, names)
     if after is not None and found is not None and drawn == "all":
         other = SpanTable(after.plan, names)
         head["repaired"] = timed(after, rows(after), other, columns, "repaired.")
@@ -215,14 +221,18 @@ def timed(
     found: Schedule | None, kept: list[Row], table: Any, columns: Columns, prefix: str
 ) -> dict[str, Any] | None:
     """Return the head of a timeline, its columns written under a prefix; None without times."""
+    from planguard.report.page.path import write_path
     from planguard.report.page.spans import devices, tree
     from planguard.report.page.steps import steps
+    from planguard.simulate.critical import critical
 
     if found is None:
         return None
+    tick = table.write(found, kept, columns, prefix)
     return {
         "steps": steps(found, kept),
-        "tick": table.write(found, kept, columns, prefix),
+        "tick": tick,
+        "path": write_path(critical(found), tick, columns, prefix),
         "makespan": found.makespan,
         "model": found.model,
         "basis": found.basis,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planguard.simulate.critical import IDLE, critical
 from planguard.simulate.traffic import HOST
 from planguard.words import clean, size
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 KINDS = 4
 """Most kinds of traffic that are named; the rest is a number."""
+TALKS = frozenset({"collective", "send", "recv"})
+"""Kinds of spans that communicate."""
 Times = list[tuple[float, float]]
 
 
@@ -115,12 +118,32 @@ def _times(rows: list[Row], run: Schedule) -> Iterator[Number]:
     share = exposed / world / run.makespan
     what = f"of the time in calls while the rank computes nothing, mean ({by})"
     yield Number("exposed communication", share, "share", f"{share:.1%}", what, "overview", {})
+    yield from _path(run, by)
     if mean:
         most = max(busy, key=lambda rank: (busy[rank], -rank))
         what = f"computation of rank {most} over the mean ({by})"
         chosen = {"table": "devices", "ranks": [most]}
         over = busy[most] / mean
         yield Number("imbalance", over, "times", f"{over:.2f}", what, "tables", chosen)
+
+
+def _path(run: Schedule, by: str) -> Iterator[Number]:
+    """Yield the share of computation on the critical path: what else it waits for is the rest."""
+    path = critical(run)
+    whole = length((one.start, one.end) for one in path)
+    if not whole:
+        return
+    computes = length((one.start, one.end) for one in path if one.kind == "compute")
+    talks = length((one.start, one.end) for one in path if one.kind in TALKS)
+    rest = length((one.start, one.end) for one in path if one.kind == IDLE)
+    ranks = len({one.rank for one in path})
+    share = computes / whole
+    idle = f", nothing that is known {rest / whole:.1%}" if rest else ""
+    what = (
+        f"computation on the critical path; communication is {talks / whole:.1%}{idle}, "
+        f"through {ranks} rank{'s' * (ranks != 1)} ({by})"
+    )
+    yield Number("critical path", share, "share", f"{share:.1%}", what, "timeline", {"path": "on"})
 
 
 def _ends(span: Span) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 Process = rank, thread = what the slice occupies. Stuck actions end in an open slice that is named
 ``never completes``. Without stated times the axis is order, 1 ms a step, and the title says so.
+Where a trace was recorded, threads, streams and counters stand below, each rank's in its process.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from planguard.simulate.entries import COLLECTIVE, COMPUTE, COPY, RECV, SEND, WAIT
+from planguard.simulate.inside.device import bandwidths, queues
 from planguard.words import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from planguard.simulate.inside.tracks import Tracks
     from planguard.simulate.schedule import Schedule, Span
 
 _LANES = {COMPUTE: 1, COLLECTIVE: 2, SEND: 3, RECV: 3, WAIT: 4, COPY: 5}
+INSIDE = 10
+"""Number of the first thread or stream of a trace."""
 _NAMES = {1: "compute", 2: "collectives", 3: "point-to-point", 4: "waits", 5: "copies"}
 
 
@@ -60,6 +65,23 @@ def _events(schedule: Schedule) -> Iterator[dict[str, Any]]:
             arrows[span.match].append(span)
     for match, spans in sorted(arrows.items()):
         yield from _arrows(match, spans)
+    for rank, tracks in sorted(schedule.tracks.items()):
+        yield from _inside(rank, tracks)
+
+
+def _inside(rank: int, tracks: Tracks) -> Iterator[dict[str, Any]]:
+    """Yield the threads and streams of a rank, and its counters."""
+    for number, lane in enumerate(tracks.lanes):
+        yield _meta("thread_name", rank, INSIDE + number, lane.name)
+    for one in tracks.slices:
+        event = {"ph": "X", "name": one.name, "cat": one.kind, "pid": rank}
+        times = {"ts": round(one.start, 3), "dur": round(one.end - one.start, 3)}
+        args = {} if one.number is None else {"args": {"correlation": one.number}}
+        yield {**event, "tid": INSIDE + one.lane, **times, **args}
+    for series in (*tracks.series, *bandwidths(tracks), *queues(tracks)):
+        for time, value in zip(series.times, series.values, strict=True):
+            event = {"ph": "C", "name": series.name, "pid": rank, "ts": round(time, 3)}
+            yield {**event, "args": {series.unit or "value": value}}
 
 
 def _meta(kind: str, rank: int, lane: int, name: str) -> dict[str, Any]:

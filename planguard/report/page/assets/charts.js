@@ -32,8 +32,19 @@ function timeline(head, prefix) {
   const shades = head.operations.map(shadeOf);
   for (let i = 0; i < total; i++) made.shade[i] = made.kind[i] === 0 ? shades[made.op[i]] : 3 + made.kind[i];
   made.pairs = messages(made);
+  made.path = pathOf(made, prefix);
   made.overlaps = runsBeside(made);
   return made;
+}
+
+// The critical path of the run: its pieces, each with the span that it is a part of (-1: not drawn).
+function pathOf(time, prefix) {
+  let tick = 0;
+  const cut = (name) => C[`${prefix}critical.${name}`];
+  return [...cut("gap")].map((gap, i) => {
+    tick += gap;
+    return { start: tick * time.head.tick, end: (tick + cut("dur")[i]) * time.head.tick, rank: cut("rank")[i], action: cut("action")[i], member: cut("member")[i], kind: KINDS[cut("kind")[i]] || "idle" };
+  });
 }
 
 // Whether communication runs while its rank computes: then both need a lane of their own.

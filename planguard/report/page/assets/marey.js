@@ -28,6 +28,7 @@ function drawTimeline(context, time, items, view) {
     else if (item.isFolded) drawFold(context, time, item, view, x);
   }
   drawRibbons(context, time, rows, view, x);
+  if (view.path) drawCritical(context, time, rows, view, x);
   for (const item of rows) if (view.lines && isMarey) drawLines(context, time, item, view, x);
   context.clearRect(0, height, width, 1);
 }
@@ -175,11 +176,14 @@ function quad(context, shade, q, top, bottom) {
 }
 
 function countVisible(time, row, view) {
+  const known = view.counts.get(row);
+  if (known !== undefined) return known;
   let count = 0;
   for (let i = time.from[row]; i < time.to[row]; i++) {
     if (time.start[i] <= view.high && time.end[i] >= view.low && time.kind[i] !== 4) count++;
   }
   drawn.visible += count;
+  view.counts.set(row, count);
   return count;
 }
 
@@ -339,6 +343,29 @@ function drawFold(context, time, item, view, x) {
       context.fillRect(c, y, Math.max(0.8, d - c), h);
     }
   }
+}
+
+// The critical path: a thick line through its pieces, from rank to rank where it changes.
+function drawCritical(context, time, rows, view, x) {
+  const where = new Map(rows.map((item) => [time.head.ranks[item.row].rank, item]));
+  context.strokeStyle = colors.bad;
+  context.lineWidth = 3;
+  context.beginPath();
+  let before = null;
+  for (const piece of time.path) {
+    const item = where.get(piece.rank);
+    if (!item) { before = null; continue; }
+    const y = item.middle + item.half + 2;
+    const isSeen = piece.end >= view.low && piece.start <= view.high;
+    if (before && before[1] !== y && (isSeen || before[2])) { context.moveTo(x(before[0]), before[1]); context.lineTo(x(piece.start), y); }
+    if (isSeen) {
+      context.moveTo(Math.max(-4, x(piece.start)), y);
+      context.lineTo(Math.max(x(piece.start) + 0.5, Math.min(view.width + 4, x(piece.end))), y);
+    }
+    before = [piece.end, y, isSeen];
+  }
+  context.stroke();
+  context.lineWidth = 1;
 }
 
 function drawRibbons(context, time, rows, view, x) {

@@ -204,7 +204,7 @@ function implicitCharts() {
     const draw = () => drawImplicit(canvas, memory);
     draw();
     follow((change) => { if (["iteration", "theme"].some((field) => field in change)) redraw(draw); });
-    return el("div", { class: "chart" }, el("h4", {}, title), canvas, holder, pictures(() => holder, { name: `${memory}-memory`, title, canvas, draw, note: () => `bytes, linear scale, ${D.traffic.basis}${chosenStep() ? `; ${chosenStep().name}` : ""}` }));
+    return el("div", { class: "chart" }, el("h3", {}, title), canvas, holder, pictures(() => holder, { name: `${memory}-memory`, title, canvas, draw, note: () => `bytes, linear scale, ${D.traffic.basis}${chosenStep() ? `; ${chosenStep().name}` : ""}` }));
   });
 }
 
@@ -223,7 +223,7 @@ function matricesPanel(body) {
   const pattern = el("p", {}), thumbs = el("div", { class: "thumbs" });
   const made = ["bytes", "counts"].map((field) => {
     const canvas = el("canvas", { tabindex: 0, role: "application", "data-field": field, "aria-label": `matrix of ${field}; arrow keys move, Enter chooses` });
-    return { field, canvas, title: el("h4", {}, field === "bytes" ? "Bytes" : "Messages") };
+    return { field, canvas, title: el("h3", {}, field === "bytes" ? "Bytes" : "Messages") };
   });
   let shown = null;
 

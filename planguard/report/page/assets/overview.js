@@ -22,7 +22,7 @@ function overviewPanel(body) {
   const ranks = T.head.ranks, steps = stepsOf(T), basis = T.head.basis;
   const canvas = el("canvas", { role: "application", tabindex: 0, "aria-label": "time of every device in the step; arrow keys choose a device" });
   const left = el("canvas", { role: "application", tabindex: 0, "aria-label": "total time of every device and mean communication cost by step; arrow keys choose a step" });
-  const title = el("h4", {}, "");
+  const title = el("h3", {}, "");
   const TOP = 16, TALL = 210, LEFT = 62, RIGHT = 66;
   let step = 10, span = 10;
   const chosen = () => Math.min(S.iteration || 0, steps.length - 1);
@@ -173,7 +173,7 @@ function overviewPanel(body) {
   const whole = el("button", { id: "all-steps", onclick: () => chooseStep(null) }, "all steps");
   const shownRanks = ranks.slice(0, 16).map((rank, row) => { const dot = el("i", {}); dot.style.background = SPACE_COLORS[row % SPACE_COLORS.length]; return el("span", {}, dot, `rank ${rank.rank}`); });
   add(body, el("div", { class: "bar" }, T.head.steps.length ? whole : null, el("span", { class: "grow" }), tableButton("steps"), tableButton("devices")),
-    el("div", { class: "flex" }, el("div", { class: "chart" }, el("h4", {}, "Time of every device, mean communication cost"), left, pictures(() => body, { name: "steps", title: "time of every device and mean communication cost by step", canvas: left, draw: drawSteps, note: () => `times are ${basis}` })), el("div", { class: "chart" }, title, canvas, pictures(() => body, { name: "devices", title: "time of every device in the step", canvas, draw, note: () => `${title.textContent}; times are ${basis}` }))),
+    el("div", { class: "flex" }, el("div", { class: "chart" }, el("h3", {}, "Time of every device, mean communication cost"), left, pictures(() => body, { name: "steps", title: "time of every device and mean communication cost by step", canvas: left, draw: drawSteps, note: () => `times are ${basis}` })), el("div", { class: "chart" }, title, canvas, pictures(() => body, { name: "devices", title: "time of every device in the step", canvas, draw, note: () => `${title.textContent}; times are ${basis}` }))),
     el("div", { class: "legend", "data-of": "steps" }, shownRanks, ranks.length > 16 ? el("span", {}, "...") : null, el("span", {}, "dashed black line: mean communication cost (right axis)")),
     el("div", { class: "legend", "data-of": "devices" }, PARTS.map(([, word, shade]) => el("span", {}, el("i", { class: `k-${shade}` }), word)), el("span", {}, el("i", { class: "k-send" }), "line: communication"), el("span", {}, el("i", { class: "k-stuck" }), "dashed line: waiting")),
     el("p", { class: "soft" }, T.head.steps.length ? `Times are ${basis}. A click on a step shows its time in the timeline, its traffic in the matrices and its operators alone.`

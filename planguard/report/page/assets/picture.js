@@ -104,7 +104,7 @@ const xml = (text) => text.replace(/[&<>"]/g, (found) => ({ "&": "&amp;", "<": "
 // What the legends of a panel say of one of its charts: the color of each swatch and its words.
 function legendWords(body, chart) {
   const isOf = (one) => !one.dataset.of || one.dataset.of === chart;
-  return [...body.querySelectorAll(".legend > span")].filter((span) => isOf(span) && isOf(span.parentElement)).map((span) => {
+  return [...body.querySelectorAll(".legend > span:not([hidden])")].filter((span) => isOf(span) && isOf(span.parentElement)).map((span) => {
     const dot = span.querySelector("i"), style = dot ? getComputedStyle(dot) : null;
     const isHatched = style !== null && style.backgroundImage !== "none";
     return { color: style === null ? null : isHatched ? style.borderTopColor : style.backgroundColor, isHatched, text: span.textContent.trim() };

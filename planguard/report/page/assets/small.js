@@ -7,7 +7,7 @@ function overEachOther(runs) {
     if (!time) continue;
     const canvas = el("canvas", { role: "img", "aria-label": title });
     canvases.push([canvas, time]);
-    box.append(el("div", { class: "chart" }, el("h4", {}, title), canvas,
+    box.append(el("div", { class: "chart" }, el("h3", {}, title), canvas,
       pictures(() => box, { name, title, canvas, draw: () => small(canvas, time, end, S.ranks && S.ranks.length ? S.ranks : null, box.clientWidth || 900), note: () => `times are ${time.head.basis}` })));
   }
   const draw = () => {

@@ -45,6 +45,7 @@ async function start() {
   T = D.time ? timeline(D.time, "") : null;
   const isTimeless = T !== null && T.head.basis === "measured" && !(T.head.makespan > 0);
   if (isTimeless) T = null; // logs and stacks: what stands there has no times
+  N = T && D.inside ? insides() : null;
   performance.mark("arranged");
   header();
   const said = D.verdict;
@@ -53,6 +54,7 @@ async function start() {
   if (waiting.length) panel("waits", "Who waits for whom", "the witness, step by step", waitsPanel);
   panel("verdict", "Verdict and findings", plural(said.findings.length, "finding"), verdictPanel);
   if (T && T.total) panel("timeline", "Timeline", `${us(T.head.makespan)} ${T.head.basis}${T.head.complete ? "" : "; some ranks never end"}`, timelinePanel);
+  if (N) panel("inside", "Inside a rank", "threads, streams, counters, memory", insidePanel);
   if (T && T.last > 0) panel("overview", "Training overview", T.head.steps.length ? `${plural(T.head.steps.length, "step")}, ${T.head.basis}` : `one ${T.head.basis} step per device`, overviewPanel);
   if (C["edge.src"].length) panel("matrices", "Communication matrices", patternText(D.traffic.views[0]), matricesPanel);
   if (D.strategy.nodes.length) panel("strategy", "Parallelism strategy", `${plural(D.strategy.nodes.length, "operator")} in ${plural(D.strategy.blocks.length, "program")}`, strategyPanel);
@@ -105,6 +107,6 @@ start().catch((error) => {
 
 // For tests and for the curious: what is drawn, and the state.
 globalThis.planguard = {
-  get data() { return D; }, get state() { return S; }, get inks() { return inks; }, get time() { return T; }, get plot() { return plot; }, get strategy() { return strategyProbe; }, get topology() { return topologyProbe; },
+  get data() { return D; }, get state() { return S; }, get inks() { return inks; }, get time() { return T; }, get plot() { return plot; }, get strategy() { return strategyProbe; }, get topology() { return topologyProbe; }, get inside() { return insideProbe; },
   put, show, recall, matrixOf, span: (rank, action) => findSpan(T, rank, action), text: (i) => spanText(T, i),
 };

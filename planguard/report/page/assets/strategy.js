@@ -300,11 +300,11 @@ function strategyPanel(body) {
     });
     const groups = [...countBy(graph.nodes.map((node) => node[5]).filter(Boolean))].sort((a, b) => b[1] - a[1]).slice(0, 8);
     const picked = graph.nodes.findIndex((_, i) => isSelected(i));
-    side.replaceChildren(el("h4", {}, "Operators by kind"),
+    side.replaceChildren(el("h3", {}, "Operators by kind"),
       el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", "cut", "redistr.", "comm.", "plain"].map((text) => el("th", {}, text)))), el("tbody", {}, rows))),
       ...(groups.length ? [el("p", { class: "soft" }, `by group: ${groups.map(([name, count]) => `${name} ${number(count)}`).join(", ")}`)] : []),
       ...(graph.blocks.some((block) => block.stages.length) && graph.blocks.length > 1 ? [stagePicture(graph)] : []),
-      ...(picked >= 0 ? [el("h4", {}, "Attributes"), ...attributes(picked)] : []));
+      ...(picked >= 0 ? [el("h3", {}, "Attributes"), ...attributes(picked)] : []));
   }
   function attributes(i) {
     const small = D.verdict.findings.filter((f) => /^PG62/.test(f.code) && graph.nodes[i][13].concat(graph.parameters.filter(([t]) => t === i).map(([, n]) => n)).some((name) => f.message.includes(name)));

@@ -40,6 +40,24 @@ const TABLES = {
     rows.sort((a, b) => b[4] - a[4]);
     return { heads: ["operation", "name", "group", "calls", "total us", "share", "mean us", "least us", "median us", "most us", "bytes", "times"], rows };
   },
+  // What the end of the run waits for: kinds and operations on the critical path.
+  "critical path": () => {
+    const found = new Map();
+    let sum = 0;
+    for (const piece of T ? T.path : []) {
+      const i = piece.kind === "idle" ? -1 : findSpan(T, piece.rank, piece.action, piece.member);
+      const o = i < 0 ? { op: piece.kind, name: piece.kind, group: "" } : operation(T, i), key = `${o.op}\0${o.name}\0${o.group}`;
+      const one = found.get(key) || found.set(key, { o, n: 0, total: 0, most: piece, ranks: new Set() }).get(key);
+      one.n++;
+      one.total += piece.end - piece.start;
+      one.ranks.add(piece.rank);
+      if (piece.end - piece.start > one.most.end - one.most.start) one.most = piece;
+      sum += piece.end - piece.start;
+    }
+    const rows = [...found.values()].sort((a, b) => b.total - a.total);
+    return { heads: ["operation", "name", "group", "pieces", "total us", "share", "ranks", "longest us", "longest on rank", "times"], ranks: rows.map(({ most }) => [most.rank]),
+      rows: rows.map(({ o, n, total, most, ranks }) => [o.op, o.name === o.op ? "" : o.name, o.group, n, +total.toFixed(3), `${((100 * total) / sum).toFixed(1)}%`, rankSet(ranks), +(most.end - most.start).toFixed(3), most.rank, T.head.basis]) };
+  },
   devices: () => ({ heads: ["rank", "stage", "operations", "FLOPs", "working set", "compute us", "communication us", "waiting us", "end us"],
     rows: T ? T.head.ranks.map((r, row) => [r.rank, (T.head.tree.find((s) => s.rows.includes(row)) || {}).name, r.n, r.flops, r.memory, r.compute, r.communication, r.waiting, r.stuck ? "never" : r.end]) : [],
     ranks: T ? T.head.ranks.map((r) => [r.rank]) : [] }),
@@ -73,7 +91,7 @@ function tableButton(name) {
 
 function tablesPanel(body) {
   const pick = el("select", { id: "table", "aria-label": "table", onchange: () => { sorted = null; put({ table: pick.value }); draw(); } },
-    Object.keys(TABLES).filter((name) => (T || !["actions", "totals", "devices", "steps"].includes(name)) && (name !== "queues" || D.queues.rows.length)).map((name) => el("option", { value: name }, name)));
+    Object.keys(TABLES).filter((name) => (T || !["actions", "totals", "devices", "steps"].includes(name)) && (name !== "critical path" || (T && T.path.length > 0)) && (name !== "queues" || D.queues.rows.length) && (!INSIDE_TABLES.includes(name) || insideTables().includes(name))).map((name) => el("option", { value: name }, name)));
   const holder = el("div", { class: "scroll", tabindex: 0 }), note = el("p", { class: "soft" });
   const find = el("input", { type: "search", id: "find", placeholder: "find in this table", "aria-label": "find in this table", maxlength: 200, oninput: () => put({ find: find.value || null }) });
   let sorted = null;

@@ -12,19 +12,7 @@ function timelinePanel(body) {
   const stopped = new Set(D.verdict.cause && D.verdict.cause.missing ? D.verdict.cause.who : []);
   const end = fullTime(T);
   const most = [7, 6].map((field) => Math.max(0, ...T.head.operations.map((o) => (D.names[o[1]] === "compute" ? o[field] || 0 : 0))));
-  let items = [], dragging = null, folds = new Map();
-
-  const range = () => (S.range || [0, 1]).map((share) => share * end);
-  const zoom = (low, high) => {
-    const least = Math.max(T.head.tick * 4, end * 1e-7), span = Math.min(end, Math.max(high - low, least));
-    low = Math.max(0, Math.min(low, end - span));
-    put({ range: span > end * 0.9999 ? null : [low / end, Math.min(1, (low + span) / end)] });
-  };
-  const scaleBy = (factor, middle) => {
-    const [low, high] = range();
-    const at = middle === undefined ? (low + high) / 2 : middle;
-    zoom(at - (at - low) * factor, at - (at - low) * factor + (high - low) * factor);
-  };
+  let items = [], folds = new Map();
 
   function arrange() {
     items = [];
@@ -114,11 +102,11 @@ function timelinePanel(body) {
   function draw() {
     const width = Math.max(200, frame.clientWidth - tree.offsetWidth - 4);
     const height = Math.min(total.height, 740);
-    const [low, high] = range();
+    const [low, high] = timeRange();
     const context = sized(canvas, width, height);
     context.save();
     context.translate(0, -frame.scrollTop);
-    const view = { low, high, width, height: total.height, isMarey: S.view !== "gantt", most, ...options };
+    const view = { low, high, width, height: total.height, isMarey: S.view !== "gantt", most, path: S.path === "on", counts: new Map(), ...options };
     const top = frame.scrollTop, bottom = top + height;
     const seen = total.height > 740 ? items.filter((item) => item.y + item.height > top - 60 && item.y < bottom + 60) : items;
     drawTimeline(context, T, seen, view);
@@ -157,7 +145,7 @@ function timelinePanel(body) {
       strip.base = image;
     }
     context.drawImage(strip.base, 0, 0, Math.round(width), 24);
-    const [low, high] = range();
+    const [low, high] = timeRange();
     context.fillStyle = colors.paper;
     context.globalAlpha = 0.62;
     context.fillRect(0, 0, low * scale, 24);
@@ -167,18 +155,12 @@ function timelinePanel(body) {
     context.strokeRect(low * scale + 0.5, 0.5, Math.max(3, (high - low) * scale) - 1, 23);
   }
 
-  // --- pointer ---
+  // --- pointer and keys ---
 
-  const spot = (event) => {
-    const box = canvas.getBoundingClientRect();
-    const [low, high] = range();
-    const share = (event.clientX - box.left) / box.width;
-    return { t: low + share * (high - low), x: event.clientX - box.left, y: event.clientY - box.top + frame.scrollTop, width: box.width };
-  };
   function hit(at) {
     const item = items.find((one) => one.row !== undefined && at.y >= one.y && at.y < one.y + one.height);
     if (!item) return -1;
-    const [low, high] = range();
+    const [low, high] = timeRange();
     const slack = ((high - low) / at.width) * 2.5;
     const lower = at.y > item.middle + item.half * 0.24;
     let best = -1, score = Infinity;
@@ -195,64 +177,13 @@ function timelinePanel(body) {
     const o = operation(T, i);
     put({ ranks: [o.rank], op: [o.rank, o.action, o.member || 0], group: o.group || null, stage: o.stage });
   };
-  canvas.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
-    canvas.setPointerCapture(event.pointerId);
-    dragging = { ...spot(event), low: range()[0], high: range()[1], isPan: event.shiftKey, moved: 0 };
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const at = spot(event);
-    if (!dragging) {
-      const i = hit(at);
-      tell(event, i < 0 ? "" : spanText(T, i));
-      return;
-    }
-    dragging.moved = Math.max(dragging.moved, Math.abs(at.x - dragging.x));
-    if (dragging.isPan) {
-      const by = ((dragging.x - at.x) / at.width) * (dragging.high - dragging.low);
-      zoom(dragging.low + by, dragging.high + by);
-    } else if (dragging.moved > 4) {
-      redraw(() => {
-        draw();
-        if (!dragging) return;
-        const context = canvas.getContext("2d");
-        context.fillStyle = colors.accent;
-        context.globalAlpha = 0.18;
-        context.fillRect(Math.min(dragging.x, at.x), 0, Math.abs(at.x - dragging.x), total.height);
-        context.globalAlpha = 1;
-      });
-    }
-  });
-  canvas.addEventListener("pointerup", (event) => {
-    if (!dragging) return;
-    const was = dragging, at = spot(event);
-    dragging = null;
-    if (was.moved > 4 && !was.isPan) zoom(Math.min(was.t, at.t), Math.max(was.t, at.t));
-    else if (was.moved <= 4) {
-      const i = hit(at);
-      if (i >= 0) select(i); else put({ op: null });
-    }
-    redraw(draw);
-  });
-  canvas.addEventListener("pointerleave", (event) => tell(event, ""));
-  canvas.addEventListener("dblclick", () => zoom(0, end));
-  canvas.addEventListener("wheel", (event) => {
-    if (!(event.ctrlKey || event.metaKey || event.altKey || document.activeElement === canvas)) return;
-    event.preventDefault();
-    const [low, high] = range();
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) zoom(low + (event.deltaX / 800) * (high - low), high + (event.deltaX / 800) * (high - low));
-    else scaleBy(Math.exp(Math.max(-60, Math.min(60, event.deltaY)) / 250), spot(event).t);
-  }, { passive: false });
-  canvas.addEventListener("keydown", (event) => {
-    const [low, high] = range();
-    const quarter = (high - low) / 4;
-    const actions = {
-      "+": () => scaleBy(0.6), "=": () => scaleBy(0.6), "-": () => scaleBy(1 / 0.6),
-      ArrowLeft: () => zoom(low - quarter, high - quarter), ArrowRight: () => zoom(low + quarter, high + quarter),
-      ArrowUp: () => stepRow(-1), ArrowDown: () => stepRow(1), Home: () => zoom(0, end), Escape: () => put({ op: null, ranks: null, group: null, stage: null }),
+  handleTime(canvas, {
+    top: () => frame.scrollTop, height: () => total.height, draw, hit, tip: (i) => spanText(T, i),
+    choose: (i) => { if (i >= 0) select(i); else put({ op: null }); },
+    keys: {
+      ArrowUp: () => stepRow(-1), ArrowDown: () => stepRow(1), Escape: () => put({ op: null, ranks: null, group: null, stage: null }),
       "[": () => stepOp(-1), "]": () => stepOp(1),
-    };
-    if (actions[event.key]) { event.preventDefault(); actions[event.key](); }
+    },
   });
   function stepOp(by) {
     const now = S.op ? findSpan(T, S.op[0], S.op[1], S.op[2]) : -1;
@@ -260,8 +191,8 @@ function timelinePanel(body) {
     do i += by; while (i >= 0 && i < T.total && T.kind[i] === 4);
     if (i < 0 || i >= T.total || (now >= 0 && T.row[i] !== T.row[now])) return;
     select(i);
-    const [low, high] = range();
-    if (T.start[i] < low || T.start[i] > high) zoom(T.start[i] - (high - low) / 2, T.start[i] + (high - low) / 2);
+    const [low, high] = timeRange();
+    if (T.start[i] < low || T.start[i] > high) zoomTime(T.start[i] - (high - low) / 2, T.start[i] + (high - low) / 2);
   }
   function stepRow(by) {
     const rows = T.head.ranks.map((rank) => rank.rank);
@@ -270,9 +201,9 @@ function timelinePanel(body) {
   }
   let stripping = false;
   const stripTo = (event) => {
-    const box = strip.getBoundingClientRect(), [low, high] = range();
+    const box = strip.getBoundingClientRect(), [low, high] = timeRange();
     const middle = ((event.clientX - box.left) / box.width) * end;
-    zoom(middle - (high - low) / 2, middle + (high - low) / 2);
+    zoomTime(middle - (high - low) / 2, middle + (high - low) / 2);
   };
   strip.addEventListener("pointerdown", (event) => { stripping = true; strip.setPointerCapture(event.pointerId); stripTo(event); });
   strip.addEventListener("pointermove", (event) => { if (stripping) stripTo(event); });
@@ -288,16 +219,22 @@ function timelinePanel(body) {
       rounds.set(T.match[i], [Math.min(known[0], T.start[i]), Math.max(known[1], T.end[i] === Infinity ? T.start[i] : T.end[i])]);
     }
     const first = [...rounds.values()].sort((a, b) => a[0] - b[0]).slice(0, 100);
-    if (first.length) zoom(first[0][0], Math.max(...first.map(([, stop]) => stop)));
+    if (first.length) zoomTime(first[0][0], Math.max(...first.map(([, stop]) => stop)));
   }
 
   const hasCollectives = T.kind.includes(1);
+  const onPath = el("span", {}, el("i", { class: "k-path" }), "the critical path: what the end waits for");
   const view = el("button", { id: "view", onclick: () => put({ view: S.view === "gantt" ? null : "gantt" }) }, "");
-  const name = () => { view.textContent = S.view === "gantt" ? "Marey's graph" : "Gantt chart"; };
+  const name = () => {
+    view.textContent = S.view === "gantt" ? "Marey's graph" : "Gantt chart";
+    path.setAttribute("aria-pressed", String(S.path === "on"));
+    onPath.hidden = S.path !== "on";
+  };
   const toggle = (key, text) => {
     const made = el("button", { "aria-pressed": "true", id: `toggle-${key}`, onclick: () => { options[key] = !options[key]; made.setAttribute("aria-pressed", String(options[key])); redraw(draw); } }, text);
     return made;
   };
+  const path = el("button", { id: "toggle-path", onclick: () => put({ path: S.path ? null : "on" }) }, "critical path");
   const density = el("span", { class: "soft", id: "density" });
   const names = (sheet) => { // the names of the rows that are seen
     sheet.font = FONT;
@@ -313,13 +250,14 @@ function timelinePanel(body) {
   const saves = pictures(() => body, { name: "timeline", title: "timeline", canvas, draw, margin: 150, beside: names, note: () => `times are ${T.head.basis}${S.range ? "; a part of the run" : ""}` });
   add(body, 
     el("div", { class: "bar" },
-      view, el("button", { onclick: () => scaleBy(0.5), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleBy(2), "aria-label": "zoom out" }, "−"),
-      el("button", { id: "whole", onclick: () => zoom(0, end) }, "whole run"),
+      view, el("button", { onclick: () => scaleTime(0.5), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleTime(2), "aria-label": "zoom out" }, "−"),
+      el("button", { id: "whole", onclick: () => zoomTime(0, end) }, "whole run"),
       hasCollectives ? el("button", { id: "hundred", onclick: firstHundred }, "first 100 collectives") : null,
       toggle("messages", "messages"), most[0] || most[1] ? toggle("lines", "FLOPs and memory lines") : null,
+      T.path.length ? path : null,
       el("button", { onclick: () => { const all = T.head.tree.map((stage, at) => (stage.rows.length > 1 ? at : -1)).filter((at) => at >= 0); if (folded.size) folded.clear(); else all.forEach((at) => folded.add(at)); put({ fold: folded.size ? [...folded] : null }); layout(); }, id: "fold" }, "fold stages"),
-      el("span", { class: "grow" }), saves, tableButton("actions"), tableButton("totals"), tableButton("devices")),
-    frame, strip, legendOf(most), el("div", { class: "legend" }, density),
+      el("span", { class: "grow" }), saves, tableButton("actions"), tableButton("totals"), tableButton("devices"), T.path.length ? tableButton("critical path") : null),
+    frame, strip, legendOf(most, onPath), el("div", { class: "legend" }, density),
     el("p", { class: "soft" }, `Times are ${T.head.basis}${T.head.basis === "modeled" ? `, model ${T.head.model}` : ""}. Drag to zoom, Shift-drag to pan, double-click for the whole run; click an operation to follow it in every view.`),
     el("p", { class: "soft" }, T.head.basis === "modeled" ? "FLOPS, measured memory and measured times of a device come from a recorded run." : T.head.ranks.some((r) => r.rate) ? "" : "The recording says no FLOPs; torch.profiler does with with_flops=True, and memory with profile_memory=True."),
     ...T.head.notes.map((note) => el("p", { class: "soft" }, note)));
@@ -330,17 +268,18 @@ function timelinePanel(body) {
   follow((change) => {
     if ("ranks" in change) markRows();
     if ("view" in change) { name(); layout(); return; }
+    if ("path" in change) { name(); redraw(draw); }
     if (["ranks", "op", "range", "theme"].some((field) => field in change)) redraw(draw);
   });
-  plot = { draw, zoom, range, end, drawn, canvas, items: () => items, hit, denseBins, foldOf };
+  plot = { draw, zoom: zoomTime, range: timeRange, end, drawn, canvas, items: () => items, hit, denseBins, foldOf };
 }
 
-function legendOf(most) {
+function legendOf(most, onPath) {
   const words = [["forward", "compute, forward"], ["backward", "backward"], ["weight", "weight gradient"], ["other", "other compute"],
     ["collective", "collective"], ["send", "send"], ["recv", "receive"], ["copy", "copy"], ["wait", "hatched: waiting for the others"], ["stuck", "never completes"]];
   const found = new Set([...new Set(T.shade)].map((shade) => SHADES[shade]));
   found.add("wait");
   if (!T.head.complete) found.add("stuck");
   return el("div", { class: "legend" }, words.filter(([key]) => found.has(key)).map(([key, text]) => el("span", {}, el("i", { class: `k-${key}` }), text)),
-    most[0] ? el("span", {}, "dark line: FLOPs of an operation") : null, most[1] ? el("span", {}, "blue line: its working set") : null);
+    most[0] ? el("span", {}, "dark line: FLOPs of an operation") : null, most[1] ? el("span", {}, "blue line: its working set") : null, onPath);
 }

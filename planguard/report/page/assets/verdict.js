@@ -24,9 +24,9 @@ function verdictPanel(body) {
 // What an audit is asked first: who did not come, where it stopped, who waits, what is not known.
 function auditBox(audit, findings) {
   const named = audit.culprit.length > 0, finding = audit.finding === null ? null : findings[audit.finding];
-  const who = named ? `rank${audit.culprit.length === 1 ? "" : "s"} ${rankSet(audit.culprit)}` : "nobody can be named";
+  const who = named ? `rank${audit.culprit.length === 1 ? "" : "s"} ${rankSet(audit.culprit)}` : "no certain culprit";
   const box = el("section", { class: "culprit", "data-certain": named && audit.certain ? "yes" : "no", "data-ranks": audit.culprit.join(",") },
-    el("h3", {}, el("span", { class: "who" }, who), finding ? finding.message : "no rank was left in a communication"));
+    el("h3", {}, el("span", { class: "who" }, who), finding ? finding.message : D.left.actions ? "in what was recorded no rank is left in a communication" : "no communication was recorded"));
   const rows = [["where it stopped", "stopped"], ["its stack", "stack"], ["cause", "cause"], ["source", "source"], ["who waits", "waiting"], ["behind them", "then"], ["how sure", "evidence"], ["collect next", "next"]];
   const list = el("dl", {});
   for (const [title, name] of rows) {

@@ -151,7 +151,7 @@ function witnessLanes(witness, step) {
   const words = { open: "under way", done: "done", stuck: "stuck", later: "not reached" };
   const absent = new Map(((D.verdict.cause && D.verdict.cause.stopped) || []).map((row) => [row[0], row]));
   const lanes = [...absent.keys(), ...ranks.filter((rank) => !absent.has(rank))];
-  return lanes.slice(0, 64).map((rank) => el("div", {}, el("h5", {}, `rank ${rank}`, absent.has(rank) ? el("span", { class: "stopped" }, "stopped here") : null),
+  return lanes.slice(0, 64).map((rank) => el("div", {}, el("h3", {}, `rank ${rank}`, absent.has(rank) ? el("span", { class: "stopped" }, "stopped here") : null),
     absent.has(rank) ? el("p", { class: "soft" }, absent.get(rank)[2] === null ? absent.get(rank)[1] : `${absent.get(rank)[1]} #${absent.get(rank)[2]} ${absent.get(rank)[3]}`) : null,
     witness.actions.filter(([r]) => r === rank).slice(0, 200).map(([, action]) => {
       const key = `${rank} ${action}`, is = state.get(key) || "later";
@@ -165,7 +165,7 @@ function witnessLanes(witness, step) {
 // The plan as it stands and repaired, over the same scale of time.
 function beside() {
   const after = timeline(D.repaired, "repaired.");
-  return el("div", {}, el("h4", {}, "The repaired plan beside it"), overEachOther([
+  return el("div", {}, el("h3", {}, "The repaired plan beside it"), overEachOther([
     ["as planned: never completes", "as-planned", T],
     [`repaired: completes in ${us(after.head.makespan)} (${after.head.basis})`, "repaired", after]]));
 }
