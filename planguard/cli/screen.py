@@ -17,7 +17,7 @@ from planguard.errors import UsageError, shorten
 from planguard.files import write
 from planguard.options import MODEL_NAMES, seconds
 from planguard.report.terminal import style_for
-from planguard.words import plural
+from planguard.words import clean, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -286,9 +286,11 @@ def _finish(
     for target, path in files.exports:
         print(f"wrote {path} ({plural(export(store, target), 'row')})", file=sys.stderr)
     if files.blocked is not None:
-        names = [row.name for row in store.rows() if row.is_unsafe]
-        write(files.blocked, "".join(f"{name}\n" for name in names))
-        print(f"wrote {args.blocked} ({plural(len(names), 'name')})", file=sys.stderr)
+        write(
+            files.blocked,
+            (f"{clean(row.name)}\n".encode() for row in store.rows() if row.is_unsafe),
+        )
+        print(f"wrote {args.blocked} ({plural(summary.unsafe, 'name')})", file=sys.stderr)
     damaged = trials.damaged if trials is not None else {}
     for error in damaged.values():
         print(f"not screened: {error.message} ({error.hint})", file=sys.stderr)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -28,12 +29,19 @@ from planguard.screen.found import (
     Found,
     find,
 )
+from planguard.words import encodable
 
 if TYPE_CHECKING:
     from planguard.screen.tracked import Tracked
 
 PATH_FIELDS = frozenset({"path", "name", "params"})
 """Fields of a line that names a file instead of holding a plan."""
+_SCHEMA = rb'"schema"\s*:\s*"planguard\.plan/1"\s*'
+_NAMED = rb'"name"\s*:\s*"[ !#-\[\]-~]{0,200}"\s*,'
+_NAME = re.compile(rb"(\s*\{\s*)(?:(%s,\s*)%s|%s(?=\s*%s))" % (_SCHEMA, _NAMED, _NAMED, _SCHEMA))
+"""The beginning of a plan that says its name first, or after the schema: what is before the name,
+and its end. The name is of letters that stand for themselves, so one is as right as another.
+"""
 MAX_LINE = 256 << 20
 """Longest line of a JSONL file, bytes."""
 
@@ -61,11 +69,16 @@ class Trial:
     place: str = ""
 
     @property
-    def content(self) -> tuple[str, str, str]:
+    def content(self) -> tuple[str | bytes, str, str]:
         """What plan files have in common that are read alike; other inputs may have neighbors.
 
-        Hash, adapter, and the path of an input that may have neighbors, else "".
+        Hash, adapter, and the path of an input that may have neighbors, else "". A plan's own name
+        says nothing of what it does: it is left out of the hash of a plan in memory.
         """
+        if not (self.path or self.planner) and (named := _NAME.match(self.data)):
+            rest = hashlib.sha256(named[1] + (named[2] or b""))
+            rest.update(memoryview(self.data)[named.end() :])
+            return rest.digest(), self.planner, ""
         is_plan = not self.path or self.path.endswith(PLAN_SUFFIXES)
         own = "" if is_plan and self.sha else self.path
         return self.sha, self.planner, own
@@ -109,6 +122,9 @@ class Trials:
         self._source: Iterable[Any] = [source] if _is_one(source) else source
         self._found: dict[str, Found] = {}
         self._archives = Archives()
+        self.is_of_paths = isinstance(self._source, (list, tuple)) and all(
+            isinstance(item, (str, os.PathLike)) for item in self._source
+        )
         self.damaged: dict[str, UsageError] = {}
         self.total: int | None = None
         if isinstance(self._source, (list, tuple)):
@@ -186,8 +202,10 @@ class Trials:
         for number, item in enumerate(self._source):
             for found in self._trials(number, item):
                 trial = found
+                if not trial.name.isascii():
+                    trial = replace(trial, name=encodable(trial.name))
                 if self._tracked is not None:
-                    trial = replace(found, params={**self._tracked.of(found.name), **found.params})
+                    trial = replace(trial, params={**self._tracked.of(found.name), **found.params})
                 times = seen[trial.name] = seen.get(trial.name, 0) + 1
                 if times > 1:
                     yield replace(trial, name=f"{trial.name}#{times}")

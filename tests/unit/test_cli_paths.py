@@ -191,7 +191,7 @@ def test_bytes_that_travelled_are_read_where_the_file_is_not(given: str, folder:
     os.chdir(here)
     given = str(here / "runs/a.plan.json") if given == "absolute" else given
     options = asdict(CheckOptions())
-    task = Task(0, given, b"", "", options, sign=False, decide=True, limits=Limits())
+    task = Task(0, os.fsencode(given), b"", "", options, sign=False, decide=True, limits=Limits())
     sent = packed(task)
     os.chdir(folder)
     assert answer(sent).outcome == "SAFE"
