@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.errors import shorten
 from planguard.screen.correlate import Rule, find_rule
 from planguard.screen.rows import OUTCOMES
+from planguard.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -245,9 +246,8 @@ def lines_of(summary: Summary) -> list[str]:
     told = [culprit for culprit in summary.culprits if culprit.rule is not None]
     lines += [""] if told else []
     for culprit in told:
-        lines.append(
-            f" {culprit.code} in {culprit.trials:,} trials: {shorten(str(culprit.rule), 200)}"
-        )
+        count = plural(culprit.trials, "trial")
+        lines.append(f" {culprit.code} in {count}: {shorten(str(culprit.rule), 200)}")
         lines += [
             f" {culprit.code} in {rule.failing:,} of the rest: {shorten(str(rule), 180)}"
             for rule in culprit.more
