@@ -19,7 +19,7 @@ from planguard.screen.box import Boxes
 from planguard.screen.tasks import SIGNATURE, decode_answers, decode_tasks, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from planguard.screen.tasks import Answer, Task
 
@@ -32,14 +32,28 @@ def run_chunk(data: bytes) -> bytes:
     Args:
         data: What ``chunk_of`` made of a list of tasks.
     """
+    return answered(data, _in_box)
+
+
+def answered(data: bytes, answer: Callable[[list[Task]], list[Answer]]) -> bytes:
+    """Return the answers to a chunk as ``answers_of`` reads them.
+
+    Args:
+        data: The chunk.
+        answer: Answers its tasks.
+    """
     head, _, body = data.partition(b"\n")
     if head != _head():
         return _head() + b"\n"
+    return head + b"\n" + encode(answer(decode_tasks(body)))
+
+
+def _in_box(tasks: list[Task]) -> list[Answer]:
     boxes = getattr(_own, "boxes", None)
     if boxes is None or _own.pid != os.getpid():  # a fork has the pipes of its parent
         boxes = _own.boxes = Boxes()
         _own.pid = os.getpid()
-    return head + b"\n" + encode(list(boxes.run(decode_tasks(body))))
+    return list(boxes.run(tasks))
 
 
 def chunk_of(tasks: Sequence[Task]) -> bytes:

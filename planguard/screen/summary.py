@@ -246,8 +246,8 @@ def lines_of(summary: Summary) -> list[str]:
     told = [culprit for culprit in summary.culprits if culprit.rule is not None]
     lines += [""] if told else []
     for culprit in told:
-        count = plural(culprit.trials, "trial")
-        lines.append(f" {culprit.code} in {count}: {shorten(str(culprit.rule), 200)}")
+        several = plural(culprit.trials, "trial")
+        lines.append(f" {culprit.code} in {several}: {shorten(str(culprit.rule), 200)}")
         lines += [
             f" {culprit.code} in {rule.failing:,} of the rest: {shorten(str(rule), 180)}"
             for rule in culprit.more

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 SQLITE = b"SQLite format 3\0"
+_JOURNAL = re.compile(rb'\s*\{"op_code": ?\d')
+"""How a journal of Optuna begins."""
 MOST_BYTES = 1 << 30
 """Largest export that is read."""
 PREFIXES = ("params.", "params_", "config.", "config/")
@@ -106,8 +108,10 @@ def _read(given: str) -> list[tuple[frozenset[str], dict[str, Any]]]:
             rows = list(_mlruns(path))
         elif path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{shorten(given)} has more than 1 GiB", hint="export fewer columns")
-        elif _head(path) == SQLITE:
+        elif (head := _head(path)).startswith(SQLITE):
             rows = list(_optuna(path))
+        elif _JOURNAL.match(head):
+            rows = list(_optuna(path, is_journal=True))
         elif path.suffix == ".csv":
             with path.open(newline="", encoding="utf-8-sig") as file:
                 rows = [_row(row) for row in csv.DictReader(file)]
@@ -125,7 +129,7 @@ def _read(given: str) -> list[tuple[frozenset[str], dict[str, Any]]]:
 
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(len(SQLITE))
+        return file.read(64)
 
 
 def _objects(path: Path) -> list[dict[str, Any]]:
@@ -192,7 +196,9 @@ def _mlruns(folder: Path) -> Iterator[tuple[frozenset[str], dict[str, Any]]]:
         yield frozenset(names), mlflow_params(meta.parent)
 
 
-def _optuna(path: Path) -> Iterable[tuple[frozenset[str], dict[str, Any]]]:
+def _optuna(
+    path: Path, *, is_journal: bool = False
+) -> Iterable[tuple[frozenset[str], dict[str, Any]]]:
     """Return the trials of an Optuna storage, read by the library from a copy.
 
     Raises:
@@ -209,7 +215,12 @@ def _optuna(path: Path) -> Iterable[tuple[frozenset[str], dict[str, Any]]]:
             if Path(f"{path}{end}").exists():
                 shutil.copyfile(f"{path}{end}", f"{copy}{end}")
         try:
-            storage = optuna.storages.RDBStorage(f"sqlite:///{copy}")
+            if is_journal:
+                from optuna.storages.journal import JournalFileBackend
+
+                storage = optuna.storages.JournalStorage(JournalFileBackend(str(copy)))
+            else:
+                storage = optuna.storages.RDBStorage(f"sqlite:///{copy}")
             studies = storage.get_all_studies()
             rows = [
                 (frozenset({f"#{trial.number}"}), flat(trial.params))
@@ -218,6 +229,7 @@ def _optuna(path: Path) -> Iterable[tuple[frozenset[str], dict[str, Any]]]:
             ]
         except Exception as error:  # noqa: BLE001  whatever the library raises on another database
             raise ValueError(f"Optuna cannot read it: {type(error).__name__}: {error}") from None
-        storage.remove_session()
-        storage.engine.dispose()
+        if not is_journal:
+            storage.remove_session()
+            storage.engine.dispose()
         return rows
