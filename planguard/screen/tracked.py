@@ -160,8 +160,8 @@ def _row(given: Mapping[Any, Any]) -> tuple[frozenset[str], dict[str, Any]]:
     if isinstance(config, str):  # W&B's own example writes a column of dictionaries as text
         config = _literal(config)
     if isinstance(config, dict):
-        plain = {key: plain(one) for key, one in config.items() if not key.startswith("_")}
-        return names, flat(plain)
+        own = {key: plain(one) for key, one in config.items() if not key.startswith("_")}
+        return names, flat(own)
     if isinstance(row.get("params"), dict):
         return names, flat(row["params"])
     marked = {key[len(p) :]: v for p in PREFIXES for key, v in row.items() if key.startswith(p)}
