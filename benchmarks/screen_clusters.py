@@ -103,8 +103,24 @@ def ray_cluster(python, folder, workers):
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="r") as short, processes() as start:
         start([python, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--port", port,
                "--num-cpus", workers, "--include-dashboard=false", "--disable-usage-stats",
-               "--temp-dir", short, "--object-store-memory", 200 << 20], folder)  # fmt: skip
+               "--temp-dir", short, "--object-store-memory", 200 << 20],
+              folder, RAY_AUTH_MODE="disabled")  # fmt: skip
         yield f"127.0.0.1:{port}"
+
+
+def connected(address):
+    """Connect to a head of Ray, which takes some seconds to start."""
+    import ray
+
+    for left in reversed(range(60)):
+        try:
+            ray.init(address=address, log_to_driver=False, configure_logging=False)
+        except (OSError, RuntimeError, ValueError):
+            if not left:
+                raise
+            time.sleep(1)
+        else:
+            return
 
 
 def rows_of(given, executor, **settings):
@@ -127,11 +143,7 @@ def grows(kind, python, folder, given, expected):
             import ray
 
             with ray_cluster(python, folder, workers) as address:
-                for _ in range(60):
-                    with contextlib.suppress(Exception):
-                        ray.init(address=address, log_to_driver=False, configure_logging=False)
-                        break
-                    time.sleep(1)
+                connected(address)
                 rows_of(given, "ray")
                 rows, wall, used = rows_of(given, "ray")
                 ray.shutdown()

@@ -202,7 +202,7 @@ def _store(args: argparse.Namespace, chosen: str) -> bytes:
     from planguard.screen.store import Store
     from planguard.screen.summary import lines_of, summarize
 
-    store = Store(args.input)
+    store = Store(args.input, reading=True)
     others = store.resume(args.model)
     if others:
         print(f"left out of {args.input}: {'; '.join(others)} (--model NAME)", file=sys.stderr)

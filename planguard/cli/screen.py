@@ -227,7 +227,7 @@ def _read(args: argparse.Namespace) -> int:
     from planguard.screen.store import Store
 
     files = _claimed(args, [])
-    store = Store(args.store)
+    store = Store(args.store, reading=True)
     others = store.resume(args.model)
     if others:
         print(f"left out of {args.store}: {'; '.join(others)} (--model NAME)", file=sys.stderr)

@@ -42,7 +42,8 @@ def ray_executor(address: str | None, jobs: int | None) -> Futures:
             ray.init(include_dashboard=False, log_to_driver=False, **given)
         except (OSError, RuntimeError, ValueError) as error:
             what = shorten(f"Ray cannot be started or reached: {error}", 300)
-            raise UsageError(what, hint="ray:ADDRESS, as ray.init takes it") from None
+            hint = "ray:ADDRESS, as ray.init takes it; RAY_AUTH_MODE=token where it wants a token"
+            raise UsageError(what, hint=hint) from None
     cores = int(ray.cluster_resources().get("CPU", 1))
     named = (address or "").partition("://")[2]  # a Ray client knows no other address
     head = named or str(ray.get_runtime_context().gcs_address)

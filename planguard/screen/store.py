@@ -91,24 +91,31 @@ class Store:
     Args:
         path: The file; made if it is not there. ``":memory:"`` keeps nothing.
         fresh: Empty a store that exists, also one of another layout.
+        reading: Only read a store that exists, which may be where nothing can be written.
 
     Raises:
         UsageError: The file is no store, or one of another layout.
     """
 
-    def __init__(self, path: str | Path = ":memory:", *, fresh: bool = False) -> None:
+    def __init__(
+        self, path: str | Path = ":memory:", *, fresh: bool = False, reading: bool = False
+    ) -> None:
         self.path = str(path)
         self._question = ""
         if is_special(self.path):
             raise UsageError(f"{shorten(self.path)}: not a file", hint="name a file for the store")
         try:
-            self._db = sqlite3.connect(self.path, isolation_level=None)
-            if fresh:
-                self._empty()
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
+            if reading:
+                self._db = _to_read(self.path)
+            else:
+                self._db = sqlite3.connect(self.path, isolation_level=None)
+                if fresh:
+                    self._empty()
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = NORMAL")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0 and not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            is_new = not self._db.execute("SELECT 1 FROM sqlite_master").fetchone()
+            if version == 0 and is_new and not reading:
                 self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
                 version = SCHEMA
         except sqlite3.Error as error:
@@ -292,12 +299,49 @@ class Store:
             self._db.close()
 
 
+_HINTS = {
+    "locked": "another process writes into it: wait for it, then --resume; or name another file",
+    "disk is full": "make room on the disk, then --resume",
+    "not a database": "is it a store of planguard screen? --store FILE names another",
+    "malformed": "the file is damaged: screen into a new one",
+    "readonly": "this process may not write there; --store FILE names another",
+    "unable to open": "is the folder there, and may this process write into it?",
+    "disk I/O": "the disk failed, or is away: look at it, then --resume",
+}
+"""What to do about what SQLite says, by a part of that."""
+
+
 def _broken(path: str, error: Exception) -> UsageError:
     """Return the refusal of a file that SQLite, or the reader of its rows, cannot use."""
-    hint = "is it a store, and whole? is the disk full? --store FILE names another"
-    if "locked" in str(error):
-        hint = "another process writes into it: wait for it, then --resume; or name another file"
-    return UsageError(f"{shorten(path, 200)}: {error}; what was committed is kept", hint=hint)
+    said = str(error)
+    usual = "is it a store, and whole? --store FILE names another"
+    hint = next((hint for part, hint in _HINTS.items() if part in said), usual)
+    return UsageError(f"{shorten(path, 200)}: {said}; what was committed is kept", hint=hint)
+
+
+def _to_read(path: str | Path) -> sqlite3.Connection:
+    """Open a store that exists to read it, also on a disk that cannot be written.
+
+    SQLite reads a file in WAL mode with the help of two others beside it. Where it may not make
+    them and nobody else has, nobody writes: the file alone is all there is.
+    """
+    name = Path(path).resolve()
+    try:
+        return _opened(f"{name.as_uri()}?mode=ro")
+    except sqlite3.OperationalError as error:
+        if "unable to open" not in str(error) or Path(f"{name}-wal").exists():
+            raise
+    return _opened(f"{name.as_uri()}?immutable=1")
+
+
+def _opened(uri: str) -> sqlite3.Connection:
+    db = sqlite3.connect(uri, uri=True, isolation_level=None)
+    try:
+        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
 
 
 @contextmanager
@@ -332,12 +376,14 @@ def query(path: str | Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]
         text if is_whole else f"SELECT name, outcome, code FROM screen WHERE {text} ORDER BY name"
     )
     try:
-        with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as db:
+        with closing(_to_read(path)) as db:
             db.execute(_view(db))
             db.set_authorizer(_reading_only)
             cursor = db.execute(chosen)
             return [column[0] for column in cursor.description or ()], cursor.fetchall()
     except sqlite3.Error as error:
+        if any(part in str(error) for part in _HINTS):  # of the file, not of the question
+            raise _broken(str(path), error) from None
         hint = f"columns: {_ROW}, {', '.join(_JOINED)}, and the parameters"
         raise UsageError(f"--query: {error}", hint=hint) from None
 
