@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -45,13 +46,13 @@ class Beside:
 
     def of(self, path: Path) -> Params:
         """Return the parameters beside a trial; nothing where there are none."""
-        stem = path.name
+        whole = str(path)
         for suffix in (*PLAN_SUFFIXES, path.suffix):
-            if suffix and stem.endswith(suffix):
-                stem = stem[: -len(suffix)]
+            if suffix and whole.endswith(suffix):
+                whole = whole[: -len(suffix)]
                 break
         folder = path if path.is_dir() else path.parent
-        for candidate in (path.parent / f"{stem}{PARAMS_SUFFIX}", folder / PARAMS_FILE):
+        for candidate in (f"{whole}{PARAMS_SUFFIX}", os.path.join(folder, PARAMS_FILE)):  # noqa: PTH118
             found = _json(candidate)
             if found is not None:
                 return flat(found)
@@ -89,11 +90,12 @@ class Beside:
         return {str(key): one for key, one in found.items()} if isinstance(found, dict) else None
 
 
-def _json(path: Path) -> dict[str, Any] | None:
+def _json(path: str) -> dict[str, Any] | None:
     if is_special(path):
         return None
     try:
-        found = msgspec.json.decode(path.read_bytes())
+        with open(path, "rb") as file:  # noqa: PTH123  asked of every trial
+            found = msgspec.json.decode(file.read())
     except (OSError, msgspec.DecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
