@@ -9,17 +9,19 @@ this environment or from the one that ``--python`` names, which has a wheel of P
 planner files of ``screen_files.py``, named relative to a folder that the workers are not in. Every
 run is compared with the rows that this machine makes: same bytes.
 
-The model has three numbers, measured where one worker does everything:
-
-* ``w``: seconds of a worker for a trial; ``d``: seconds of the driver for a trial, of them ``r``
-  for reading the next window while the workers are busy;
-* a window of ``W`` trials in chunks of ``c`` takes ``(d - r) W + max(r W, w W / n + w c)`` with
-  ``n`` workers: the last chunk ends later than the others, by its own length at most.
-
 Workers that compute share the cores of this machine, so more of them than cores show nothing.
 ``--asleep`` has workers that sleep ``w`` for each trial and answer from a table: as many as one
 likes, on two cores, while the driver and Dask's scheduler do all that they do otherwise. That is
-where the model is checked, at three sizes, before it is asked about a hundred.
+where a model is checked, at three sizes, before it is asked about a hundred. It has, beside ``w``:
+
+* ``u``: seconds of the driver for a trial while no worker is busy: an executor that answers at
+  once, without a cluster;
+* ``a + q / c``: seconds for a trial in chunks of ``c``, where workers do not sleep: of the driver
+  and the scheduler together, from one worker (``c`` = 32) and from 64 (``c`` = 8).
+
+A window of ``W`` trials takes ``u W + max((a + q / c - u) W, w W / n) + w c`` with ``n`` workers:
+the driver sends and receives while they work, and the last chunk ends later than the others, by its
+own length at most. All of it is by the clock, in one run, so that other work disturbs both sides.
 """
 
 from __future__ import annotations
@@ -158,73 +160,89 @@ def grows(kind, python, folder, given, expected):
 class Asleep:
     """A pool of Dask workers that sleep instead of deciding."""
 
-    def __init__(self, client):
-        self._pool = client.get_executor(pure=False)
+    def __init__(self, client, seconds):
+        self._pool, self._seconds = client.get_executor(pure=False), seconds
 
     def submit(self, function, data):
         """Submit the sleep that a chunk stands for."""
         del function
-        return self._pool.submit(sleep, data, SLEEP)
+        return self._pool.submit(sleep, data, self._seconds)
+
+
+class Instant:
+    """An executor that answers at once."""
+
+    def run(self, tasks):
+        """Yield the answers."""
+        return iter(table(tasks))
+
+    def close(self):
+        """Do nothing."""
+
+
+def table(tasks):
+    """The same answer for every task."""
+    from planguard.screen.tasks import Answer
+
+    return [Answer(t.id, "SAFE", skeleton="0" * 64, ranks=2, actions=8) for t in tasks]
 
 
 def sleep(data, seconds):
     """Sleep as long as a chunk would take, and answer from a table."""
-    import time
-
     from planguard.screen.remote import answered
-    from planguard.screen.tasks import Answer
 
     def answers(tasks):
         time.sleep(seconds * len(tasks))
-        return [Answer(t.id, "SAFE", skeleton="0" * 64, ranks=2, actions=8) for t in tasks]
+        return table(tasks)
 
     return answered(data, answers)
 
 
+def least(given, executor, times=2):
+    """Wall seconds a trial, the least of several."""
+    return min(rows_of(given, executor())[1] for _ in range(times)) / len(given)
+
+
 def asleep(folder, given, sizes):
     """Measure sleeping workers at several sizes beside the model, and ask it about a hundred."""
-    from planguard.screen import executors
+    from planguard.screen.executors import Futures
 
-    measured = {}
+    alone = least(given, Instant)
+    free, measured = {}, {}
     for workers in (1, *sizes):
-        some = given if workers > 1 else given[: len(given) // 8]
         with dask(sys.executable, folder, 1, threads=workers) as client:
-            pool = executors.Futures(Asleep(client), workers)
-            rows_of(given[:200], pool)
-            rows, wall, used = rows_of(some, executors.Futures(Asleep(client), workers))
-            measured[workers] = wall / len(rows), used / len(rows)
-    reading = read_alone(given)
-    driver = min(used for _, used in measured.values())
+            rows_of(given[:200], Futures(Asleep(client, 0), workers))
+            free[workers] = least(given, lambda: Futures(Asleep(client, 0), workers))  # noqa: B023
+            if workers > 1:
+                busy = lambda: Futures(Asleep(client, SLEEP), workers)  # noqa: B023, E731
+                measured[workers] = least(given, busy, times=1 if workers < 8 else 2)
+    first, last = chunk_of(1), chunk_of(sizes[-1])
+    each = (free[sizes[-1]] - free[1]) / (1 / last - 1 / first)
+    base = free[1] - each / first
     print(
-        f"driver {driver * 1000:.2f} ms a trial, of it {reading * 1000:.2f} ms reading ahead; "
-        f"worker {SLEEP * 1000:.1f} ms"
+        f"driver alone {alone * 1000:.2f} ms a trial; with a cluster {base * 1000:.2f} ms and "
+        f"{each * 1000:.2f} ms a chunk; worker {SLEEP * 1000:.1f} ms"
     )
     print("  workers   predicted, /s   measured, /s   measured / predicted")
     for workers in sizes:
-        told = model(workers, driver, reading)
-        got = 1 / measured[workers][0]
+        told, got = model(workers, alone, base, each), 1 / measured[workers]
         print(f"{workers:9}{told:16.0f}{got:15.0f}{got / told:23.2f}", flush=True)
-    told = model(100, driver, reading)
+    told = model(100, alone, base, each)
     print(f"{100:9}{told:16.0f}{'-':>15}    a million in {1e6 / told / 60:.0f} min")
 
 
-def model(workers, driver, reading, worker=SLEEP):
-    """Trials a second with so many workers."""
+def chunk_of(workers):
+    """Trials that travel together."""
     from planguard.screen.executors import CHUNK
 
-    chunk = max(1, min(CHUNK, WINDOW // (4 * workers)))
-    busy = worker * WINDOW / workers + worker * chunk
-    return WINDOW / ((driver - reading) * WINDOW + max(reading * WINDOW, busy))
+    return max(1, min(CHUNK, WINDOW // (4 * workers)))
 
 
-def read_alone(given):
-    """Seconds of the driver to read and hash a trial."""
-    from planguard.screen.trials import Trials
-
-    began = time.process_time()
-    for trial in Trials(given):
-        assert trial.sha
-    return (time.process_time() - began) / len(given)
+def model(workers, alone, base, each, worker=SLEEP):
+    """Trials a second with so many workers."""
+    chunk = chunk_of(workers)
+    sending = max(0.0, base + each / chunk - alone) * WINDOW
+    return WINDOW / (alone * WINDOW + max(sending, worker * WINDOW / workers) + worker * chunk)
 
 
 def main():
