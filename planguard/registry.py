@@ -13,12 +13,14 @@ import importlib.util
 import os
 import pkgutil
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from planguard.errors import PlanError, UsageError, shorten
+from planguard.files.heads import one_look
 from planguard.sources import beside
 
 if TYPE_CHECKING:
@@ -169,7 +171,9 @@ def recognize(obj: object) -> PlannerAdapter | None:
     Raises:
         UsageError: Several do, so that the choice is the caller's.
     """
-    matches = [adapter for entry in entries() if (adapter := _recognizing(entry, obj)) is not None]
+    with one_look(obj) if isinstance(obj, str | Path) else nullcontext():
+        asked = (_recognizing(entry, obj) for entry in entries())
+        matches = [adapter for adapter in asked if adapter is not None]
     if len(matches) > 1:
         names = " and ".join(adapter.name for adapter in matches)
         raise UsageError(f"{names} all recognize the input", hint="name one (--planner, planner=)")
@@ -237,8 +241,9 @@ def _recognizing(entry: AdapterEntry, obj: object) -> PlannerAdapter | None:
 
 def _load(entry: AdapterEntry) -> PlannerAdapter | None:
     """Import an adapter once; a failure of any kind becomes a problem."""
-    if entry in _loaded:
-        return _loaded[entry]
+    known = _loaded.get(entry)
+    if known is not None:
+        return known
     module, _, attribute = entry.target.partition(":")
     try:
         _mount_planners()

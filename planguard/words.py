@@ -30,6 +30,15 @@ def clean(text: str, *, ascii_only: bool = False) -> str:
     )
 
 
+def encodable(text: str) -> str:
+    r"""Return text that UTF-8 can hold: bytes of a file's name that are none become ``\xdc..``."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return clean(text)
+    return text
+
+
 def cut(text: str, limit: int = NAME_LIMIT) -> str:
     """Cut a long text in its middle, so that what tells two names apart stays at both ends."""
     if len(text) <= limit:

@@ -207,10 +207,12 @@ def _store(args: argparse.Namespace, chosen: str) -> bytes:
     from planguard.screen.store import Store
     from planguard.screen.summary import lines_of, summarize
 
-    store = Store(args.input)
-    store.resume()
+    store = Store(args.input, reading=True)
+    others = store.resume(args.model)
+    if others:
+        print(f"left out of {args.input}: {'; '.join(others)} (--model NAME)", file=sys.stderr)
     if chosen == "text":
-        return ("\n".join(lines_of(summarize(store))) + "\n").encode()
+        return "\n".join([f" {store.question}", *lines_of(summarize(store)), ""]).encode()
     from planguard.cli.report_store import store_page
 
     return store_page(store, args)

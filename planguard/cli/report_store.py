@@ -28,33 +28,25 @@ def store_page(store: Store, args: argparse.Namespace) -> bytes:
 
     Trials are named in the store; only plan files whose content has the hash of the row are opened.
     """
-    from planguard.report.page.screened import Screened, screened_page
+    from planguard.report.page.screened import ROWS, Screened, screened_page
     from planguard.screen.summary import summarize
 
-    summary, rows = summarize(store), list(store.rows())
+    summary, rows, question = summarize(store), store.some(ROWS), store.question
     number = {family.skeleton.digest: family.number for family in summary.families}
     folder = None if args.output is None else args.output.resolve().parent
-    names = sorted({name for row in rows for name in row.params})
+    names = list(store.params())
     found = Screened(
         Path(args.input).name,
-        args.model or _model(store),
+        str(question),
         [_family(family) for family in summary.families],
         [(c.code, c.trials, str(c.rule)) for c in summary.culprits if c.rule is not None],
         [_trial(row, number, names, folder) for row in rows],
         names,
-        _decided(summary, rows, args.model or _model(store)),
-        len(rows),
+        _decided(summary, store, question.model),
+        question.rows,
+        sum(summary.skeletons.values()),
     )
     return screened_page(found).data
-
-
-def _model(store: Store) -> str:
-    from planguard.screen.store import query
-
-    _, found = query(
-        store.path, "SELECT model, count(*) AS n FROM screen GROUP BY model ORDER BY n"
-    )
-    return str(found[-1][0] or "") if found else ""
 
 
 def _family(family: Family) -> tuple[Any, ...]:
@@ -82,16 +74,17 @@ def _link(row: Row, folder: Path | None) -> str:
     return "./" + quote(relative.replace(os.sep, "/"))
 
 
-def _decided(summary: Summary, rows: Sequence[Row], model: str) -> dict[int, tuple[Verdict, Plan]]:
+def _decided(summary: Summary, store: Store, model: str | None) -> dict[int, tuple[Verdict, Plan]]:
     """Decide the first trial of every unsafe family again: a store keeps no witness."""
     from planguard import api
     from planguard.errors import PlanGuardError
     from planguard.options import MODEL_NAMES
 
-    by_name = {row.name: row for row in rows}
     found: dict[int, tuple[Verdict, Plan]] = {}
     unsafe = [f for f in summary.families if f.skeleton.outcome not in {"SAFE", "UNKNOWN"}]
-    for family in unsafe[:DECIDED]:
+    unsafe = unsafe[:DECIDED]
+    by_name = store.known([family.skeleton.first for family in unsafe])
+    for family in unsafe:
         row = by_name.get(family.skeleton.first)
         data = None if row is None else _content(row)
         if data is None:

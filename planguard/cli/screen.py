@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import textwrap
 import time
@@ -17,7 +18,7 @@ from planguard.errors import UsageError, shorten
 from planguard.files import write
 from planguard.options import MODEL_NAMES, seconds
 from planguard.report.terminal import style_for
-from planguard.words import plural
+from planguard.words import clean, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -226,7 +227,7 @@ def _read(args: argparse.Namespace) -> int:
     from planguard.screen.store import Store
 
     files = _claimed(args, [])
-    store = Store(args.store)
+    store = Store(args.store, reading=True)
     others = store.resume(args.model)
     if others:
         print(f"left out of {args.store}: {'; '.join(others)} (--model NAME)", file=sys.stderr)
@@ -286,14 +287,21 @@ def _finish(
     for target, path in files.exports:
         print(f"wrote {path} ({plural(export(store, target), 'row')})", file=sys.stderr)
     if files.blocked is not None:
-        names = [row.name for row in store.rows() if row.is_unsafe]
-        write(files.blocked, "".join(f"{name}\n" for name in names))
-        print(f"wrote {args.blocked} ({plural(len(names), 'name')})", file=sys.stderr)
+        write(
+            files.blocked,
+            (f"{clean(row.name)}\n".encode() for row in store.rows() if row.is_unsafe),
+        )
+        print(f"wrote {args.blocked} ({plural(summary.unsafe, 'name')})", file=sys.stderr)
     damaged = trials.damaged if trials is not None else {}
     for error in damaged.values():
         print(f"not screened: {error.message} ({error.hint})", file=sys.stderr)
     if strange := [path for path in skipped if path not in damaged]:
-        print(_passed_over(strange), file=sys.stderr)
+        width = style_for(sys.stderr).width
+        print("\n".join(_broken(_passed_over(strange), width)), file=sys.stderr)
+    if trials is not None and (unread := trials.beside.unread):
+        first, why = next(iter(unread.items()))
+        what = f"{plural(len(unread), 'file')} of parameters not read"
+        print(f"{what}: {shorten(first, 100)}: {why}", file=sys.stderr)
     if took is not None:
         kept = f", kept in {args.store}" if args.store else ""
         print(f"screened {plural(summary.total, 'trial')} in {took:.1f} s{kept}", file=sys.stderr)
@@ -313,11 +321,18 @@ def _joined(runs: Tracked) -> str:
 
 
 def _passed_over(skipped: Sequence[str]) -> str:
-    """Say what was looked at and is no trial: how many, and their names."""
-    shown = ", ".join(shorten(path, 100) for path in skipped[:LISTED])
-    more = len(skipped) - LISTED
-    rest = f" and {more:,} more (--format json lists all)" if more > 0 else ""
-    return f"not screened, no plan is recognized in {plural(len(skipped), 'file')}: {shown}{rest}"
+    """Say what was looked at and is no trial: how many, and their names, like ones together."""
+    alike: dict[str, list[str]] = {}
+    for path in skipped:
+        alike.setdefault(re.sub(r"\d+", "#", Path(path).name), []).append(path)
+    groups = sorted(alike.values(), key=len, reverse=True)
+    named = [one[0] if len(one) == 1 else f"{Path(one[0]).name} ({len(one):,})" for one in groups]
+    shown = ", ".join(shorten(name, 100) for name in named[:LISTED])
+    more = len(skipped) - sum(map(len, groups[:LISTED]))
+    rest = f" and {more:,} more" if more > 0 else ""
+    hint = " (--format json lists all)" if rest or len(groups) < len(skipped) else ""
+    count = plural(len(skipped), "file")
+    return f"not screened, no plan is recognized in {count}: {shown}{rest}{hint}"
 
 
 def _code(args: argparse.Namespace, summary: Summary) -> int:

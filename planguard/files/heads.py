@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
 import zlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from _typeshed import StrPath
 
 HEAD = 1 << 16
@@ -23,6 +27,7 @@ GZIP = b"\x1f\x8b"
 SETTLED_NS = 2_000_000_000
 """Age of the last change from which on a file's time tells its contents apart, nanoseconds."""
 
+_asked = threading.local()
 _kept: tuple[tuple[object, ...], bytes] | None = None
 
 
@@ -32,6 +37,9 @@ def head_of(path: StrPath) -> bytes:
     A pipe or a device has none, and is not opened: that may wait for ever.
     """
     global _kept  # noqa: PLW0603  a cache of one
+    held = getattr(_asked, "head", None)
+    if held is not None and held[0] == os.fspath(path):
+        return bytes(held[1])
     try:
         found = os.stat(path)  # noqa: PTH116  asked by every adapter of every file
         if not stat.S_ISREG(found.st_mode):
@@ -50,6 +58,17 @@ def head_of(path: StrPath) -> bytes:
     if max(found.st_mtime_ns, found.st_ctime_ns) < now - SETTLED_NS:
         _kept = key, head
     return head
+
+
+@contextmanager
+def one_look(path: StrPath) -> Iterator[None]:
+    """Look at a file once: inside, its beginning is what it was on entry, for this thread."""
+    before = getattr(_asked, "head", None)
+    _asked.head = os.fspath(path), head_of(path)
+    try:
+        yield
+    finally:
+        _asked.head = before
 
 
 def unzipped(data: bytes) -> bytes:

@@ -11,6 +11,7 @@ equal forms are isomorphic plans.
 from __future__ import annotations
 
 import marshal
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ from planguard.plan.actions import (
 from planguard.plan.code import POOLED, REF_WORDS, WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planguard.plan.code import Program
     from planguard.plan.plan import Plan
 
@@ -37,7 +40,8 @@ STARTS = 6
 LIMIT = 1_000
 """References of all ranks beyond which a check is cheaper than a canonical form."""
 # Numbers: an enum's member is looked up by its name each time, and this is asked of every word.
-_INIT, _FIRST_OPEN, _LAST_OPEN = int(Kind.INIT), int(Kind.UNORDERED_BEGIN), int(Kind.AFTER)
+_INIT, _HOST_SYNC = int(Kind.INIT), int(Kind.HOST_SYNC)
+_FIRST_OPEN, _LAST_OPEN = int(Kind.UNORDERED_BEGIN), int(Kind.AFTER)
 _GROUPS = frozenset({int(Kind.NEW_GROUP), int(Kind.DESTROY)})
 _LISTS = frozenset({int(Kind.WAIT_MANY), int(Kind.COMPUTE)})
 WORD_LIMIT = 20_000
@@ -112,46 +116,93 @@ def may_have_form(plan: Plan) -> bool:
 
 def _abstract(plan: Plan, program: Program) -> _Abstract | None:
     words = program.code
-    local = _Abstract(b"", [], [], [], [], [])
-    sigs: list[Any] = []
-    out: list[Any] = []
-    tables: tuple[dict[int, int], ...] = ({}, {}, {}, {}, {})
-    columns = (words[column::WORDS] for column in range(WORDS))
-    for place, instruction in enumerate(zip(*columns, strict=True)):
-        a: Any
-        stream: Any
-        op, a, b, sig, label, stream = instruction
-        kind = op & KIND_MASK
-        if is_point_to_point(kind) or is_collective(kind) or kind == _INIT:
-            a = _local(tables[0], local.refs, a)
-        elif _FIRST_OPEN <= kind <= _LAST_OPEN:
-            return None
-        elif kind in _GROUPS:
-            a = _local(tables[1], local.groups, a)
-        elif kind in _LISTS and a != NONE:
-            a = tuple(_listed(plan, a))
-        elif kind == Kind.HOST_SYNC and a:
-            a = plan.code.streams[a - 1]
-        if stream:
-            stream = plan.code.streams[stream]
-        if sig:
-            if sig not in tables[2]:
-                tables[2][sig] = len(sigs)
-                sigs.append(_signature(plan, sig, tables[3], local.roots))
-            sig = tables[2][sig] + 1
-        if label:
-            label = _label(plan, program, place, label, tables[4], local.labels)
-        out += (op, a, b, sig, label, stream)
+    ops, first, second, sigs, labels, streams = (words[column::WORDS] for column in range(WORDS))
+    kinds = {op & KIND_MASK for op in set(ops)}
+    if any(_FIRST_OPEN <= kind <= _LAST_OPEN for kind in kinds):
+        return None
     from planguard.guard.signature import facts_of
 
-    local.text = marshal.dumps((out, sigs, program.n_slots, facts_of(program)), 2)
+    refs: list[int] = []
+    groups: list[int] = []
+    roots: dict[int, int] = {}
+    operands = _operands(plan, ops, first, kinds, refs, groups)
+    used, sig_numbers = _numbered(sigs)
+    signatures = [_signature(plan, sig, roots) for sig in used]
+    text = marshal.dumps(
+        (
+            ops.tobytes(), operands, second.tobytes(), sig_numbers, signatures,
+            *(named := _labels(plan, program, labels))[1:],
+            [plan.code.streams[stream] for stream in streams] if any(streams) else (),
+            program.n_slots, facts_of(program),
+        ),
+        2,
+    )  # fmt: skip
+    return _Abstract(text, refs, groups, list(roots), named[0], _data_names(program))
+
+
+def _operands(
+    plan: Plan, ops: Sequence[int], first: array[int], kinds: set[int],
+    refs: list[int], groups: list[int],
+) -> Any:  # fmt: skip
+    """Return the first operands without names: references and groups in the order of their use."""
+    if all(map(_is_reference, kinds)):
+        refs[:] = dict.fromkeys(first)
+        places = {ref: place for place, ref in enumerate(refs)}
+        return array("I", [places[ref] for ref in first]).tobytes()
+    of_refs: dict[int, int] = {}
+    of_groups: dict[int, int] = {}
+    naming = {kind for kind in kinds if _is_reference(kind)}
+    found: list[Any] = []
+    for op, value in zip(ops, first, strict=True):
+        kind = op & KIND_MASK
+        if kind in naming:
+            found.append(_local(of_refs, refs, value))
+        elif kind in _GROUPS:
+            found.append(_local(of_groups, groups, value))
+        elif kind in _LISTS and value != NONE:
+            found.append(tuple(_listed(plan, value)))
+        elif kind == _HOST_SYNC and value:
+            found.append(plan.code.streams[value - 1])
+        else:
+            found.append(value)
+    return found
+
+
+def _is_reference(kind: int) -> bool:
+    return is_point_to_point(kind) or is_collective(kind) or kind == _INIT
+
+
+def _numbered(values: Sequence[int]) -> tuple[list[int], bytes]:
+    """Return the distinct values but 0, and each one's number; 0 stays."""
+    distinct = dict.fromkeys(values)
+    distinct.pop(0, None)
+    places = {value: place for place, value in enumerate(distinct, start=1)}
+    places[0] = 0
+    return list(distinct), array("I", [places[value] for value in values]).tobytes()
+
+
+def _labels(plan: Plan, program: Program, words: array[int]) -> tuple[list[int], Any]:
+    """Return the labels of a program, and what stands for each word: a number, or one a turn."""
+    if max(words, default=0) < POOLED:
+        return _numbered(words)
+    table: dict[int, int] = {}
+    labels: list[int] = []
+    return labels, [
+        word and _label(plan, program, place, word, table, labels)
+        for place, word in enumerate(words)
+    ]
+
+
+def _data_names(program: Program) -> list[tuple[int, str]]:
+    """Return ids and tensors with their places; tensors at negative ones."""
+    named: list[tuple[int, str]] = []
     for place, node in enumerate(program.nodes):
         if node.id is not UNSET:
-            local.named.append((place, node.id))
+            named.append((place, node.id))
         tensor = getattr(node, "tensor", UNSET)
         if tensor is not UNSET:
-            local.named.append((-1 - place, tensor))
-    return local
+            named.append((-1 - place, tensor))
+    return named
 
 
 def _local(table: dict[int, int], values: list[int], value: int) -> int:
@@ -167,13 +218,13 @@ def _listed(plan: Plan, offset: int) -> Any:
     return aux[offset + 1 : offset + 1 + aux[offset]]
 
 
-def _signature(plan: Plan, sig: int, table: dict[int, int], roots: list[int]) -> tuple[Any, ...]:
+def _signature(plan: Plan, sig: int, roots: dict[int, int]) -> tuple[Any, ...]:
     from planguard.guard.signature import signature_key
 
-    key = list(signature_key(plan.code.signatures[sig]))
-    if key[5] is not None:
-        key[5] = _local(table, roots, key[5])
-    return tuple(key)
+    key = signature_key(plan.code.signatures[sig])
+    if key[5] is None:
+        return key
+    return (*key[:5], roots.setdefault(key[5], len(roots)), *key[6:])
 
 
 def _label(

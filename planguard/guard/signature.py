@@ -65,12 +65,15 @@ class CommunicationSignature:
     Attributes:
         plan: The plan.
         question: Options of the check, with the execution model that holds.
-        words: The word form.
     """
 
     plan: Plan
     question: tuple[Any, ...]
-    words: tuple[Any, ...]
+
+    @cached_property
+    def words(self) -> tuple[Any, ...]:
+        """The word form."""
+        return word_form(self.plan)
 
     @cached_property
     def ranks(self) -> RankForm | None:
@@ -123,7 +126,7 @@ def communication_signature(
         options: Options of the check; the defaults if None.
     """
     options = options or CheckOptions()
-    return CommunicationSignature(plan, question_of(plan, options), word_form(plan))
+    return CommunicationSignature(plan, question_of(plan, options))
 
 
 def question_of(plan: Plan, options: CheckOptions) -> tuple[Any, ...]:
@@ -180,9 +183,10 @@ def facts_of(program: Program) -> tuple[Any, ...]:
     """Return what findings need and instructions do not say: buffers, and slots of a pipeline."""
     facts: list[Any] = []
     for place, node in enumerate(program.nodes):
-        is_slot = node.stage is not UNSET and node.mb is not UNSET
-        if is_slot or node.reads is not UNSET or node.writes is not UNSET:
-            facts.append((place, is_slot, _names(node.reads), _names(node.writes)))
+        if node.stage is not UNSET or node.reads is not UNSET or node.writes is not UNSET:
+            is_slot = node.stage is not UNSET and node.mb is not UNSET
+            if is_slot or node.reads is not UNSET or node.writes is not UNSET:
+                facts.append((place, is_slot, _names(node.reads), _names(node.writes)))
         if node.__class__ is Coalesced:
             parts = tuple((_names(part.reads), _names(part.writes)) for part in node.ops)
             facts.append((place, parts))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.screen.tasks import CRASHED, Answer, Task, lost, options_of
 from planguard.screen.travel import at_home, readable
+from planguard.words import encodable
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
@@ -23,6 +24,11 @@ def answer(task: Task) -> Answer:
 
     A plan that takes more memory than there is, or on which the check fails, is UNKNOWN.
     """
+    said = _any_answer(task)
+    return said if said.message.isascii() else _with(said, message=encodable(said.message))
+
+
+def _any_answer(task: Task) -> Answer:
     try:
         return _answer(task)
     except PlanError as error:

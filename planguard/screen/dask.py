@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planguard.errors import MissingPackageError
+from planguard.errors import MissingPackageError, UsageError, shorten
 from planguard.screen.executors import Futures
 
 
@@ -17,6 +17,7 @@ def dask_executor(client: Any, jobs: int | None) -> Futures:
 
     Raises:
         MissingPackageError: Dask's ``distributed`` is not installed.
+        UsageError: The scheduler is not reached.
     """
     try:
         from distributed import Client
@@ -25,7 +26,11 @@ def dask_executor(client: Any, jobs: int | None) -> Futures:
     if client is None:
         client = Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
     elif isinstance(client, str):
-        client = Client(client)
+        try:
+            client = Client(client)
+        except (OSError, ValueError) as error:
+            what = shorten(f"Dask's scheduler is not reached: {error}", 300)
+            raise UsageError(what, hint="dask:tcp://HOST:PORT, as dask scheduler says it") from None
     cores = sum(client.ncores().values())
 
     def is_alive() -> bool:  # a client whose scheduler died tries for a while, and closes

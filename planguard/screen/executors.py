@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import threading
+import time
 from collections import Counter
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from planguard.errors import UsageError
 from planguard.screen.box import Boxes
 from planguard.screen.checking import answer
-from planguard.screen.remote import run_chunk
-from planguard.screen.tasks import Answer, Task, decode_answers, encode, lost
+from planguard.screen.remote import answers_of, chunk_of, run_chunk
+from planguard.screen.tasks import Answer, Task, lost
 from planguard.screen.travel import packed
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ Said = queue.SimpleQueue[Answer | BaseException]
 CHUNK = 32
 """Tasks that travel together at most."""
 LOOK_SECONDS = 5.0
-"""How long a pool may be silent before it is asked whether it is still there."""
+"""How often a pool is asked whether it is still there."""
 
 
 @runtime_checkable
@@ -63,7 +65,7 @@ class Processes:
     """
 
     def __init__(self, jobs: int | None = None) -> None:
-        self.jobs = jobs or len(os.sched_getaffinity(0))
+        self.jobs = jobs or _cores()
         self._boxes = [Boxes() for _ in range(self.jobs)]
         self._work: queue.SimpleQueue[tuple[Sequence[Task], Said] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -115,15 +117,16 @@ def _serve(boxes: Boxes, work: queue.SimpleQueue[tuple[Sequence[Task], Said] | N
 class Futures:
     """Answers in anybody's pool: ``submit(function, bytes)`` gives a ``concurrent.futures`` future.
 
-    A chunk whose worker died is submitted again. A pool that is broken for good is left, and this
-    machine does the rest.
+    A chunk whose worker died is submitted again. A pool that has gone is left, and this machine
+    does the rest.
 
     Args:
         pool: A ``concurrent.futures.Executor``, or anything with its ``submit``.
         jobs: How many workers to count on when the tasks are divided.
         attempts: How often a chunk is submitted before its plans are given up.
         is_alive: Whether the pool can still answer, for pools whose futures wait for ever when
-            what is behind them has gone; asked every ``LOOK_SECONDS`` in which nothing came.
+            what is behind them has gone; asked every ``LOOK_SECONDS``, and when a chunk fails.
+        leave: Lets go of a pool that has gone.
     """
 
     def __init__(
@@ -132,52 +135,95 @@ class Futures:
         jobs: int | None = None,
         attempts: int = 20,
         is_alive: Callable[[], bool] | None = None,
+        leave: Callable[[], None] | None = None,
     ) -> None:
         self._submit: Callable[..., Future[bytes]] = pool.submit
         self._is_alive = is_alive or (lambda: True)
-        self._jobs = jobs or getattr(pool, "_max_workers", None) or len(os.sched_getaffinity(0))
+        self._leave = leave or (lambda: None)
+        self._jobs = jobs or getattr(pool, "_max_workers", None) or _cores()
         self._attempts = attempts
         self._rest: Processes | None = None
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Answer]:
-        """Yield one answer per task in order of completion; a lost task is an answer."""
+        """Yield one answer per task in order of completion; a lost task is an answer.
+
+        Raises:
+            UsageError: A worker cannot import PlanGuard, or has another one.
+        """
         tries: Counter[int] = Counter()
         running: dict[Future[bytes], Sequence[Task]] = {}
         waiting = list(reversed(chunks_of(tasks, self._jobs)))
+        looked = time.monotonic()
         while waiting or running:
             while waiting and self._rest is None:
                 chunk = waiting.pop()
                 try:
-                    running[self._submit(run_chunk, encode([packed(task) for task in chunk]))] = (
-                        chunk
-                    )
-                except (BrokenExecutor, RuntimeError):
+                    future = self._submit(run_chunk, chunk_of([packed(task) for task in chunk]))
+                except Exception as error:  # noqa: BLE001  what refuses work has gone
                     waiting.append(chunk)
-                    self._rest = Processes(self._jobs)
+                    self._go_on_here(type(error).__name__)
+                else:
+                    running[future] = chunk
             if self._rest is not None and waiting:
                 yield from self._rest.run(waiting.pop())
                 continue
-            done = wait(running, LOOK_SECONDS, return_when=FIRST_COMPLETED).done
-            if not done and not self._is_alive():
-                waiting += running.values()
-                running.clear()
-                self._rest = Processes(self._jobs)
-            for future in done:
+            failed: list[tuple[Sequence[Task], str]] = []
+            for future in wait(running, LOOK_SECONDS, return_when=FIRST_COMPLETED).done:
                 chunk = running.pop(future)
                 try:
-                    yield from decode_answers(future.result())
+                    answers = answers_of(future.result())
+                except UsageError:
+                    raise
                 except Exception as error:  # noqa: BLE001  whatever a pool raises
-                    tries[chunk[0].id] += 1
-                    if tries[chunk[0].id] < self._attempts:
-                        waiting.append(chunk)
-                        continue
-                    reason = f"its worker died: {type(error).__name__}"
-                    yield from (lost(task, reason) for task in chunk)
+                    _refuse_without_planguard(error)
+                    failed.append((chunk, type(error).__name__))
+                else:
+                    yield from answers
+            if failed or time.monotonic() - looked >= LOOK_SECONDS:
+                looked = time.monotonic()
+                if not self._is_alive():
+                    waiting += [*running.values(), *(chunk for chunk, _ in failed)]
+                    running.clear()
+                    self._go_on_here(failed[0][1] if failed else "it does not answer")
+                    continue
+            for chunk, reason in failed:
+                tries[chunk[0].id] += 1
+                if tries[chunk[0].id] < self._attempts:
+                    waiting.append(chunk)
+                    continue
+                yield from (lost(task, f"its worker died: {reason}") for task in chunk)
+
+    def _go_on_here(self, why: str) -> None:
+        """Leave a pool that has gone, and say so."""
+        if self._rest is not None:
+            return
+        self._leave()
+        sys.stderr.write(f"note: the pool has gone ({why}); this machine does the rest\n")
+        self._rest = Processes(min(self._jobs, _cores()))
 
     def close(self) -> None:
         """End what this object started itself; the pool is its owner's."""
         if self._rest is not None:
             self._rest.close()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _refuse_without_planguard(error: Exception) -> None:
+    """Say of a chunk that failed where PlanGuard cannot be imported: trying again is no use.
+
+    Raises:
+        UsageError: So it is.
+    """
+    if "No module named 'planguard" in f"{error} {getattr(error, 'cause', '')}":
+        from planguard import __version__
+
+        raise UsageError(
+            "a worker cannot import planguard",
+            hint=f"install planguard=={__version__} on every worker; --resume goes on",
+        ) from None
 
 
 def chunks_of(tasks: Sequence[Task], jobs: int) -> list[Sequence[Task]]:

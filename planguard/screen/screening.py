@@ -7,7 +7,9 @@ in which they answer can show in the result.
 
 from __future__ import annotations
 
+import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 SMALLEST, LARGEST = 32, 2048
 """Trials of a window; it grows while windows take less than ``WINDOW_SECONDS``."""
 REMEMBERED = 100_000
-"""Inputs whose answer is kept in memory, so that equal ones are read once."""
+"""Inputs whose answer is kept in memory, so that equal ones are read once; skeletons, too."""
 WINDOW_BYTES = 64 << 20
 """Bytes of plans in memory that a window holds, roughly."""
 WINDOW_SECONDS = 1.0
@@ -101,11 +103,12 @@ class Screening:
         self._trials, self._executor, self.store = trials, executor, store
         self._settings, self._progress = settings, progress
         store.ask(settings.options, settings.planner)
-        self._known = store.skeletons()
+        self._known: dict[str, Skeleton] = {}
         self._inputs: dict[Any, Answer] = {}
         self._options = asdict(settings.options)
         self._decided_now: set[str] = set()
-        self._mostly_new = self._has_rows = False
+        self._size = SMALLEST
+        self._mostly_new = self._has_rows = self._may_know = False
         self._verdicts: Iterator[tuple[str, Verdict]] | None = None
         self.is_done = False
 
@@ -127,23 +130,39 @@ class Screening:
     def _pairs(self) -> Iterator[tuple[Trial, Row]]:
         started, done, skipped = time.monotonic(), 0, 0
         self._has_rows = self.store.count() > 0
-        size, source = SMALLEST, iter(self._trials)
+        self._may_know = self.store.has_skeletons()
         try:
-            while window := _window(source, size):
+            for window in self._windows():
                 began = time.monotonic()
                 rows, old = self._screen(window)
                 done, skipped = done + len(rows), skipped + old
                 now = time.monotonic()
                 if now - began < WINDOW_SECONDS:
-                    size = min(2 * size, LARGEST)
+                    self._size = min(2 * self._size, LARGEST)
                 elif now - began > 2 * WINDOW_SECONDS:
-                    size = max(SMALLEST, size // 2)
+                    self._size = max(SMALLEST, self._size // 2)
                 if self._progress is not None:
                     self._progress(Progress(done, self._trials.total, now - started, skipped))
                 yield from rows
             self.is_done = True
         finally:
             self._executor.close()
+
+    def _windows(self) -> Iterator[list[Trial]]:
+        """Yield the trials in windows; of files, the next one is read while one is screened.
+
+        What a caller iterates over is asked in the caller's thread.
+        """
+        source = iter(self._trials)
+        if not self._trials.is_of_paths:
+            while window := _window(source, self._size):
+                yield window
+            return
+        with ThreadPoolExecutor(1) as ahead:
+            future = ahead.submit(_window, source, self._size)
+            while window := future.result():
+                future = ahead.submit(_window, source, self._size)
+                yield window
 
     def _screen(self, window: Sequence[Trial]) -> tuple[list[tuple[Trial, Row]], int]:
         """Return the rows of a window, and how many of them were there before."""
@@ -165,9 +184,7 @@ class Screening:
         for place in renamed:  # the plan is the same, what is known of its parameters is not
             rows[place] = replace(rows[place], params=window[place].params)
         new, skeletons = self._decide(window, [p for p in shas if p not in rows])
-        for place, row in new.items():
-            trial = window[place]
-            rows[place] = replace(row, name=trial.name, params=trial.params, input_sha=shas[place])
+        rows.update(new)
         self.store.add((rows[place] for place in (*renamed, *new)), skeletons)
         return [(trial, rows[place]) for place, trial in enumerate(window)], old
 
@@ -176,6 +193,7 @@ class Screening:
     ) -> tuple[dict[int, Row], list[Skeleton]]:
         cache = self._settings.cache
         read = self._read(window, places)
+        self._look_up({read[place].skeleton for place in places} - {""})
         first: dict[str, int] = {}
         for place in places:
             digest = read[place].skeleton
@@ -192,11 +210,18 @@ class Screening:
             for digest, place in first.items()
         ]
         self._known.update((one.digest, one) for one in made)
-        self._decided_now.update(first)
-        rows = {}
-        for place in places:
-            rows[place] = self._row(read[place])
+        if self._settings.only is not None:
+            self._decided_now.update(first)
+        rows = {place: self._row(window[place], read[place]) for place in places}
+        while len(self._known) > REMEMBERED:
+            self._may_know = True
+            del self._known[next(iter(self._known))]
         return rows, made
+
+    def _look_up(self, digests: set[str]) -> None:
+        """Take from the store what it knows of skeletons that are not in memory."""
+        if self._may_know and (missing := sorted(digests - self._known.keys())):
+            self._known.update(self.store.skeletons(missing))
 
     def _read(self, window: Sequence[Trial], places: Sequence[int]) -> dict[int, Answer]:
         """Return what the workers say of trials; with the cache, equal inputs are read once."""
@@ -214,8 +239,19 @@ class Screening:
         answers = _by_id(self._executor.run(asked))
         new = {key: answers[place] for key, place in first.items()}
         found = {p: new[keys[p]] if keys[p] in new else self._inputs[keys[p]] for p in places}
+        # Where a plan is refused, what is said counts its bytes: each is asked by itself.
+        alone = [
+            p
+            for p in places
+            if found[p].end
+            and first.get(keys[p], p) != p
+            and window[p].sha != window[first[keys[p]]].sha
+        ]
+        found.update(
+            _by_id(self._executor.run([self._task(p, window[p], decide=False) for p in alone]))
+        )
         # What is known by its own path, too, does not come again.
-        self._inputs.update((key, said) for key, said in new.items() if not key[-1])
+        self._inputs.update((k, said) for k, said in new.items() if not (k[-1] or said.end))
         while len(self._inputs) > REMEMBERED:
             del self._inputs[next(iter(self._inputs))]
         return found
@@ -228,25 +264,39 @@ class Screening:
             return True
         return self._settings.only is None or known.outcome not in self._settings.only
 
-    def _row(self, said: Answer) -> Row:
+    def _row(self, trial: Trial, said: Answer) -> Row:
         known = self._known.get(said.skeleton)
-        if said.end or known is None:
-            return Row("", "UNKNOWN", said.code, said.codes, said.skeleton, said.message, said.end)
-        both = {said.outcome, known.outcome} - {""}
-        if len(both) > 1 and "UNKNOWN" not in both:
-            return _contradiction(said, known)
-        outcome, code, codes = known.outcome, known.code, known.codes
-        if said.outcome:
-            outcome, code, codes = said.outcome, said.code, said.codes
-        message = said.message if said.outcome else known.message
+        outcome, code, codes, message, end = (
+            "UNKNOWN",
+            said.code,
+            said.codes,
+            said.message,
+            said.end,
+        )
+        if known is not None and not said.end:
+            both = {said.outcome, known.outcome} - {""}
+            end = known.end
+            if len(both) > 1 and "UNKNOWN" not in both:
+                code, codes, message, end = _contradiction(said, known)
+            elif said.outcome:
+                outcome = said.outcome
+            else:
+                outcome, code, codes, message = (
+                    known.outcome,
+                    known.code,
+                    known.codes,
+                    known.message,
+                )
         reason = message if outcome == "UNKNOWN" else ""
-        return Row("", outcome, code, codes, said.skeleton, reason, known.end)
+        return Row(
+            trial.name, outcome, code, codes, said.skeleton, reason, end, trial.params, trial.sha
+        )
 
     def _task(self, place: int, trial: Trial, *, decide: bool) -> Task:
         settings = self._settings
         return Task(
             place,
-            trial.path,
+            os.fsencode(trial.path),
             trial.data,
             trial.planner,
             self._options,
@@ -262,6 +312,7 @@ def _window(source: Iterator[Trial], size: int) -> list[Trial]:
     held = 0
     for trial in source:
         window.append(trial)
+        trial.sha  # noqa: B018  the look at its file, here and not where the others wait
         held += len(trial.data)
         if len(window) >= size or held >= WINDOW_BYTES:
             break
@@ -272,8 +323,8 @@ def _by_id(answers: Iterator[Answer]) -> dict[int, Answer]:
     return {said.id: said for said in answers}
 
 
-def _contradiction(said: Answer, known: Skeleton) -> Row:
-    """Return the row of a plan whose answer is not that of a plan with the same signature.
+def _contradiction(said: Answer, known: Skeleton) -> tuple[str, tuple[str, ...], str, str]:
+    """Return code, codes, reason and end of a plan whose answer is not that of its signature.
 
     One of the two is wrong, and nothing says which, so neither is given.
     """
@@ -282,7 +333,7 @@ def _contradiction(said: Answer, known: Skeleton) -> Row:
         f"{known.outcome}: a defect of PlanGuard, please report both plans "
         f"(skeleton {said.skeleton[:12]})"
     )
-    return Row("", "UNKNOWN", CRASHED, (CRASHED,), said.skeleton, reason, "crashed")
+    return CRASHED, (CRASHED,), reason, "crashed"
 
 
 def _skeleton(digest: str, decided: Answer, read: Answer, name: str) -> Skeleton:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import isfinite, isinf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,19 +19,14 @@ import msgspec
 
 from planguard.errors import UsageError, shorten
 from planguard.files import is_special
+from planguard.options import CheckOptions
 from planguard.screen.checking import rules_of
 from planguard.screen.rows import OUTCOMES, Row, Skeleton
+from planguard.screen.tasks import SIGNATURE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from planguard.options import CheckOptions
-
-SIGNATURE = 3
-"""Number of what a skeleton says of a plan: rows are not answers to a question asked with another.
-
-1: without the names of choices and the labels of coalesced parts, so unequal plans could share one.
-"""
 SCHEMA = 1
 """Number of the tables' layout, kept in ``user_version``."""
 _TABLES = """
@@ -52,6 +47,42 @@ _ASKED = 900
 """Names in one question: some builds of SQLite take 999 values."""
 _ROW = "name, outcome, code, codes, skeleton, reason, ended, params, input_sha"
 _SKELETON = "digest, outcome, code, codes, message, first, ranks, actions, ended"
+_FAMILIES = (
+    "FROM (SELECT skeleton, count(*) AS trials FROM trials WHERE question = ? AND skeleton != ''"
+    " GROUP BY skeleton) AS t JOIN skeletons AS s ON s.question = ? AND s.digest = t.skeleton"
+)
+"""Skeletons that a trial has, with the number of their trials; SQLite counts on disk."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What rows of a store answer.
+
+    Attributes:
+        key: What the rows have in the column ``question``.
+        model: The model that was asked for; None: the plan's own.
+        planner: The adapter that was named, or None.
+        version: Version of PlanGuard.
+        options: The options of every check, as JSON.
+        rows: How many trials there are.
+    """
+
+    key: str
+    model: str | None
+    planner: str | None
+    version: str
+    options: str
+    rows: int
+
+    def __str__(self) -> str:
+        usual = asdict(rules_of(CheckOptions()))
+        asked = {**json.loads(self.options), "model": None}
+        others = [
+            f"{name}={asked[name]}" for name in sorted(asked) if asked[name] != usual.get(name)
+        ]
+        named = [f"planner {self.planner}"] if self.planner else []
+        model = f"model {self.model or 'of the plan'}"
+        return ", ".join([model, *named, f"version {self.version}", *others])
 
 
 class Store:
@@ -60,24 +91,31 @@ class Store:
     Args:
         path: The file; made if it is not there. ``":memory:"`` keeps nothing.
         fresh: Empty a store that exists, also one of another layout.
+        reading: Only read a store that exists, which may be where nothing can be written.
 
     Raises:
         UsageError: The file is no store, or one of another layout.
     """
 
-    def __init__(self, path: str | Path = ":memory:", *, fresh: bool = False) -> None:
+    def __init__(
+        self, path: str | Path = ":memory:", *, fresh: bool = False, reading: bool = False
+    ) -> None:
         self.path = str(path)
         self._question = ""
         if is_special(self.path):
             raise UsageError(f"{shorten(self.path)}: not a file", hint="name a file for the store")
         try:
-            self._db = sqlite3.connect(self.path, isolation_level=None)
-            if fresh:
-                self._empty()
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
+            if reading:
+                self._db = _to_read(self.path)
+            else:
+                self._db = sqlite3.connect(self.path, isolation_level=None)
+                if fresh:
+                    self._empty()
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = NORMAL")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0 and not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            is_new = not self._db.execute("SELECT 1 FROM sqlite_master").fetchone()
+            if version == 0 and is_new and not reading:
                 self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
                 version = SCHEMA
         except sqlite3.Error as error:
@@ -118,27 +156,30 @@ class Store:
         Raises:
             UsageError: The store is empty, or nothing in it was asked with that model.
         """
-        query = (
-            "SELECT t.question, q.model, q.planner, q.version, count(*) FROM trials AS t"
-            " JOIN questions AS q ON t.question = q.question"
-            " GROUP BY t.question ORDER BY count(*) DESC, t.question"
-        )
-        with _told(self.path):
-            found = self._db.execute(query).fetchall()
-        chosen = [row for row in found if model is None or row[1] == model]
+        found = self.questions()
+        chosen = [one for one in found if model is None or one.model == model]
         if not chosen:
-            asked = ", ".join(sorted({row[1] or "the plan's own" for row in found}))
+            asked = ", ".join(sorted({one.model or "the plan's own" for one in found}))
             hint = f"models in it: {asked}" if found else "planguard screen PLANS"
             what = f"has no row of model {shorten(model or '')}" if found else "is empty"
             raise UsageError(f"{shorten(self.path)} {what}", hint=hint)
-        self._question = chosen[0][0]
-        return [
-            f"{count:,} rows of model {asked or 'of the plan'}"
-            + (f", planner {planner}" if planner else "")
-            + f", version {version}"
-            for question, asked, planner, version, count in found
-            if question != self._question
-        ]
+        self._question = chosen[0].key
+        return [f"{one.rows:,} rows of {one}" for one in found if one.key != self._question]
+
+    def questions(self) -> list[Question]:
+        """Return the questions that have rows, the one with most first."""
+        query = (
+            "SELECT t.question, q.model, q.planner, q.version, q.options, count(*)"
+            " FROM trials AS t JOIN questions AS q ON t.question = q.question"
+            " GROUP BY t.question ORDER BY count(*) DESC, t.question"
+        )
+        with _told(self.path):
+            return [Question(*values) for values in self._db.execute(query)]
+
+    @property
+    def question(self) -> Question:
+        """The question that the rows answer; it has some."""
+        return next(one for one in self.questions() if one.key == self._question)
 
     def add(self, rows: Iterable[Row], skeletons: Iterable[Skeleton]) -> None:
         """Write rows and skeletons, all or none; a row of the same name is replaced."""
@@ -171,15 +212,9 @@ class Store:
 
     def known(self, names: Sequence[str]) -> dict[str, Row]:
         """Return the rows that there are of some trials, by name."""
-        found: dict[str, Row] = {}
+        query = f"SELECT {_ROW} FROM trials WHERE question = ? AND name IN "
         with _told(self.path):
-            for start in range(0, len(names), _ASKED):
-                some = names[start : start + _ASKED]
-                marks = ",".join("?" * len(some))
-                query = f"SELECT {_ROW} FROM trials WHERE question = ? AND name IN ({marks})"
-                rows = map(_row, self._db.execute(query, (self._question, *some)))
-                found.update((row.name, row) for row in rows)
-        return found
+            return {row.name: row for row in map(_row, self._chosen(query, names))}
 
     def params(self) -> dict[str, frozenset[str]]:
         """Return the names of the parameters, sorted, with the JSON types of their values."""
@@ -193,6 +228,16 @@ class Store:
                 types.setdefault(key, set()).add(kind)
         return {name: frozenset(types[name]) for name in sorted(types)}
 
+    def some(self, most: int) -> list[Row]:
+        """Return rows by name; where there are more than ``most``, the unsafe ones first."""
+        query = (
+            f"SELECT {_ROW} FROM trials WHERE question = ?"
+            " ORDER BY outcome IN ('SAFE', 'UNKNOWN'), outcome = 'SAFE', name LIMIT ?"
+        )
+        with _told(self.path):
+            found = list(map(_row, self._db.execute(query, (self._question, most))))
+        return sorted(found, key=lambda row: row.name)
+
     def rows(self) -> Iterator[Row]:
         """Yield all rows, by name."""
         query = f"SELECT {_ROW} FROM trials WHERE question = ? ORDER BY name"
@@ -205,12 +250,45 @@ class Store:
                 return
             yield row
 
-    def skeletons(self) -> dict[str, Skeleton]:
-        """Return the skeletons by digest."""
-        query = f"SELECT {_SKELETON} FROM skeletons WHERE question = ? ORDER BY digest"
+    def has_skeletons(self) -> bool:
+        """Return whether there is any skeleton."""
+        query = "SELECT 1 FROM skeletons WHERE question = ? LIMIT 1"
         with _told(self.path):
-            found = map(_skeleton, self._db.execute(query, (self._question,)))
-            return {one.digest: one for one in found}
+            return self._db.execute(query, (self._question,)).fetchone() is not None
+
+    def skeletons(self, digests: Sequence[str]) -> dict[str, Skeleton]:
+        """Return the skeletons that there are of some digests."""
+        query = f"SELECT {_SKELETON} FROM skeletons WHERE question = ? AND digest IN "
+        with _told(self.path):
+            return {one.digest: one for one in map(_skeleton, self._chosen(query, digests))}
+
+    def kinds(self) -> dict[str, int]:
+        """Return how many skeletons have a trial, by outcome."""
+        query = f"SELECT s.outcome, count(*) {_FAMILIES} GROUP BY s.outcome"
+        with _told(self.path):
+            return dict(self._db.execute(query, (self._question, self._question)))
+
+    def families(self, most: int) -> Iterator[tuple[Skeleton, int]]:
+        """Yield skeletons and how many trials have each: unsafe ones first, frequent ones first.
+
+        Args:
+            most: How many at most.
+        """
+        columns = ", ".join(f"s.{name.strip()}" for name in _SKELETON.split(","))
+        query = (
+            f"SELECT {columns}, t.trials {_FAMILIES}"
+            " ORDER BY s.outcome = 'SAFE', t.trials DESC, s.digest LIMIT ?"
+        )
+        with _told(self.path):
+            for values in self._db.execute(query, (self._question, self._question, most)):
+                yield _skeleton(values[:-1]), values[-1]
+
+    def _chosen(self, query: str, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """Yield what a query says of keys; it ends with their name and ``IN``."""
+        for start in range(0, len(keys), _ASKED):
+            some = keys[start : start + _ASKED]
+            marks = ",".join("?" * len(some))
+            yield from self._db.execute(f"{query} ({marks})", (self._question, *some))
 
     def close(self) -> None:
         """Close the file."""
@@ -221,12 +299,49 @@ class Store:
             self._db.close()
 
 
+_HINTS = {
+    "locked": "another process writes into it: wait for it, then --resume; or name another file",
+    "disk is full": "make room on the disk, then --resume",
+    "not a database": "is it a store of planguard screen? --store FILE names another",
+    "malformed": "the file is damaged: screen into a new one",
+    "readonly": "this process may not write there; --store FILE names another",
+    "unable to open": "is the folder there, and may this process write into it?",
+    "disk I/O": "the disk failed, or is away: look at it, then --resume",
+}
+"""What to do about what SQLite says, by a part of that."""
+
+
 def _broken(path: str, error: Exception) -> UsageError:
     """Return the refusal of a file that SQLite, or the reader of its rows, cannot use."""
-    hint = "is it a store, and whole? is the disk full? --store FILE names another"
-    if "locked" in str(error):
-        hint = "another process writes into it: wait for it, then --resume; or name another file"
-    return UsageError(f"{shorten(path, 200)}: {error}; what was committed is kept", hint=hint)
+    said = str(error)
+    usual = "is it a store, and whole? --store FILE names another"
+    hint = next((hint for part, hint in _HINTS.items() if part in said), usual)
+    return UsageError(f"{shorten(path, 200)}: {said}; what was committed is kept", hint=hint)
+
+
+def _to_read(path: str | Path) -> sqlite3.Connection:
+    """Open a store that exists to read it, also on a disk that cannot be written.
+
+    SQLite reads a file in WAL mode with the help of two others beside it. Where it may not make
+    them and nobody else has, nobody writes: the file alone is all there is.
+    """
+    name = Path(path).resolve()
+    try:
+        return _opened(f"{name.as_uri()}?mode=ro")
+    except sqlite3.OperationalError as error:
+        if "unable to open" not in str(error) or Path(f"{name}-wal").exists():
+            raise
+    return _opened(f"{name.as_uri()}?immutable=1")
+
+
+def _opened(uri: str) -> sqlite3.Connection:
+    db = sqlite3.connect(uri, uri=True, isolation_level=None)
+    try:
+        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
 
 
 @contextmanager
@@ -261,12 +376,14 @@ def query(path: str | Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]
         text if is_whole else f"SELECT name, outcome, code FROM screen WHERE {text} ORDER BY name"
     )
     try:
-        with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as db:
+        with closing(_to_read(path)) as db:
             db.execute(_view(db))
             db.set_authorizer(_reading_only)
             cursor = db.execute(chosen)
             return [column[0] for column in cursor.description or ()], cursor.fetchall()
     except sqlite3.Error as error:
+        if any(part in str(error) for part in _HINTS):  # of the file, not of the question
+            raise _broken(str(path), error) from None
         hint = f"columns: {_ROW}, {', '.join(_JOINED)}, and the parameters"
         raise UsageError(f"--query: {error}", hint=hint) from None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.errors import shorten
 from planguard.screen.correlate import Rule, find_rule
 from planguard.screen.rows import OUTCOMES
+from planguard.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +22,8 @@ SAMPLE = 50_000
 """Trials of a code, and others, that a rule is looked for in; it is counted on all."""
 CAUSES = 4
 """Most rules of one code."""
+MOST_FAMILIES = 10_000
+"""Skeletons that a summary holds; the most frequent unsafe ones first."""
 MAX_SKELETONS = 12
 """Skeletons listed; the most frequent unsafe ones first."""
 
@@ -65,7 +68,7 @@ class Summary:
         trials: Trials by outcome.
         skeletons: Distinct skeletons by outcome.
         codes: Trials by outcome and deciding code.
-        families: Skeletons with counts.
+        families: Skeletons with counts, ``MOST_FAMILIES`` of them at most.
         culprits: Codes of unsafe trials, the most frequent first.
         refused: Trials whose input is no plan.
         crashed: Trials on which the check failed.
@@ -95,10 +98,13 @@ def summarize(store: Store) -> Summary:
     seen = _Seen()
     for row in store.rows():
         seen.add(row)
-    families = _families(seen.alike, store.skeletons())
+    families = tuple(
+        Family(number, skeleton, trials)
+        for number, (skeleton, trials) in enumerate(store.families(MOST_FAMILIES), 1)
+    )
     return Summary(
         trials=dict(seen.outcomes),
-        skeletons=dict(Counter(family.skeleton.outcome for family in families)),
+        skeletons=store.kinds(),
         codes={outcome: _sorted(counts) for outcome, counts in seen.codes.items()},
         families=families,
         culprits=_culprits(seen, store),
@@ -117,7 +123,6 @@ class _Seen:
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
-        self.alike: Counter[str] = Counter()
         self.codes: dict[str, Counter[str]] = {}
         self.failing: dict[str, _Sample] = {}
         self.decided = _Sample()
@@ -126,7 +131,6 @@ class _Seen:
         """Count a row."""
         self.outcomes[row.outcome] += 1
         self.ends[row.end] += 1
-        self.alike[row.skeleton] += 1
         self.codes.setdefault(row.outcome, Counter())[row.code] += 1
         if row.outcome == "UNKNOWN":
             return
@@ -150,18 +154,6 @@ class _Sample:
             self.kept.append(item)
         elif (place := self._dice.randrange(self.seen)) < SAMPLE:
             self.kept[place] = item
-
-
-def _families(counts: Counter[str], known: dict[str, Skeleton]) -> tuple[Family, ...]:
-    counts = Counter({digest: n for digest, n in counts.items() if digest in known})
-
-    def place(digest: str) -> tuple[Any, ...]:
-        return known[digest].outcome == "SAFE", -counts[digest], digest
-
-    ordered = sorted(counts, key=place)
-    return tuple(
-        Family(number, known[digest], counts[digest]) for number, digest in enumerate(ordered, 1)
-    )
 
 
 def _culprits(seen: _Seen, store: Store) -> tuple[Culprit, ...]:
@@ -248,14 +240,14 @@ def lines_of(summary: Summary) -> list[str]:
             f" ({one.ranks:,} ranks, {one.actions:,} actions)"
         )
         lines.append(f" {'':>16}  {one.code}: {shorten(one.message, 74)}")
-    if len(unsafe) > MAX_SKELETONS:
-        lines.append(f" {'':>16}  and {len(unsafe) - MAX_SKELETONS:,} more that are not SAFE")
+    kinds = sum(n for outcome, n in summary.skeletons.items() if outcome != "SAFE")
+    if kinds > MAX_SKELETONS:
+        lines.append(f" {'':>16}  and {kinds - MAX_SKELETONS:,} more that are not SAFE")
     told = [culprit for culprit in summary.culprits if culprit.rule is not None]
     lines += [""] if told else []
     for culprit in told:
-        lines.append(
-            f" {culprit.code} in {culprit.trials:,} trials: {shorten(str(culprit.rule), 200)}"
-        )
+        several = plural(culprit.trials, "trial")
+        lines.append(f" {culprit.code} in {several}: {shorten(str(culprit.rule), 200)}")
         lines += [
             f" {culprit.code} in {rule.failing:,} of the rest: {shorten(str(rule), 180)}"
             for rule in culprit.more

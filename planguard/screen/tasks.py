@@ -19,6 +19,14 @@ CRASHED = "PG999"
 """Code of a plan on which the check itself failed."""
 
 
+SIGNATURE = 4
+"""Number of what a skeleton says of a plan: rows are not answers to a question asked with another.
+
+1: without the names of choices and the labels of coalesced parts, so unequal plans could share one.
+3: the same, by rows.
+"""
+
+
 class Limits(msgspec.Struct, frozen=True, array_like=True):
     """What one plan may cost before its check is ended.
 
@@ -38,7 +46,7 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         id: Number of the task within its batch.
-        path: Where the plan is, or "" if ``data`` holds it.
+        path: Where the plan is, or b"" if ``data`` holds it; names of files need be no UTF-8.
         data: The plan file's bytes, or b"".
         planner: Adapter to read it with, or "".
         options: ``CheckOptions`` as a mapping.
@@ -50,15 +58,15 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
     """
 
     id: int
-    path: str
+    path: bytes
     data: bytes
     planner: str
     options: dict[str, Any]
     sign: bool
     decide: bool
     limits: Limits
-    folder: str = ""
-    files: tuple[tuple[str, bytes], ...] = ()
+    folder: bytes = b""
+    files: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planguard.errors import UsageError, shorten
-from planguard.screen.trials import flat
+from planguard.screen.values import flat, mlflow_params, plain, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 SQLITE = b"SQLite format 3\0"
+_JOURNAL = re.compile(rb'\s*\{"op_code": ?\d')
+"""How a journal of Optuna begins."""
 MOST_BYTES = 1 << 30
 """Largest export that is read."""
 PREFIXES = ("params.", "params_", "config.", "config/")
@@ -38,7 +40,6 @@ _NO_PARAMETERS = frozenset(
      "Job Type", "Updated", "End Time", "Hostname", "GPU Type", "GPU Count", "summary", "_wandb"}
 )  # fmt: skip
 """Columns that trackers add of their own where parameters have no mark."""
-_NUMBER = re.compile(r"[+-]?\d{1,300}(\.\d*)?([eE][+-]?\d{1,2})?|[+-]?\.\d+([eE][+-]?\d{1,2})?")
 _NUMBERED = re.compile(r"(?:trial|run|t)?[-_]?0*(\d+)", re.IGNORECASE)
 
 
@@ -107,8 +108,10 @@ def _read(given: str) -> list[tuple[frozenset[str], dict[str, Any]]]:
             rows = list(_mlruns(path))
         elif path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{shorten(given)} has more than 1 GiB", hint="export fewer columns")
-        elif _head(path) == SQLITE:
+        elif (head := _head(path)).startswith(SQLITE):
             rows = list(_optuna(path))
+        elif _JOURNAL.match(head):
+            rows = list(_optuna(path, is_journal=True))
         elif path.suffix == ".csv":
             with path.open(newline="", encoding="utf-8-sig") as file:
                 rows = [_row(row) for row in csv.DictReader(file)]
@@ -126,7 +129,7 @@ def _read(given: str) -> list[tuple[frozenset[str], dict[str, Any]]]:
 
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(len(SQLITE))
+        return file.read(64)
 
 
 def _objects(path: Path) -> list[dict[str, Any]]:
@@ -157,20 +160,14 @@ def _row(given: Mapping[Any, Any]) -> tuple[frozenset[str], dict[str, Any]]:
     if isinstance(config, str):  # W&B's own example writes a column of dictionaries as text
         config = _literal(config)
     if isinstance(config, dict):
-        plain = {key: _value(one) for key, one in config.items() if not key.startswith("_")}
-        return names, flat(plain)
+        own = {key: plain(one) for key, one in config.items() if not key.startswith("_")}
+        return names, flat(own)
     if isinstance(row.get("params"), dict):
         return names, flat(row["params"])
     marked = {key[len(p) :]: v for p in PREFIXES for key, v in row.items() if key.startswith(p)}
     if not marked:
         marked = {k: v for k, v in row.items() if k not in _NO_PARAMETERS}
-    return names, flat({name: _typed(value) for name, value in marked.items() if value != ""})
-
-
-def _value(given: Any) -> Any:
-    """Return a value of W&B's config, which may be wrapped with its description."""
-    is_wrapped = isinstance(given, dict) and "value" in given and given.keys() <= {"value", "desc"}
-    return given["value"] if is_wrapped else given
+    return names, flat({name: typed(value) for name, value in marked.items() if value != ""})
 
 
 def _literal(text: str) -> Any:
@@ -186,37 +183,22 @@ def _literal(text: str) -> Any:
         raise ValueError(f"the column config holds no dictionary: {shorten(text, 60)}") from None
 
 
-def _typed(value: Any) -> Any:
-    """Return a cell of a table as the number or truth value that it spells."""
-    if not isinstance(value, str):
-        return value
-    if value in {"True", "False", "true", "false"}:
-        return value.lower() == "true"
-    if not _NUMBER.fullmatch(value):  # nan and 1_000 stay what they are: texts
-        return value
-    return float(value) if set(value) & set(".eE") else int(value)
-
-
 def _mlruns(folder: Path) -> Iterator[tuple[frozenset[str], dict[str, Any]]]:
     """Yield the runs of MLflow's file store: a folder with ``meta.yaml`` and ``params/NAME``."""
     for meta in sorted(folder.rglob("meta.yaml")):
-        params = meta.parent / "params"
-        if not params.is_dir():
+        if not (meta.parent / "params").is_dir():
             continue
         names = {meta.parent.name}
         for line in meta.read_text(encoding="utf-8").splitlines():
             key, _, value = line.partition(":")
             if key in {"run_name", "run_id"} and value.strip():
                 names.add(value.strip().strip("'\""))
-        found = {
-            file.relative_to(params).as_posix(): _typed(file.read_text(encoding="utf-8").strip())
-            for file in sorted(params.rglob("*"))
-            if file.is_file() and not file.is_symlink()
-        }
-        yield frozenset(names), found
+        yield frozenset(names), mlflow_params(meta.parent)
 
 
-def _optuna(path: Path) -> Iterable[tuple[frozenset[str], dict[str, Any]]]:
+def _optuna(
+    path: Path, *, is_journal: bool = False
+) -> Iterable[tuple[frozenset[str], dict[str, Any]]]:
     """Return the trials of an Optuna storage, read by the library from a copy.
 
     Raises:
@@ -233,7 +215,12 @@ def _optuna(path: Path) -> Iterable[tuple[frozenset[str], dict[str, Any]]]:
             if Path(f"{path}{end}").exists():
                 shutil.copyfile(f"{path}{end}", f"{copy}{end}")
         try:
-            storage = optuna.storages.RDBStorage(f"sqlite:///{copy}")
+            if is_journal:
+                from optuna.storages.journal import JournalFileBackend
+
+                storage = optuna.storages.JournalStorage(JournalFileBackend(str(copy)))
+            else:
+                storage = optuna.storages.RDBStorage(f"sqlite:///{copy}")
             studies = storage.get_all_studies()
             rows = [
                 (frozenset({f"#{trial.number}"}), flat(trial.params))
@@ -242,6 +229,7 @@ def _optuna(path: Path) -> Iterable[tuple[frozenset[str], dict[str, Any]]]:
             ]
         except Exception as error:  # noqa: BLE001  whatever the library raises on another database
             raise ValueError(f"Optuna cannot read it: {type(error).__name__}: {error}") from None
-        storage.remove_session()
-        storage.engine.dispose()
+        if not is_journal:
+            storage.remove_session()
+            storage.engine.dispose()
         return rows

@@ -31,16 +31,16 @@ def packed(task: Task) -> Task:
     """
     if not task.path:
         return task
-    path = Path(task.path)
+    path = Path(os.fsdecode(task.path))
     try:
         if path.is_dir():
             parts = sorted(part for part in path.rglob("*") if part.is_file())
-            files = tuple((str(part), part.read_bytes()) for part in parts)
+            files = tuple((os.fsencode(part), part.read_bytes()) for part in parts)
         else:
             files = () if is_special(path) else ((task.path, path.read_bytes()),)
     except OSError:
         files = ()
-    return msgspec.structs.replace(task, folder=str(Path.cwd()), files=files)
+    return msgspec.structs.replace(task, folder=os.fsencode(Path.cwd()), files=files)
 
 
 @contextlib.contextmanager
@@ -54,7 +54,7 @@ def at_home(task: Task) -> Iterator[None]:
         return
     before = Path.cwd()
     with contextlib.ExitStack() as stack:
-        home = Path(task.folder)
+        home = _home(task)
         if not _is_same(home, task):
             home = _laid_out(Path(stack.enter_context(tempfile.TemporaryDirectory())), task)
         stack.callback(os.chdir, before)
@@ -64,27 +64,30 @@ def at_home(task: Task) -> Iterator[None]:
 
 def readable(task: Task) -> str:
     """Return the path to read, inside ``at_home``: an absolute one may lie below that folder."""
-    if not task.files or not os.path.isabs(task.path):  # noqa: PTH117
-        return task.path
-    if _is_same(Path(task.folder), task):
-        return task.path
-    return str(_below(Path.cwd(), task).joinpath(*Path(task.path).parts[1:]))
+    path = os.fsdecode(task.path)
+    if not task.files or not os.path.isabs(path) or _is_same(_home(task), task):  # noqa: PTH117
+        return path
+    return str(_below(Path.cwd(), task).joinpath(*Path(path).parts[1:]))
+
+
+def _home(task: Task) -> Path:
+    return Path(os.fsdecode(task.folder))
 
 
 def _is_same(home: Path, task: Task) -> bool:
     """Whether the files are there, with the bytes that the caller saw."""
     try:
-        return all((home / name).read_bytes() == data for name, data in task.files)
+        return all((home / os.fsdecode(name)).read_bytes() == data for name, data in task.files)
     except OSError:
         return False
 
 
 def _laid_out(top: Path, task: Task) -> Path:
     """Write the files below a folder, and return where the caller's folder is in it."""
-    home = top.joinpath(*Path(task.folder).parts[1:])
+    home = top.joinpath(*_home(task).parts[1:])
     home.mkdir(parents=True)
     for name, data in task.files:
-        full = Path(os.path.normpath(Path(task.folder) / name))
+        full = Path(os.path.normpath(_home(task) / os.fsdecode(name)))
         place = top.joinpath(*full.parts[1:])
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
@@ -93,5 +96,5 @@ def _laid_out(top: Path, task: Task) -> Path:
 
 def _below(home: Path, task: Task) -> Path:
     """Return the folder that stands for the root, seen from the one for the caller's folder."""
-    depth = len(Path(task.folder).parts) - 1
+    depth = len(_home(task).parts) - 1
     return home.parents[depth - 1] if depth else home

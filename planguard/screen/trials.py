@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -19,25 +20,23 @@ import msgspec
 
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.files import is_special
-from planguard.screen.archives import Archives, is_archive
-from planguard.screen.found import (
-    LINE_SUFFIXES,
-    PARAMS_FILE,
-    PARAMS_SUFFIX,
-    PLAN_SUFFIXES,
-    Found,
-    find,
-)
+from planguard.screen.archives import Archives
+from planguard.screen.beside import Beside, Params
+from planguard.screen.found import LINE_SUFFIXES, PATH_FIELDS, PLAN_SUFFIXES, Found, below, find
+from planguard.screen.values import flat
+from planguard.words import encodable
 
 if TYPE_CHECKING:
     from planguard.screen.tracked import Tracked
 
-PATH_FIELDS = frozenset({"path", "name", "params"})
-"""Fields of a line that names a file instead of holding a plan."""
+_SCHEMA = rb'"schema"\s*:\s*"planguard\.plan/1"\s*'
+_NAMED = rb'"name"\s*:\s*"[ !#-\[\]-~]{0,200}"\s*,'
+_NAME = re.compile(rb"(\s*\{\s*)(?:(%s,\s*)%s|%s(?=\s*%s))" % (_SCHEMA, _NAMED, _NAMED, _SCHEMA))
+"""The beginning of a plan that says its name first, or after the schema: what is before the name,
+and its end. The name is of letters that stand for themselves, so one is as right as another.
+"""
 MAX_LINE = 256 << 20
 """Longest line of a JSONL file, bytes."""
-
-Params = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,16 @@ class Trial:
     place: str = ""
 
     @property
-    def content(self) -> tuple[str, str, str]:
+    def content(self) -> tuple[str | bytes, str, str]:
         """What plan files have in common that are read alike; other inputs may have neighbors.
 
-        Hash, adapter, and the path of an input that may have neighbors, else "".
+        Hash, adapter, and the path of an input that may have neighbors, else "". A plan's own name
+        says nothing of what it does: it is left out of the hash of a plan in memory.
         """
+        if not (self.path or self.planner) and (named := _NAME.match(self.data)):
+            rest = hashlib.sha256(named[1] + (named[2] or b""))
+            rest.update(memoryview(self.data)[named.end() :])
+            return rest.digest(), self.planner, ""
         is_plan = not self.path or self.path.endswith(PLAN_SUFFIXES)
         own = "" if is_plan and self.sha else self.path
         return self.sha, self.planner, own
@@ -109,6 +113,10 @@ class Trials:
         self._source: Iterable[Any] = [source] if _is_one(source) else source
         self._found: dict[str, Found] = {}
         self._archives = Archives()
+        self.beside = Beside()
+        self.is_of_paths = isinstance(self._source, (list, tuple)) and all(
+            isinstance(item, (str, os.PathLike)) for item in self._source
+        )
         self.damaged: dict[str, UsageError] = {}
         self.total: int | None = None
         if isinstance(self._source, (list, tuple)):
@@ -138,17 +146,8 @@ class Trials:
 
     def _looked_into(self, given: str) -> Found:
         """Return what a path stands for, the files inside its archives included."""
-        archives = [given] if is_archive(given) else []
-        try:
-            found = Found() if archives else find(given, self._planner)
-        except UsageError:
-            archives = [str(one) for one in sorted(Path(given).rglob("*")) if is_archive(str(one))]
-            if not archives:
-                raise
-            found = Found()
-        archives += [path for path in found.skipped if is_archive(path)]
-        found.skipped = [path for path in found.skipped if path not in archives]
-        for archive in archives:
+        found = find(given, self._planner)
+        for archive in found.archives:
             try:
                 folder, left = self._archives.unpacked(archive)
             except UsageError as error:
@@ -164,7 +163,9 @@ class Trials:
             except UsageError:
                 found.skipped.append(archive)
                 continue
-            inside.skipped = [self._archives.shown(path) for path in inside.skipped]
+            # An archive inside of one stays closed: what comes out of one is bounded.
+            inside.skipped = list(map(self._archives.shown, (*inside.skipped, *inside.archives)))
+            inside.archives = []
             found.add(inside)
         if not found.trials:
             if self.damaged:
@@ -186,8 +187,10 @@ class Trials:
         for number, item in enumerate(self._source):
             for found in self._trials(number, item):
                 trial = found
+                if not trial.name.isascii():
+                    trial = replace(trial, name=encodable(trial.name))
                 if self._tracked is not None:
-                    trial = replace(found, params={**self._tracked.of(found.name), **found.params})
+                    trial = replace(trial, params={**self._tracked.of(found.name), **found.params})
                 times = seen[trial.name] = seen.get(trial.name, 0) + 1
                 if times > 1:
                     yield replace(trial, name=f"{trial.name}#{times}")
@@ -199,11 +202,17 @@ class Trials:
             found, shown = self._find(os.fspath(item)), self._archives.shown
             for path in found.trials:
                 planner = self._planner or found.readers.get(path, "")
-                for trial in _from_path(path):
+                for trial in self._from_path(path):
                     place = shown(trial.place)
                     yield replace(trial, name=shown(trial.name), planner=planner, place=place)
         else:
             yield self._from_object(number, item)
+
+    def _from_path(self, path: str) -> Iterator[Trial]:
+        if path.endswith(LINE_SUFFIXES):
+            yield from _from_lines(path, self.beside)
+        else:
+            yield Trial(path, path, params=self.beside.of(Path(path)), place=path)
 
     def _from_object(self, number: int, item: Any) -> Trial:
         from planguard.loading import load
@@ -256,92 +265,40 @@ def _lines(path: str) -> int:
         return 0
 
 
-def _from_path(path: str) -> Iterator[Trial]:
-    if path.endswith(LINE_SUFFIXES):
-        yield from _from_lines(path)
-    else:
-        yield Trial(path, path, params=_params_beside(Path(path)), place=path)
-
-
-def _params_beside(path: Path) -> Params:
-    """Return the parameters in ``NAME.params.json`` beside NAME's plan, else in ``params.json``."""
-    stem = path.name
-    for suffix in (*PLAN_SUFFIXES, path.suffix):
-        if suffix and stem.endswith(suffix):
-            stem = stem[: -len(suffix)]
-            break
-    folder = path if path.is_dir() else path.parent
-    for candidate in (path.parent / f"{stem}{PARAMS_SUFFIX}", folder / PARAMS_FILE):
-        if is_special(candidate):
-            continue
-        try:
-            found = msgspec.json.decode(candidate.read_bytes())
-        except (OSError, msgspec.DecodeError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            return flat(found)
-    return {}
-
-
-def _from_lines(path: str) -> Iterator[Trial]:
+def _from_lines(path: str, beside: Beside) -> Iterator[Trial]:
     """Yield the trials of a JSONL file.
 
     A line is a plan, or ``{"plan": {...}, "name": "...", "params": {...}}``; ``path`` in place of
-    ``plan`` names a file below the folder of the JSONL file, and nothing elsewhere.
+    ``plan``, or a text alone, names a file below the folder of the JSONL file, and nothing
+    elsewhere.
     """
-    line_type = msgspec.json.Decoder(dict[str, msgspec.Raw])
     with Path(path).open("rb") as file:
         number = 0
         while line := file.readline(MAX_LINE):
             number += 1
             if line.strip():
                 place = f"{path}:{number}"
-                yield replace(_from_line(place, line.strip(), line_type), place=place)
+                yield _from_line(place, line.strip(), beside)
 
 
-def _from_line(
-    name: str, line: bytes, decoder: msgspec.json.Decoder[dict[str, msgspec.Raw]]
-) -> Trial:
+_fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_decoded = msgspec.json.Decoder()
+
+
+def _from_line(place: str, line: bytes, beside: Beside) -> Trial:
     try:
-        fields = decoder.decode(line)
+        fields = _fields_of.decode(line if line[:1] != b'"' else b'{"path":%b}' % line)
         if "plan" not in fields and not fields.keys() <= PATH_FIELDS:
-            return Trial(name, data=line)
-        given = msgspec.json.decode(fields["name"]) if "name" in fields else ""
-        params = msgspec.json.decode(fields["params"]) if "params" in fields else {}
+            return Trial(place, data=line, place=place)
+        given = _decoded.decode(fields["name"]) if "name" in fields else ""
+        params = _decoded.decode(fields["params"]) if "params" in fields else {}
     except (msgspec.DecodeError, RecursionError):
-        return Trial(name, data=line)  # the reader says what is wrong with it
-    named = given if isinstance(given, str) and given else ""
-    if "plan" not in fields:
-        path = _below(Path(name.rpartition(":")[0]).parent, fields.get("path", b'""'))
-        if path is None:
-            return Trial(named or name, data=line)  # refused: it names no file of this folder
-        own = flat(params) if isinstance(params, dict) and params else _params_beside(Path(path))
-        return Trial(named or path, path, params=own)
-    return Trial(
-        named or name,
-        data=bytes(fields["plan"]),
-        params=flat(params) if isinstance(params, dict) else {},
-    )
-
-
-def _below(folder: Path, raw: msgspec.Raw | bytes) -> str | None:
-    """Return the path that a line names, if it is there and below a folder, links followed."""
-    given = msgspec.json.decode(raw)
-    if not isinstance(given, str) or not given or "\0" in given:
-        return None
-    path = folder / given
-    inside = path.resolve().is_relative_to(folder.resolve())
-    return str(path) if inside and path.exists() else None
-
-
-def flat(params: Params, prefix: str = "") -> dict[str, Any]:
-    """Return parameters with nested mappings as dotted names, and lists as their text."""
-    found: dict[str, Any] = {}
-    for name, value in params.items():
-        if isinstance(value, Mapping):
-            found.update(flat(value, f"{prefix}{name}."))
-        elif value is None or isinstance(value, (bool, int, float, str)):
-            found[f"{prefix}{name}"] = value
-        else:
-            found[f"{prefix}{name}"] = str(value)
-    return found
+        return Trial(place, data=line, place=place)  # the reader says what is wrong with it
+    name = given if isinstance(given, str) and given else ""
+    own = flat(params) if isinstance(params, dict) else {}
+    if "plan" in fields:
+        return Trial(name or place, data=bytes(fields["plan"]), params=own, place=place)
+    path = below(Path(place.rpartition(":")[0]).parent, fields.get("path", b'""'))
+    if path is None:  # refused: it names no file of this folder
+        return Trial(name or place, data=line, place=place)
+    return Trial(name or path, path, params=own or beside.of(Path(path)), place=place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from heapq import heapify, heappop, heappush
 from pathlib import Path
@@ -30,9 +31,10 @@ def files_of(path: Path) -> dict[tuple[str, str], dict[int, Path]]:
     if wanted is None and not path.is_dir():
         return {}
     found: dict[tuple[str, str], dict[int, Path]] = {}
-    for file in sorted((path if path.is_dir() else path.parent).iterdir()):
-        parts = _NAME.match(file.name)
-        if parts is None or not file.is_file():
+    folder = path if path.is_dir() else path.parent
+    for name in sorted(os.listdir(folder)):  # noqa: PTH208  asked of every folder of an experiment
+        parts = _NAME.match(name)
+        if parts is None or not (file := folder / name).is_file():
             continue
         key = parts["name"], parts["kind"]
         if wanted is None or key == (wanted["name"], wanted["kind"]):

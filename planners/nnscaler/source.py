@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import warnings
 from dataclasses import dataclass
@@ -100,18 +101,20 @@ def _module_folders(path: Path) -> list[Path]:
             if _files(folder):
                 found.append(folder)
                 continue
-            below += [entry for entry in sorted(folder.iterdir()) if _is_folder(entry)]
+            with os.scandir(folder) as entries:
+                below += sorted(folder / entry.name for entry in entries if _is_folder(entry))
         level = below[:1000]
     return found
 
 
-def _is_folder(entry: Path) -> bool:
-    return entry.is_dir() and not entry.is_symlink() and entry.name != "__pycache__"
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__"
 
 
 def _files(folder: Path) -> dict[int, Path]:
-    matches = ((_FILE.fullmatch(entry.name), entry) for entry in sorted(folder.iterdir()))
-    return {int(match[1]): entry for match, entry in matches if match and entry.is_file()}
+    names = sorted(os.listdir(folder))  # noqa: PTH208  asked of every folder of an experiment
+    found = ((match, folder / name) for name in names if (match := _FILE.fullmatch(name)))
+    return {int(match[1]): entry for match, entry in found if entry.is_file()}
 
 
 def _head(folder: Path) -> bytes:

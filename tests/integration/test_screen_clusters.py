@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -293,3 +294,117 @@ def test_tune_needs_to_know_what_it_compares():
         screened(print, print)
     with pytest.raises(pg.UsageError, match="mode"):
         screened(print, print, metric="loss", mode="least")
+
+
+def benchmark(name):
+    """Return a module of benchmarks/."""
+    folder = str(EXAMPLES.parents[1] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(folder)
+
+
+def victims(mark):
+    """The processes with a mark in their command line."""
+    return [one for one in psutil.process_iter() if mark in title(one)]
+
+
+def halfway(given, executor, kill):
+    """Screen, call ``kill`` once the first row is there, and return the rows."""
+    rows = iter(pg.screen(given, executor=executor).rows())
+    first = next(rows)
+    kill()
+    return [first, *rows]
+
+
+@pytest.mark.timeout(400)
+def test_a_scheduler_of_dask_that_dies(given, expected, tmp_path, capfd):
+    """Workers and a scheduler started by hand; the scheduler is killed: this machine goes on."""
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    with benchmark("screen_clusters").dask(sys.executable, tmp_path, 1) as client:
+        client.get_executor(pure=False).submit(os.getpid).result()
+        port = client.scheduler.address.rpartition(":")[2]
+
+        def kill():
+            (scheduler,) = victims(f"dask_scheduler --host 127.0.0.1 --port {port}")
+            scheduler.kill()
+
+        assert halfway(given, client, kill) == expected
+    assert "note: the pool has gone" in capfd.readouterr().err
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("which", ["gcs_server", "raylet"])
+def test_a_head_of_ray_that_dies(which, given, expected, tmp_path, capfd):
+    """Its head, or the node of the driver, is killed: this machine goes on, and nothing waits."""
+    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+    with benchmark("screen_clusters").ray_cluster(sys.executable, tmp_path, 1) as address:
+        benchmark("screen_clusters").connected(address)
+        try:
+
+            def kill():
+                port = address.rpartition(":")[2]
+                found = [one for one in victims(port) if one.name() == which]
+                assert found
+                for one in found:
+                    one.kill()
+
+            assert halfway(given, "ray", kill) == expected
+        finally:
+            ray.shutdown()
+    assert "note: the pool has gone" in capfd.readouterr().err
+
+
+def test_a_worker_with_another_planguard_is_refused(given):
+    """Its rules are others: it decides nothing, and the screening ends with what to do."""
+    from planguard.screen import remote
+
+    asked = []
+
+    class Older:
+        def submit(self, function, data):
+            asked.append(data)
+            future = Future()
+            head, _, tasks = data.partition(b"\n")
+            assert pg.__version__.encode() in head
+            said = function(head.replace(pg.__version__.encode(), b"0.0.9") + b"\n" + tasks)
+            assert said == head + b"\n"  # what this one says to a chunk of another
+            future.set_result(said.replace(pg.__version__.encode(), b"0.0.9"))
+            return future
+
+    with pytest.raises(
+        pg.UsageError, match=r"a worker has planguard 0\.0\.9 .*, this is"
+    ) as refused:
+        list(pg.screen(given, executor=Older()).rows())
+    assert "the same PlanGuard" in refused.value.hint
+    assert asked
+    assert remote.answers_of(remote.run_chunk(remote.chunk_of([]))) == []
+
+
+def test_a_worker_without_planguard_is_refused(given):
+    """Trying again is no use, and no trial is called undecided for it."""
+
+    class Without:
+        def submit(self, function, data):
+            future = Future()
+            future.set_exception(ModuleNotFoundError("No module named 'planguard'"))
+            return future
+
+    with pytest.raises(pg.UsageError, match="cannot import planguard"):
+        list(pg.screen(given, executor=Without()).rows())
+
+
+@pytest.mark.parametrize("executor", ["dask:tcp://127.0.0.1:9", "dask:nowhere"])
+def test_a_cluster_that_is_not_there(executor, given):
+    """The error names the address and how it is written."""
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    import dask
+
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        pytest.raises(pg.UsageError, match="scheduler is not reached") as refused,
+    ):
+        pg.screen(given, executor=executor)
+    assert "tcp://HOST:PORT" in refused.value.hint

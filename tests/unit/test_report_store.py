@@ -112,3 +112,14 @@ def test_a_page_that_is_too_large_says_what_it_leaves_out(store, monkeypatch):
     found = unpacked(store.with_name("x.html").read_bytes())
     assert found["trials"] == []
     assert found["total"] == 6
+
+
+def test_the_page_says_which_question_it_shows(store, tmp_path, capsys):
+    """Of a store with two, the model that was asked for; the other is named as left out."""
+    assert main(["screen", "trials", "--store", str(store), "--resume", "--model", "gloo"]) != 4
+    out = tmp_path / "gloo.html"
+    assert main(["report", str(store), "--model", "gloo", "-o", str(out)]) == 0
+    found = unpacked(out.read_bytes())
+    assert found["question"] == f"model gloo, version {planguard.__version__}"
+    assert found["kinds"] == len(found["families"])
+    assert "rows of model of the plan" in capsys.readouterr().err

@@ -473,7 +473,7 @@ def test_what_travels_is_bytes():
     """Tasks and answers are the same after a round trip, and no pickle is needed for them."""
     from planguard.screen.tasks import decode_answers, decode_tasks, encode
 
-    task = Task(1, "a", b"b", "", {"model": None, "budget": 0.5}, True, False, Limits())
+    task = Task(1, b"a", b"b", "", {"model": None, "budget": 0.5}, True, False, Limits())
     said = Answer(1, "SAFE", ("PG601",), "PG601", "text", "digest", 2, 4)
     assert decode_tasks(encode([task])) == [task]
     assert decode_answers(encode([said])) == [said]

@@ -35,7 +35,11 @@ class Rows:
             codes = (code,) if code else ()
             yield Row(f"t{number}", outcome, code, codes, "s", "", "", params)
 
-    def skeletons(self):
+    def families(self, most):
+        """Return none."""
+        return []
+
+    def kinds(self):
         """Return none."""
         return {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +25,14 @@ class RunAdapter:
         """Tell a folder of logs, or one log, by its content."""
         if not isinstance(obj, str | Path):
             return False
-        path = Path(obj)
-        if path.is_dir():
-            return any(path.glob(f"*{SUFFIX}"))
         try:
-            with path.open("rb") as file:
+            names = os.listdir(obj)  # noqa: PTH208  asked of every folder of an experiment
+        except OSError:
+            names = None
+        if names is not None:
+            return any(name.endswith(SUFFIX) for name in names)
+        try:
+            with open(obj, "rb") as file:  # noqa: PTH123  as above
                 return file.read(len(MAGIC)) == MAGIC
         except OSError:
             return False

@@ -15,6 +15,7 @@ from planguard.plan.defects import nearest, refusal
 from planguard.plan.dtypes import dtype_name
 from planguard.plan.vocabulary import BLOCKING, HOLDS
 from planguard.records import decoder_of
+from planguard.words import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -300,11 +301,28 @@ def encoded(value: Any, path: str = "$") -> bytes:
         PlanError: It holds something that JSON has no form for.
     """
     try:
-        return msgspec.json.encode(value, enc_hook=_plain)
+        try:
+            return msgspec.json.encode(value, enc_hook=_plain)
+        except UnicodeEncodeError:  # the name of a source file need be no UTF-8
+            named = _with_names(msgspec.to_builtins(value, enc_hook=_plain))
+            return msgspec.json.encode(named)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         hint = "fields hold numbers, strings, lists and dicts"
         message = f"a value cannot be written as JSON: {error}"
         raise refusal(message, path=path, hint=hint) from None
+
+
+def _with_names(value: Any) -> Any:
+    """Return a part of a plan whose source files have names that JSON can hold."""
+    if isinstance(value, list | tuple):
+        return [_with_names(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _with_names(one) for key, one in value.items()}
+    src = found.get("src")
+    if isinstance(src, list) and src and isinstance(src[0], str):
+        found["src"] = [encodable(src[0]), *src[1:]]
+    return found
 
 
 def _plain(value: Any) -> Any:

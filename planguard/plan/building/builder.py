@@ -230,7 +230,7 @@ def _line_of(path: str, programs: list[ProgramBuilder]) -> Line | None:
 def _selector(ranks: int | str | Iterable[int]) -> str:
     if isinstance(ranks, str):
         return ranks
-    if isinstance(ranks, SupportsIndex):
+    if isinstance(ranks, int | SupportsIndex):  # the second is slow to ask
         return str(operator.index(ranks))
     return ",".join(_intervals(sorted(operator.index(rank) for rank in ranks)))
 

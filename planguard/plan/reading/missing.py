@@ -30,13 +30,15 @@ def no_such_file(name: str) -> PlanError:
 
 
 def not_one_plan(name: str) -> PlanError | None:
-    """Return the refusal of a folder that no adapter reads; None where it is no folder.
+    """Return the refusal of a folder that no adapter reads, or of an empty file; else None.
 
     A folder can be the output of a planner, so the adapters are asked first.
     """
     path = Path(name)
     if not name:
         return refusal("the path is empty")
+    if path.is_file() and not path.stat().st_size:
+        return refusal("the file is empty", file=name, hint="write it again")
     if not path.is_dir():
         return None
     count = sum(1 for _ in islice(path.rglob(PLANS), LOOKED_AT))

@@ -27,14 +27,15 @@ class Screened:
 
     Attributes:
         title: Name of the store.
-        question: Model and version that the trials were asked under.
+        question: Model, planner and version that the trials were asked under.
         families: Trials that communicate alike: number, outcome, code, trials, first, message,
-            ranks, actions.
+            ranks, actions; the most frequent unsafe ones first.
         rules: What the parameters tell: code, trials, sentence.
         trials: Name, outcome, code, number of the family or 0, reason, parameters, link.
         params: Names of the parameters.
         decided: Verdict and plan of the first trial of a family, by number.
         total: Trials in the store.
+        kinds: Skeletons in the store.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Screened:
     params: Sequence[str]
     decided: Mapping[int, tuple[Verdict, Plan]]
     total: int
+    kinds: int
 
 
 def screened_page(found: Screened) -> Page:
@@ -70,14 +72,23 @@ def _packed(found: Screened, count: int) -> str:
         "version": __version__,
         "question": clean(found.question),
         "total": found.total,
+        "kinds": found.kinds,
         "families": [[_cell(value) for value in family] for family in found.families],
         "rules": [[_cell(value) for value in rule] for rule in found.rules],
         "params": [clean(name) for name in found.params],
-        "trials": [[_cell(value) for value in trial] for trial in found.trials[:count]],
+        "trials": [[_cell(value) for value in trial] for trial in _chosen(found.trials, count)],
         "said": {str(number): said(verdict, plan)
                  for number, (verdict, plan) in sorted(found.decided.items())},
     }  # fmt: skip
     return Columns().packed(head)
+
+
+def _chosen(trials: Sequence[tuple[Any, ...]], count: int) -> list[tuple[Any, ...]]:
+    """Return so many trials, in their order; where some are left out, SAFE ones are."""
+    told = ("UNKNOWN", "SAFE")  # after the unsafe ones
+    ranked = sorted(trials, key=lambda trial: told.index(trial[1]) + 1 if trial[1] in told else 0)
+    kept = {trial[0] for trial in ranked[:count]}
+    return [trial for trial in trials if trial[0] in kept]
 
 
 def _cell(value: Any) -> Any:

@@ -66,7 +66,7 @@ function trialsPanel(body) {
         return (typeof x === "number" && typeof y === "number" ? x - y : String(x ?? "").localeCompare(String(y ?? ""))) * sorted.way;
       });
     }
-    note.textContent = `${plural(order.length, "trial")}${D.trials.length < D.total ? `, of the first ${number(D.trials.length)} of ${number(D.total)} in the store` : ""}`;
+    note.textContent = `${plural(order.length, "trial")}${D.trials.length < D.total ? `, of ${number(D.trials.length)} of ${number(D.total)} in the store, the unsafe ones first` : ""}`;
     more.hidden = order.length <= shown;
     const head = el("tr", {}, heads.map((text, at) => el("th", { scope: "col", "aria-sort": sorted && sorted.at === at ? (sorted.way > 0 ? "ascending" : "descending") : null },
       el("button", { onclick: () => { sorted = { at, way: sorted && sorted.at === at ? -sorted.way : 1 }; draw(); } }, text))));
@@ -130,7 +130,7 @@ async function start() {
   document.title = `${number(D.total)} trials: ${D.title}`;
   Object.assign(S, recall());
   const asked = S.open;
-  document.getElementById("head").append(el("h1", {}, D.title), el("span", { class: "grow" }, `${plural(D.total, "trial")}, ${plural(D.families.length, "skeleton")}${D.question ? `, model ${D.question}` : ""} · PlanGuard ${D.version}`), ...dressing());
+  document.getElementById("head").append(el("h1", {}, D.title), el("span", { class: "grow" }, `${plural(D.total, "trial")}, ${plural(D.kinds, "skeleton")}${D.question ? `, ${D.question}` : ""} · page by PlanGuard ${D.version}`), ...dressing());
   panel("outcomes", "Outcomes", plural(D.total, "trial"), outcomesPanel);
   panel("families", "Skeletons", "trials that communicate alike", familiesPanel);
   panel("trials", "Trials", "sortable; a click chooses one", trialsPanel);
