@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.capture.values.moments import constants, moments, names
-from planguard.capture.values.own_answers import CLOCK, DICE, PROCESS, SEED, Odd, Site
+from planguard.capture.values.moments import constants, keys, moments, names
+from planguard.capture.values.own_answers import CLOCK, DICE, OPENED, PROCESS, SEED, Odd, Site
+from planguard.capture.values.own_database import DATABASE
+from planguard.capture.values.own_files import Holding
 from planguard.capture.values.own_folders import FOLDER, Held
 from planguard.capture.values.own_host import FACT, HOST
 from planguard.capture.values.twister import Throw
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
     from planguard.capture.values.own_clock import Moment
 
-_READ = frozenset({CLOCK, HOST, FOLDER, DICE, PROCESS, FACT})
+_READ = frozenset({CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, DATABASE, OPENED})
 """Kinds whose answers are led by the tests of the program, which are read."""
+_WORD = "other"
+"""A text in a row that is not there."""
 _THROWS = (Throw.LOWEST, Throw.HIGHEST, Throw.THIRD, Throw.TWO_THIRDS)
 _CONTENTS = (Held.NOTHING, Held.FIRST, Held.SECOND, Held.MORE)
 
@@ -70,8 +74,11 @@ class Further:
         for kind in (DICE, PROCESS):
             thrown = constants(files, places(kind)) if places(kind) else []
             answers += [Odd(nobody, at(kind), throw=Throw.NAMED, named=one) for one in thrown]
-        numbers = constants(files, places(FACT)) if places(FACT) else []
-        answers += [Odd(nobody, at(FACT), named=one) for one in _around(numbers)]
+        for kind in (FACT, DATABASE):
+            numbers = constants(files, places(kind)) if places(kind) else []
+            numbers += [_WORD] if kind == DATABASE and places(kind) else []
+            answers += [Odd(nobody, at(kind), named=one) for one in _around(numbers)]
+        answers += held_answers(at(OPENED), files)
         answers += [Odd(nobody, at(HOST), name=one) for one in called]
         for held in _CONTENTS if folders else ():
             answers.append(Odd(nobody, at(FOLDER), held=held, texts=tuple(sought)))
@@ -81,6 +88,13 @@ class Further:
     def words(self) -> str:
         """What of it follows from the program's tests, to go on a sentence."""
         return f"{_shown([one.words for one in self.shown])}{_called(self.called)}"
+
+
+def held_answers(sites: frozenset[Site], files: Sequence[str]) -> list[Odd]:
+    """Return what files hold that are not here; see ``Holding``."""
+    named = tuple(keys(files)) if sites else ()
+    kinds = [one for one in Holding if one is not Holding.NOTHING]
+    return [Odd(frozenset(), sites, holding=one, keys=named) for one in kinds if sites]
 
 
 def _around(named: list[str | int]) -> list[str | int]:

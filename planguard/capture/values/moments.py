@@ -13,6 +13,7 @@ import linecache
 from typing import TYPE_CHECKING
 
 from planguard.capture.names.reached import tests_on
+from planguard.capture.names.source import tree_of
 from planguard.capture.values.own_clock import Moment
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _FIELDS = ("month", "day", "hour", "minute", "second")
 _SHORT = {"tm_min": "minute", "tm_sec": "second", "tm_mon": "month", "tm_mday": "day",
           "tm_wday": "weekday"}  # fmt: skip
 _FIRST, _LAST = (1, 1, 0, 0, 0), (12, 31, 23, 59, 59)
+_MOST_KEYS = 200
 _MOST_NUMBERS = 6
 """Numbers and texts of tests that are played; the ledger names them."""
 
@@ -128,6 +130,24 @@ _OPERATORS: dict[type, Callable[[int, int], int | None]] = {
     ast.Pow: lambda a, b: a**b if 0 <= b < 64 and abs(a) <= 1024 else None,
     ast.LShift: lambda a, b: a << b if 0 <= b < 64 else None, ast.USub: lambda a, b: a - b,
 }  # fmt: skip
+
+
+def keys(files: Iterable[str]) -> list[str]:
+    """Return the texts by which a program reads entries: ``state["step"]``, ``get("step")``."""
+    found: dict[str, None] = {}
+    for file in files:
+        tree = tree_of(file)
+        for node in tree.parents if tree is not None else ():
+            given: ast.expr | None = None
+            if isinstance(node, ast.Subscript):
+                given = node.slice
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                given = node.args[0] if node.func.attr in ("get", "pop") and node.args else None
+            elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+                given = node.left
+            if isinstance(given, ast.Constant) and isinstance(given.value, str):
+                found.setdefault(given.value)
+    return list(found)[:_MOST_KEYS]
 
 
 def names(files: Iterable[str], places: Sequence[str]) -> list[str]:

@@ -47,10 +47,13 @@ def other_disk(found: Any, *, is_full: bool) -> Any:
 
 
 def other_host(found: Any, name: str | None) -> Any:
-    """Return what another host is called, or what ``os.uname`` says there."""
-    said = found if isinstance(found, str) else found[1]
-    other = f"{said}-other" if name is None else name
-    return other if isinstance(found, str) else os.uname_result((found[0], other, *found[2:]))
+    """Return what another host is called, or has as its address, or what ``os.uname`` says."""
+    if isinstance(found, os.uname_result):
+        words = (other_host(one, name) for one in found[1:4])  # its name, release and version
+        return os.uname_result((found[0], *words, found[4]))
+    if isinstance(found, tuple):  # an address: a host, and a port
+        return tuple(other_host(one, name) if isinstance(one, str) else one for one in found)
+    return f"{found}-other" if name is None else name
 
 
 def other_fact(found: Any, *, is_more: bool, named: object = None) -> Any:
@@ -71,6 +74,12 @@ def other_fact(found: Any, *, is_more: bool, named: object = None) -> Any:
         factor = _AMOUNT if found >= _LARGE else 2
         more = factor * found + 1
         return more if is_more or found <= 1 else type(found)(found / factor)
+    if isinstance(found, list):
+        return found + _one_more(found, named) if is_more else found[: len(found) // 2]
+    if isinstance(found, dict):
+        name = named if isinstance(named, str) else "other"
+        more = {**found, name: next(iter(found.values()), [])}
+        return more if is_more else dict(list(found.items())[: len(found) // 2])
     if isinstance(found, set) and number is not None:
         return set(range(min(max(number, 0), _LARGE)))
     if isinstance(found, set):
@@ -86,6 +95,16 @@ def other_fact(found: Any, *, is_more: bool, named: object = None) -> Any:
     return found
 
 
+def _one_more(found: list[Any], named: object) -> list[Any]:
+    """Return what a machine with more has behind a list: as much, under the name of a test."""
+    if not isinstance(named, str):
+        return found or [0]
+    last = found[-1] if found else named
+    if isinstance(last, tuple):
+        return [tuple(named if isinstance(one, str) else one for one in last)]
+    return [named]
+
+
 def other_text(found: str, *, is_more: bool, named: object = None) -> str:
     """Return what the system says of another machine in a file of numbers and words."""
     if isinstance(named, str):
@@ -96,6 +115,11 @@ def other_text(found: str, *, is_more: bool, named: object = None) -> str:
         return str(other_fact(number, is_more=is_more, named=named))
 
     return re.sub(r"\b\d+(\.\d+)?\b", other, found)
+
+
+def other_version(found: str, *, is_later: bool) -> str:
+    """Return a later version of a package, or one of before its first."""
+    return re.sub(r"\d+", lambda one: str(int(one[0]) + 1) if is_later else "0", found, count=1)
 
 
 def other_words(found: Any) -> Any:

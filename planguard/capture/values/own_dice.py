@@ -21,6 +21,7 @@ import os
 import random
 import secrets
 import sys
+import tempfile
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ _SHORT = 4
 """Bytes up to which all of them are an end; of more it is the outer ones, as they may be a name."""
 _NODE = 6
 """Bytes of the address of a network card, which ``uuid.getnode`` gives."""
-_RANDOM = file_of(random)
+_RANDOM, _TEMPORARY = file_of(random), file_of(tempfile)
 _RANDOM_BYTES = frozenset(file_of(one) for one in (random, secrets, uuid))
 """Files through which a program asks for random bytes."""
 
@@ -85,6 +86,7 @@ class Dice:
         self.seeded: set[str] = set()
         self.tensors = Tensors(self)
         self._done: set[str] = set()
+        self._names = 0
 
     def begin(self) -> None:
         """Give the rank a state of torch's of its own, unless somebody set a seed."""
@@ -112,6 +114,7 @@ class Dice:
         yield secrets, "randbelow", self._below
         yield uuid, "uuid1", self._number
         yield uuid, "getnode", self._node
+        yield tempfile._RandomNameSequence, "__next__", self._name  # type: ignore[attr-defined]  # noqa: SLF001 - names of temporary files come from nowhere else
         yield numbers, "default_rng", self._generator
         yield numbers, "RandomState", self._state
         yield from self.tensors.questions()
@@ -197,6 +200,23 @@ class Dice:
                 state.setstate((3, (*words_of(self.rank + 1, throw), 0), None))
 
         return seed
+
+    def _name(self, original: Any) -> Any:
+        letters = "0123456789_abcdefghijklmnopqrstuvwxyz"
+
+        def following(names: Any) -> str:
+            found: str = original(names)
+            frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - same
+            while frame is not None and frame.f_code.co_filename == _TEMPORARY:
+                frame = frame.f_back
+            throw = self._end(None if frame is None else self.line(frame))
+            if throw not in BITS:
+                return found
+            self._names += 1  # a name may be taken
+            most = len(letters) - 1
+            return letters[most * BITS[throw] // 0xFFFFFFFF] * 7 + letters[self._names % most]
+
+        return following
 
     def _generator(self, original: Any) -> Any:
         def default_rng(seed: Any = None) -> Any:
