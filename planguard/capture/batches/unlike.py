@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.batches.asked import Forced, Seen
-from planguard.capture.batches.likes import Like, is_varied, likes_of, parts_of
+from planguard.capture.batches.likes import Like, is_varied, keys_of, likes_of, parts_of
 from planguard.capture.batches.sampled import (
     decide,
     left_open,
@@ -109,9 +109,7 @@ class Beyond:
             return base
         self._follow_all(own)
         kept: list[Batch] = []
-        queue: deque[tuple[Batch, Iterator[Like]]] = deque(
-            (one, likes_of(one.value, self.seen.compared)) for one in own
-        )
+        queue: deque[tuple[Batch, Iterator[Like]]] = deque((one, self._likes(one)) for one in own)
         known = {repr(one.value) for one in own}
         idle = 0
         while queue and not self._is_over():
@@ -130,15 +128,19 @@ class Beyond:
                 break
             if is_new:
                 kept.append(batch)
-                queue.append((batch, likes_of(batch.value, self.seen.compared)))
+                queue.append((batch, self._likes(batch)))
             if len(self.seen.compared) > compared:  # what it was compared with decides otherwise
-                queue.extendleft((one, likes_of(one.value, self.seen.compared)) for one in own)
+                queue.extendleft((one, self._likes(one)) for one in own)
         if self._is_over():
             self._open.setdefault(
                 f"no more was played after {len(self._made)} made-up batches: give precheck a "
                 "larger budget=, more samples, or no vary=True"
             )
         return self._joined(base, own, kept)
+
+    def _likes(self, batch: Batch) -> Iterator[Like]:
+        taken = frozenset(key for one in self.samples for key in keys_of(one))
+        return likes_of(batch.value, self.seen.compared, taken)
 
     def _is_over(self) -> bool:
         return (

@@ -129,8 +129,9 @@ def varied(variation: Variation, recorder: Recorder) -> Iterator[None]:
     @wraps(originals["__init__"])  # trainers make a loader again, by its signature
     def init(loader: Any, *args: Any, **options: Any) -> None:
         made[id(loader)] = at = place_of(sys._getframe(1))  # noqa: SLF001 - no public way
-        names[id(loader)] = f"{at}#{numbers[at]}"
-        numbers[at] += 1
+        short = os.path.basename(at)  # noqa: PTH119 - a line behind it
+        numbers[short] += 1
+        names[id(loader)] = short + (f" #{numbers[short]}" if numbers[short] > 1 else "")
         originals["__init__"](loader, *args, **options)
 
     def length(loader: Any) -> int:

@@ -78,8 +78,9 @@ def other_fact(found: Any, *, is_more: bool, named: object = None) -> Any:
         return found + _one_more(found, named) if is_more else found[: len(found) // 2]
     if isinstance(found, dict):
         name = named if isinstance(named, str) else "other"
-        more = {**found, name: next(iter(found.values()), [])}
-        return more if is_more else dict(list(found.items())[: len(found) // 2])
+        if is_more:
+            return {**found, name: next(iter(found.values()), [])}
+        return dict(list(found.items())[: len(found) // 2])
     if isinstance(found, set) and number is not None:
         return set(range(min(max(number, 0), _LARGE)))
     if isinstance(found, set):

@@ -60,24 +60,25 @@ class Before:
     def _read(self, module: ModuleType) -> None:
         tree = tree_of(file_of(module))
         known = vars(module)
-        for node, parent in tree.parents.items() if tree is not None else ():
-            owner: Any = None
-            if isinstance(parent, ast.ClassDef) and isinstance(
-                tree.parents.get(parent), ast.Module
-            ):
-                owner = known.get(parent.name)
-                if not isinstance(owner, type):
-                    continue
-            elif not isinstance(parent, ast.Module):
-                continue
-            names = self._names(node, known)
-            if not names or not isinstance(node, ast.stmt):
-                continue
-            code = compile(ast.Module([node], []), file_of(module), "exec")
-            found = _run(code, known)
-            held = known if owner is None else vars(owner)
-            if found is not None and all(_is_same(found.get(one), held.get(one)) for one in names):
-                self._kept.append((known, found, owner, code, names))
+        for node in [] if tree is None else tree.root.body:
+            if isinstance(node, ast.ClassDef):
+                owner = known.get(node.name)
+                for inner in node.body if isinstance(owner, type) else ():
+                    self._keep(module, inner, owner)
+            else:
+                self._keep(module, node, None)
+
+    def _keep(self, module: ModuleType, node: ast.stmt, owner: type | None) -> None:
+        """Keep a statement, if its names have what it gives here."""
+        known = vars(module)
+        names = self._names(node, known)
+        if not names:
+            return
+        code = compile(ast.Module([node], []), file_of(module), "exec")
+        found = _run(code, known)
+        held = known if owner is None else vars(owner)
+        if found is not None and all(_is_same(found.get(one), held.get(one)) for one in names):
+            self._kept.append((known, found, owner, code, names))
 
     def _names(self, node: ast.AST, known: dict[str, Any]) -> list[str]:
         """Return the names that a statement sets, if it can be asked again."""

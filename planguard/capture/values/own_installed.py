@@ -36,6 +36,7 @@ _MISSING = ("ImportError", "ModuleNotFoundError")
 _ANY = ("", "Exception", "BaseException", *_MISSING)
 """Handlers that are so, too, where they stand around the question itself."""
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_ID = id
 _FOLDER = "/usr/local/bin"  # where a program may be that is not here
 
 
@@ -61,7 +62,7 @@ class Installed:
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
-        yield builtins, "__import__", self._imported
+        yield builtins, "__import__", self._stated
         yield importlib, "import_module", self._imported
         yield importlib.util, "find_spec", self._found
         yield importlib.metadata, "version", self._version
@@ -73,23 +74,44 @@ class Installed:
         place = self._line(frame)
         return None if place is None else self._is_odd(INSTALLED, place)
 
-    def _imported(self, original: Any) -> Any:
-        def bring(name: str, *args: Any, **options: Any) -> Any:
-            frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
-            if not is_program(frame.f_code.co_filename) or not self._is_ready(frame):
-                return original(name, *args, **options)
-            is_odd = self._asked(frame)
-            try:
-                found = original(name, *args, **options)
-            except ImportError:
-                if is_odd:
-                    return _StandIn(name)
-                raise
-            if is_odd:
-                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-            return found
+    def _stated(self, original: Any) -> Any:
+        """Make what ``import`` calls; torch's functions do so thousands of times a step."""
+        others: dict[int, Any] = {}
+        number = _ID  # the builtin is a question, too, and slower
 
-        return bring
+        def stated(name: str, names: Any = None, *rest: Any, **options: Any) -> Any:
+            if number(names) in others:
+                return original(name, names, *rest, **options)
+            file = names.get("__file__") if isinstance(names, dict) else None
+            if isinstance(file, str) and not is_program(file):
+                others[number(names)] = names  # held, so that no other one gets its number
+                return original(name, names, *rest, **options)
+            frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+            return self._brought(frame, name, lambda: original(name, names, *rest, **options))
+
+        return stated
+
+    def _imported(self, original: Any) -> Any:
+        def import_module(name: str, *rest: Any, **options: Any) -> Any:
+            frame = sys._getframe(1)  # noqa: SLF001 - same
+            return self._brought(frame, name, lambda: original(name, *rest, **options))
+
+        return import_module
+
+    def _brought(self, frame: FrameType, name: str, bring: Callable[[], Any]) -> Any:
+        """Return a module; where a handler is ready for that, it may be another answer."""
+        if not is_program(frame.f_code.co_filename) or not self._is_ready(frame):
+            return bring()
+        is_odd = self._asked(frame)
+        try:
+            found = bring()
+        except ImportError:
+            if is_odd:
+                return _StandIn(name)
+            raise
+        if is_odd:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return found
 
     def _found(self, original: Any) -> Any:
         def find_spec(name: str, *args: Any, **options: Any) -> Any:
