@@ -8,14 +8,27 @@ tests state, and folders hold nothing, a half, or more.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.moments import constants, keys, moments, names
-from planguard.capture.values.own_answers import CLOCK, DICE, OPENED, PROCESS, SEED, Odd, Site
+from planguard.capture.values.own_answers import (
+    CLOCK,
+    DICE,
+    FILE,
+    OPENED,
+    PROCESS,
+    SEED,
+    STATE,
+    Odd,
+    Site,
+)
 from planguard.capture.values.own_database import DATABASE
-from planguard.capture.values.own_files import Holding
+from planguard.capture.values.own_events import NETWORK
+from planguard.capture.values.own_files import CLAIM, Holding
 from planguard.capture.values.own_folders import FOLDER, Held
-from planguard.capture.values.own_host import FACT, HOST
+from planguard.capture.values.own_host import FACT, HOST, TOLD
+from planguard.capture.values.own_installed import INSTALLED
+from planguard.capture.values.own_turns import TURN
 from planguard.capture.values.twister import Throw
 
 if TYPE_CHECKING:
@@ -23,8 +36,13 @@ if TYPE_CHECKING:
 
     from planguard.capture.values.own_clock import Moment
 
-_READ = frozenset({CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, DATABASE, OPENED})
+_READ = frozenset({CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED})
 """Kinds whose answers are led by the tests of the program, which are read."""
+_FLIPPED = frozenset(
+    {FILE, OPENED, CLAIM, STATE, INSTALLED, DATABASE, FACT, TOLD, HOST, TURN, NETWORK}
+)
+"""Kinds whose other answers may cancel each other."""
+_MOST_BITS = 3
 _WORD = "other"
 """A text in a row that is not there."""
 _THROWS = (Throw.LOWEST, Throw.HIGHEST, Throw.THIRD, Throw.TWO_THIRDS)
@@ -67,16 +85,19 @@ class Further:
         called = names(files, hosts) if hosts else []
         sought = names(files, folders) if folders else []
         nobody = frozenset[int]()
-        answers = [Odd(nobody, at(CLOCK), is_uneven=True)] if clocks else []
+        answers = [Odd(nobody, one) for one in _parts(sites)]
+        answers += [Odd(nobody, at(CLOCK), is_uneven=True)] if clocks else []
         answers += [Odd(nobody, at(CLOCK), moment=one) for one in shown]
         dice = at(DICE) | at(SEED)
         answers += [Odd(nobody, dice, throw=one) for one in _THROWS if dice]
         for kind in (DICE, PROCESS):
             thrown = constants(files, places(kind)) if places(kind) else []
             answers += [Odd(nobody, at(kind), throw=Throw.NAMED, named=one) for one in thrown]
-        for kind in (FACT, DATABASE):
-            numbers = constants(files, places(kind)) if places(kind) else []
-            numbers += [_WORD] if kind == DATABASE and places(kind) else []
+        for kind in (FACT, TOLD, DATABASE):
+            asked = places(kind)
+            numbers = constants(files, asked, are_fractions=True) if asked else []
+            numbers += [_WORD] if kind == DATABASE and asked else []
+            numbers += names(files, asked) if kind == TOLD and asked else []
             answers += [Odd(nobody, at(kind), named=one) for one in _around(numbers)]
         answers += held_answers(at(OPENED), files)
         answers += [Odd(nobody, at(HOST), name=one) for one in called]
@@ -90,6 +111,17 @@ class Further:
         return f"{_shown([one.words for one in self.shown])}{_called(self.called)}"
 
 
+def _parts(sites: Sequence[Site]) -> list[frozenset[Site]]:
+    """Return sets of questions of which every two are apart in one: two other answers may cancel.
+
+    That two files are both there is what it is where both are not.
+    """
+    flipped = [one for one in sites if one[0] in _FLIPPED]
+    bits = range(min((len(flipped) - 1).bit_length(), _MOST_BITS)) if len(flipped) > 1 else ()
+    every = [[one for at, one in enumerate(flipped) if at >> bit & 1] for bit in bits]
+    return [frozenset(some) for some in every if some]
+
+
 def held_answers(sites: frozenset[Site], files: Sequence[str]) -> list[Odd]:
     """Return what files hold that are not here; see ``Holding``."""
     named = tuple(keys(files)) if sites else ()
@@ -97,9 +129,10 @@ def held_answers(sites: frozenset[Site], files: Sequence[str]) -> list[Odd]:
     return [Odd(frozenset(), sites, holding=one, keys=named) for one in kinds if sites]
 
 
-def _around(named: list[str | int]) -> list[str | int]:
+def _around(named: list[Any]) -> list[Any]:
     """Return what tests name, and of a number what is next to it: a limit is passed either way."""
-    near = [(one, one + 1, one - 1) if isinstance(one, int) else (one,) for one in named]
+    near: list[tuple[Any, ...]]
+    near = [(one,) if isinstance(one, str) else (one, one + 1, one - 1) for one in named]
     return list(dict.fromkeys(one for some in near for one in some))
 
 

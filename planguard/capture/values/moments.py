@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import linecache
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.reached import tests_on
 from planguard.capture.names.source import tree_of
@@ -36,6 +37,8 @@ _FIELDS = ("month", "day", "hour", "minute", "second")
 _SHORT = {"tm_min": "minute", "tm_sec": "second", "tm_mon": "month", "tm_mday": "day",
           "tm_wday": "weekday"}  # fmt: skip
 _FIRST, _LAST = (1, 1, 0, 0, 0), (12, 31, 23, 59, 59)
+_READING = re.compile(r"get|pop|has_")
+"""How methods begin that are given a key."""
 _MOST_KEYS = 200
 _MOST_NUMBERS = 6
 """Numbers and texts of tests that are played; the ledger names them."""
@@ -67,11 +70,20 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
     return list(dict.fromkeys(found))
 
 
-def constants(files: Iterable[str], places: Sequence[str]) -> list[str | int]:
-    """Return the numbers and texts that a program compares with what it draws at some lines."""
+def constants(
+    files: Iterable[str], places: Sequence[str], *, are_fractions: bool = False
+) -> list[Any]:
+    """Return the numbers and texts that a program compares with what it asks at some lines.
+
+    Args:
+        files: The program's.
+        places: Lines that ask, ``file:line``.
+        are_fractions: Numbers that are not whole count, too.
+    """
     tests, trees = _asked(files, places)
     lines = {(one.file, one.line) for one in tests}
-    found: dict[str | int, None] = {}
+    found: dict[Any, None] = {}
+    kinds = int | float | str if are_fractions else int | str
     for file, tree in trees.items():
         known = _named_constants(tree)
         for node in ast.walk(tree):
@@ -82,29 +94,30 @@ def constants(files: Iterable[str], places: Sequence[str]) -> list[str | int]:
                 sides = [node.left, *node.comparators]
             elif isinstance(node, ast.MatchValue):
                 sides = [node.value]
-            values = (one for side in sides for one in _values(side, known))
+            values = (one for side in sides for one in _values(side, known, kinds))
             found.update(dict.fromkeys(values))
     return list(found)[:_MOST_NUMBERS]
 
 
-def _values(side: ast.expr, known: Mapping[str, int | str]) -> Iterator[int | str]:
+def _values(side: ast.expr, known: Mapping[str, Any], kinds: Any) -> Iterator[Any]:
     """Return the numbers and texts that one side of a comparison is, or is one of."""
     if isinstance(side, ast.Tuple | ast.List | ast.Set):
         for one in side.elts:
-            yield from _values(one, known)
+            yield from _values(one, known, kinds)
         return
     value = known.get(side.id) if isinstance(side, ast.Name) else _folded(side)
-    if isinstance(value, int | str) and not isinstance(value, bool):
+    value = value.decode(errors="replace") if isinstance(value, bytes) else value
+    if isinstance(value, kinds) and not isinstance(value, bool):
         yield value
 
 
-def _named_constants(tree: ast.Module) -> dict[str, int | str]:
+def _named_constants(tree: ast.Module) -> dict[str, Any]:
     """Return what the names of a file are that are given a number or a text: ``EVERY = 15``."""
-    found: dict[str, int | str] = {}
+    found: dict[str, Any] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             value = _folded(node.value)
-            if isinstance(value, int | str) and not isinstance(value, bool):
+            if isinstance(value, int | float | str) and not isinstance(value, bool):
                 found.setdefault(node.targets[0].id, value)
     return found
 
@@ -142,7 +155,7 @@ def keys(files: Iterable[str]) -> list[str]:
             if isinstance(node, ast.Subscript):
                 given = node.slice
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                given = node.args[0] if node.func.attr in ("get", "pop") and node.args else None
+                given = node.args[0] if _READING.match(node.func.attr) and node.args else None
             elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
                 given = node.left
             if isinstance(given, ast.Constant) and isinstance(given.value, str):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
+import filecmp
 import gc
 import io
 import os
@@ -23,6 +24,9 @@ import pathlib
 import re
 import shutil
 import sys
+import tarfile
+import threading
+import zipfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -41,7 +45,7 @@ from planguard.capture.values.own_dice import Dice
 from planguard.capture.values.own_events import Events
 from planguard.capture.values.own_files import Holding, claims, opened
 from planguard.capture.values.own_folders import FOLDER, Folders, Held
-from planguard.capture.values.own_host import FACT, HOST, Host
+from planguard.capture.values.own_host import FACT, HOST, TOLD, Host
 from planguard.capture.values.own_installed import Installed
 from planguard.capture.values.own_turns import TURN, Turns
 from planguard.capture.values.ran import Ran
@@ -71,6 +75,9 @@ _FILES = (
     ("exists", "lexists", "isfile", "isdir", "islink", "ismount", "samefile"),
     ("exists", "is_file", "is_dir", "is_symlink", "is_mount", "samefile"),
 )
+_ASKING = (
+    (os, "access"), (filecmp, "cmp"), (zipfile, "is_zipfile"), (tarfile, "is_tarfile"),
+)  # fmt: skip
 _STATES = (
     (os.path, "getsize"), (os.path, "getmtime"), (os.path, "getctime"), (os.path, "getatime"),
     (os, "stat"), (os, "lstat"), (pathlib.Path, "stat"),
@@ -79,6 +86,7 @@ _LAUNCHED = re.compile(
     r"(LOCAL_|GROUP_|ROLE_|NODE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+"
 )
 """What a launcher tells each rank, and a played rank is told, too."""
+_NUMBERS = ("getpid", "getppid", "getpgid", "getpgrp", "getsid")
 _OWN_VARIABLES = re.compile(
     r"HOST(NAME)?|HOST_IP|(\w+_)?NODE_?NAME|SLURMD_NODENAME|SLURM_NODEID|SLURM_LAUNCH_NODE_IPADDR"
     r"|(MY_)?POD_\w+|JOB_COMPLETION_INDEX|SSH_(CONNECTION|CLIENT|TTY)|(CUDA|HIP|ROCR|NVIDIA|ASCEND_RT)"
@@ -118,7 +126,7 @@ class Odd:
     sites: frozenset[Site] | None = None
     moment: Moment | None = None
     throw: Throw = Throw.OTHER
-    named: str | int | None = None
+    named: object = None
     follows: bool = False
     name: str | None = None
     turns: tuple[int, int] | None = None
@@ -188,7 +196,7 @@ class Answers:
         Args:
             readings: Lines that read a value from a tensor.
         """
-        named = (CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, DATABASE, OPENED)
+        named = (CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED)
         places = [*(place for kind, place in self.sites if kind in named), *readings]
         asked = [place.rpartition(":")[0] for place in places]
         if not asked:
@@ -250,7 +258,7 @@ class Answers:
         def is_there(*args: Any, **options: Any) -> Any:
             found = original(*args, **options)
             place = _place(sys._getframe(1))  # noqa: SLF001 - same
-            return found if place is None or not self.is_other(FILE, place) else not found
+            return not found if place is not None and self.is_other(FILE, place) else found
 
         return is_there
 
@@ -287,8 +295,8 @@ class Answers:
         return b"" if self.odd is None else self.odd.holding.content(self.odd.keys)
 
     def _process(self, original: Any) -> Any:
-        def number() -> int:
-            found: int = original()
+        def number(*args: int) -> int:
+            found: int = original(*args)
             place = _place(sys._getframe(1))  # noqa: SLF001 - same
             if place is None or not self.is_odd(PROCESS, place):
                 return found
@@ -333,7 +341,9 @@ class Answers:
         if hashes_alike(value) or frame.f_code.co_name == "__hash__":
             return found
         place = _place(frame)
-        return ~found if place is not None and self.is_odd(HASH, place) else found
+        if place is None or not self.is_odd(HASH, place):
+            return found
+        return ~found + self.rank.bit_count() % 2  # of three remainders each is another one twice
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
@@ -341,7 +351,8 @@ class Answers:
         yield from self.folders.questions()
         for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
             yield from ((owner, name, self._file) for name in names)
-        yield os, "access", self._file
+        for owner, name in _ASKING:
+            yield owner, name, self._file
         yield from claims(self.is_other)
         yield shutil, "disk_usage", self._disk
         for owner in (builtins, io):
@@ -351,7 +362,8 @@ class Answers:
         yield from self.host.questions()
         yield type(os.environ), "__getitem__", self._variable
         yield builtins, "hash", lambda _: self._hash
-        yield from ((os, name, self._process) for name in ("getpid", "getppid"))
+        yield from ((os, name, self._process) for name in _NUMBERS)
+        yield from ((threading, name, self._process) for name in ("get_ident", "get_native_id"))
         yield builtins, "id", lambda _: self._address
         yield from self.dice.questions()
         yield from self.installed.questions()

@@ -79,7 +79,7 @@ class Dice:
         self.is_odd = is_odd
         self.line = place
         self.throw = Throw.OTHER
-        self.named: str | int | None = None
+        self.named: object = None
         self.seeds: list[tuple[str, str]] = []
         self.seed_at: Callable[[str], bool | None] = lambda _: None
         self.is_asked: Callable[[str], bool] = lambda _: False
@@ -354,7 +354,7 @@ def own_seeds(
     return found
 
 
-def _named(named: str | int | None, name: str, args: tuple[Any, ...], found: Any) -> Any:
+def _named(named: object, name: str, args: tuple[Any, ...], found: Any) -> Any:
     """Return what a test names, where a draw could give it; else what it gave."""
     if name == "choice" and args and isinstance(args[0], Sequence):
         return next((one for one in args[0] if one == named), found)
@@ -367,7 +367,7 @@ def _named(named: str | int | None, name: str, args: tuple[Any, ...], found: Any
     return found
 
 
-def _bytes_of(named: str | int | None, found: bytes) -> bytes:
+def _bytes_of(named: object, found: bytes) -> bytes:
     """Return random bytes that are a number, or end with it."""
     if not isinstance(named, int):
         return found

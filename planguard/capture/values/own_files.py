@@ -18,6 +18,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import sys
 from enum import Enum
 from functools import lru_cache
@@ -38,7 +39,7 @@ _OPENING = tuple(
     for parts in (
         (os.sep, "pathlib.py"), (os.sep, "pathlib", "__init__.py"), (os.sep, "gzip.py"),
         (os.sep, "pathlib", "_local.py"), (os.sep, "torch", "serialization.py"),
-        (os.sep, "lib", "npyio.py"), (os.sep, "lib", "_npyio_impl.py"), (os.sep, "shutil.py"),
+        (os.sep, "lib", "npyio.py"), (os.sep, "lib", "_npyio_impl.py"), _READING,
     )
 )  # fmt: skip
 """Libraries' files that open what the program names: ``Path.read_text``, ``torch.load``."""
@@ -94,6 +95,7 @@ class Holding(Enum):
 
     NOTHING = "nothing"
     NUMBER = "a number"
+    SECTIONS = "the keys that the program reads, as sections of settings"
     KEYS = "the keys that the program reads, as text"
     PICKLED = "the same, as pickle has it"
     SAVED = "the same, as torch.save has it"
@@ -108,6 +110,9 @@ class Holding(Enum):
         if self is Holding.ARRAY:
             return _array()
         named = dict.fromkeys(keys, _NUMBER)
+        if self is Holding.SECTIONS:
+            lines = "".join(f"{key} = {_NUMBER}\n" for key in named)
+            return "".join(f"[{key}]\n{lines}" for key in named).encode()
         if self is Holding.KEYS:
             return json.dumps(named).encode()
         return pickle.dumps(named) if self is Holding.PICKLED else _saved(named)
@@ -180,10 +185,13 @@ def opened(
 
 
 CLAIM = "whether a file or a folder can be made, locked or removed"
+_FIRST = ("mkdir", "makedirs", "link", "symlink", "open")
+_MISSING = (
+    "remove", "unlink", "rmdir", "rename", "replace", "readlink", "copy", "copy2", "copyfile",
+    "move", "rmtree", "copytree",
+)  # fmt: skip
 _CLAIMS = {
-    "mkdir": errno.EEXIST, "makedirs": errno.EEXIST, "link": errno.EEXIST, "symlink": errno.EEXIST,
-    "open": errno.EEXIST, "remove": errno.ENOENT, "unlink": errno.ENOENT, "rmdir": errno.ENOENT,
-    "rename": errno.ENOENT, "replace": errno.ENOENT, "readlink": errno.ENOENT,
+    **dict.fromkeys(_FIRST, errno.EEXIST), **dict.fromkeys(_MISSING, errno.ENOENT),
     "getxattr": errno.ENODATA, "flock": errno.EWOULDBLOCK, "lockf": errno.EWOULDBLOCK,
 }  # fmt: skip
 """What goes wrong where another one was there first, or nothing is."""
@@ -220,7 +228,7 @@ def claims(
         claim.__name__ = name
         return claim
 
-    for owner in (os, fcntl):
+    for owner in (os, fcntl, shutil):
         yield from ((owner, name, claiming) for name in _CLAIMS if hasattr(owner, name))
 
 

@@ -126,14 +126,14 @@ class Host:
         yield from ((cuda, name, self._device) for name in _DEVICE)
         yield resource, "getrlimit", self.fact
         for name in _TOLD:
-            yield subprocess, name, lambda given: self._other(given, TOLD, _said)
+            yield subprocess, name, lambda given: self._other(given, TOLD, self._said)
         process = subprocess.Popen
-        yield process, "communicate", lambda given: self._other(given, TOLD, _streams)
+        yield process, "communicate", lambda given: self._other(given, TOLD, self._streams)
         yield process, "wait", lambda given: self._other(given, TOLD, _ended)
         yield process, "poll", lambda given: self._other(given, TOLD, _ended)
         yield process, "__init__", self._piped
-        yield os, "system", lambda given: self._other(given, TOLD, _said)
-        yield os, "popen", lambda given: self._other(given, TOLD, _written)
+        yield os, "system", lambda given: self._other(given, TOLD, self._said)
+        yield os, "popen", lambda given: self._other(given, TOLD, self._written)
 
     def fact(self, original: Any) -> Any:
         """Make what tells how much this machine has of something."""
@@ -144,7 +144,7 @@ class Host:
 
     def _filled(self, found: Any) -> Any:
         """Return how full another device is: by what a test names, else more than any, or empty."""
-        named = self.named if isinstance(self.named, int) else None
+        named = self.named if isinstance(self.named, int | float) else None
         full = (_FULL if self._is_more else 0) if named is None else named
         return tuple(full for _ in found) if isinstance(found, tuple) else full
 
@@ -176,9 +176,32 @@ class Host:
             original(process, *args, **options)
             place = self._place(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
             if place is not None and process.stdout is not None and self._is_odd(TOLD, place):
-                process.stdout = _Piped(process.stdout)
+                process.stdout = _Piped(process.stdout, self._words)
 
         return init
+
+    def _words(self, found: Any) -> Any:
+        return other_words(found, self.named)
+
+    def _said(self, found: Any) -> Any:
+        """Return what another program could say, or how it could end."""
+        if isinstance(found, subprocess.CompletedProcess):
+            streams = self._words(found.stdout), self._words(found.stderr)
+            return subprocess.CompletedProcess(found.args, _ended(found.returncode), *streams)
+        if isinstance(found, tuple):
+            return _ended(found[0]), self._words(found[1])
+        return _ended(found) if isinstance(found, int) else self._words(found)
+
+    def _streams(self, found: Any) -> Any:
+        """Return what a program could have written, and its errors."""
+        return tuple(map(self._words, found))
+
+    def _written(self, found: Any) -> Any:
+        """Return what could be read from another program."""
+        if not found.readable():
+            return found
+        with found:
+            return io.StringIO(self._words(found.read()))
 
     def called(self, found: Any) -> Any:
         """Return what another host is called, by what this one is."""
@@ -196,29 +219,17 @@ class Host:
                 found = _ELSEWHERE
             return change(found) if is_odd else found
 
+        # What a library keeps on its functions: psutil switches caches on and off by it.
+        vars(asked).update(getattr(original, "__dict__", {}))
         return asked
-
-
-def _said(found: Any) -> Any:
-    """Return what another program could say, or how it could end."""
-    if isinstance(found, subprocess.CompletedProcess):
-        streams = other_words(found.stdout), other_words(found.stderr)
-        return subprocess.CompletedProcess(found.args, _ended(found.returncode), *streams)
-    if isinstance(found, tuple):
-        return _ended(found[0]), other_words(found[1])
-    return _ended(found) if isinstance(found, int) else other_words(found)
-
-
-def _streams(found: Any) -> Any:
-    """Return what a program could have written, and its errors."""
-    return tuple(map(other_words, found))
 
 
 class _Piped:
     """What another program writes on another machine, as it is read."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, other: Callable[[Any], Any]) -> None:
         self._stream = stream
+        self._other = other
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -230,28 +241,20 @@ class _Piped:
         self._stream.close()
 
     def __iter__(self) -> Iterator[Any]:
-        return map(other_words, self._stream)
+        return map(self._other, self._stream)
 
     def read(self, *args: Any) -> Any:
         """Read what is left."""
-        return other_words(self._stream.read(*args))
+        return self._other(self._stream.read(*args))
 
     def readline(self, *args: Any) -> Any:
         """Read a line."""
         found = self._stream.readline(*args)
-        return other_words(found) if found else found
+        return self._other(found) if found else found
 
     def readlines(self, *args: Any) -> list[Any]:
         """Read all lines."""
-        return [*map(other_words, self._stream.readlines(*args))]
-
-
-def _written(found: Any) -> Any:
-    """Return what could be read from another program."""
-    if not found.readable():
-        return found
-    with found:
-        return io.StringIO(other_words(found.read()))
+        return [*map(self._other, self._stream.readlines(*args))]
 
 
 def _ended(code: int | None) -> int:
