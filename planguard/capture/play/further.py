@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.values.moments import constants, keys, moments, names
+from planguard.capture.values.moments import MOST_NAMED, constants, keys, moments, names
 from planguard.capture.values.own_answers import (
     CLOCK,
     DICE,
@@ -63,12 +63,14 @@ class Further:
         called: Names of hosts.
         sought: Names, or parts of them, that are looked for in folders.
         answers: All of it, for ranks that are still to be chosen.
+        rest: What tests name beyond the nearest ones, and was not answered.
     """
 
     shown: list[Moment] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
     sought: list[str] = field(default_factory=list)
     answers: list[Odd] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, sites: Sequence[Site], files: Sequence[str]) -> Further:
@@ -82,8 +84,9 @@ class Further:
 
         clocks, hosts, folders = places(CLOCK), places(HOST), places(FOLDER)
         shown = moments(files, clocks) if clocks else []
-        called = names(files, hosts) if hosts else []
-        sought = names(files, folders) if folders else []
+        rest: list[Any] = []  # what tests name beyond
+        called = _near(names(files, hosts), rest) if hosts else []
+        sought = _near(names(files, folders), rest) if folders else []
         nobody = frozenset[int]()
         answers = [Odd(nobody, one) for one in _parts(sites)]
         answers += [Odd(nobody, at(CLOCK), is_uneven=True)] if clocks else []
@@ -91,24 +94,27 @@ class Further:
         dice = at(DICE) | at(SEED)
         answers += [Odd(nobody, dice, throw=one) for one in _THROWS if dice]
         for kind in (DICE, PROCESS):
-            thrown = constants(files, places(kind)) if places(kind) else []
+            thrown = _near(constants(files, places(kind)), rest) if places(kind) else []
             answers += [Odd(nobody, at(kind), throw=Throw.NAMED, named=one) for one in thrown]
         for kind in (FACT, TOLD, DATABASE):
             asked = places(kind)
-            numbers = constants(files, asked, are_fractions=True) if asked else []
+            every = constants(files, asked, are_fractions=True) if asked else []
+            numbers = _near(every, rest)
             numbers += [_WORD] if kind == DATABASE and asked else []
-            numbers += names(files, asked) if kind == TOLD and asked else []
+            numbers += _near(names(files, asked), rest) if kind == TOLD and asked else []
             answers += [Odd(nobody, at(kind), named=one) for one in _around(numbers)]
         answers += held_answers(at(OPENED), files)
         answers += [Odd(nobody, at(HOST), name=one) for one in called]
         for held in _CONTENTS if folders else ():
             answers.append(Odd(nobody, at(FOLDER), held=held, texts=tuple(sought)))
-        return cls(shown, called, sought, answers)
+        return cls(shown, called, sought, answers, list(dict.fromkeys(map(repr, rest))))
 
     @property
     def words(self) -> str:
         """What of it follows from the program's tests, to go on a sentence."""
-        return f"{_shown([one.words for one in self.shown])}{_called(self.called)}"
+        return (
+            f"{_shown([one.words for one in self.shown])}{_called(self.called)}{_left(self.rest)}"
+        )
 
 
 def _parts(sites: Sequence[Site]) -> list[frozenset[Site]]:
@@ -134,6 +140,20 @@ def _around(named: list[Any]) -> list[Any]:
     near: list[tuple[Any, ...]]
     near = [(one,) if isinstance(one, str) else (one, one + 1, one - 1) for one in named]
     return list(dict.fromkeys(one for some in near for one in some))
+
+
+def _near(named: list[Any], rest: list[Any]) -> list[Any]:
+    """Return the first of what tests name, nearest first; the others go to a list."""
+    rest += named[MOST_NAMED:]
+    return named[:MOST_NAMED]
+
+
+def _left(rest: list[str]) -> str:
+    """Say what tests name that was not answered."""
+    some = ", ".join(rest[:MOST_NAMED]) + (", ..." if len(rest) > MOST_NAMED else "")
+    return (
+        f"; what other tests name may be another answer, too ({some}), and was not" if rest else ""
+    )
 
 
 def _shown(shown: list[str]) -> str:

@@ -40,8 +40,8 @@ _FIRST, _LAST = (1, 1, 0, 0, 0), (12, 31, 23, 59, 59)
 _READING = re.compile(r"get|pop|has_")
 """How methods begin that are given a key."""
 _MOST_KEYS = 200
-_MOST_NUMBERS = 6
-"""Numbers and texts of tests that are played; the ledger names them."""
+MOST_NAMED = 8
+"""Numbers and texts of tests that are played, those nearest to the question."""
 
 
 def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
@@ -58,7 +58,7 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
     named: dict[str, int] = {}
     lines = {(one.file, one.line) for one in tests}
     for file, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in _by_nearness(tree, file, places):
             if isinstance(node, ast.Compare) and (file, node.lineno) in lines:
                 numbers.update(dict.fromkeys(_numbers(node)))
                 named.update(_named(node))
@@ -66,14 +66,14 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
     if named:
         fields = tuple(named.get(name, low) for name, low in zip(_FIELDS, _FIRST, strict=True))
         found.append(_moment(fields, named.get("weekday")))
-    found += [_moment((one,) * 5, one) for one in list(numbers)[:_MOST_NUMBERS]]
+    found += [_moment((one,) * 5, one) for one in list(numbers)[:MOST_NAMED]]
     return list(dict.fromkeys(found))
 
 
 def constants(
     files: Iterable[str], places: Sequence[str], *, are_fractions: bool = False
 ) -> list[Any]:
-    """Return the numbers and texts that a program compares with what it asks at some lines.
+    """Return the numbers and texts that a program compares with what it asks, nearest lines first.
 
     Args:
         files: The program's.
@@ -86,7 +86,7 @@ def constants(
     kinds = int | float | str if are_fractions else int | str
     for file, tree in trees.items():
         known = _named_constants(tree)
-        for node in ast.walk(tree):
+        for node in _by_nearness(tree, file, places):
             if (file, getattr(node, "lineno", 0)) not in lines:
                 continue
             sides: list[ast.expr] = []
@@ -96,7 +96,7 @@ def constants(
                 sides = [node.value]
             values = (one for side in sides for one in _values(side, known, kinds))
             found.update(dict.fromkeys(values))
-    return list(found)[:_MOST_NUMBERS]
+    return list(found)
 
 
 def _values(side: ast.expr, known: Mapping[str, Any], kinds: Any) -> Iterator[Any]:
@@ -174,14 +174,14 @@ def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
     lines = {(one.file, one.line) for one in tests}
     found: dict[str, None] = {}
     for file, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in _by_nearness(tree, file, places):
             if not isinstance(node, ast.Compare | ast.Call):
                 continue
             # Of a call the result may be tested anywhere: its name says that it compares.
             if (file, node.lineno) in lines or _is_part_of_text(node):
                 inside = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
                 found.update(dict.fromkeys(one for one in inside if isinstance(one, str) and one))
-    return list(found)[:_MOST_NUMBERS]
+    return list(found)
 
 
 def _asked(files: Iterable[str], places: Sequence[str]) -> tuple[list[Test], dict[str, ast.Module]]:
@@ -193,6 +193,22 @@ def _asked(files: Iterable[str], places: Sequence[str]) -> tuple[list[Test], dic
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):
             trees[file] = ast.parse(text)
     return tests, trees
+
+
+def _by_nearness(tree: ast.Module, file: str, places: Sequence[str]) -> list[Any]:
+    """Return the nodes of a file, those nearest to a line that asks first.
+
+    In a large program many tests may depend, by their names alone: the first numbers are those of
+    the tests beside the question.
+    """
+    asked = [int(one.rpartition(":")[2]) for one in places if one.rpartition(":")[0] == file]
+
+    def distance(node: Any) -> tuple[int, bool]:
+        # Behind a question first: a test in front of it decides on what was asked before.
+        return min((abs(node.lineno - at), node.lineno < at) for at in asked)
+
+    nodes = [one for one in ast.walk(tree) if hasattr(one, "lineno")]
+    return sorted(nodes, key=distance) if asked else nodes
 
 
 def _is_part_of_text(node: ast.AST) -> bool:

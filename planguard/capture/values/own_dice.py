@@ -49,6 +49,8 @@ _CHOSEN_SEEDS = 1 << 32
 """Seeds below are somebody's choice; torch's own are random numbers of 53 bits and more."""
 _SHORT = 4
 """Bytes up to which all of them are an end; of more it is the outer ones, as they may be a name."""
+_FREE = 3
+"""Letters of a temporary name that stay as they are: a name may be taken."""
 _NODE = 6
 """Bytes of the address of a network card, which ``uuid.getnode`` gives."""
 _RANDOM, _TEMPORARY = file_of(random), file_of(tempfile)
@@ -86,7 +88,6 @@ class Dice:
         self.seeded: set[str] = set()
         self.tensors = Tensors(self)
         self._done: set[str] = set()
-        self._names = 0
 
     def begin(self) -> None:
         """Give the rank a state of torch's of its own, unless somebody set a seed."""
@@ -142,8 +143,8 @@ class Dice:
             place = self.line(sys._getframe(1))  # noqa: SLF001 - same
             if place is None or self._end(place) is not Throw.NAMED:
                 return found
-            is_below = isinstance(self.named, int) and 0 <= self.named < bound
-            return int(self.named or 0) if is_below else found
+            named = self.named if isinstance(self.named, int) else -1
+            return named if 0 <= named < bound else found
 
         return randbelow
 
@@ -212,9 +213,8 @@ class Dice:
             throw = self._end(None if frame is None else self.line(frame))
             if throw not in BITS:
                 return found
-            self._names += 1  # a name may be taken
-            most = len(letters) - 1
-            return letters[most * BITS[throw] // 0xFFFFFFFF] * 7 + letters[self._names % most]
+            letter = letters[(len(letters) - 1) * BITS[throw] // 0xFFFFFFFF]
+            return letter * (len(found) - _FREE) + found[-_FREE:]
 
         return following
 

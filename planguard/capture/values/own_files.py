@@ -109,7 +109,7 @@ class Holding(Enum):
             return b"%d\n" % _NUMBER
         if self is Holding.ARRAY:
             return _array()
-        named = dict.fromkeys(keys, _NUMBER)
+        named = dict.fromkeys(keys or (_KEY,), _NUMBER)
         if self is Holding.SECTIONS:
             lines = "".join(f"{key} = {_NUMBER}\n" for key in named)
             return "".join(f"[{key}]\n{lines}" for key in named).encode()
@@ -118,6 +118,8 @@ class Holding(Enum):
         return pickle.dumps(named) if self is Holding.PICKLED else _saved(named)
 
 
+_KEY = "step"
+"""A key of a file of which the program reads none."""
 _NUMBER = (1 << 20) + 1
 """What stands in a file, or under each of its keys."""
 
