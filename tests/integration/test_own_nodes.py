@@ -4,7 +4,7 @@ Each question is asked three times: its answer decides what is issued, which is 
 line, or unsafe where the ranks differ here already; it is agreed on first; it is only shown.
 """
 
-# ruff: noqa: D103, PTH102, PTH107, PTH114, PTH119, PTH123, SIM115, FURB192, S101, S607, S608 - programs as people write them
+# ruff: noqa: D103, PTH102, PTH107, PTH114, PTH119, PTH123, SIM115, FURB192 - programs as people write them
 from __future__ import annotations
 
 import concurrent.futures
@@ -43,9 +43,9 @@ pytestmark = [pytest.mark.processes, pytest.mark.wheel, pytest.mark.timeout(300)
 
 ORDER = list({"text", "image", "audio", "video"})
 try:
-    import a_package_that_nobody_has
+    import a_package_that_nobody_has  # noqa: F401 - whether it is there counts
 
-    HAS_PACKAGE = bool(a_package_that_nobody_has)
+    HAS_PACKAGE = True
 except ImportError:
     HAS_PACKAGE = False
 
@@ -268,23 +268,30 @@ def test_what_a_node_has_is_its_own(name):
     )
 
 
-def agreed(names):
-    for name in names:
-        flag = [bool(ASKED[name]())]
-        dist.broadcast_object_list(flag, src=0)
-        act(flag[0])
+TWINS = [
+    "find_spec", "import", "import of nothing", "imported before", "a list of a set", "mkdtemp",
+    "a row", "rows", "mkdir", "flock", "json", "pickle", "torch.load", "configparser",
+    "threads and a queue", "a pool in turn",
+]  # fmt: skip
+"""One of each kind whose other answers are few."""
 
 
-def shown(names):
-    for name in names:
+def agreed(name):
+    flag = [bool(ASKED[name]())]
+    dist.broadcast_object_list(flag, src=0)
+    act(flag[0])
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_what_is_agreed_on_is_right(name):
+    assert decide(lambda: agreed(name)).outcome is Outcome.SAFE
+
+
+def shown():
+    for name in TWINS:
         print(name, ASKED[name](), file=sys.stderr)
         act(False)
 
 
-NAMES = list(ASKED)
-
-
-@pytest.mark.parametrize("job", [agreed, shown], ids=lambda job: job.__name__)
-@pytest.mark.parametrize("at", range(0, len(NAMES), 8))
-def test_what_is_agreed_on_or_only_shown_is_right(job, at):
-    assert decide(lambda: job(NAMES[at : at + 8])).outcome is Outcome.SAFE
+def test_what_is_only_shown_is_right():
+    assert decide(shown).outcome is Outcome.SAFE

@@ -40,7 +40,7 @@ _FIRST, _LAST = (1, 1, 0, 0, 0), (12, 31, 23, 59, 59)
 _READING = re.compile(r"get|pop|has_")
 """How methods begin that are given a key."""
 _MOST_KEYS = 200
-MOST_NAMED = 8
+MOST_NAMED = 6
 """Numbers and texts of tests that are played, those nearest to the question."""
 
 

@@ -33,7 +33,7 @@ from planguard.capture.values.twister import (
     set_state,
     words_of,
 )
-from planguard.sources import file_of
+from planguard.sources import file_of, is_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -208,7 +208,7 @@ class Dice:
         def following(names: Any) -> str:
             found: str = original(names)
             frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - same
-            while frame is not None and frame.f_code.co_filename == _TEMPORARY:
+            while frame is not None and _makes_files(frame.f_code.co_filename):
                 frame = frame.f_back
             throw = self._end(None if frame is None else self.line(frame))
             if throw not in BITS:
@@ -352,6 +352,10 @@ def own_seeds(
         if first != second and not is_common:
             found.append(place)
     return found
+
+
+def _makes_files(file: str) -> bool:
+    return file == _TEMPORARY or is_own(file)  # open is watched, too
 
 
 def _named(named: object, name: str, args: tuple[Any, ...], found: Any) -> Any:
