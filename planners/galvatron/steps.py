@@ -121,8 +121,7 @@ class RankSteps:
         if not messages:
             return
         work = len(self.events)
-        at = self.places[-1] if messages[0].peer > self.rank else self.places[0] - 1
-        src = self._src(at, f"stage {self.stage}")
+        src = self.strategy.file, 0, f"$.pp_division, stage {self.stage}"
         self.events.append(Event("batch", src, tuple(messages), work))
         self.events += [Event("wait", src, work=work), Event("sync", src)]
 
@@ -152,7 +151,7 @@ class RankSteps:
     def _compute(self, at: int, mb: int, letter: str) -> None:
         name = self.strategy.modules[at].name
         step = f"{letter}{self.stage}.{mb}: {name}"
-        self.events.append(Event("compute", self._src(at, name), name=step))
+        self.events.append(Event("compute", self._src(at), name=step))
 
     def _relocate(self, at: int, mb: int, letter: str) -> None:
         """Gather a sequence from its parts, then the batch of those that share the next layout."""
@@ -201,7 +200,7 @@ class RankSteps:
             return
         self.used[group.name] = group
         message = Message(op, -1, group.name, self.dtype, count, label)
-        src = self._src(at, self.strategy.modules[at].name)
+        src = self._src(at)
         self.events.append(Event("collective", src, (message,)))
 
     def _tokens(self, module: Module, mb: int, *, split: bool) -> int:
@@ -213,5 +212,5 @@ class RankSteps:
         tokens = options.seq_length // module.parts if split else options.seq_length
         return tokens * samples * options.hidden_size
 
-    def _src(self, at: int, what: str) -> tuple[str, int, str]:
-        return self.strategy.file, 0, f"{self.strategy.modules[at].path} {what}"
+    def _src(self, at: int) -> tuple[str, int, str]:
+        return self.strategy.file, 0, self.strategy.modules[at].path

@@ -26,6 +26,8 @@ FIELDS = (*LISTS, "pp_deg", "global_bsz", "chunks", "pipeline_type", "default_dp
           "vsp", "vcp", "vocab_sdp", "embed_sdp", "world_size")  # fmt: skip
 _NEEDED = ("pp_deg", "tp_sizes_enc", "tp_consecutive_flags", "dp_types_enc", "global_bsz", "chunks")
 _MOST_NUMBERS = 1 << 16
+MAX_STEPS = 1 << 23
+"""Forwards and backwards of modules on all ranks: what is held in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,15 @@ class _Reader:
                 hint="the runtime ends with 'Layer_num in json config does not match'",
             )
         modules = self._modules()
+        batches = self._batches(modules)
+        steps = self.world // self.stages * len(modules) * len(batches) * 2
+        if steps > MAX_STEPS:
+            raise PlanError(
+                f"one iteration has {steps} steps; at most {MAX_STEPS} are read",
+                file=self.top.file,
+                path="$",
+                hint="check the strategy for fewer data parallel ranks, or with fewer chunks",
+            )
         unread = tuple(name for name in ("embed_sdp",) if name in self.found)
         if unread:
             self.found["embed_sdp"].integer(0, 1)
@@ -123,7 +134,7 @@ class _Reader:
             world=self.world,
             stages=self.stages,
             modules=modules,
-            batches=self._batches(modules),
+            batches=batches,
             schedule=self._schedule(),
             recomputes=tuple(self.numbers("checkpoint", 0, 1, 0)),
             unread=unread,
@@ -236,7 +247,7 @@ class _Reader:
         tp, sp = (1, size) if ulysses else (size, 1)
         has_norms = name not in {"embedding", "head"}
         dp = inside // size // cp
-        return Module(name, stage, tp, sp, cp, dp, dp_type, has_norms, f"$.{field} ({name})")
+        return Module(name, stage, tp, sp, cp, dp, dp_type, has_norms, f"$.{field}, {name}")
 
     def _refuse_what_is_not_modeled(self) -> None:
         for name in ("ep_sizes_enc", "tp_of_ep_sizes_enc"):

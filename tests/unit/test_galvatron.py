@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections import Counter
 from pathlib import Path
@@ -17,6 +18,7 @@ from planguard.testing import check_adapter
 TESTS = Path(__file__).resolve().parents[1]
 
 from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
+from oracle.mutate import mutate  # noqa: E402
 
 registry.find("galvatron")  # mounts planguard.planners where it is not installed
 
@@ -27,9 +29,8 @@ SAMPLES = sorted(path.name for path in FOLDER.glob("galvatron_config_*.json"))
 RUNTIME = json.loads((FOLDER / "runtime.json").read_text())
 CASES = RUNTIME["cases"]
 NAMES = {"embed": "embedding", "dec": "layer", "norm": "norm", "cls": "head"}
-SMALL = {"pp_deg": 2, "tp_sizes_enc": "1,1,2", "tp_consecutive_flags": "1,1,1",
-         "dp_types_enc": "0,1,0", "global_bsz": 8, "chunks": 2, "pp_division": "1,2",
-         "pipeline_type": "pipedream_flush", "default_dp_type": "zero2"}  # fmt: skip
+SMALL = json.loads((FOLDER / "small.galvatron.json").read_text())
+SMALL.pop("world_size")
 
 
 def loaded(strategy, **options):
@@ -152,10 +153,9 @@ def test_real_strategies_are_decided(name):
     assert verdict.outcome.value == "SAFE"
 
 
-def test_the_adapter_keeps_its_contract(tmp_path):
+def test_the_adapter_keeps_its_contract():
     """check_adapter accepts the adapter, damaged strategies included."""
-    path = tmp_path / "galvatron_config_small.json"
-    path.write_text(json.dumps({**SMALL, "world_size": 4}))
+    path = FOLDER / "small.galvatron.json"
     assert check_adapter(adapter, path, variants=25).refused > 0
 
 
@@ -242,6 +242,8 @@ def test_what_the_file_does_not_say_has_to_be_told():
     """No world size, a wrong number of layers, half of the sizes: each says what to give."""
     with pytest.raises(PlanError, match="does not say for how many ranks"):
         planguard.load(SMALL, planner="galvatron")
+    with pytest.raises(PlanError, match="at most 8388608 are read"):
+        loaded({**SMALL, "global_bsz": 1 << 30, "chunks": 1 << 20}, world_size=32)
     with pytest.raises(PlanError, match="3 layers, the model 4"):
         loaded(SMALL, layers=4)
     for options in ({"seq_length": 8}, {"world_size": 0}, {"rank_options": {9: {}}},
@@ -258,3 +260,20 @@ def test_a_strategy_is_found_by_its_content(tmp_path):
     assert registry.recognize(str(path)).name == "galvatron"
     assert planguard.check(path, model="nccl").outcome.value == "SAFE"
     assert planguard.load({**SMALL, "world_size": 4}).world_size == 4
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_broken_plan_is_judged_as_the_enumerator_judges_it(seed):
+    """One random edit of a plan that was SAFE: the same answer as the enumerator's."""
+    document = json.loads(loaded(SMALL, seq_length=8, hidden_size=4).source)
+    edited = mutate(document, random.Random(seed))
+    truth = enumerate_plan(edited, "nccl-serialized", Effort(verify=0)).outcome
+    assert planguard.check(edited, model="nccl-serialized").outcome.value == truth
+
+
+def test_random_edits_break_the_plan_both_ways():
+    """The edits of the test above are not all harmless: some hang, some mismatch."""
+    document = json.loads(loaded(SMALL, seq_length=8, hidden_size=4).source)
+    edited = [mutate(document, random.Random(seed)) for seed in range(12)]
+    outcomes = {planguard.check(one, model="nccl-serialized").outcome.value for one in edited}
+    assert {"DEADLOCK", "MISMATCH"} <= outcomes
