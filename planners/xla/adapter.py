@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..common.reading import starts_with_schema
 from .collectives import Translator
 from .emit import emit
+from .mpmd import bundle_doubts, read_bundle, trace_bundle
 from .options import XlaOptions, read_options
-from .programs import Program, is_program_set, read_programs
+from .programs import MPMD, Program, is_program_set, program_doubts, read_programs
 from .reach import Reach
-from .steps import Doubt, Trace
 from .walk import Walker
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
+
+    from .steps import Trace
 
 _TOOL = "XLA"
 
@@ -40,7 +43,7 @@ class XlaAdapter:
 
         Args:
             obj: A path, bytes, an object of jax, ``{"0-3": path, "4-7": path}``, or the path of a
-                manifest ``planguard.xla/1``.
+                manifest ``planguard.xla/1`` or ``planguard.mpmd/1``.
             builder: The ``PlanBuilder`` class; the world size is known only after reading.
             options: Fields of ``XlaOptions``.
 
@@ -49,6 +52,8 @@ class XlaAdapter:
             UsageError: An option does not exist or has an impossible value.
         """
         settings = read_options(options)
+        if isinstance(obj, str | Path) and starts_with_schema(obj, MPMD):
+            return _adapt_bundle(Path(obj), builder, settings)
         programs, world = read_programs(obj)
         traces = trace_programs(programs, settings)
         plan = builder(
@@ -58,7 +63,18 @@ class XlaAdapter:
             producer=_TOOL,
         )
         files = [program.module.file for program in programs]
-        return emit(traces, files, plan, settings, _doubts(programs))
+        doubts = program_doubts([p.module for p in programs], apart=len(programs) > 1)
+        return emit(traces, files, plan, settings, doubts)
+
+
+def _adapt_bundle(path: Path, builder: type[PlanBuilder], settings: XlaOptions) -> Plan:
+    """Turn a manifest ``planguard.mpmd/1`` into a plan."""
+    bundle = read_bundle(path)
+    traces = trace_bundle(bundle, settings)
+    plan = builder(
+        len(traces), name=settings.name or bundle.name, model=settings.model, producer=_TOOL
+    )
+    return emit(traces, bundle.files, plan, settings, bundle_doubts(bundle))
 
 
 def trace_programs(programs: Sequence[Program], options: XlaOptions) -> dict[int, Trace]:
@@ -75,24 +91,6 @@ def trace_programs(programs: Sequence[Program], options: XlaOptions) -> dict[int
             if rank in program.ranks:
                 traces[rank] = Walker(translator, reach, options, device).run()
     return traces
-
-
-def _doubts(programs: Sequence[Program]) -> list[Doubt]:
-    doubts = []
-    loose = [program.module for program in programs if not program.module.scheduled]
-    if loose and len(programs) > 1:
-        message = (
-            f"{loose[0].file} is not scheduled: the order of the text may not be the order run"
-        )
-        doubts.append(Doubt("not-scheduled", message))
-    elif loose:
-        message = "not scheduled: every device is taken to run the order of the text, or one other"
-        doubts.append(Doubt("not-scheduled", message, "exact"))
-    return doubts + [
-        Doubt("not-partitioned", program.module.sharded)
-        for program in programs
-        if program.module.sharded
-    ]
 
 
 adapter = XlaAdapter()
