@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planguard.files.heads import HEAD, head_of
+
 from ..common.reading import starts_with_schema
 from .collectives import Translator
 from .emit import emit
@@ -12,6 +14,8 @@ from .mpmd import bundle_doubts, read_bundle, trace_bundle
 from .options import XlaOptions, read_options
 from .programs import MPMD, Program, is_program_set, program_doubts, read_programs
 from .reach import Reach
+from .reading import looks_like_shardy, text_of
+from .shardy import read_shardy
 from .walk import Walker
 
 if TYPE_CHECKING:
@@ -20,13 +24,14 @@ if TYPE_CHECKING:
     from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
-    from .steps import Trace
+    from .mpmd import Bundle
+    from .steps import Doubt, Trace
 
 _TOOL = "XLA"
 
 
 class XlaAdapter:
-    """Reads HLO text, StableHLO text, and what jax's ``lower`` and ``compile`` return.
+    """Reads HLO, StableHLO and Shardy's MPMD text, and what jax's ``lower`` and ``compile`` return.
 
     Attributes:
         name: ``xla``.
@@ -52,8 +57,9 @@ class XlaAdapter:
             UsageError: An option does not exist or has an impossible value.
         """
         settings = read_options(options)
-        if isinstance(obj, str | Path) and starts_with_schema(obj, MPMD):
-            return _adapt_bundle(Path(obj), builder, settings)
+        bundle = _bundle(obj)
+        if bundle is not None:
+            return _adapt_bundle(*bundle, builder, settings)
         programs, world = read_programs(obj)
         traces = trace_programs(programs, settings)
         plan = builder(
@@ -67,14 +73,25 @@ class XlaAdapter:
         return emit(traces, files, plan, settings, doubts)
 
 
-def _adapt_bundle(path: Path, builder: type[PlanBuilder], settings: XlaOptions) -> Plan:
-    """Turn a manifest ``planguard.mpmd/1`` into a plan."""
-    bundle = read_bundle(path)
+def _bundle(obj: object) -> tuple[Bundle, list[Doubt]] | None:
+    """Return programs with an order for each device, and what is open; None for other inputs."""
+    if isinstance(obj, str | Path) and starts_with_schema(obj, MPMD):
+        return read_bundle(Path(obj)), []
+    if isinstance(obj, str | Path | bytes | bytearray):
+        head = bytes(obj[:HEAD]) if isinstance(obj, bytes | bytearray) else head_of(obj)
+        if looks_like_shardy(head):
+            return read_shardy(*text_of(obj))
+    return None
+
+
+def _adapt_bundle(
+    bundle: Bundle, doubts: list[Doubt], builder: type[PlanBuilder], settings: XlaOptions
+) -> Plan:
     traces = trace_bundle(bundle, settings)
     plan = builder(
         len(traces), name=settings.name or bundle.name, model=settings.model, producer=_TOOL
     )
-    return emit(traces, bundle.files, plan, settings, bundle_doubts(bundle))
+    return emit(traces, bundle.files, plan, settings, doubts + bundle_doubts(bundle))
 
 
 def trace_programs(programs: Sequence[Program], options: XlaOptions) -> dict[int, Trace]:

@@ -48,6 +48,7 @@ class Entry:
         part: What one device sends.
         is_async: Whether a message is waited for by a line of its own.
         path: Where it stands.
+        line: The line of the text, where it has lines.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Entry:
     part: Part = UNSIZED
     is_async: bool = False
     path: str = ""
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,7 @@ class _Device:
         number = self._runs.get(entry.name, 0)
         self._runs[entry.name] = number + 1
         run = entry.run or f"{entry.name}.{number}"
-        origin = Origin(0, entry.path, "", 0)
+        origin = Origin(0, entry.path, "", entry.line)
         self._add(Plain(origin, "compute", (("op_name", run),)))
         for step in trace.steps:
             self._add(renamed(step, run))
@@ -265,7 +267,7 @@ class _Device:
             handle = self._started.pop(entry.name, None)
             if handle is None:
                 self._fail(entry, f"nothing that is waited for is called {entry.name!r}")
-            self._add(Wait(Origin(0, entry.path, "", 0), handle))
+            self._add(Wait(Origin(0, entry.path, "", entry.line), handle))
             return
         other = self._bundle.meshes[entry.other]
         if len(other) != len(self._mesh) or other == self._mesh:
@@ -280,7 +282,7 @@ class _Device:
         way = f"{self._rank}>{peer}" if sends else f"{peer}>{self._rank}"
         self._count += 1
         handle = f"{entry.kind} {entry.name} {self._count}"
-        origin = Origin(0, entry.name, "", 0, place=entry.path)
+        origin = Origin(0, entry.name, "", entry.line, place=entry.path)
         domain = tuple(sorted((self._rank, peer)))
         pipeline = f" {way}" if self._bundle.directional else ""
         self._add(

@@ -11,7 +11,7 @@ from planguard.errors import PlanError
 from planguard.files.heads import HEAD, head_of
 
 from ..common.reading import load_json, starts_with_schema
-from .reading import is_jax_object, looks_like_program, read_object
+from .reading import is_jax_object, looks_like_program, looks_like_shardy, read_object
 from .steps import Doubt
 
 if TYPE_CHECKING:
@@ -44,11 +44,15 @@ class Program:
 def is_program_set(obj: object) -> bool:
     """Recognize an input: a program, a manifest, or a map from ranks to programs."""
     if isinstance(obj, str | Path):
-        return looks_like_program(head_of(obj)) or any(
-            starts_with_schema(obj, schema) for schema in (SCHEMA, MPMD)
+        head = head_of(obj)
+        return (
+            looks_like_program(head)
+            or looks_like_shardy(head)
+            or any(starts_with_schema(obj, schema) for schema in (SCHEMA, MPMD))
         )
     if isinstance(obj, bytes | bytearray):
-        return looks_like_program(bytes(obj[:HEAD]))
+        head = bytes(obj[:HEAD])
+        return looks_like_program(head) or looks_like_shardy(head)
     if isinstance(obj, Mapping):
         return bool(obj) and all(
             not isinstance(part, Mapping) and is_program_set(part) for part in obj.values()

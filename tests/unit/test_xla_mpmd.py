@@ -160,3 +160,112 @@ def test_without_shapes_the_ledger_says_so(tmp_path):
     verdict = planguard.check(edited(tmp_path, change), model="nccl")
     assert verdict.outcome.value == "SAFE"
     assert "no-sizes" in {entry.kind for entry in verdict.approximations}
+
+
+# --- Shardy's dialect -----------------------------------------------------------------------------
+
+SHARDY = {
+    "shardy-manual": "SAFE",
+    "shardy-one-reduces": "DEADLOCK",
+    "shardy-rfc-export": "UNKNOWN",  # the partitioner has still to place collectives
+    "shardy-fragment-calls": "UNKNOWN",  # meshes of 8 and 3 devices: nothing is known to be sent
+}
+
+
+def shardy(name):
+    """Return the text of a module of the dialect."""
+    return (FOLDER / f"{name}.mlir").read_text()
+
+
+def test_every_module_of_shardy_is_asserted():
+    """No sample is left out of what is asserted below."""
+    assert {path.name.removesuffix(".mlir") for path in FOLDER.glob("*.mlir")} == {*SHARDY}
+
+
+@pytest.mark.parametrize("name", SHARDY)
+def test_a_module_of_shardy_is_one_plan(name):
+    """Recognized by its text; fragments run where the topology says; what is not there is open."""
+    path = FOLDER / f"{name}.mlir"
+    assert registry.recognize(str(path)).name == "xla"
+    for model in ("nccl", "gloo"):
+        assert planguard.check(planguard.load(path), model=model).outcome.value == SHARDY[name]
+
+
+def test_the_exported_module_of_the_rfc():
+    """Each mesh has its part of the list: runs and messages in the order of the text, in bytes."""
+    document = json.loads(planguard.load(FOLDER / "shardy-rfc-export.mlir").source)
+
+    def words(rank):
+        found = document["ranks"][rank]["actions"]
+        return [(a.get("op_name") or a["op"], a.get("peer"), a.get("bytes")) for a in found]
+
+    forward, backward = "p0_stage1_fwd_calls0to1.main", "p2_stage1_bwd_calls0to1.main"
+    both = "p1_stage2_fwd_bwd_calls0to1.main"
+    assert words("1") == [
+        (f"{forward}.0", None, None), ("send", 3, 8), ("recv", 3, 8),
+        (f"{forward}.1", None, None), ("send", 3, 8), ("recv", 3, 8),
+        (f"{backward}.0", None, None), (f"{backward}.1", None, None),
+    ]  # fmt: skip
+    assert words("2") == [
+        ("recv", 0, 8), (f"{both}.0", None, None), ("send", 0, 8),
+        ("recv", 0, 8), (f"{both}.1", None, None), ("send", 0, 8),
+    ]  # fmt: skip
+
+
+def test_a_collective_in_a_fragment_has_its_line():
+    """The fragment is read on the lines that it stands on."""
+    document = json.loads(planguard.load(FOLDER / "shardy-one-reduces.mlir").source)
+    found = [a for a in document["ranks"]["2"]["actions"] if a["op"] == "all_reduce"]
+    lines = shardy("shardy-one-reduces").split("\n")
+    assert [("stablehlo.all_reduce" in lines[a["src"][1] - 1]) for a in found] == [True, True]
+
+
+NOT_READ = {
+    "a fragment with a body": ("mpmd.fragment_call<", "mpmd.fragment<", "is not read"),
+    "a missing function": ("func.func @last", "func.func @lost", "there is no function @last"),
+    "a mesh of nobody": (
+        'fragment_call<mesh="m2"',
+        'fragment_call<mesh="m3"',
+        "not in the topology",
+    ),
+    "no topology": ("topology = #topology", "other = 1", "a topology"),
+    "no array": (", tensor<4xf32>, sharding", ", memref<4xf32>, sharding", "not the type"),
+    "cut short": (
+        "    return %6, %9 : !m1_batch, !m1_batch\n  }\n",
+        "",
+        "is not read",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NOT_READ)
+def test_what_is_no_exported_module_is_refused(what):
+    """With the line, never a plan."""
+    old, new, message = NOT_READ[what]
+    text = shardy("shardy-manual")
+    assert old in text
+    with pytest.raises(PlanError, match=message):
+        planguard.load(text.replace(old, new).encode())
+
+
+MESH_2 = '!m2_batch = !mpmd.mesh_tensor<"m2", tensor<4xf32>'
+OPEN = {
+    "another layout": (MESH_2 + ', sharding=<@mesh, [{"x"}]>>', MESH_2 + ">"),
+    "a layout left to the compiler": ('[{"x"}]>>', '[{"x", ?}]>>'),
+    "another number of devices": ('<"m2": <["x"=2]>>', '<"m2": <["x"=1]>>'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OPEN)
+def test_an_array_whose_parts_are_not_known_is_open(what):
+    """Which device sends what is up to the runtime then: UNKNOWN, or refused, never SAFE."""
+    old, new = OPEN[what]
+    text = shardy("shardy-manual")
+    assert old in text
+    try:
+        verdict = planguard.check(text.replace(old, new).encode(), model="nccl")
+    except PlanError:
+        return
+    assert verdict.outcome.value != "SAFE"
+    if not verdict.unsafe:
+        assert "transfer-layout" in {entry.kind for entry in verdict.approximations}
