@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .model import Module
 
 MAX_BYTES = 256 * 2**20
+_SHARDY = (b"mpmd.topology<", b"mpmd.mesh_tensor<", b"mpmd.fragment")
 _MLIR = (b"stablehlo.", b"mhlo.", b"sdy.", b"stablehlo_")
 
 
@@ -42,7 +43,7 @@ def looks_like_shardy(head: bytes) -> bool:
     lines = [line.strip() for line in head.split(b"\n")]
     text = next((line for line in lines if line and not line.startswith(b"//")), b"")
     begins = (b"module", b"!", b"#", b"func.func")
-    return text.startswith(begins) and (b"mpmd.topology<" in head or b"mpmd.fragment_call<" in head)
+    return text.startswith(begins) and any(word in head for word in _SHARDY)
 
 
 def looks_like_program(head: bytes) -> bool:
@@ -82,7 +83,15 @@ def read_text(text: str, file: str) -> Module:
         PlanError: It is none, or it is malformed; the message names the line.
     """
     head = text[:HEAD].encode()
-    if looks_like_mlir(head):
+    is_mlir = looks_like_mlir(head)
+    if looks_like_shardy(head) or (is_mlir and ("mpmd.fragment" in text or "mpmd.trans" in text)):
+        raise PlanError(
+            "a module of several programs, where one is expected",
+            file=file,
+            path="line 1",
+            hint="give Shardy's text by itself: it says which devices run what",
+        )
+    if is_mlir:
         return read_mlir(text, file)
     if looks_like_hlo(head):
         return read_hlo(text, file)

@@ -269,3 +269,14 @@ def test_an_array_whose_parts_are_not_known_is_open(what):
     assert verdict.outcome.value != "SAFE"
     if not verdict.unsafe:
         assert "transfer-layout" in {entry.kind for entry in verdict.approximations}
+
+
+def test_a_module_of_several_programs_is_not_read_as_one():
+    """Named as the program of some ranks, it is refused; its messages would be lost in silence."""
+    path = FOLDER / "shardy-manual.mlir"
+    with pytest.raises(PlanError, match="where one is expected"):
+        planguard.load({"0-3": path}, planner="xla")
+    far = shardy("shardy-manual").replace("module @pipeline {", "module @pipeline {" + " " * 9000)
+    plain = far[far.index("module") :].replace("#topology", '#mpmd.topology<<"m1": <["x"=2]>>>')
+    with pytest.raises(PlanError):
+        planguard.load(plain.encode(), planner="xla")
