@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PLAN_SUFFIXES = (".json", ".json.gz")
 PLAN_SCHEMA = "planguard.plan"
 PLAN_FIELDS = ("schema", "world_size")
+"""Fields that every plan has; strategies of planners may have the second."""
 HEAD = 4096
 """Bytes that are looked at to tell a plan from other JSON."""
 
@@ -72,13 +73,16 @@ def recognized(path: str) -> str | None:
         return None
     with unrecorded():
         head = head_of(path)[:HEAD]
-        if _is_plan_file(path) and any(_field(name) in head for name in PLAN_FIELDS):
+        is_json = _is_plan_file(path)
+        if is_json and _field(PLAN_FIELDS[0]) in head:
             return ""
         try:
             adapter = registry.recognize(path)
         except UsageError:
             return ""
-    return None if adapter is None else adapter.name
+    if adapter is None:
+        return "" if is_json and any(_field(name) in head for name in PLAN_FIELDS) else None
+    return adapter.name
 
 
 def _adapter_of(obj: Any) -> PlannerAdapter | None:
@@ -91,14 +95,14 @@ def _adapter_of(obj: Any) -> PlannerAdapter | None:
 
 
 def _names_a_plan(obj: Any) -> bool:
-    """Whether JSON has, where it begins, a field that every plan has.
+    """Whether JSON has, where it begins, the schema that every plan has.
 
     Without one it may be of a planner that names no schema; finding out loads the adapters.
     """
     if isinstance(obj, dict):
-        return any(field in obj for field in PLAN_FIELDS)
+        return PLAN_FIELDS[0] in obj
     head = unzipped(obj) if isinstance(obj, bytes) else head_of(obj)
-    return not head or any(_field(name) in head[:HEAD] for name in PLAN_FIELDS)
+    return not head or _field(PLAN_FIELDS[0]) in head[:HEAD]
 
 
 def _field(name: str) -> bytes:

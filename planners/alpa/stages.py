@@ -9,7 +9,7 @@ from planguard.errors import PlanError
 from ..xla.collectives import Translator
 from ..xla.options import XlaOptions
 from ..xla.reach import Reach
-from ..xla.reading import read_bytes
+from ..xla.reading import read_text
 from ..xla.walk import Walker
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class StageSteps:
     def _read(self, task: str, stage: Stage, devices: tuple[int, ...]) -> tuple[Translator, Reach]:
         if task not in self._known:
             place = f"{self._dump.file}: $.stages.{task}.hlo"
-            module = read_bytes(stage.hlo.encode(), place)
+            module = read_text(stage.hlo, place)
             if module.devices != len(devices):
                 raise PlanError(
                     f"the text is for {module.devices} devices, its mesh has {len(devices)}",

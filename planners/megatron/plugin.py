@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
-from ..common.module import plan_size
 from ..common.reading import starts_with_schema
+from .emit import write_events
 from .options import read_options
 from .recording import SCHEMA, read_recording
 
 if TYPE_CHECKING:
     from planguard.plan.building.builder import PlanBuilder
-    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
 
-    from .options import MegatronOptions
-    from .recording import Event, Message, Recording
+    from .recording import Recording
 
 
 class MegatronAdapter:
@@ -61,7 +59,7 @@ class MegatronAdapter:
         for name, ranks in recording.groups.items():
             plan.group(name, ranks)
         for rank, events in enumerate(recording.ranks):
-            _write(plan.program(rank), events, settings)
+            write_events(plan.program(rank), events, device_sync=settings.device_sync)
         _ledger(plan, recording)
         return plan.build()
 
@@ -77,45 +75,6 @@ def _read(obj: object) -> Recording:
         value=type(obj).__name__,
         hint="give a file planguard.megatron/1; recorder.py writes it",
     )
-
-
-def _write(program: ProgramBuilder, events: tuple[Event, ...], options: MegatronOptions) -> None:
-    for event in events:
-        work = f"w{event.work}" if event.work >= 0 else None
-        if event.op == "compute":
-            program.compute(event.name, src=event.src, **_place(event.name))
-        elif event.op == "wait":
-            program.wait(f"w{event.work}", src=event.src)
-        elif event.op == "sync":
-            if options.device_sync:
-                program.host_sync(src=event.src)
-        elif event.op == "batch":
-            with program.batch(work=work, src=event.src):
-                for message in event.messages:
-                    program.add(message.op, **_fields(message, event))
-        elif event.op == "all_reduce":
-            program.all_reduce(**_fields(event.messages[0], event))
-        else:
-            message = event.messages[0]
-            program.add(message.op, work=work, **_fields(message, event))
-
-
-def _place(name: str) -> dict[str, Any]:
-    """Return what a name such as F1.0 says for pictures."""
-    stage, _, mb = name[1:].partition(".")
-    if name[:1] not in {"F", "B"} or not stage.isdecimal() or not mb.isdecimal():
-        return {}
-    phase = "forward" if name[0] == "F" else "backward"
-    return {"stage": int(stage), "mb": int(mb), "phase": phase}
-
-
-def _fields(message: Message, event: Event) -> dict[str, Any]:
-    fields: dict[str, Any] = {"group": message.group, "src": event.src}
-    if message.peer >= 0:
-        fields["peer"] = message.peer
-    if message.label:
-        fields["label"] = message.label
-    return fields | plan_size(message.dtype, message.count)
 
 
 def _ledger(plan: PlanBuilder, recording: Recording) -> None:

@@ -25,14 +25,14 @@ Source = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Message:
-    """One send, receive or reduction.
+    """One send, receive or collective.
 
     Attributes:
-        op: ``isend``, ``irecv`` or ``all_reduce``.
-        peer: Global rank, -1 for a reduction.
+        op: ``isend``, ``irecv`` or a collective.
+        peer: Global rank, -1 for a collective.
         group: Name of the process group.
         dtype: torch's name.
-        count: Number of elements.
+        count: Number of elements, -1 where that is not known.
         label: Identity of the tensor, empty if nothing used it.
     """
 
@@ -49,9 +49,9 @@ class Event:
     """One call of a rank.
 
     Attributes:
-        op: One of ``OPS``.
+        op: One of ``OPS``, or ``collective``.
         src: Line of the schedule.
-        messages: One of a send or receive, those of a batch.
+        messages: One of a send, receive or collective, those of a batch.
         work: Number of the handle, -1 for none.
         name: Name of a computation.
     """

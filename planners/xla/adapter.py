@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planguard.files.heads import HEAD, head_of
+
+from ..common.reading import starts_with_schema
 from .collectives import Translator
 from .emit import emit
+from .mpmd import bundle_doubts, read_bundle, trace_bundle
 from .options import XlaOptions, read_options
-from .programs import Program, is_program_set, read_programs
+from .programs import MPMD, Program, is_program_set, program_doubts, read_programs
 from .reach import Reach
-from .steps import Doubt, Trace
+from .reading import looks_like_shardy, text_of
+from .shardy import read_shardy
 from .walk import Walker
 
 if TYPE_CHECKING:
@@ -19,11 +24,14 @@ if TYPE_CHECKING:
     from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
+    from .mpmd import Bundle
+    from .steps import Doubt, Trace
+
 _TOOL = "XLA"
 
 
 class XlaAdapter:
-    """Reads HLO text, StableHLO text, and what jax's ``lower`` and ``compile`` return.
+    """Reads HLO, StableHLO and Shardy's MPMD text, and what jax's ``lower`` and ``compile`` return.
 
     Attributes:
         name: ``xla``.
@@ -40,7 +48,7 @@ class XlaAdapter:
 
         Args:
             obj: A path, bytes, an object of jax, ``{"0-3": path, "4-7": path}``, or the path of a
-                manifest ``planguard.xla/1``.
+                manifest ``planguard.xla/1`` or ``planguard.mpmd/1``.
             builder: The ``PlanBuilder`` class; the world size is known only after reading.
             options: Fields of ``XlaOptions``.
 
@@ -49,6 +57,9 @@ class XlaAdapter:
             UsageError: An option does not exist or has an impossible value.
         """
         settings = read_options(options)
+        bundle = _bundle(obj)
+        if bundle is not None:
+            return _adapt_bundle(*bundle, builder, settings)
         programs, world = read_programs(obj)
         traces = trace_programs(programs, settings)
         plan = builder(
@@ -58,7 +69,29 @@ class XlaAdapter:
             producer=_TOOL,
         )
         files = [program.module.file for program in programs]
-        return emit(traces, files, plan, settings, _doubts(programs))
+        doubts = program_doubts([p.module for p in programs], apart=len(programs) > 1)
+        return emit(traces, files, plan, settings, doubts)
+
+
+def _bundle(obj: object) -> tuple[Bundle, list[Doubt]] | None:
+    """Return programs with an order for each device, and what is open; None for other inputs."""
+    if isinstance(obj, str | Path) and starts_with_schema(obj, MPMD):
+        return read_bundle(Path(obj)), []
+    if isinstance(obj, str | Path | bytes | bytearray):
+        head = bytes(obj[:HEAD]) if isinstance(obj, bytes | bytearray) else head_of(obj)
+        if looks_like_shardy(head):
+            return read_shardy(*text_of(obj))
+    return None
+
+
+def _adapt_bundle(
+    bundle: Bundle, doubts: list[Doubt], builder: type[PlanBuilder], settings: XlaOptions
+) -> Plan:
+    traces = trace_bundle(bundle, settings)
+    plan = builder(
+        len(traces), name=settings.name or bundle.name, model=settings.model, producer=_TOOL
+    )
+    return emit(traces, bundle.files, plan, settings, doubts + bundle_doubts(bundle))
 
 
 def trace_programs(programs: Sequence[Program], options: XlaOptions) -> dict[int, Trace]:
@@ -75,24 +108,6 @@ def trace_programs(programs: Sequence[Program], options: XlaOptions) -> dict[int
             if rank in program.ranks:
                 traces[rank] = Walker(translator, reach, options, device).run()
     return traces
-
-
-def _doubts(programs: Sequence[Program]) -> list[Doubt]:
-    doubts = []
-    loose = [program.module for program in programs if not program.module.scheduled]
-    if loose and len(programs) > 1:
-        message = (
-            f"{loose[0].file} is not scheduled: the order of the text may not be the order run"
-        )
-        doubts.append(Doubt("not-scheduled", message))
-    elif loose:
-        message = "not scheduled: every device is taken to run the order of the text, or one other"
-        doubts.append(Doubt("not-scheduled", message, "exact"))
-    return doubts + [
-        Doubt("not-partitioned", program.module.sharded)
-        for program in programs
-        if program.module.sharded
-    ]
 
 
 adapter = XlaAdapter()

@@ -300,6 +300,7 @@ class Writer:
             peer=step.peer,
             group=self._names[key_of(step)],
             work=work,
+            stream=step.stream,
             **self._common(step),
             **_size(step.part),
         )

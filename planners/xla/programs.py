@@ -11,7 +11,8 @@ from planguard.errors import PlanError
 from planguard.files.heads import HEAD, head_of
 
 from ..common.reading import load_json, starts_with_schema
-from .reading import is_jax_object, looks_like_program, read_object
+from .reading import is_jax_object, looks_like_program, looks_like_shardy, read_object
+from .steps import Doubt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .model import Module
 
 SCHEMA = "planguard.xla/1"
+MPMD = "planguard.mpmd/1"
+"""Schema of a manifest with an order of programs for each device, read by ``mpmd``."""
 MAX_WORLD = 1 << 16
 
 
@@ -41,9 +44,15 @@ class Program:
 def is_program_set(obj: object) -> bool:
     """Recognize an input: a program, a manifest, or a map from ranks to programs."""
     if isinstance(obj, str | Path):
-        return looks_like_program(head_of(obj)) or starts_with_schema(obj, SCHEMA)
+        head = head_of(obj)
+        return (
+            looks_like_program(head)
+            or looks_like_shardy(head)
+            or any(starts_with_schema(obj, schema) for schema in (SCHEMA, MPMD))
+        )
     if isinstance(obj, bytes | bytearray):
-        return looks_like_program(bytes(obj[:HEAD]))
+        head = bytes(obj[:HEAD])
+        return looks_like_program(head) or looks_like_shardy(head)
     if isinstance(obj, Mapping):
         return bool(obj) and all(
             not isinstance(part, Mapping) and is_program_set(part) for part in obj.values()
@@ -156,3 +165,25 @@ def selected(text: str, place: str) -> tuple[int, ...]:
     if not ranks or len(set(ranks)) != len(ranks):
         raise PlanError("ranks are expected, each once", path=place, value=text)
     return tuple(ranks)
+
+
+def program_doubts(modules: Sequence[Module], *, apart: bool) -> list[Doubt]:
+    """Return what programs leave open.
+
+    Args:
+        modules: The programs.
+        apart: Whether devices that meet in a collective may run different ones.
+    """
+    doubts = []
+    loose = [module for module in modules if not module.scheduled]
+    if loose and apart:
+        message = (
+            f"{loose[0].file} is not scheduled: the order of the text may not be the order run"
+        )
+        doubts.append(Doubt("not-scheduled", message))
+    elif loose:
+        message = "not scheduled: every device is taken to run the order of the text, or one other"
+        doubts.append(Doubt("not-scheduled", message, "exact"))
+    return doubts + [
+        Doubt("not-partitioned", module.sharded) for module in modules if module.sharded
+    ]

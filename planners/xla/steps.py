@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -84,7 +84,10 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Message:
-    """A send or a receive; its wait is a step of its own unless it is ``blocking``."""
+    """A send or a receive; its wait is a step of its own unless it is ``blocking``.
+
+    ``stream`` is the one that it runs on, if that is not the program's.
+    """
 
     origin: Origin
     domain: tuple[int, ...]
@@ -94,6 +97,7 @@ class Message:
     sends: bool
     handle: str
     blocking: bool = False
+    stream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,25 @@ class Trace:
     def doubt(self, kind: str, message: str, direction: str = "under") -> None:
         """Add an entry for the ledger, once."""
         self.doubts.setdefault((kind, message), Doubt(kind, message, direction))
+
+
+def renamed(step: Step, run: str) -> Step:
+    """Return a step of one run of a program that runs several times.
+
+    Args:
+        step: The step.
+        run: Name of the run; its handles and the identity of its data are told apart by it.
+    """
+    origin = replace(step.origin, round=f"{step.origin.round} of {run}")
+    if isinstance(step, Loop):
+        return replace(step, origin=origin, body=tuple(renamed(one, run) for one in step.body))
+    if isinstance(step, Choice):
+        branches = tuple(tuple(renamed(one, run) for one in some) for some in step.branches)
+        return replace(step, origin=origin, branches=branches)
+    if isinstance(step, Plain):
+        return replace(step, origin=origin)
+    handle = None if step.handle is None else f"{step.handle} of {run}"
+    return replace(step, origin=origin, handle=handle)  # type: ignore[arg-type]
 
 
 def step_size(step: Collective | Exchange) -> int | None:

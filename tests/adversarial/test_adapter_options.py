@@ -19,7 +19,8 @@ from planguard.errors import PlanError, UsageError
 SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "samples"
 INPUTS = {
     "alpa": "*.alpa.json", "chakra": "hybrid", "ddp": "*.ddp.json", "deepspeed": "*.deepspeed.json",
-    "fsdp": "*.fsdp.json", "fx": "*.fx.json", "hiccl": "*.hiccl.json", "horovod": "*.horovod.json",
+    "fsdp": "*.fsdp.json", "fx": "*.fx.json", "galvatron": "*.galvatron.json",
+    "hiccl": "*.hiccl.json", "horovod": "*.horovod.json",
     "megatron": "*.megatron.json", "msccl": "*.xml", "mscclpp": "*.json", "nnscaler": "mlp-dp4",
     "pipelining": "*.csv", "xla": "*.hlo",
 }  # fmt: skip

@@ -144,7 +144,8 @@ def readers() -> dict[str, Reader]:
         name: Reader(load(name), samples(name, f"*.{suffix}"), f"input.{suffix}")
         for name, suffix in (
             ("alpa", "alpa.json"), ("ddp", "ddp.json"), ("deepspeed", "deepspeed.json"),
-            ("fsdp", "fsdp.json"), ("fx", "fx.json"), ("hiccl", "hiccl.json"),
+            ("fsdp", "fsdp.json"), ("fx", "fx.json"), ("galvatron", "galvatron.json"),
+            ("hiccl", "hiccl.json"),
             ("horovod", "horovod.json"), ("megatron", "megatron.json"), ("mscclpp", "json"),
             ("msccl", "xml"), ("pipelining", "csv"),
         )

@@ -23,9 +23,9 @@ from megatron.core.pipeline_parallel.multimodule_communicator import (  # type: 
     MultiModulePipelineCommunicator,
 )
 
-from sweep import no_cuda
+from sweep import on_cpu
 
-no_cuda.pretend()
+on_cpu.pretend()
 
 DIMENSIONS = ["tp", "cp", "pp", "dp"]
 SHAPES = {"batch first": {"b": 0, "s": 1, "h": 2}, "sequence first": {"s": 0, "b": 1, "h": 2}}

@@ -234,7 +234,7 @@ def _stream() -> Any:
     """Return a stand-in for the stream that overlaps communication; there is none on a CPU."""
     from deepspeed.accelerator import get_accelerator  # type: ignore[import-not-found]
 
-    from sweep.no_cuda import Stream
+    from sweep.on_cpu import Stream
 
     stream, accelerator = Stream(), get_accelerator()
     accelerator.current_stream = accelerator.default_stream = lambda *_: stream

@@ -1,8 +1,8 @@
 """Jobs of four ranks that train a small GPT with Megatron-core; torch_sweep.py runs them.
 
 Megatron-core's own layers, schedules, buffers and optimizers run on tensors of the CPU
-(`no_cuda.py`); everything that communicates is Megatron's. A job is three steps of a GPT of four
-layers, eight wide, with the options that its name says.
+(`examples/megatron/on_cpu.py`); everything that communicates is Megatron's. A job is three steps of
+a GPT of four layers, eight wide, with the options that its name says.
 """
 
 from __future__ import annotations
@@ -33,37 +33,22 @@ from megatron.core.optimizer import (  # type: ignore[import-not-found]
 from megatron.core.pipeline_parallel import (  # type: ignore[import-not-found]
     get_forward_backward_func,
 )
-from megatron.core.tensor_parallel import random as states
 from megatron.core.transformer import TransformerConfig  # type: ignore[import-not-found]
 from megatron.core.transformer.moe import (  # type: ignore[import-not-found]
     moe_utils,
     token_dispatcher,
 )
-from megatron.core.transformer.torch_norm import (  # type: ignore[import-not-found]
-    WrappedTorchNorm,
-)
 
-from sweep import no_cuda
+from sweep import on_cpu
 
-no_cuda.pretend()
-states._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()
-states._set_cuda_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
+on_cpu.pretend()
+on_cpu.pretend_megatron()
 
 moe_utils.te_general_gemm = None  # it is asked for, and undefined without TransformerEngine
 token_dispatcher.maybe_move_tensor_to_cpu = lambda tensor, as_numpy=False, **_: (
     tensor.numpy() if as_numpy and torch.is_tensor(tensor) else tensor
 )  # it tells a tensor that is to be moved by its being on a GPU
 
-
-def norm(_kind: Any, config: Any, hidden_size: int, eps: float = 1e-5, **_: Any) -> Any:
-    """Return a layer norm whose parameters say what Apex's say of sequence parallelism."""
-    made = torch.nn.LayerNorm(hidden_size, eps)
-    for parameter in made.parameters():
-        parameter.sequence_parallel = config.sequence_parallel  # type: ignore[attr-defined]
-    return made
-
-
-WrappedTorchNorm.__new__ = norm
 
 SEQUENCE, BATCH, WIDTH, HEADS, VOCABULARY = 8, 2, 16, 4, 32
 Options = dict[str, Any]

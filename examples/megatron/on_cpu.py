@@ -1,6 +1,7 @@
 """Stand-ins for CUDA, so that libraries which ask for it run on tensors of the CPU.
 
-Only devices, streams, events and random states are replaced; nothing that communicates is.
+Only devices, streams, events and random states are replaced; nothing that communicates is. Call
+``pretend`` first, and ``pretend_megatron`` once megatron.core can be imported.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ def pretend() -> None:
     for maker in MAKERS:
         setattr(torch, maker, _on_cpu(getattr(torch, maker)))
     said: dict[str, Any] = {
-        "current_device": lambda: cpu, "set_device": _nothing, "synchronize": _nothing,
-        "empty_cache": _nothing, "_lazy_init": _nothing, "_lazy_call": lambda call: call(),
-        "current_stream": Stream, "default_stream": Stream, "Stream": Stream, "Event": Stream,
+        "current_device": lambda: cpu, "set_device": _nothing(), "synchronize": _nothing(),
+        "empty_cache": _nothing(), "_lazy_init": _nothing(), "_lazy_call": lambda call: call(),
+        "current_stream": lambda *_: Stream(), "default_stream": lambda *_: Stream(),
+        "Stream": Stream, "Event": Stream,
         "stream": lambda *_: contextlib.nullcontext(), "manual_seed": torch.manual_seed,
         "get_rng_state": lambda *_, **__: torch.get_rng_state(),
         "set_rng_state": lambda state, *_: torch.set_rng_state(state),
@@ -51,7 +53,7 @@ def pretend() -> None:
     for name, stand_in in said.items():
         setattr(cuda, name, stand_in)
     for name in ("range_push", "range_pop"):
-        setattr(cuda.nvtx, name, _nothing)
+        setattr(cuda.nvtx, name, _nothing())
     torch.Tensor.cuda = lambda tensor, *_, **__: tensor  # type: ignore[assignment]
     own = torch.Tensor.type
     torch.Tensor.type = lambda tensor, *given, **named: (  # type: ignore[assignment]
@@ -60,5 +62,31 @@ def pretend() -> None:
     )  # fmt: skip
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """Do nothing."""
+def pretend_megatron() -> None:
+    """Replace what Megatron-core has for GPUs only: states of random numbers, Apex's norm."""
+    import torch
+    from megatron.core.tensor_parallel import random  # type: ignore[import-not-found]
+    from megatron.core.transformer.torch_norm import (  # type: ignore[import-not-found]
+        WrappedTorchNorm,
+    )
+
+    random._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()  # noqa: SLF001
+    random._set_cuda_rng_state = (  # noqa: SLF001 - same
+        lambda state, *_, **__: torch.set_rng_state(state)
+    )
+    WrappedTorchNorm.__new__ = _norm
+
+
+def _norm(_kind: Any, config: Any, hidden_size: int, eps: float = 1e-5, **_: Any) -> Any:
+    """Return a layer norm whose parameters say what Apex's say of sequence parallelism."""
+    import torch
+
+    made = torch.nn.LayerNorm(hidden_size, eps)
+    for parameter in made.parameters():
+        parameter.sequence_parallel = config.sequence_parallel  # type: ignore[attr-defined]
+    return made
+
+
+def _nothing() -> Any:
+    """Return what does nothing; each its own: torch's compiler tells functions by identity."""
+    return lambda *_, **__: None
