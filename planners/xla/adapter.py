@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .alike import alike
 from .collectives import Translator
 from .emit import emit
 from .options import XlaOptions, read_options
@@ -50,15 +51,24 @@ class XlaAdapter:
         """
         settings = read_options(options)
         programs, world = read_programs(obj)
-        traces = trace_programs(programs, settings)
+        same = alike(programs, settings)
+        traces = trace_programs(programs, settings) if same is None else {0: same.trace}
         plan = builder(
             world,
+            mesh=None if same is None else same.mesh,
             name=settings.name or programs[0].module.name or Path(programs[0].module.file).stem,
             model=settings.model,
             producer=_TOOL,
         )
         files = [program.module.file for program in programs]
-        return emit(traces, files, plan, settings, _doubts(programs))
+        return emit(
+            traces,
+            files,
+            plan,
+            settings,
+            _doubts(programs),
+            families=None if same is None else same.families,
+        )
 
 
 def trace_programs(programs: Sequence[Program], options: XlaOptions) -> dict[int, Trace]:

@@ -107,6 +107,7 @@ class Walker(Walking):
         alike, kind = False, c.base(instruction.opcode)
         step: Collective | Exchange
         if kind == c.PERMUTE:
+            self._machine.asked = True
             step = self._translator.exchange(instruction, self._device, origin, shapes)
         else:
             step, alike = self._translator.collective(instruction, self._device, origin, shapes)
@@ -120,6 +121,7 @@ class Walker(Walking):
         scope.bind(instruction.name, lambda _: value)
 
     def _message(self, scope: Scope, instruction: Instruction) -> None:
+        self._machine.asked = True
         origin = self._origin(instruction)
         shapes = [scope.find(operand).shape for operand in instruction.operands]
         step = self._translator.message(instruction, self._device, origin, shapes)

@@ -105,15 +105,16 @@ class Appender:
                 node = _CLASSES[op](**fields) if is_bare else self._make(op, fields)
             except (KeyError, TypeError):
                 node = self._make(op, fields)
-            if op not in HOLDS:
+            line = author(2)
+            # What PlanGuard's own adapters write is checked by build() alone: there is no line of
+            # an author to name, and nobody to tell at once.
+            if line is not None and op not in HOLDS:
                 node = self._checked(op, node)
         except PlanError as error:
             raise placed(error, caller()) from None
         self._block.append(node)
-        if len(self._lines) < MAX_LINES:
-            line = author(2)
-            if line is not None:
-                self._lines[id(node)] = line
+        if line is not None and len(self._lines) < MAX_LINES:
+            self._lines[id(node)] = line
         is_async = op in BLOCKING or fields.get("async_") or fields.get("async_op")
         if not is_async:
             return None
@@ -281,7 +282,7 @@ class Appender:
 
     def _new_block(self, op: str, fields: dict[str, Any] | None) -> Block:
         line = author(2)
-        if fields is not None:
+        if fields is not None and line is not None:
             try:
                 # What is inside comes later: an empty body stands for it until then.
                 empty: list[Any] = [[]] if op == "choice" else []
