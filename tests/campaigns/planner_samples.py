@@ -73,7 +73,7 @@ def _recognized(folder: Path) -> Iterator[tuple[Path, str]]:
     for path in inside:
         if path.is_dir():
             yield from _recognized(path)
-        elif (found := registry.recognize(path)) is not None:
+        elif path.suffix != ".py" and (found := registry.recognize(path)) is not None:
             yield path, found.name
 
 
@@ -115,14 +115,13 @@ def why(verdict: planguard.Verdict) -> str:
 
 def _run(rows: dict[str, Row], only: str | None) -> dict[str, Row]:
     """Decide the samples, or those of an adapter; the rows of samples that are gone go too."""
-    made: dict[str, Row] = {}
-    for path, planner, mark in samples():
+    every = list(samples())
+    made = {path: rows[path] for path, _, _ in every if path in rows}
+    for path, planner, mark in every:
         if only in (None, planner):
             made[path] = {"planner": planner, "digest": mark, **decide(path)}
             print(f"{planner:11} {path:64} {_short(made[path])}", flush=True)
-        elif path in rows:
-            made[path] = rows[path]
-    return made
+    return {path: made[path] for path, _, _ in every if path in made}
 
 
 def _short(row: Row) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from planguard.errors import PlanError
 from planguard.plan import nodes as n
-from planguard.plan.building.blocks import Block, Handle, author, caller, placed
+from planguard.plan.building.blocks import Block, Handle, author, caller, frame_of, placed
 from planguard.plan.compiling.operations import find, trouble_with
 from planguard.plan.defects import nearest, refusal
 from planguard.plan.dtypes import dtype_name
@@ -36,8 +36,9 @@ class Appender:
         actions: The actions so far.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, lines: bool = False) -> None:
         self.path = path
+        self._sources = lines
         self.actions: list[Any] = []
         self._block = self.actions
         self._open: list[Block] = []
@@ -73,6 +74,9 @@ class Appender:
         if self._pending:
             raise self._pending[0].not_entered()
         line = author(1)
+        if self._sources:
+            src = frame_of(0)
+            actions = [{"src": src, **action} for action in actions]
         try:
             nodes = decoder_of(list[n.Action]).decode(encoded(actions, self.path))
         except (msgspec.DecodeError, UnicodeDecodeError, PlanError):
@@ -95,6 +99,8 @@ class Appender:
         """
         if self._pending:
             raise self._pending[0].not_entered()
+        if self._sources:
+            self._source(fields)
         try:
             if "dtype" in fields and fields["dtype"] is not None:
                 dtype = fields["dtype"]
@@ -120,6 +126,11 @@ class Appender:
             return None
         inside = self._open[-1].op if self._open else None
         return Handle(self, self._block, fields.get("work"), inside)
+
+    def _source(self, fields: dict[str, Any]) -> None:
+        """Name the author's line in an action that has no source of its own."""
+        if fields.get("src") is None:
+            fields["src"] = frame_of(2)
 
     def _make(self, op: str, fields: dict[str, Any]) -> n.Node:
         """Make an action from fields that need care: renamed, absent or wrong."""
@@ -282,6 +293,8 @@ class Appender:
 
     def _new_block(self, op: str, fields: dict[str, Any] | None) -> Block:
         line = author(2)
+        if self._sources and fields is not None:
+            self._source(fields)
         if fields is not None and line is not None:
             try:
                 # What is inside comes later: an empty body stands for it until then.
