@@ -195,7 +195,7 @@ TRANSLATOR_INPUTS = {
 }  # fmt: skip
 INPUTS = {
     "mlp": MLP_INPUTS, "wide": {"data": [64, 1024], "target": [64, 1024]}, "gpt": GPT_INPUTS,
-    "gpt1": GPT_INPUTS, "llama": GPT_INPUTS, "llama4": GPT_INPUTS, "big": GPT_INPUTS,
+    "gpt1": GPT_INPUTS, "llama": GPT_INPUTS, "big": GPT_INPUTS,
     "vision": VISION_INPUTS, "translator": TRANSLATOR_INPUTS, "mixture": MLP_INPUTS,
 }  # fmt: skip
 """Shapes of the sample of every model."""
@@ -210,13 +210,3 @@ def sample(kind: str) -> dict[str, torch.Tensor]:
         else:
             made[key] = torch.rand(shape)
     return made
-
-
-def mlp_sample() -> dict[str, torch.Tensor]:
-    """Return a sample for the MLP."""
-    return {"data": torch.randn(4, 16), "target": torch.rand(4, 16)}
-
-
-def gpt_sample() -> dict[str, torch.Tensor]:
-    """Return a sample for the GPT."""
-    return {"ids": torch.randint(0, 64, (2, 8)), "labels": torch.randint(0, 64, (2, 8))}

@@ -16,7 +16,6 @@ generated code is kept; the pickles beside it are not read by PlanGuard. The in-
 from __future__ import annotations
 
 import argparse
-import functools
 import gzip
 import json
 import math
@@ -170,15 +169,12 @@ def generate(name: str, folder: Path) -> None:
 
     CompileFlag.trace_strategy = "cpu"
     kind, policy, devices, ranks, fields = SAMPLES[name]
-    model, sample = {
-        "mlp": (models.MLP, models.mlp_sample), "gpt": (models.GPT, models.gpt_sample),
-        "gpt1": (lambda: models.GPT(1), models.gpt_sample),
-        "llama": (models.Llama, None), "vision": (models.Vision, None),
-        "translator": (models.Translator, None), "mixture": (models.Mixture, None),
-        "wide": (lambda: models.MLP(1024), None),
-        "big": (lambda: models.Llama(2, 8192, 512), None),
+    model = {
+        "mlp": models.MLP, "wide": lambda: models.MLP(1024), "gpt": models.GPT,
+        "gpt1": lambda: models.GPT(1), "llama": models.Llama,
+        "big": lambda: models.Llama(2, 8192, 512), "vision": models.Vision,
+        "translator": models.Translator, "mixture": models.Mixture,
     }[kind]  # fmt: skip
-    sample = sample or functools.partial(models.sample, kind)
     if policy == "autodist":
         _stand_in(folder)
     config = parallel.ComputeConfig(
@@ -187,7 +183,8 @@ def generate(name: str, folder: Path) -> None:
     if name in OBJECTS:
         _keep_objects(parallel, folder / f"{name}.json.gz")
     parallel.parallelize(
-        model(), {"data": sample()}, policy, config, gen_savedir=str(folder / "out" / name),
+        model(), {"data": models.sample(kind)}, policy, config,
+        gen_savedir=str(folder / "out" / name),
         load_module=False, reuse="override",
     )  # fmt: skip
 
