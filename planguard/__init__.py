@@ -84,6 +84,7 @@ _READERS = {
     "json": ("planguard.result", "verdict_to_json"),
     "matrix": ("planguard.report.page", "matrix_of"),
     "page": ("planguard.report.page", "page_of"),
+    "repaired": ("planguard.repair.patch", "repaired"),
     "picture": ("planguard.report.pictures.matrix_image", "matrix_svg"),
     "text": ("planguard.explain", "explain"),
 }

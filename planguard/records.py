@@ -37,3 +37,13 @@ def converted(value: object, kind: type[_T]) -> _T:
     decoder_of(kind)  # its fields are known from here on, to every thread
     record: _T = msgspec.convert(value, kind)
     return record
+
+
+def lost_a_key(data: bytes, value: Any) -> bool:
+    """Tell whether a JSON text may have a key that its decoded value lost to an equal one.
+
+    Every key has one colon outside of strings, and strings keep theirs, so the written value has
+    fewer colons than the text if and only if a key was lost. An escaped character of the ASCII
+    letters and signs could be a colon, so a text with one is one that may have.
+    """
+    return b"\\u003" in data or data.count(b":") != msgspec.json.encode(value).count(b":")

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from planguard.views import VIEWS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+AnyPlan = TypeVar("AnyPlan")
+"""A ``Plan``, which is above a verdict."""
 
 
 class Outcome(enum.Enum):
@@ -182,6 +185,20 @@ class Repair:
     models: tuple[str, ...] = ()
     smallest: bool = False
     patch: str = ""
+
+    def applied(self, plan: AnyPlan) -> AnyPlan:
+        """Return the plan with the edits of this repair; the plan itself is not changed.
+
+        Args:
+            plan: The plan that was checked, or one that has the same actions at these places.
+
+        Raises:
+            PlanError: An edit names a place that the plan does not have, or what it gives is no
+                plan.
+            UsageError: The repair has no edits of a plan: it is one of the program's source.
+        """
+        changed: AnyPlan = VIEWS["repaired"](self, plan)
+        return changed
 
 
 @dataclass(frozen=True)

@@ -12,4 +12,5 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VIEWS: dict[str, Callable[..., Any]] = {}
-"""``json``, ``page``, ``matrix``, ``text``, ``html`` of a verdict, ``picture`` of a matrix."""
+"""``json``, ``page``, ``matrix``, ``text``, ``html`` of a verdict, ``picture`` of a matrix, and
+``repaired``: what a repair makes of a plan."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
@@ -21,6 +22,7 @@ from planguard.verdict import Approximation, Location, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from os import PathLike
 
     from planguard.plan.code import CompiledPlan, Program
     from planguard.plan.compiling.compile import Compiled
@@ -121,6 +123,30 @@ class Plan:
         """Kinds of the instructions of all programs."""
         programs = self.code.programs
         return frozenset(op & KIND_MASK for one in programs for op in set(one.code[::WORDS]))
+
+    # --- as a file ----------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as the object that a plan file holds, exactly as it was given."""
+        from planguard.plan.format import decompress, write
+
+        text = decompress(self.source, self.file, self.limits) if self.source else write(self)
+        return dict(json.loads(text))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan as a plan file, compressed if the name ends in ``.gz``.
+
+        What stands at the path is replaced; the file is whole or not there.
+
+        Raises:
+            UsageError: The path is a folder, or its folder does not exist.
+            OSError: It cannot be written.
+        """
+        from planguard.files import write_packed
+        from planguard.plan.format import decompress, write
+
+        text = decompress(self.source, self.file, self.limits) if self.source else write(self)
+        write_packed(path, [text])
 
     # --- single actions ----------------------------------------------------------------------
 

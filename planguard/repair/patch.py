@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import PlanError
+from planguard.errors import PlanError, UsageError
+from planguard.plan.format import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from planguard.plan.plan import Plan
     from planguard.plan.pointers import Step, Steps
-    from planguard.verdict import Edit
+    from planguard.verdict import Edit, Repair
 
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _blank = WHITESPACE.match
@@ -78,6 +80,19 @@ def apply(document: Any, edits: Iterable[Edit]) -> Any:
     for edit in edits:
         document = _changed(document, steps_of(document, edit.pointer, edit.op), edit)
     return document
+
+
+def repaired(repair: Repair, plan: Plan) -> Plan:
+    """Return a plan with the edits of a repair.
+
+    Raises:
+        PlanError: An edit names a place that the plan does not have, or the edited plan is none.
+        UsageError: The repair has no edits of a plan.
+    """
+    if not repair.edits:
+        hint = "its `patch` is the diff of the program" if repair.patch else "its `text` says what"
+        raise UsageError("the repair has no edits of a plan", hint=hint)
+    return read(apply(plan.to_json(), repair.edits), limits=plan.limits)
 
 
 def _changed(node: Any, steps: Steps, edit: Edit) -> Any:

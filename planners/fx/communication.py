@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Note:
-    """An entry for the ledger: kind, one sentence, direction, and the action it is about."""
+    """An entry for the ledger: kind, one sentence, direction, the action and the node it is about.
+
+    The node is named where what stands in the graphs of other ranks may settle it (``exchanged``).
+    """
 
     kind: str
     message: str
     direction: str
     action: int = 0
+    node: str = ""
 
 
 @dataclass
@@ -204,7 +208,7 @@ class _Builder:
         if size.unknown:
             text = ", ".join(dict.fromkeys(size.unknown))
             message = f"the size of {name} is not known before it runs ({text})"
-            self.out.notes.append(Note("unknown-size", message, "under"))
+            self.out.notes.append(Note("unknown-size", message, "under", node=name))
 
     def _reduce_op(self) -> None:
         if "reduce_op" not in self.operation.params:
@@ -239,12 +243,14 @@ class _Builder:
         shape = value.shape if isinstance(value, TensorMeta) else ()
         dims = [dim.hint or 0 if isinstance(dim, Sym) else dim for dim in shape]
         row = math.prod(dims[1:]) if dims else 1
+        is_known = True
         if "input_split_sizes" not in self.operation.params:  # shard_dim_alltoall: equal shards
             return
         for key, name in (("in_splits", "input_split_sizes"), ("out_splits", "output_split_sizes")):
             found, symbols, unknown = splits(self._argument(name), self.nodes, row)
             self._size_notes(Size(None, "", tuple(symbols), tuple(unknown)))
             if found is None:
+                is_known = False
                 continue
             if len(found) != size:
                 raise _error(
@@ -253,6 +259,9 @@ class _Builder:
             self.out.fields[key] = found
             if len(set(found)) > 1:
                 self.out.rank_dependent = "its split sizes are uneven"
+        if not is_known:  # splits that are left out would be even, and be compared
+            for key in ("count", "dtype", "bytes", "in_splits", "out_splits"):
+                self.out.fields.pop(key, None)
 
     def _result(self, sent: Arg) -> None:
         name = self.node.name

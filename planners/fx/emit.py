@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .exchanged import exchanged
 from .groups import (
     GroupKey,
     Mesh,
@@ -71,6 +72,7 @@ class _Emitter:
         }
         self.keys: dict[int, dict[str, GroupKey]] = {}
         self.groups = PlanGroups(bundle.world_size)
+        self.agreed: list[tuple[int, int]] = []
         self.origin = {rank: bundle.like.get(rank, rank) for rank in range(bundle.world_size)}
 
     def run(self) -> None:
@@ -78,6 +80,7 @@ class _Emitter:
             table = self.bundle.programs[rank].groups
             self.keys[rank] = keys_of_rank(rank, table, draft, self.bundle.world_size)
         unlabeled = assign_labels(self.drafts, self.keys)
+        self._compare_exchanges()
         self._refuse_dependent()
         families = self._families() if self.bundle.like else None
         if families is not None:
@@ -89,6 +92,20 @@ class _Emitter:
             for rank in range(self.bundle.world_size):
                 self._program(self.builder.program(rank), rank)
         self._ledger(unlabeled)
+
+    def _compare_exchanges(self) -> None:
+        """Take back that sizes are unknown where the members of an exchange agree on them."""
+        if not any(note.node for draft in self.drafts.values() for note in draft.notes):
+            return
+        keys: dict[int, Mapping[str, GroupKey]] = dict(self.keys)
+        for rank, origin in self.bundle.like.items():
+            keys[rank] = follower_keys(origin, rank, self.keys[origin], self.bundle)
+        for rank, agreed in exchanged(self.drafts, keys, self.origin).items():
+            draft = self.drafts[rank]
+            self.agreed += sorted(
+                {(rank, note.action) for note in draft.notes if note.node in agreed}
+            )
+            draft.notes = [note for note in draft.notes if note.node not in agreed]
 
     def _refuse_dependent(self) -> None:
         for origin in set(self.bundle.like.values()):
@@ -191,6 +208,13 @@ class _Emitter:
             self.builder.approximate(
                 kind, message, direction, actions, scope="plan" if plan_wide else "actions"
             )
+        if self.agreed:
+            message = (
+                f"{len(self.agreed)} exchanges have sizes that only the run knows; each member "
+                "expects what the others send, computed alike from counts that they exchange. That "
+                "the splits add up to the rows they split is left to the program"
+            )
+            self.builder.approximate("equal-sizes", message, "exact", self.agreed, scope="plan")
         if unlabeled:
             message = (
                 f"{unlabeled} collectives have no label that all members share; their rounds are "

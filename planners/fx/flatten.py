@@ -55,7 +55,9 @@ def graph_prefix(graphs: Sequence[FxGraph], place: int) -> str:
 
 def flatten(graph: FxGraph, prefix: str = "") -> tuple[FxNode, ...]:
     """Return the nodes of a graph with every subgraph that runs exactly once in line."""
-    return tuple(_walk(graph, prefix))
+    if prefix not in graph.flat:
+        graph.flat[prefix] = tuple(_walk(graph, prefix))
+    return graph.flat[prefix]
 
 
 def _walk(graph: FxGraph, prefix: str) -> Iterator[FxNode]:

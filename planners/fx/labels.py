@@ -190,8 +190,11 @@ def assign_labels(ranks: Mapping[int, RankDraft], keys: Mapping[int, Mapping[str
         keys: For every rank, the identity of each group name of its graphs.
     """
     proposed: dict[object, dict[int, list[Proposal]]] = {}
+    known: dict[tuple[int, ...], Provenance] = {}  # ranks of one program have the same nodes
     for rank, program in ranks.items():
-        provenance = Provenance(program.nodes)
+        nodes = tuple(map(id, program.nodes.values()))
+        provenance = known.get(nodes) or Provenance(program.nodes)
+        known[nodes] = provenance
         for draft in program.drafts:
             if draft.communication is None or draft.communication.fields["op"] in _PAIRWISE:
                 continue

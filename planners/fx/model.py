@@ -7,6 +7,7 @@ sees one form and a dump can be read where torch is not installed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -82,7 +83,12 @@ class FxNode:
 
     def inputs(self) -> Iterator[str]:
         """Yield the names of the nodes among the arguments, in order, with repetitions."""
-        yield from refs((self.args, tuple(self.kwargs.values())))
+        return iter(self._inputs)
+
+    @cached_property
+    def _inputs(self) -> tuple[str, ...]:
+        """The names, looked for once: ranks share their nodes, and every step asks for them."""
+        return tuple(refs((self.args, tuple(self.kwargs.values()))))
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,11 @@ class FxGraph:
     nodes: tuple[FxNode, ...]
     phase: str = "forward"
     subgraphs: Mapping[str, FxGraph] = field(default_factory=dict)
+
+    @cached_property
+    def flat(self) -> dict[str, tuple[FxNode, ...]]:
+        """What ``flatten`` made of this graph, by prefix: ranks share their graphs."""
+        return {}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ group* (measured on gloo), whatever the Python wrappers call them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ _LOCAL = frozenset({"c10d.check_for_nan", "symm_mem.memset32_"})
 _GROUP_PARAMETERS = ("group_name", "process_group", "group", "pg")
 
 
+@lru_cache(maxsize=4096)
 def base_name(target: str) -> str:
     """Strip the overload of an operator name: ``aten.add.Tensor`` is ``aten.add``."""
     parts = target.split(".")

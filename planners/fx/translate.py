@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from .communication import Communication, Note, build
 from .flatten import CHOICE, LOOP, TUPLE, RegionNode, flatten, graph_prefix
+from .model import Sym
 from .operations import (
     find_operation,
     is_unknown_communication,
     is_wait,
 )
-from .storage import GETITEM, Storage, is_view, leaves, mutated
+from .storage import GETITEM, Root, Storage, is_view, leaves, mutated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,11 +47,24 @@ class Draft:
 
 @dataclass
 class RankDraft:
-    """The program of one rank: drafts in order, notes for the ledger, nodes by unique name."""
+    """The program of one rank.
+
+    Attributes:
+        drafts: Actions in order.
+        notes: For the ledger.
+        nodes: Nodes by unique name, in order.
+        origins: For an input of a later graph: the node of an earlier one that it is.
+        roots: Storage of every node.
+        symbols: The first node of each value that only the run knows, by the part of its name that
+            says which graph it is in, and by expression.
+    """
 
     drafts: list[Draft] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     nodes: dict[str, FxNode] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    roots: dict[str, Root] = field(default_factory=dict)
+    symbols: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 def translate(program: RankProgram, *, compute: str = "fold") -> RankDraft:
@@ -87,12 +101,16 @@ class _Translator:
             self._graph(graph, graph_prefix(graphs, place))
         self._flush()
         self._wait_for_outputs()
+        self.out.roots = self.storage.roots
         return self.out
 
     def _graph(self, graph: FxGraph, prefix: str) -> None:
         outputs: list[str] = []
         for node in flatten(graph, prefix):
             self.out.nodes[node.name] = node
+            if isinstance(node.val, Sym):
+                place = node.name.rpartition(".")[0], node.val.expr
+                self.out.symbols.setdefault(place, node.name)
             if node.op == "placeholder":
                 self._placeholder(node, prefix)
             elif node.op == "output":
@@ -106,6 +124,7 @@ class _Translator:
         if origin is None:
             self.storage.bind(node)
             return
+        self.out.origins[node.name] = origin
         self.storage.roots[node.name] = self.storage.root(origin)
         self.owners[node.name] = self.owners.get(origin, frozenset())
 
@@ -141,7 +160,7 @@ class _Translator:
                 self.storage.issue(action_id, built.input_roots, reads_only=True)
         self._emit(fields, node, built)
         for note in built.notes:
-            self._note(note.kind, note.message, note.direction)
+            self._note(note.kind, note.message, note.direction, note.node)
 
     def _wait(self, node: FxNode) -> None:
         roots = self.storage.of(node.args[0]) if node.args else ()
@@ -288,9 +307,9 @@ class _Translator:
         self.ids.add(name)
         return name
 
-    def _note(self, kind: str, message: str, direction: str) -> None:
+    def _note(self, kind: str, message: str, direction: str, node: str = "") -> None:
         place = max(len(self.out.drafts) - 1, 0)
-        self.out.notes.append(Note(kind, message, direction, place))
+        self.out.notes.append(Note(kind, message, direction, place, node))
 
 
 _PENDING = "\0pending"

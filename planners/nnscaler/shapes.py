@@ -47,8 +47,11 @@ def _expression(name: str, args: list[Any], kwargs: dict[str, Any], at: int) -> 
     A tensor that is an index, a size or a number of pieces makes a shape by what is in it; only
     numbers that were computed from shapes are known to be alike where the shapes are.
     """
-    given = [*args, *kwargs.values()]
     short = name.rpartition(".")[2]
+    deciding = _BY_FIRST.get(short, len(args) + 1)
+    if len(args) >= deciding:
+        args, kwargs = args[:deciding], {}
+    given = [*args, *kwargs.values()]
     if short == "where" and len(given) < 3:
         return ""  # the places where a condition holds
     numbers = tensors(given[1:])
@@ -348,6 +351,9 @@ _BY_NUMBERS = frozenset({
     "view", "reshape", "expand", "getitem", "select", "split", "chunk", "multiref", "transpose",
     "swapaxes", "permute", "flatten", "unsqueeze", "squeeze",
 })  # fmt: skip
+_BY_FIRST = {"embedding": 2}
+"""Operators whose first arguments alone make the shape: the others of an embedding say which part
+of the vocabulary a rank has."""
 _COUNTS = frozenset({"builtins.getattr", *_prefixed(_TORCH, "size", _size)})
 _ON_COUNTS = frozenset({
     "getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planguard.files.heads import HEAD, head_of
 
 from ..common.reading import starts_with_schema
+from .alike import alike
 from .collectives import Translator
 from .emit import emit
 from .mpmd import bundle_doubts, read_bundle, trace_bundle
@@ -61,16 +62,25 @@ class XlaAdapter:
         if bundle is not None:
             return _adapt_bundle(*bundle, builder, settings)
         programs, world = read_programs(obj)
-        traces = trace_programs(programs, settings)
+        same = alike(programs, settings)
+        traces = trace_programs(programs, settings) if same is None else {0: same.trace}
         plan = builder(
             world,
+            mesh=None if same is None else same.mesh,
             name=settings.name or programs[0].module.name or Path(programs[0].module.file).stem,
             model=settings.model,
             producer=_TOOL,
         )
         files = [program.module.file for program in programs]
         doubts = program_doubts([p.module for p in programs], apart=len(programs) > 1)
-        return emit(traces, files, plan, settings, doubts)
+        return emit(
+            traces,
+            files,
+            plan,
+            settings,
+            doubts,
+            families=None if same is None else same.families,
+        )
 
 
 def _bundle(obj: object) -> tuple[Bundle, list[Doubt]] | None:

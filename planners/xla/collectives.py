@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .groups import Participants
+from .groups import Groups, Participants
 from .steps import Collective, Exchange, Message, Origin, Part, Ranks
 from .text import Unbalanced, split, unquoted
 
@@ -123,10 +123,17 @@ class Translator:
         self.ranks = ranks
         self._participants = Participants(module)
         self._known: dict[int, Ranks] = {}
+        self._origins: dict[tuple[int, str, str], Origin] = {}
         self._reaches: dict[tuple[bool, int], Ranks] = {}
 
     def origin(self, instruction: Instruction, prefix: str, rounds: str) -> Origin:
         """Return where a step comes from."""
+        key = id(instruction), prefix, rounds  # the module keeps the instruction, and so its id
+        if key not in self._origins:
+            self._origins[key] = self._origin(instruction, prefix, rounds)
+        return self._origins[key]
+
+    def _origin(self, instruction: Instruction, prefix: str, rounds: str) -> Origin:
         metadata = instruction.attrs.get("metadata", "")
         op_name = re.search(r'op_name="((?:[^"\\]|\\.)*)"', metadata)
         return Origin(
@@ -138,6 +145,10 @@ class Translator:
             op_name=op_name[1] if op_name else "",
             channel=instruction.attrs.get("channel_id", ""),
         )
+
+    def partitions(self) -> list[Groups]:
+        """Return the groups of all devices, for each set of groups that a step was made of."""
+        return self._participants.partitions()
 
     def _place(self, metadata: str) -> str:
         frame = re.search(r"stack_frame_id=(\d{1,9})", metadata)

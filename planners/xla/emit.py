@@ -43,6 +43,7 @@ def emit(
     doubts: Sequence[Doubt],
     *,
     overlap: bool = True,
+    families: Mapping[tuple[int, ...], tuple[str, ...]] | None = None,
 ) -> Plan:
     """Build the plan of all ranks.
 
@@ -53,6 +54,8 @@ def emit(
         options: Options of the adapter.
         doubts: Entries for the ledger beside those of the traces.
         overlap: Look for collectives in flight together that can block each other.
+        families: Where all ranks do what rank 0 does, and ``traces`` has that alone: the dimensions
+            of the plan's mesh that vary in each of its groups.
     """
     rows: dict[int, list[Step]] = {}
     ledger = {(doubt.kind, doubt.message): doubt for doubt in doubts}
@@ -63,10 +66,11 @@ def emit(
             _note(
                 ledger, Doubt("no-labels", "loops inside loops are too long to tell rounds apart")
             )
-    names = Names(plan, rows)
+    names = Names(plan, rows, families)
     labels = Labels(rows)
     for rank, row in rows.items():
-        writer = Writer(plan.program(rank), rank, files, names, labels, options)
+        ranks = rank if families is None else f"0-{plan.world_size - 1}"
+        writer = Writer(plan.program(ranks), rank, files, names, labels, options)
         writer.begin(row)
         writer.write(row)
     found = _overlap_doubts(rows, options) if overlap else []
@@ -137,7 +141,13 @@ def _permute_doubts(rows: Mapping[int, Sequence[Step]]) -> list[Doubt]:
 class Names:
     """Names of the groups, and their declaration."""
 
-    def __init__(self, plan: PlanBuilder, rows: Mapping[int, Sequence[Step]]) -> None:
+    def __init__(
+        self,
+        plan: PlanBuilder,
+        rows: Mapping[int, Sequence[Step]],
+        families: Mapping[tuple[int, ...], tuple[str, ...]] | None = None,
+    ) -> None:
+        self._families = families
         self._world = tuple(range(plan.world_size))
         self._plan = plan
         self._names: dict[Key, str] = {}
@@ -149,6 +159,9 @@ class Names:
         kind, ranks = key
         if not kind and ranks == self._world:
             self._names[key] = "world"
+        elif self._families is not None:
+            dims = self._families[ranks]
+            self._names[key] = self._plan.group("+".join(dims), mesh_dims=dims)
         else:
             self._names[key] = self._plan.group(group_name(key), ranks)
 

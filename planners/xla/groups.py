@@ -195,6 +195,10 @@ class Participants:
             self._cache[key] = {device: group for group in groups for device in group}
         return self._cache[key]
 
+    def partitions(self) -> list[Groups]:
+        """Return the groups of all devices, for each set of groups that was asked for."""
+        return [tuple(dict.fromkeys(groups.values())) for groups in self._cache.values()]
+
     def _resolve(
         self, instruction: Instruction, spelling: str, *, channel: bool, flag: str | None
     ) -> Groups:

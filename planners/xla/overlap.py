@@ -77,6 +77,11 @@ def find_overlap(traces: Mapping[int, Sequence[Step]]) -> Overlap | None:
     return _smallest(edges)
 
 
+def overlaps(steps: Sequence[Step]) -> bool:
+    """Tell whether one device has two collectives of different groups in flight together."""
+    return any(any(_overlapping(_windows(block))) for block in _blocks(steps))
+
+
 def _blocks(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
     """Yield steps, and the bodies and branches in them, each as a sequence of its own."""
     yield steps

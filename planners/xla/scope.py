@@ -29,13 +29,18 @@ MAX_TRIPS = 10_000
 
 
 class Device:
-    """Who asks: one device of a module, and how deep the question has gone."""
+    """Who asks: one device of a module, how deep the question has gone, and whether it mattered.
+
+    Attributes:
+        asked: The answer depended on which device it is.
+    """
 
     def __init__(self, module: Module, replica: int, partition: int) -> None:
         self.module = module
         self.replica = replica
         self.partition = partition
         self.depth = 0
+        self.asked = False
 
 
 class Scope:
@@ -166,6 +171,8 @@ class Scope:
         device, opcode = self.device, instruction.opcode
         if opcode == "constant":
             return constant(instruction.literal, instruction.shape)
+        if opcode in {"partition-id", "replica-id"}:
+            device.asked = True
         if opcode == "partition-id":
             return Value((device.partition,), varies=device.module.partitions > 1)
         if opcode == "replica-id":

@@ -107,6 +107,7 @@ class Walker(Walking):
         alike, kind = False, c.base(instruction.opcode)
         step: Collective | Exchange
         if kind == c.PERMUTE:
+            self._machine.asked = True
             step = self._translator.exchange(instruction, self._device, origin, shapes)
         else:
             step, alike = self._translator.collective(instruction, self._device, origin, shapes)
@@ -120,6 +121,7 @@ class Walker(Walking):
         scope.bind(instruction.name, lambda _: value)
 
     def _message(self, scope: Scope, instruction: Instruction) -> None:
+        self._machine.asked = True
         origin = self._origin(instruction)
         shapes = [scope.find(operand).shape for operand in instruction.operands]
         step = self._translator.message(instruction, self._device, origin, shapes)
@@ -351,13 +353,27 @@ class Walker(Walking):
                 self.trace.doubt("long-loop", message)
         scope.bind(instruction.name, lambda path: at(state, path))
 
+    def _pass(
+        self, scope: Scope, instruction: Instruction, state: list[Ref], count: int
+    ) -> tuple[list[Step], list[Ref]]:
+        """Return the steps of one pass of a loop, and the state that it leaves."""
+        self._rounds.append(f"[{count}]")
+        body = scope.inside(loop_part(instruction, "body"), state)
+        steps = self._apart(body)
+        self._rounds.pop()
+        return steps, next_state(body, state)
+
     def _endless(
         self, scope: Scope, instruction: Instruction, state: list[Ref], count: int, *, uniform: bool
     ) -> None:
-        """Note a loop whose end the data decides: one more pass, or none."""
-        self._rounds.append(f"[{count}]")
-        steps = self._apart(scope.inside(loop_part(instruction, "body"), state))
-        self._rounds.pop()
+        """Note a loop whose end the data decides: one more pass, or none.
+
+        Where all devices agree on that pass and may not on a further one, that is another choice.
+        """
+        steps, after = self._pass(scope, instruction, state, count)
+        if steps and uniform and loop_test(scope, instruction, after).varies:
+            more, _ = self._pass(scope, instruction, after, count + 1)
+            steps.append(Choice(self._origin(instruction), False, ((), tuple(more))))
         if steps:
             hint = "option trip_counts says how often"
             message = f"how often {instruction.name} runs depends on data; {hint}"

@@ -49,6 +49,11 @@ class Walking(ABC):
         self._walk(scope)
         return self.trace
 
+    @property
+    def asked(self) -> bool:
+        """Whether another device might have walked otherwise, but for the groups it is in."""
+        return self._machine.asked
+
     @abstractmethod
     def _walk(self, scope: Scope) -> None:
         """Walk a computation."""

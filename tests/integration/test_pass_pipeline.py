@@ -299,3 +299,109 @@ def test_ranks_that_solved_for_other_placements_are_stopped(tmp_path):
         answers = run_ranks(RANKS, task, timeout=120, jobs=2)
         assert wanted in answers[0]
         assert (answers[1] == b"same") is (wanted == b"same")
+
+
+def routed(*, parameters=2):
+    """Return the step with an exchange in front whose sizes only the run knows."""
+    module = step(parameters=parameters)
+    first = next(n for n in module.graph.nodes if n.op == "placeholder")
+    with module.graph.inserting_before(gathers(module)[0]):
+        counts = module.graph.call_function(torch.ops.aten.histc.default, (first, 2))
+        parts = [
+            module.graph.call_function(
+                torch.ops.aten._local_scalar_dense.default,
+                (module.graph.call_function(torch.ops.aten.select.int, (counts, 0, at)),),
+            )
+            for at in RANKS
+        ]
+        sent = module.graph.call_function(C.all_to_all_single.default, (first, parts, parts, "0"))
+        module.graph.call_function(WAIT, (sent,))
+    return module
+
+
+def judged(*passes):
+    """Judge what a pass of each rank makes of the step with experts, all ranks together."""
+    before = {rank: routed() for rank in RANKS}
+    after = {rank: one(routed()) for rank, one in zip(RANKS, passes, strict=True)}
+    return validate_pass(before, after, groups=PAIR)
+
+
+def test_moves_in_a_program_that_only_sizes_leave_undecided_are_allowed():
+    """The ranks together are UNKNOWN, before the pass as after it; what all of them moved is
+    allowed, the note names the sizes, and the verdict is not complete.
+    """
+    verdict = judged(share, share)
+    assert verdict.valid
+    assert not verdict.complete
+    assert verdict.moved[0]
+    (note,) = (note for note in verdict.notes if "only the run knows" in note)
+    assert "all_to_all_single" in note
+
+
+def test_a_program_with_unknown_sizes_allows_no_move_of_one_rank():
+    """What one rank shares and the other keeps is lost there, whatever the sizes are."""
+    verdict = judged(share, keep)
+    assert not verdict.valid
+    assert "lost-collective" in kinds(verdict)
+
+
+def test_a_program_with_unknown_sizes_and_another_doubt_allows_no_move():
+    """Where more than sizes is unknown, here what an operator does, no move is allowed."""
+
+    def strange(module):
+        with module.graph.inserting_before(gathers(module)[0]):
+            module.graph.call_function(torch.ops.c10d.monitored_barrier_.default, ())
+        return module
+
+    before = {rank: strange(routed()) for rank in RANKS}
+    after = {rank: share(strange(routed())) for rank in RANKS}
+    verdict = validate_pass(before, after, groups=PAIR)
+    assert not verdict.valid
+    assert any("not decided" in violation.message for violation in verdict.violations)
+
+
+def guarded_rank(rank, folder, passes, patience):
+    """Be one of two gloo processes that run guarded passes and ask; return what was said."""
+    store = dist.FileStore(f"{folder}/store", 2)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+    verdicts = []
+    try:
+        own = guarded_passes(
+            passes[rank], others="ask", groups=PAIR, patience=patience, verdicts=verdicts
+        )
+        module = step()
+        for one in own:
+            one(module)
+    except PlanGuardError as error:
+        return f"{[verdict.name for verdict in verdicts]} {error}".encode()
+    notes = [note for verdict in verdicts for note in verdict.notes]
+    return f"{[verdict.name for verdict in verdicts]} {notes}".encode()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("passes", "patience", "wanted"),
+    [
+        ([[share, keep], [share, keep]], 60, "['share', 'keep', 'keep, all ranks'] []"),
+        ([[keep, swap], [keep, swap]], 60, "'swap, all ranks'] ["),
+        ([[keep], [swap]], 60, "call 0 on the group of ranks [0,1] is"),
+        ([[keep], []], 2, "ranks [1] ran no such passes in 2 s"),
+    ],
+    ids=["alike", "another order on all", "another order on one", "no passes on one"],
+)
+def test_guarded_passes_ask_the_other_ranks_after_the_last_pass(passes, patience, wanted, tmp_path):
+    """Ranks whose last graphs agree go on; where one orders its gathers otherwise, both are
+    stopped, with the place of the call; a rank that runs no guarded passes is named and waited for
+    only as long as was said.
+    """
+    task = functools.partial(guarded_rank, folder=tmp_path, passes=passes, patience=patience)
+    answers = run_ranks(RANKS, task, timeout=120, jobs=2)
+    assert wanted in answers[0].decode()
+    stopped = [b"broke communication" in answer for answer in answers.values()]
+    assert stopped == [passes == [[keep], [swap]]] * 2
+
+
+def test_passes_cannot_ask_without_a_process_group():
+    """It is refused when the passes are wrapped, not when the last of them has run."""
+    with pytest.raises(UsageError, match="no process group"):
+        guarded_passes([keep], others="ask")

@@ -23,6 +23,7 @@ COLLECTIVES = {
     "dp-tp": {"all_reduce": 8},
     "fsdp": {"all_gather_into_tensor": 4, "reduce_scatter_tensor": 4},
     "moe": {"all_to_all_single": 4},
+    "routed-moe": {"all_to_all_single": 5},
     "ring-attention": {"all_to_all_single": 6},
     "sp-mlp": {"all_gather_into_tensor": 2, "reduce_scatter_tensor": 2},
     "tp-mlp": {"all_reduce": 2},

@@ -137,7 +137,7 @@ def assert_same_placements(
     own = {str(name): str(value) for name, value in placements.items()}
     everyone = set(range(dist.get_world_size()) if ranks is None else ranks)
     rank, said, silent = _exchange(f"placements/{next(_PLACEMENTS)}", own, everyone, patience)
-    found = [line for other in sorted(said) for line in _unlike(own, said[other], rank, other)]
+    found = [line for other in sorted(said) for line in unlike(own, said[other], rank, other)]
     found += [f"rank {other} did not answer in {patience:g} s" for other in silent]
     if found:
         more = f"\nand {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -147,9 +147,10 @@ def assert_same_placements(
         )
 
 
-def _unlike(
+def unlike(
     own: Mapping[str, str], theirs: Mapping[str, str], rank: int, other: int
 ) -> Iterator[str]:
+    """Yield a line for each name that two ranks placed differently, or only one of them has."""
     for name in dict.fromkeys([*own, *theirs]):
         if own.get(name) != theirs.get(name):
             here, there = own.get(name, "nothing"), theirs.get(name, "nothing")

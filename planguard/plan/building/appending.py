@@ -9,7 +9,7 @@ import msgspec
 
 from planguard.errors import PlanError
 from planguard.plan import nodes as n
-from planguard.plan.building.blocks import Block, Handle, author, caller, placed
+from planguard.plan.building.blocks import Block, Handle, author, caller, frame_of, placed
 from planguard.plan.compiling.operations import find, trouble_with
 from planguard.plan.defects import nearest, refusal
 from planguard.plan.dtypes import dtype_name
@@ -37,8 +37,9 @@ class Appender:
         actions: The actions so far.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, lines: bool = False) -> None:
         self.path = path
+        self._sources = lines
         self.actions: list[Any] = []
         self._block = self.actions
         self._open: list[Block] = []
@@ -74,6 +75,9 @@ class Appender:
         if self._pending:
             raise self._pending[0].not_entered()
         line = author(1)
+        if self._sources:
+            src = frame_of(0)
+            actions = [{"src": src, **action} for action in actions]
         try:
             nodes = decoder_of(list[n.Action]).decode(encoded(actions, self.path))
         except (msgspec.DecodeError, UnicodeDecodeError, PlanError):
@@ -96,6 +100,8 @@ class Appender:
         """
         if self._pending:
             raise self._pending[0].not_entered()
+        if self._sources:
+            self._source(fields)
         try:
             if "dtype" in fields and fields["dtype"] is not None:
                 dtype = fields["dtype"]
@@ -106,20 +112,26 @@ class Appender:
                 node = _CLASSES[op](**fields) if is_bare else self._make(op, fields)
             except (KeyError, TypeError):
                 node = self._make(op, fields)
-            if op not in HOLDS:
+            line = author(2)
+            # What PlanGuard's own adapters write is checked by build() alone: there is no line of
+            # an author to name, and nobody to tell at once.
+            if line is not None and op not in HOLDS:
                 node = self._checked(op, node)
         except PlanError as error:
             raise placed(error, caller()) from None
         self._block.append(node)
-        if len(self._lines) < MAX_LINES:
-            line = author(2)
-            if line is not None:
-                self._lines[id(node)] = line
+        if line is not None and len(self._lines) < MAX_LINES:
+            self._lines[id(node)] = line
         is_async = op in BLOCKING or fields.get("async_") or fields.get("async_op")
         if not is_async:
             return None
         inside = self._open[-1].op if self._open else None
         return Handle(self, self._block, fields.get("work"), inside)
+
+    def _source(self, fields: dict[str, Any]) -> None:
+        """Name the author's line in an action that has no source of its own."""
+        if fields.get("src") is None:
+            fields["src"] = frame_of(2)
 
     def _make(self, op: str, fields: dict[str, Any]) -> n.Node:
         """Make an action from fields that need care: renamed, absent or wrong."""
@@ -282,7 +294,9 @@ class Appender:
 
     def _new_block(self, op: str, fields: dict[str, Any] | None) -> Block:
         line = author(2)
-        if fields is not None:
+        if self._sources and fields is not None:
+            self._source(fields)
+        if fields is not None and line is not None:
             try:
                 # What is inside comes later: an empty body stands for it until then.
                 empty: list[Any] = [[]] if op == "choice" else []

@@ -31,6 +31,12 @@ def author(depth: int) -> Line | None:
     return frame.f_code.co_filename, frame.f_lineno
 
 
+def frame_of(depth: int) -> tuple[str, int, str]:
+    """Return file, line and function that called, ``depth`` calls above who asks."""
+    frame = sys._getframe(depth + 2)  # noqa: SLF001 - as above
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
 def caller() -> Line | None:
     """Return the line that called into this package, as ``author`` does; for errors only."""
     frame = sys._getframe(1)  # noqa: SLF001 - as above

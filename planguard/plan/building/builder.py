@@ -44,6 +44,8 @@ class PlanBuilder:
         mesh: Mesh dimensions, outermost first: ``[("pp", 4), ("tp", 2)]``.
         model: Default execution model.
         producer: The tool that makes the plan, and optionally its version.
+        lines: Give every action that has no ``src`` the file, line and function that made it, so
+            that findings name the planner's own code.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class PlanBuilder:
         mesh: Sequence[tuple[str, int]] | None = None,
         model: str | None = None,
         producer: str | tuple[str, str] | None = None,
+        lines: bool = False,
     ) -> None:
         self.world_size = world_size
+        self._lines = lines
         self._top: dict[str, Any] = {"name": name, "model": model}
         if mesh is not None:
             self._top["mesh"] = d.MeshSpec(dims=[(dim, size) for dim, size in mesh])
@@ -99,14 +103,15 @@ class PlanBuilder:
     def template(self, name: str) -> ProgramBuilder:
         """Return the template of this name, new at the first call."""
         if name not in self._templates:
-            self._templates[name] = ProgramBuilder(step("$.templates", name))
+            self._templates[name] = ProgramBuilder(step("$.templates", name), lines=self._lines)
         return self._templates[name]
 
     def program(self, ranks: int | str | Iterable[int]) -> ProgramBuilder:
         """Return the program of a rank, of some ranks or of a selector, new at the first call."""
         selector = _selector(ranks)
         if selector not in self._programs:
-            self._programs[selector] = ProgramBuilder(step("$.ranks", selector))
+            path = step("$.ranks", selector)
+            self._programs[selector] = ProgramBuilder(path, lines=self._lines)
         return self._programs[selector]
 
     def use(self, ranks: int | str | Iterable[int], template: str) -> None:

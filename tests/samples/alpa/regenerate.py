@@ -180,7 +180,7 @@ class Job:
 
 JOBS = {
     "gpipe-2x2": Job("gpipe", 2, 1, 2, 4, ("copy", "copy"), hlo=True),
-    "1f1b-4x2": Job("1f1b", 4, 1, 2, 6),
+    "1f1b-4x2": Job("1f1b", 4, 1, 2, 6, hlo=True),
     "1f1b-2x2x2": Job("1f1b", 2, 2, 2, 4),
     "broadcast-2x2": Job("gpipe", 2, 1, 2, 3, ("copy", "copy"), mode="broadcast", hlo=True),
     "reshard-2x2": Job("1f1b", 2, 1, 2, 3, ("rows", "columns"), hlo=True),
@@ -188,7 +188,9 @@ JOBS = {
     "overlap-3x1": Job(
         "1f1b_overlap_friendly", 3, 1, 1, 6, ("copy", "copy"), flags={"enable_overlapping": True}
     ),
-    "lazy-3x2": Job("1f1b", 3, 1, 2, 4, flags={"eagerly_create_communicators": False}),
+    "lazy-3x2": Job(
+        "1f1b", 3, 1, 2, 4, flags={"eagerly_create_communicators": False}, hlo=True
+    ),
 }
 
 

@@ -31,7 +31,7 @@ from torch.distributed.tensor.placement_types import Replicate, Shard
 
 import planguard
 from planguard.capture import fx
-from planguard.capture.passes.asked import _unlike
+from planguard.capture.passes.asked import unlike
 from planguard.capture.play.fake_world import fake_world
 from planguard.capture.play.processes import run_ranks
 
@@ -85,7 +85,7 @@ def main() -> None:
     task = functools.partial(solve, alone=given.alone)
     ranks = {r: json.loads(text) for r, text in run_ranks(range(WORLD), task, timeout=900).items()}
     last = ranks[WORLD - 1]["placements"]
-    for line in list(_unlike(ranks[0]["placements"], last, 0, WORLD - 1))[:8]:
+    for line in list(unlike(ranks[0]["placements"], last, 0, WORLD - 1))[:8]:
         print(line)
     programs: dict[int, Any] = {
         rank: read_bundle(json.loads(one["graph"])).programs[rank] for rank, one in ranks.items()

@@ -88,6 +88,20 @@ def moe() -> Any:
     return _capture(None, tokens, {"ep": 8}, build)
 
 
+def routed_moe() -> Any:
+    """Experts whose tokens a router picks: counts are exchanged first, then tokens, there and back.
+
+    The step is one joint graph, forward and backward, as torchtitan traces it.
+    """
+    import torch
+
+    def inputs(_: Any) -> Any:
+        x, weight = (torch.randn(rows, 16, requires_grad=True) for rows in (12, 16))
+        return x, weight, torch.randint(0, WORLD * 2, (12,))
+
+    return _capture(_routed_step, inputs, {"ep": 8}, None, tracer="make_fx", tracing_mode="fake")
+
+
 def ring_attention() -> Any:
     """Ring attention: keys and values travel around the ring by permute_tensor."""
     import torch
@@ -97,7 +111,8 @@ def ring_attention() -> Any:
 
 
 SAMPLES: dict[str, Callable[[], Any]] = {
-    f.__name__.replace("_", "-"): f for f in (tp_mlp, sp_mlp, dp_tp, fsdp, moe, ring_attention)
+    f.__name__.replace("_", "-"): f
+    for f in (tp_mlp, sp_mlp, dp_tp, fsdp, moe, routed_moe, ring_attention)
 }
 
 
@@ -207,6 +222,24 @@ def _moe_model(sent: list[int], received: list[int]) -> Any:
             return funcol.all_to_all_single_autograd(done, sent, received, world)
 
     return Experts()
+
+
+def _routed_step(x: Any, weight: Any, routing: Any) -> Any:
+    import torch
+    import torch.distributed as dist
+    import torch.distributed._functional_collectives as funcol
+
+    world = dist.group.WORLD
+    counts = torch.zeros(WORLD * 2, dtype=torch.int64)
+    counts = counts.scatter_add(0, routing, torch.ones_like(routing))
+    counted = funcol.wait_tensor(funcol.all_to_all_single(counts, None, None, world))
+    sent = counts.view(WORLD, -1).sum(dim=1).tolist()
+    received = counted.view(WORLD, -1).sum(dim=1).tolist()
+    tokens = x[torch.argsort(routing, stable=True)]
+    there = funcol.all_to_all_single_autograd(tokens, received, sent, world)
+    done = (there @ weight).relu()
+    back = funcol.all_to_all_single_autograd(done, sent, received, world)
+    return torch.autograd.grad(back.sum(), (x, weight))
 
 
 def _ring(query: Any, key: Any, value: Any) -> Any:

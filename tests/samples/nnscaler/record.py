@@ -30,6 +30,8 @@ NAMES = (
     "mlp-tp4", "mlp-tp2dp2", "mlp-tp2dp2-async-reducer", "mlp-dp4", "mlp-dp4-zero2",
     "mlp-dp4-zero-scatter", "mlp-pp4-1f1b", "mlp-pp4-gpipe", "mlp-pp2v2dp2-interleaved",
     "mlp-pp2dp2-async-reducer", "mlp-pp2tp2dp2", "gpt1-tp2dp2", "gpt-data4", "gpt-pp4",
+    "llama-tp4", "llama-pp2-1f1b", "vision-tp2", "mixture-tp4", "translator-data2",
+    "wide-autodist2", "wide-autodist2-zero", "big-autodist4",
 )  # fmt: skip
 PATIENCE = 15.0
 """Seconds that a rank may take before it counts as stuck."""
@@ -59,6 +61,7 @@ def rank_process(name: str, folder: Path, rank: int, world: int) -> None:
     sys.path[:0] = [str(folder), str(HERE)]
     import models
     import nnscaler.parallel  # noqa: F401 - the generated code uses it
+    import regenerate
 
     target = folder / f"{name}-{rank}.json"
     calls = _record(dist, target)
@@ -68,13 +71,15 @@ def rank_process(name: str, folder: Path, rank: int, world: int) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    kind = models.gpt_sample if name.startswith("gpt") else models.mlp_sample
     module.GenModel._train_step = module._train_step
     _write(target, ["stuck"])  # creating groups may be where it gets stuck
     model = module.GenModel().train()
     calls.clear()
     try:
-        model.train_step([kind() for _ in range(module.GenModel.nmicros_per_scheduler_step)])
+        kind = regenerate.SAMPLES[name][0]
+        model.train_step(
+            [models.sample(kind) for _ in range(module.GenModel.nmicros_per_scheduler_step)]
+        )
         model.gather_params()
         _write(target, ["done", *calls])
     except Exception as error:  # noqa: BLE001 - whatever ends the rank is what we want to know

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import os
 import re
 import shutil
@@ -37,6 +38,9 @@ def _pipeline(stages: int, scheduler: str, ranks: int) -> dict[str, Any]:
         "pipeline_scheduler": scheduler,
     }  # fmt: skip
 
+
+AUTODIST: dict[str, Any] = {"mem_constraint": 1, "parallel_profile": False, "update_freq": 4}
+"""What the solver takes for granted; its memory in GB."""
 
 SAMPLES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
     "mlp-tp4": ("mlp", "tp", 4, 4, {}),
@@ -73,6 +77,40 @@ SAMPLES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
     "gpt1-tp2dp2": ("gpt1", "tp", 2, 4, {}),
     "gpt-data4": ("gpt1", "data", 4, 4, {}),
     "gpt-pp4": ("gpt", "pp", 4, 4, {"pas_config": _pipeline(4, "1f1b", 4)}),
+    "llama-tp4": ("llama", "tp", 4, 4, {}),
+    "llama-tp2dp2": ("llama", "tp", 2, 4, {}),
+    "llama-dp2-async-reducer": (
+        "llama", "dp", 1, 2, {"use_async_reducer": True, "reducer_bucket_cap_mb": 0.002},
+    ),
+    "llama-pp2-1f1b": ("llama", "pp", 2, 2, {"pas_config": _pipeline(2, "1f1b", 2)}),
+    "llama-pp2dp2-gpipe": ("llama", "pp", 2, 4, {"pas_config": _pipeline(2, "gpipe", 2)}),
+    "llama-pp2tp2-1f1b": ("llama", "hybrid", 4, 4, {"pas_config": _pipeline(2, "1f1b", 2)}),
+    "vision-tp2": ("vision", "tp", 2, 2, {}),
+    "vision-dp4-zero": ("vision", "dp", 1, 4, {"use_zero": True}),
+    "vision-pp2-infer": (
+        "vision", "pp", 2, 2, {"pas_config": _pipeline(2, "infer_pipe", 2), "inference_only": True},
+    ),
+    "vision-data4": ("vision", "data", 4, 4, {}),
+    "translator-tp2dp2": ("translator", "tp", 2, 4, {}),
+    "translator-data2": ("translator", "data", 2, 2, {}),
+    "translator-tp4-forward": ("translator", "tp", 4, 4, {"use_end2end": False}),
+    "mixture-tp4": ("mixture", "tp", 4, 4, {}),
+    "mixture-dp4-zero2": ("mixture", "dp", 1, 4, {"use_zero": True, "zero_ngroups": 2}),
+    "wide-autodist2": ("wide", "autodist", 2, 2, {"pas_config": AUTODIST}),
+    "wide-autodist4dp2": ("wide", "autodist", 4, 8, {"pas_config": AUTODIST}),
+    "wide-autodist2-zero": (
+        "wide", "autodist", 2, 4, {"pas_config": AUTODIST, "use_zero": True},
+    ),
+    "big-autodist4": ("big", "autodist", 4, 4, {"pas_config": AUTODIST}),
+    "big-autodist-pp2": (
+        "big", "autodist", 4, 4, {
+            "pas_config": AUTODIST | {
+                "pipeline_pivots": "LlamaBlock", "pipeline_nstages": 2, "pipeline_nmicros": 4,
+                "max_partition_degree": 2, "max_pipeline_bubble_ratio": 0.9,
+                "max_pipeline_unbalance_ratio": 0.1,
+            },
+        },
+    ),
 }  # fmt: skip
 """Name -> model, policy, devices of the plan, ranks, further fields of ComputeConfig."""
 
@@ -131,19 +169,51 @@ def generate(name: str, folder: Path) -> None:
 
     CompileFlag.trace_strategy = "cpu"
     kind, policy, devices, ranks, fields = SAMPLES[name]
-    model, sample = {
-        "mlp": (models.MLP, models.mlp_sample), "gpt": (models.GPT, models.gpt_sample),
-        "gpt1": (lambda: models.GPT(1), models.gpt_sample),
+    model = {
+        "mlp": models.MLP, "wide": lambda: models.MLP(1024), "gpt": models.GPT,
+        "gpt1": lambda: models.GPT(1), "llama": models.Llama,
+        "big": lambda: models.Llama(2, 8192, 512), "vision": models.Vision,
+        "translator": models.Translator, "mixture": models.Mixture,
     }[kind]  # fmt: skip
+    if policy == "autodist":
+        _stand_in(folder)
     config = parallel.ComputeConfig(
         devices, ranks, **{"use_end2end": True, "trace_strategy": "cpu", **fields}
     )
     if name in OBJECTS:
         _keep_objects(parallel, folder / f"{name}.json.gz")
     parallel.parallelize(
-        model(), {"data": sample()}, policy, config, gen_savedir=str(folder / "out" / name),
+        model(), {"data": models.sample(kind)}, policy, config,
+        gen_savedir=str(folder / "out" / name),
         load_module=False, reuse="override",
     )  # fmt: skip
+
+
+def _stand_in(folder: Path) -> None:
+    """Let autodist measure operators without a GPU: no memory is taken there, costs are sizes.
+
+    What an operator costs is its elements, forward and twice that backward, so that the plan does
+    not depend on what else the machine does; the solver and what it weighs are nnScaler's own.
+    """
+    import torch
+    from nnscaler.profiler import database
+
+    torch.cuda.current_device = lambda: "cpu"
+    torch.cuda.synchronize = torch.cuda.empty_cache = lambda *_: None
+    torch.cuda.reset_peak_memory_stats = lambda *_: None
+    torch.cuda.max_memory_allocated = lambda *_: 0
+    os.environ["HOME"] = str(folder)  # where it keeps what it measured
+    measure = database.profile
+
+    def by_size(
+        node: Any, func: Any, shapes: Any, dtypes: Any, grads: Any, values: Any, **kwargs: Any
+    ) -> Any:
+        quick = {"warmup_sec": 1e-3, "prof_times": 1, "max_prof_sec": 1e-3}
+        _, _, *memory = measure(node, func, shapes, dtypes, grads, values, **quick, **kwargs)
+        cost = sum(math.prod(shape) for shape in shapes if shape is not None) * 1e-6
+        return cost, 2 * cost if any(grads) else 0.0, *memory
+
+    database.profile = by_size
 
 
 def _keep_objects(parallel: Any, path: Path) -> None:
@@ -305,13 +375,16 @@ def main() -> None:
         prepare(options.source, folder)
         for sample in options.names or SAMPLES:
             asynchronous = "1" if sample.endswith("async-p2p") else "0"
-            subprocess.run(
+            done = subprocess.run(
                 [sys.executable, __file__, "--generate", sample, name],
-                check=True, cwd=name, env={**os.environ, "NNSCALER_ASYNC_COMM": asynchronous},
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                cwd=name, env={**os.environ, "NNSCALER_ASYNC_COMM": asynchronous},
+                capture_output=True, text=True, check=False,
             )  # fmt: skip
+            if done.returncode:
+                print(f"{sample}: {done.stderr[-1500:]}", file=sys.stderr)
+                continue
             collect(sample, folder, options.out)
-            print(sample)
+            print(sample, flush=True)
 
 
 if __name__ == "__main__":
