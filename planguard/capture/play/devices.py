@@ -27,7 +27,7 @@ _BY_INDEX = ("torch.cuda", "torch.cuda.memory", "torch.cuda._utils")
 
 @contextmanager
 def devices_for_ranks() -> Iterator[None]:
-    """Give a rank the device that it names, as far as this machine has one, to the end of the block."""
+    """Give a rank the devices that it names, as far as there are any, to the end of the block."""
     import torch
 
     with ExitStack() as stack:
