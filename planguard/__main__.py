@@ -1,5 +1,6 @@
 """``python -m planguard``: the command line."""
 
+import os
 import signal
 import sys
 from typing import NoReturn
@@ -9,17 +10,24 @@ def _interrupted(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _default_in_child() -> None:
+    # What is forked (the ranks of a play) is ended by SIGTERM as any process is.
+    if signal.getsignal(signal.SIGTERM) is _interrupted:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def main() -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code.
+
+    SIGTERM ends a command as Ctrl-C does, from here to its end: what it started is ended, and a
+    line is said. Who ignores it, or has a handler of its own, keeps that.
+    """
     try:
-        # Here, so that an early Ctrl-C ends in one line as a late one does, or an early SIGTERM.
-        is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        if is_default:
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _interrupted)
+            os.register_at_fork(after_in_child=_default_in_child)
         from planguard.cli import main as run
 
-        if is_default:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         return run()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")

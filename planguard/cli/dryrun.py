@@ -190,6 +190,10 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
         )
     options = ["--model", args.model] if args.model else []
     codes = [main(["check", str(folder), *options])]
+    if codes[0] == EXIT_INTERRUPTED:
+        said = f"what was recorded is whole: planguard check {shlex.quote(str(folder))} decides it"
+        print(said, file=sys.stderr)
+        return EXIT_INTERRUPTED
     if end is not None and codes[0] != EXIT_INPUT and _has_stopped_short(folder):
         print(f"\nwhere the ranks stood: planguard audit {shlex.quote(str(folder))}", flush=True)
         codes.append(main(["audit", str(folder)]))
@@ -204,7 +208,7 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
         codes.append(3 if odd else 0)
     if args.plan is not None:
         codes.append(_compare(folder, args))
-    return next((code for code in (2, 1, 3) if code in codes), max(codes))
+    return next((code for code in (EXIT_INTERRUPTED, 2, 1, 3) if code in codes), max(codes))
 
 
 def _beyond(folder: Path) -> str:

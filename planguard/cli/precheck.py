@@ -277,12 +277,11 @@ class _Played:
         )
 
     def _run(self, played: PlayedRank, variation: Variation) -> None:
-        from planguard.capture.play.on_cpu import cuda_on_cpu
         from planguard.capture.play.script import Script, varied
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # N ranks show N bars, in each play
         script = Script(self.args.script, self.args.module, tuple(self.args.rest))
-        with varied(variation, played.session.recorder), cuda_on_cpu():
+        with varied(variation, played.session.recorder):
             script()
 
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:

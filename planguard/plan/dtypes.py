@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from planguard.plan.actions import ITEM_BYTES
@@ -20,7 +21,12 @@ TORCH_NAME = {plan: name for name, plan in reversed(NAMES.items())}
 
 def of_tensor(tensor: Any) -> str | None:
     """Return the plan's name of the element type of a torch tensor; None where it has none."""
-    return NAMES.get(str(tensor.dtype).removeprefix("torch."))
+    return _of_torch(tensor.dtype)
+
+
+@cache
+def _of_torch(dtype: object) -> str | None:
+    return NAMES.get(str(dtype).removeprefix("torch."))
 
 
 def dtype_name(dtype: object) -> str:

@@ -140,6 +140,49 @@ def test_an_interruption_before_anything_was_written_says_so(tmp_path, started):
     assert left_of(tmp_path) == []
 
 
+AT_MODULE = """\
+import os, signal, sys
+class Ends:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["ENDS_AT"]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGTERM)
+if "dryrun" in sys.orig_argv:
+    sys.meta_path.insert(0, Ends())
+"""
+"""A ``sitecustomize`` that sends the command SIGTERM where it is about to import a module."""
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("planguard.cli", "interrupted"),
+        ("planguard.cli.dryrun", "interrupted"),
+        ("planguard.capture.run.job", "interrupted"),
+        ("planguard.capture.run.reading", "interrupted"),
+        ("planguard.cli.check", "planguard check run decides it"),
+    ],
+)
+def test_sigterm_at_any_time_of_the_command_is_said(tmp_path, module, said):
+    """From the first import to the check of what was recorded: exit code 130 and a line, as behind
+    Ctrl-C. Before the job nothing is started, behind it the logs are kept.
+    """
+    place = tmp_path / "injected"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(AT_MODULE)
+    (tmp_path / "job.py").write_text(BEGIN)
+    done = subprocess.run(
+        [sys.executable, "-m", "planguard", "dryrun", "-o", "run", "--", *TORCHRUN, "job.py"],
+        cwd=tmp_path, text=True, capture_output=True, timeout=100, check=False,
+        env=environment(tmp_path) | {"PYTHONPATH": str(place), "ENDS_AT": module},
+    )  # fmt: skip
+    assert done.returncode == 130, done.stdout + done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "verdict" not in done.stdout
+    assert left_of(tmp_path) == []
+
+
 def test_a_job_that_computes_is_not_taken_to_hang(tmp_path, started):
     """While no rank waits for another, no limit counts: the same limit ends only who waits."""
     body = BEGIN + "time.sleep(5)\ndist.all_reduce(x)\n"

@@ -304,22 +304,20 @@ class _Collectives:
     # --- shared ------------------------------------------------------------------------------
 
     def _issue(self, op: str, sized: Sequence[Any], result: Sequence[Any], **fields: Any) -> Any:
-        given = {name: value for name, value in fields.items() if value is not None}
         if len(sized) == 1:
-            given.update(size(sized[0]))
+            fields.update(size(sized[0]))
         else:
-            given["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in sized)
+            fields["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in sized)
         data = self.recorder.data(sized)
         if data is not None:
-            given[DATA] = data
-        return self._work(self.recorder.issue(op, self.key, given), list(result))
+            fields[DATA] = data
+        return self._work(self.recorder.issue(op, self.key, fields), list(result))
 
     def _coalesced(self, kind: str, sized: Any, result: Any, **fields: Any) -> Any:
         if len(sized) == 1:  # the functional collectives send every single tensor this way
             return self._issue(kind, list(sized), list(result), **fields)
-        given = {name: value for name, value in fields.items() if value is not None}
-        given.update({"kind": kind, "ops": [size(tensor) for tensor in sized]})
-        return self._work(self.recorder.issue("coalesced", self.key, given), list(result))
+        fields.update({"kind": kind, "ops": [size(tensor) for tensor in sized]})
+        return self._work(self.recorder.issue("coalesced", self.key, fields), list(result))
 
     def _work(self, issued: Issued, result: list[Any]) -> Any:
         return stub_work_class()(self.recorder, issued, result)
@@ -376,11 +374,17 @@ def _list(value: Any) -> list[Any]:
 
 def _reduce_op(opts: Any) -> str:
     """Name the reduction: from options, from a ReduceOp, or torch's default."""
-    import torch.distributed as dist
-
     op = getattr(opts, "reduceOp", opts)
-    names = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
-    for name in names:
-        if op == getattr(dist.ReduceOp, name.upper(), None):
+    for name, one in _reductions():
+        if op == one:
             return name
     return "premul_sum" if "PREMUL" in str(op) else "sum"
+
+
+@cache
+def _reductions() -> tuple[tuple[str, Any], ...]:
+    """Return the names of reductions, and what torch has for them."""
+    import torch.distributed as dist
+
+    names = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
+    return tuple((name, getattr(dist.ReduceOp, name.upper(), None)) for name in names)

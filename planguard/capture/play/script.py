@@ -25,6 +25,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.play.devices import devices_for_ranks
 from planguard.capture.play.loaders import Pass, copied, count, place_of
 from planguard.errors import UsageError
 
@@ -53,8 +54,12 @@ class Script:
     arguments: tuple[str, ...]
 
     def __call__(self) -> None:
-        """Run it as the main program, as Python does."""
+        """Run it as the main program, as Python does; a device that it names is found for it."""
         sys.argv = [self.name, *self.arguments]
+        with devices_for_ranks():
+            self._run()
+
+    def _run(self) -> None:
         try:
             if self.is_module:
                 sys.path.insert(0, "")

@@ -17,6 +17,8 @@ import weakref
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from threading import get_native_id
+from time import monotonic_ns
 from typing import Any
 
 from planguard.errors import UsageError
@@ -39,9 +41,17 @@ HEADER = struct.Struct("<8sIIQQQQQiiII16s")
 SMALL = struct.Struct("<IBBxxIIQ")
 CALL = struct.Struct("<IBBBBIIiiIIIIQQ")
 STRING = struct.Struct("<IBxxxII")
+pack_small, pack_call, pack_word = SMALL.pack_into, CALL.pack_into, struct.Struct("<I").pack_into
+SMALL_BYTES, CALL_BYTES = SMALL.size, CALL.size
+SMALL_ROOM, CALL_ROOM = SMALL_BYTES + 4, CALL_BYTES + 4
+"""A record, and the zero word behind it."""
 
 STUB, FAILED, ENDED = 1, 2, 4
 _DROPPED_AT, _FLAGS_AT = 24, 64
+
+_OPS = {op: number for number, op in enumerate(LOGGED)}
+_DTYPES = {name: number for number, name in enumerate(DTYPE_NAME)}
+_REDUCES = {name: number for number, name in enumerate(REDUCE_NAMES)}
 
 BACKEND_NOTE = "backend"
 """Kind of the note that names the backend of the default group."""
@@ -185,7 +195,7 @@ class RunLogWriter:
                 hint="choose another folder with -o",
             ) from None
         self._map = mmap.mmap(self._file, self._size)
-        now = time.time_ns(), time.monotonic_ns()
+        now = time.time_ns(), monotonic_ns()
         HEADER.pack_into(
             self._map, 0, MAGIC, VERSION, HEADER_BYTES, self._size, 0, os.getpid(), *now,
             rank, world_size, self._flags, attempt, run.encode()[:16],
@@ -211,23 +221,26 @@ class RunLogWriter:
         """Write a record without call fields; ``thread`` is the native id of another thread."""
         if self._is_copy:
             return
-        number = self._thread(thread or threading.get_native_id())
+        native = thread or get_native_id()
+        number = self._threads.get(native)
         with self._lock:
+            if number is None:
+                number = self._new_thread(native)
             self._small(kind, number, argument, stack)
 
-    def _small(self, kind: Kind, thread: int, argument: int, stack: int) -> None:
-        if self._has(SMALL.size):
-            at = self._at
-            SMALL.pack_into(self._map, at, 0, kind, thread, argument, stack, time.monotonic_ns())
-            self._commit(at, SMALL.size)
+    def _small(self, kind: int, thread: int, argument: int, stack: int) -> None:
+        # Beside a step that computes this is not in the processor's caches: every call of another
+        # function, and every look-up of a name, counts several times. So it is written out here.
+        at = self._at
+        if at + SMALL_ROOM <= self._size or self._has(SMALL_BYTES):
+            pack_small(self._map, at, 0, kind, thread, argument, stack, monotonic_ns())
+            self._at = at + SMALL_BYTES
+            pack_word(self._map, at, SMALL_BYTES | COMMITTED)
 
-    def _thread(self, native: int) -> int:
-        """Return the number of a thread; one that is new gets a record with its native id."""
-        number = self._threads.get(native)
-        if number is None:
-            with self._lock:
-                number = self._threads.setdefault(native, min(len(self._threads) + 1, MOST_THREADS))
-                self._small(Kind.THREAD, number, native & 0xFFFFFFFF, 0)
+    def _new_thread(self, native: int) -> int:
+        """Return the number of a thread that is new: it gets a record with its native id."""
+        number = self._threads.setdefault(native, min(len(self._threads) + 1, MOST_THREADS))
+        self._small(Kind.THREAD, number, native & 0xFFFFFFFF, 0)
         return number
 
     def call(
@@ -245,24 +258,27 @@ class RunLogWriter:
         """Write a call; ``thread`` is the native id of the thread that it stands for."""
         if self._is_copy:
             return
-        native = thread or threading.get_native_id()
-        self._thread(native)
-        peer = fields.get("peer", fields.get("root", NOBODY))
-        dtype = fields.get("dtype", "")
-        rest = {name: fields[name] for name in RARE if name in fields}
-        extra = self.string(json.dumps(rest)) if rest else 0
+        native = thread or get_native_id()
+        get = fields.get
+        peer = get("peer", get("root", NOBODY))
+        extra = 0
+        if not _RARE.isdisjoint(fields):
+            rest = {name: fields[name] for name in RARE if name in fields}
+            extra = self.string(json.dumps(rest))
         with self._lock:
-            if not self._has(CALL.size):
-                return
+            if native not in self._threads:
+                self._new_thread(native)
             at = self._at
-            CALL.pack_into(
-                self._map, at, 0, kind, LOGGED.index(op), DTYPE_NAME.index(dtype),
-                REDUCE_NAMES.index(fields.get("reduce_op", "")), work, group,
-                ANYBODY if peer == "any" else peer, fields.get("tag", 0), stack,
-                native & 0xFFFFFFFF, batch, extra,
-                fields.get("count", fields.get("bytes", 0)), time.monotonic_ns(),
+            if at + CALL_ROOM > self._size and not self._has(CALL_BYTES):
+                return
+            pack_call(
+                self._map, at, 0, kind, _OPS[op], _DTYPES[get("dtype", "")],
+                _REDUCES[get("reduce_op", "")], work, group,
+                ANYBODY if peer == "any" else peer, get("tag", 0), stack,
+                native & 0xFFFFFFFF, batch, extra, get("count", get("bytes", 0)), monotonic_ns(),
             )  # fmt: skip
-            self._commit(at, CALL.size)
+            self._at = at + CALL_BYTES
+            pack_word(self._map, at, CALL_BYTES | COMMITTED)
 
     def end(self, *, failed: bool = False) -> None:
         """Say that the process came to its end."""
@@ -302,7 +318,7 @@ class RunLogWriter:
 
     def _commit(self, at: int, length: int) -> None:
         self._at = at + length
-        struct.pack_into("<I", self._map, at, length | COMMITTED)
+        pack_word(self._map, at, length | COMMITTED)
 
     def _forked(self) -> None:
         # The map is shared with the parent: handles that die here, or the end of this process,
@@ -335,3 +351,4 @@ def _in_child() -> None:
 os.register_at_fork(after_in_child=_in_child)
 
 RARE = ("in_splits", "out_splits", "kind", "ops")
+_RARE = frozenset(RARE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.elsewhere import KIND as ELSEWHERE
 from planguard.capture.groups.process_group import BACKEND, _Collectives
 from planguard.capture.values.agreed import agree, results_of
-from planguard.plan.vocabulary import METHODS
+from planguard.plan.vocabulary import BLOCKING, METHODS
 
 if TYPE_CHECKING:
     from planguard.capture.run.recorder import Handle, RunRecorder
@@ -86,10 +86,18 @@ def recorded_work_class() -> Any:
         def block_current_stream(self) -> None:
             self.inner.block_current_stream()
 
+    return RecordedWork
+
+
+@cache
+def recorded_message_class() -> Any:
+    """Return the work handle of a send or a receive, which tells when it dies."""
+
+    class RecordedMessage(recorded_work_class()):  # type: ignore[misc]  # torch is Any here
         def __del__(self) -> None:
             self.recorder.drop(self.handle)
 
-    return RecordedWork
+    return RecordedMessage
 
 
 class _Reading(_Collectives):
@@ -256,7 +264,8 @@ def _handing_on(name: str) -> Any:
         work = inner(*args, **options)
         everybody = len(self.members) == self.recorder.log.world_size
         results = results_of(name, args) if everybody or self.recorder.values else []
-        return recorded_work_class()(self.recorder, handle, work, results, is_agreed=everybody)
+        kind = recorded_message_class() if handle.op in BLOCKING else recorded_work_class()
+        return kind(self.recorder, handle, work, results, is_agreed=everybody)
 
     call.__name__ = name
     return call

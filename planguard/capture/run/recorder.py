@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FRAMES = 16
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Handle:
     """A communication that was issued.
 
@@ -102,8 +102,9 @@ class RunRecorder:
         self.log.small(Kind.MET, self.log.string(json.dumps(key)), self.stack())
 
     def data(self, sized: Sequence[Any]) -> str | None:
-        """Name nothing: the calls of a run carry their operator instead (``_place``)."""
-        self._sized = sized
+        """Name nothing: the calls of a run carry their operator instead (``issue``)."""
+        if self.values or self.followed is not None:
+            self._sized = sized
         return None
 
     def issue(self, op: str, group: str, fields: dict[str, Any]) -> Handle:
@@ -112,8 +113,12 @@ class RunRecorder:
         number = self._works
         if self.callbacks_run_aside and self._inside() > 0:
             self._note_callback()
-        self._place(number, fields.get("count"))
-        self._holds(number)
+        if self._operators is not None:
+            found = self._operators.place(sys._getframe(1), fields.get("count"))  # noqa: SLF001 - no public way
+            if found is not None:
+                self.log.small(Kind.PLACE, number, self.log.string(found))
+        if self.values or self.followed is not None:
+            self._holds(number)
         self.log.call(
             Kind.CALL,
             op,
@@ -160,14 +165,6 @@ class RunRecorder:
         if number is None:
             number = self._keys[group] = self.log.string(json.dumps(group))
         return number
-
-    def _place(self, number: int, count: int | None) -> None:
-        """Record the operator of the call that comes next."""
-        if self._operators is None:
-            return
-        found = self._operators.place(sys._getframe(2), count)  # noqa: SLF001 - no public way
-        if found is not None:
-            self.log.small(Kind.PLACE, number, self.log.string(found))
 
     def _holds(self, number: int) -> None:
         """Record what the tensors of the call that comes next hold."""
@@ -283,27 +280,35 @@ class RunRecorder:
         key: list[int] = []
         chain: list[FrameType] = []
         found = False
-        codes = self._codes
+        codes, left = self._codes, self.frames
         while frame is not None:
             code = frame.f_code
-            known = codes.get(id(code))
+            number = id(code)
+            known = codes.get(number)
             if known is None:
-                ours = is_library(code.co_filename)
-                known = codes[id(code)] = (code, ours, not ours or code.co_name in PROLOGUE)
-            if known[2] or len(chain) < self.frames:
-                key.append(id(code))
-                key.append(frame.f_lasti)
+                known = self._new_code(code)
+            if left > 0 or known[2]:
+                key += number, frame.f_lasti
                 chain.append(frame)
+                left -= 1
                 found = found or not known[1]
-            if found and len(chain) >= self.frames:
+            if left <= 0 and found:
                 break
             frame = frame.f_back
         place = tuple(key)
-        number = self._stacks.get(place)
-        if number is None:
+        string = self._stacks.get(place)
+        if string is None:
             rows = [
                 [f.f_code.co_filename, f.f_lineno, f.f_code.co_name, int(codes[id(f.f_code)][1])]
                 for f in chain
             ]
-            number = self._stacks[place] = self.log.string(json.dumps(rows))
-        return number
+            string = self._stacks[place] = self.log.string(json.dumps(rows))
+        return string
+
+    def _new_code(self, code: CodeType) -> tuple[CodeType, bool, bool]:
+        """Return what is known of code: itself, which keeps its address from being used again,
+        whether it is a library's, and whether its frames are kept in every stack.
+        """  # noqa: D205 - one sentence
+        ours = is_library(code.co_filename)
+        known = self._codes[id(code)] = code, ours, not ours or code.co_name in PROLOGUE
+        return known

@@ -87,18 +87,29 @@ def watch_sizes(
 def _scaled(original: Any, ask: Callable[[Any, FrameType], bool | None]) -> Any:
     """Let a gradient scaler find gradients that are not finite, or none of them.
 
-    What it finds decides whether it steps, and its scale: it writes it where it was told to.
+    What it finds decides whether it steps, and its scale: it writes it where it was told to. What
+    it finds in parts of a DTensor is reduced over its mesh before it is read (torch 2.13,
+    distributed/tensor/_dispatch.py, ``found_inf_reduce_handler``): where that has all ranks, they
+    find the same.
     """
 
     def unscale(grads: Any, found: Any, *args: Any) -> Any:
         result = original(grads, found, *args)
-        own = [one for one in grads if not is_marked(one)]
+        own = [one for one in grads if not (is_marked(one) or _is_over_all(one))]
         is_most = ask(own, sys._getframe(1)) if own else None  # noqa: SLF001 - same
         if is_most is not None:
             found.fill_(float(is_most))
         return result
 
     return unscale
+
+
+def _is_over_all(tensor: Any) -> bool:
+    """Tell whether a tensor is a DTensor over all ranks of the job."""
+    import torch.distributed as dist
+
+    mesh = getattr(tensor, "device_mesh", None)
+    return mesh is not None and mesh.size() == dist.get_world_size()
 
 
 def _deciding(name: str, args: list[Any], options: dict[str, Any]) -> tuple[Any, Any]:

@@ -318,7 +318,15 @@ def _is_counted(tensor: Any) -> bool:
 
 
 def _content(tensor: Any) -> int:
-    """Return a fingerprint of what a tensor holds, of a large one of some elements."""
+    """Return a fingerprint of what a tensor holds, of a large one of some elements.
+
+    A wrapper such as DTensor has no memory of its own, and what is asked of it may communicate:
+    its parts on this rank are looked at.
+    """
+    parts = getattr(tensor, "__tensor_flatten__", None)
+    if parts is not None:
+        held = [_content(getattr(tensor, name)) for name in parts()[0]]
+        return zlib.crc32(repr(held).encode())
     try:
         flat = tensor.detach().reshape(-1)
         flat = flat[:: max(1, flat.numel() // _MOST_HASHED)].cpu().contiguous()

@@ -1,0 +1,60 @@
+"""One job with what trainers do beside their steps: played and recorded, it is SAFE."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
+pytest.importorskip("torch")
+
+JOB = """
+import copy, os, pickle, sys
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+
+assert os.environ["MASTER_ADDR"] and os.environ["MASTER_PORT"]
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+assert dist.get_backend() == "gloo"
+dist.monitored_barrier()
+model = DistributedDataParallel(torch.nn.Linear(4, 4))
+loader = DataLoader(TensorDataset(torch.ones(3 + rank, 4)), batch_size=1, num_workers=1)
+with Join([model]):
+    for (batch,) in loader:
+        loss = model(batch).sum()
+        loss.backward()
+kept = copy.deepcopy({"loss": loss.item()})  # as a trainer's state does
+assert isinstance(pickle.loads(pickle.dumps(kept))["loss"], float)
+dcp.async_save({"model": model.state_dict()}, checkpoint_id=sys.argv[1]).result()
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("way", ["stub", "recorded"])
+def test_workers_states_checkpoints_and_uneven_data(tmp_path, way):
+    """Processes that load data, a number of the trainer's state that is copied and pickled, the
+    name of the backend, a monitored barrier, a checkpoint that a thread writes, and Join over
+    loaders of different lengths: nothing is refused, no handle is told as never waited for.
+    """
+    (tmp_path / "job.py").write_text(JOB)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    words = ["--stub"] if way == "stub" else ["--witness"]
+    done = subprocess.run(
+        [sys.executable, "-m", "planguard", "dryrun", "--model", "gloo", *words, "-o", "run", "--",
+         *launch, "job.py", str(tmp_path / "saved")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=160, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "verdict: SAFE" in said
+    assert "PG301" not in said

@@ -1,0 +1,78 @@
+"""Devices of played ranks: a machine without CUDA, and one with fewer devices than ranks."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.overrides import _get_current_function_mode  # noqa: E402 - torch must be there
+
+from planguard.capture.play.devices import devices_for_ranks  # noqa: E402 - same
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+
+
+def test_without_cuda_a_device_is_the_cpu(monkeypatch):
+    """Whatever names it; the program is told of a device for every rank of its node, a library of
+    none. Behind the block all is as before.
+    """
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    with devices_for_ranks():
+        torch.cuda.set_device(7)
+        assert torch.cuda.device_count() == 4
+        assert eval("torch.cuda.device_count()", {"torch": torch}) == 0  # noqa: S307 - made of a text: no file of the program's
+        assert torch.cuda.current_device() == 3
+        made = [
+            torch.ones(2, device="cuda:1"), torch.ones(2, device=3), torch.ones(2).cuda(3),
+            torch.ones(2).to(3), torch.ones(2).to("cuda"), torch.nn.Linear(2, 2).to(3).weight,
+        ]  # fmt: skip
+        assert {one.device.type for one in made} == {"cpu"}
+    assert torch.cuda.device_count() == 0
+    assert _get_current_function_mode() is None
+
+
+def test_a_scaler_for_cuda_scales_without_cuda():
+    """torch switches it off there; then nobody reads ``found_inf``, on which each rank decides."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert not torch.amp.GradScaler("cuda").is_enabled()
+        assert not torch.cuda.amp.GradScaler().is_enabled()
+    with devices_for_ranks():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            old = torch.cuda.amp.GradScaler()
+        for scaler in (torch.amp.GradScaler("cuda"), torch.amp.GradScaler(), old):
+            assert scaler.is_enabled()
+            assert scaler.scale(torch.ones(1)).item() == 65536.0
+        assert not torch.amp.GradScaler("cuda", enabled=False).is_enabled()
+
+
+def test_ranks_share_devices_where_there_are_fewer(monkeypatch):
+    """A stand-in for a machine with two devices, and a node of four ranks: numbers go round."""
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch._C, "_cuda_setDevice", chosen.append, raising=False)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    with devices_for_ranks():
+        for device in (3, "cuda:2", torch.device("cuda:1")):
+            torch.cuda.set_device(device)
+        assert chosen == [1, 0, 1]
+        assert torch.cuda.device_count() == 4
+        mode = _get_current_function_mode()
+        seen = mode.__torch_function__(
+            lambda *args, **named: (args, named), (), ("cuda:3", torch.device("cuda:2"), "cuda", 3),
+            {"device": 3, "dim": 3},
+        )  # fmt: skip
+        cuda = torch.device
+        assert seen == (
+            (cuda("cuda:1"), cuda("cuda:0"), "cuda", 3), {"device": cuda("cuda:1"), "dim": 3},
+        )  # fmt: skip
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with devices_for_ranks():
+        assert _get_current_function_mode() is None
+        assert torch.cuda.device_count() == 2
