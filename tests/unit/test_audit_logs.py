@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 
@@ -385,6 +386,13 @@ def test_a_report_of_more_ranks_than_there_are_takes_neither_memory_nor_time(tmp
     assert not verdict.safe
     if digits <= 18:
         assert "it was not read" in verdict.findings[0].message
+
+
+def test_blank_lines_of_a_report_of_ras_cost_no_more_than_their_number():
+    """Looked through from each of them, a quarter of a million would take minutes."""
+    began = time.process_time()
+    assert read_ras(ras(7, 50, {3: 49}).encode() + b"\n" * 250_000, "ras.txt")
+    assert time.process_time() - began < 5
 
 
 def test_two_reports_of_ras_between_which_it_moved_are_undecided(tmp_path):

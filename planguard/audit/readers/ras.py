@@ -22,10 +22,16 @@ MAX_RANKS = 131_072
 ONCE = "one report of NCCL's RAS may show a moment at which ranks merely differ; ask it again later"
 _MARK = b"have launched up to operation"
 _N = r"\d{1,18}"
+_GAP = r"[ \t]+"
+"""Between columns; a blank that is a line break would look for a row's end in all lines below."""
 _SIZE = re.compile(
-    rf"^\s*{_N}\s+{_N}\s+{_N}\s+{_N}\s+({_N})\s+({_N})\s+[A-Z]+\s+[A-Z,+ ]+$", re.MULTILINE
+    rf"^[ \t]*{_N}{_GAP}{_N}{_GAP}{_N}{_GAP}{_N}{_GAP}({_N}){_GAP}({_N})"
+    rf"{_GAP}[A-Z]+{_GAP}[A-Z,+ ]+$",
+    re.MULTILINE,
 )
-_TOTAL = re.compile(rf"^\s*{_N}\s+{_N}\s+{_N}\s+({_N})\s+({_N})\s*$", re.MULTILINE)
+_TOTAL = re.compile(
+    rf"^[ \t]*{_N}{_GAP}{_N}{_GAP}{_N}{_GAP}({_N}){_GAP}({_N})[ \t]*$", re.MULTILINE
+)
 _COMM = re.compile(rf"^#{_N}-{_N} \((?P<hash>[0-9a-fA-F]+)\) (?P<what>[A-Z, +]+)$", re.MULTILINE)
 _KIND = re.compile(r"different (\w+) operation counts")
 _LAUNCHED = rf"(?:launched up to operation ({_N})|not launched any)"
