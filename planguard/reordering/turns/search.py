@@ -26,6 +26,8 @@ from planguard.semantics.model import strict
 from planguard.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
     from planguard.reordering.messages.decide import Fixed
@@ -147,6 +149,20 @@ class _Search:
                 elif step.what == "call":
                     self.calls[self.rank[number], step.match] = number, at
         self.never = {m for m, there in enumerate(self.arrivals) if len(there) < need[m]}
+        self.wakes = [
+            [self._woken(self.rank[number], step) for step in lane]
+            for number, lane in enumerate(self.lanes)
+        ]
+
+    def _woken(self, rank: int, step: Step) -> tuple[int, ...]:
+        """Return the lanes that may go on once a step of a rank is done."""
+        waits = {"arrive": "await", "call": "called"}.get(step.what)
+        return tuple(
+            number
+            for number, lane in enumerate(self.lanes)
+            if step.what == "arrive" or self.rank[number] == rank
+            if any(other.what == waits and other.match == step.match for other in lane)
+        )
 
     def stuck(self) -> TurnKernels | None:
         """Return the turns of an execution that gets stuck, None if there is none.
@@ -155,7 +171,7 @@ class _Search:
             UndecidedError: There are too many states, or no time for them.
         """
         free = tuple(-1 for _ in self.hosts)
-        begin = self._settled([0] * len(self.lanes), free)
+        begin = self._settled([0] * len(self.lanes), free, range(len(self.lanes)))
         came: dict[State, _Picked | None] = {begin: None}
         left = [begin]
         while left:
@@ -195,20 +211,25 @@ class _Search:
             further = list(at)
             further[number] += 1
             picked = _Picked(state, rank, step.turn, step.what == "await")
-            found.append((self._settled(further, held), picked))
+            found.append((self._settled(further, held, (number,)), picked))
         return found
 
-    def _settled(self, at: list[int], holders: tuple[int, ...]) -> State:
-        """Do what needs no pick, as long as there is something."""
-        held, moved = list(holders), True
-        while moved:
-            moved = False
-            for number, lane in enumerate(self.lanes):
-                while at[number] < len(lane) and self._goes_on(number, lane[at[number]], at):
-                    if lane[at[number]].what == "leave":
-                        held[self.rank[number]] = -1
-                    at[number] += 1
-                    moved = True
+    def _settled(self, at: list[int], holders: tuple[int, ...], moved: Iterable[int]) -> State:
+        """Do what needs no pick, as long as there is something.
+
+        All lanes but those that moved have done so: another one goes on only behind a step that
+        it waits for.
+        """
+        held, left = list(holders), list(moved)
+        while left:
+            number = left.pop()
+            lane = self.lanes[number]
+            while at[number] < len(lane) and self._goes_on(number, lane[at[number]], at):
+                place = at[number]
+                if lane[place].what == "leave":
+                    held[self.rank[number]] = -1
+                at[number] += 1
+                left += self.wakes[number][place]
         return tuple(at), tuple(held)
 
     def _goes_on(self, number: int, step: Step, at: list[int]) -> bool:
