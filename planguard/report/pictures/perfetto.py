@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from planguard.simulate.entries import COLLECTIVE, COMPUTE, COPY, RECV, SEND, WAIT
 from planguard.simulate.inside.device import bandwidths, queues
@@ -39,11 +40,15 @@ def perfetto(schedule: Schedule) -> bytes:
             "model": schedule.model,
             "notes": "; ".join(schedule.notes),
         },
-        "traceEvents": list(_events(schedule)),
     }
+    encode = msgspec.json.Encoder().encode
     out = io.BytesIO()
-    with gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as file:
-        file.write(json.dumps(document, separators=(",", ":")).encode())
+    with gzip.GzipFile(fileobj=out, mode="wb", mtime=0, compresslevel=6) as file:
+        # One after the other: the events of a large plan together would take gigabytes.
+        file.write(encode(document)[:-1] + b',"traceEvents":[')
+        for number, event in enumerate(_events(schedule)):
+            file.write((b"," if number else b"") + encode(event))
+        file.write(b"]}")
     return out.getvalue()
 
 
