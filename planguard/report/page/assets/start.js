@@ -45,7 +45,6 @@ async function start() {
   T = D.time ? timeline(D.time, "") : null;
   const isTimeless = T !== null && T.head.basis === "measured" && !(T.head.makespan > 0);
   if (isTimeless) T = null; // logs and stacks: what stands there has no times
-  N = T && D.inside ? insides() : null;
   performance.mark("arranged");
   header();
   const said = D.verdict;
@@ -54,7 +53,7 @@ async function start() {
   if (waiting.length) panel("waits", "Who waits for whom", "the witness, step by step", waitsPanel);
   panel("verdict", "Verdict and findings", plural(said.findings.length, "finding"), verdictPanel);
   if (T && T.total) panel("timeline", "Timeline", `${us(T.head.makespan)} ${T.head.basis}${T.head.complete ? "" : "; some ranks never end"}`, timelinePanel);
-  if (N) panel("inside", "Inside a rank", "threads, streams, counters, memory", insidePanel);
+  if (T && D.inside) panel("inside", "Inside a rank", "threads, streams, counters, memory", insidePanel);
   if (T && T.last > 0) panel("overview", "Training overview", T.head.steps.length ? `${plural(T.head.steps.length, "step")}, ${T.head.basis}` : `one ${T.head.basis} step per device`, overviewPanel);
   if (C["edge.src"].length) panel("matrices", "Communication matrices", patternText(D.traffic.views[0]), matricesPanel);
   if (D.strategy.nodes.length) panel("strategy", "Parallelism strategy", `${plural(D.strategy.nodes.length, "operator")} in ${plural(D.strategy.blocks.length, "program")}`, strategyPanel);
