@@ -101,6 +101,8 @@ def _times(rows: list[Row], run: Schedule) -> Iterator[Number]:
         return
     what = f"until the last rank ends ({by})"
     yield Number("step time", run.makespan, "us", time_text(run.makespan), what, "timeline", {})
+    if run.basis != "modeled":
+        rows = [row for row in rows if row.spans]  # nothing is known of the others
     busy: dict[int, float] = {}
     weights = {row.rank: len(run.stands.get(row.rank, (0,))) for row in rows}
     exposed = 0.0
@@ -115,9 +117,10 @@ def _times(rows: list[Row], run: Schedule) -> Iterator[Number]:
         share = 1 - mean / run.makespan
         what = f"of the time of a rank without computation, mean ({by})"
         yield Number("bubble", share, "share", f"{share:.1%}", what, "timeline", {})
-    share = exposed / world / run.makespan
-    what = f"of the time in calls while the rank computes nothing, mean ({by})"
-    yield Number("exposed communication", share, "share", f"{share:.1%}", what, "overview", {})
+    if run.basis == "modeled" or any(span.kind in TALKS for span in run.spans):
+        share = exposed / world / run.makespan
+        what = f"of the time in calls while the rank computes nothing, mean ({by})"
+        yield Number("exposed communication", share, "share", f"{share:.1%}", what, "overview", {})
     yield from _path(run, by)
     if mean:
         most = max(busy, key=lambda rank: (busy[rank], -rank))
