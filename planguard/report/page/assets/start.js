@@ -50,7 +50,7 @@ async function start() {
   const said = D.verdict;
   const waiting = shownWaits();
   if (said.cause) document.getElementById("main").append(el("div", { id: "first" }));
-  if (waiting.length) panel("waits", "Who waits for whom", "the witness, step by step", waitsPanel);
+  if (waiting.length) panel("waits", "Who waits for whom", waiting.some((one) => one.witness) ? "the witness, step by step" : "where the run ends", waitsPanel);
   panel("verdict", "Verdict and findings", plural(said.findings.length, "finding"), verdictPanel);
   if (T && T.total) panel("timeline", "Timeline", `${us(T.head.makespan)} ${T.head.basis}${T.head.complete ? "" : "; some ranks never end"}`, timelinePanel);
   if (T && D.inside) panel("inside", "Inside a rank", "threads, streams, counters, memory", insidePanel);
