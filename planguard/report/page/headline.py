@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planguard.report.places import shown
 from planguard.simulate.critical import IDLE, critical
 from planguard.simulate.traffic import HOST
 from planguard.words import clean, size
@@ -191,7 +192,7 @@ def _largest(rows: list[Row], plan: Plan, run: Schedule | None) -> Iterator[Numb
     if best is not None and run is not None:
         number, rank, action, member = best
         place = plan.location(rank, action, member)
-        source = f" at {place.source.file}:{place.source.line}" if place.source else ""
+        source = f" at {shown(place.source.file)}:{place.source.line}" if place.source else ""
         what = clean(f"rank {rank} #{action} {place.op}{source}")
         chosen = {"ranks": [rank], "op": [rank, action, member or 0]}
         yield Number("largest message", number, "B", size(number), what, "timeline", chosen)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from planguard.report.places import shown
 from planguard.simulate.entries import COLLECTIVE, COMPUTE, COPY, RECV, SEND, WAIT
 from planguard.simulate.inside.device import bandwidths, queues
 from planguard.words import clean
@@ -107,7 +108,7 @@ def _slice(schedule: Schedule, span: Span) -> Iterator[dict[str, Any]]:
         },
     }
     if view.src is not None:
-        event["args"]["source"] = clean(f"{view.src.file}:{view.src.line}")
+        event["args"]["source"] = clean(f"{shown(view.src.file)}:{view.src.line}")
     if span.end is not None:
         yield {**event, "ph": "X", "dur": round(span.end - span.start, 3)}
     else:
