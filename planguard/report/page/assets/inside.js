@@ -14,12 +14,12 @@ const LEVELS = 8, LEVEL = 15, COUNTER = 44, BLOCK = 150;
 function stepped(gaps, from, to) {
   const out = new Float64Array(to - from);
   let tick = 0;
-  for (let i = from; i < to; i++) { tick += gaps[i] | 0; out[i - from] = tick * T.head.tick; }
+  for (let i = from; i < to; i++) { tick += gaps[i] | 0; out[i - from] = tick * D.inside.tick; }
   return out;
 }
 
 function insideArrays() {
-  const tick = T.head.tick;
+  const tick = D.inside.tick;
   let at = 0, step = 0, point = 0, block = 0;
   return D.inside.ranks.map((head) => {
     const cut = (name) => C[`in.${name}`].subarray(at, at + head.n);
