@@ -23,6 +23,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "browser"), str(ROOT / "tests" / "integration")]
 
 TRACE = ROOT / "tests" / "corpus" / "traces" / "ddp-2-steps"
+GPU = ROOT / "tests" / "corpus" / "traces" / "gpu" / "sampled.json.gz"
 TIMES = {"F": 100, "I": 100, "W": 100, "B": 200}
 
 
@@ -141,8 +142,9 @@ def witness(sheet: Sheet, _: Any) -> None:
 
 
 def one_f_one_b(sheet: Sheet, cases: Any) -> None:
-    """1F1B on four ranks."""
-    sheet.shoot(sheet.write(cases.pipeline()), "open=timeline", "#panel-timeline", "timeline-1f1b")
+    """1F1B on four ranks, with its critical path."""
+    page = sheet.write(cases.pipeline())
+    sheet.shoot(page, "open=timeline&path=on", "#panel-timeline", "timeline-1f1b")
 
 
 def trace(sheet: Sheet, _: Any) -> None:
@@ -154,6 +156,15 @@ def trace(sheet: Sheet, _: Any) -> None:
     sheet.shoot(page, "open=timeline", "#panel-timeline", "measured-ddp")
     state = "open=overview&iteration=1"
     sheet.shoot(page, state, "#panel-overview", "training-overview", width=1000)
+
+
+def inside(sheet: Sheet, _: Any) -> None:
+    """Two steps of one rank of 128 on a GPU: threads, streams, counters, critical path."""
+    from planguard.cli import main as planguard_main
+
+    page = sheet.folder / "gpu.html"
+    planguard_main(["report", str(GPU), "-o", str(page), "--force"])
+    sheet.shoot(page, "open=inside", "#panel-inside", "inside-gpu")
 
 
 def matrices(sheet: Sheet, cases: Any) -> None:
@@ -179,6 +190,7 @@ PICTURES = {
     "timeline-beside-torch": beside_torch,
     "witness": witness,
     "measured-ddp": trace,
+    "inside-gpu": inside,
     "matrices-resnet18": matrices,
     "strategy-pangu": strategy,
     "links-resnet50": topology,

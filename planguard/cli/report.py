@@ -154,11 +154,20 @@ def render(given: Subject, chosen: str, args: argparse.Namespace) -> bytes:
     if chosen == "html":
         return _page(given, args)
     if chosen in {"perfetto", "sqlite"}:
+        from planguard.report.page import SIMULATED
         from planguard.report.pictures.perfetto import perfetto
         from planguard.report.pictures.tables import sqlite
+        from planguard.simulate.folded import folded
         from planguard.simulate.schedule import schedule
 
-        run = given.run or schedule(plan, args.model)
+        run = given.run
+        if run is None:
+            if plan.actions > SIMULATED and folded(plan) is None:
+                raise UsageError(
+                    f"{plan.actions:,} actions are too many to simulate",
+                    hint=f"at most {SIMULATED:,}, unless representatives can stand for the ranks",
+                )
+            run = schedule(plan, args.model)
         return perfetto(run) if chosen == "perfetto" else sqlite(run)
     return _matrix(plan, chosen, args)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,12 @@ LARGE = 1 << 20
 """Size from which finding a line in a plan file is slow, bytes."""
 LOOKUPS, FEW_LOOKUPS = 400, 40
 """Lines looked up per plan, and per large plan."""
+
+
+def shown(file: str) -> str:
+    """Return a file as pictures name it: an absolute path says who drew them, its name does not."""
+    path = PurePath(file)
+    return path.name if path.is_absolute() else file
 
 
 @dataclass(frozen=True)

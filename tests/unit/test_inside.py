@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 
 from planguard.audit.readers.times import times_of
+from planguard.report.page.columns import Columns, Names
+from planguard.report.page.inside import inside
 from planguard.simulate.inside.device import bandwidths, delays, gaps, queues
 from planguard.simulate.inside.memory import floors
 from planguard.simulate.inside.path import critical_path
 from planguard.simulate.inside.sequences import sequences
 from planguard.simulate.inside.tracks import Allocation, Lane, Slice, Tracks
+from planguard.simulate.schedule import Schedule
 
 TRACES = Path(__file__).resolve().parents[1] / "corpus" / "traces"
 LANES = (Lane("main"), Lane("device 0 stream 7", 0, 7), Lane("device 0 stream 9", 0, 9))
@@ -326,6 +329,40 @@ def test_tables_answer_questions_in_sql(run, tmp_path):
             times[around] += own.slices[at].end - own.slices[at].start
     assert dict(found) == dict(times)
     base.close()
+
+
+ODD = [0, 1, 2, 7, -1, 3.5, 1e18, True, None, "x", [], {}, 1 << 70]
+FIELDS = ("correlation", "stream", "device", "bytes", "wait_on_stream", "Bytes", "Addr",
+          "wait_on_cuda_event_record_corr_id", "Total Allocated", "memory bandwidth (GB/s)",
+          "Device Type", "Device Id")  # fmt: skip
+CATEGORIES = ("cpu_op", "user_annotation", "cuda_runtime", "kernel", "gpu_memcpy", "gpu_memset",
+              "cuda_sync", "python_function", "cuda_profiler_range", "")  # fmt: skip
+NAMES = ("a", "nccl:x", "[memory]", "cudaMemcpyAsync", "cudaDeviceSynchronize", "thread_name")
+
+
+def odd_event(lot):
+    """An event as no profiler writes it, or nearly as one does."""
+    args = {name: lot.choice(ODD) for name in lot.sample(FIELDS, lot.randint(0, 8))}
+    if lot.random() < 0.5:
+        args |= {"correlation": lot.randint(0, 4), "stream": lot.choice([7, 9]), "device": 0}
+    return {"ph": lot.choice("XXXXCiM"), "cat": lot.choice(CATEGORIES), "name": lot.choice(NAMES),
+            "ts": lot.randint(0, 40), "dur": lot.choice([0, 1, 5, 20, -3, 1e300]),
+            "pid": lot.choice([0, 1]), "tid": lot.choice([0, 7]), "args": args}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_trace_breaks_the_inside(seed):
+    """Whatever stands in a trace: everything is computed, and the path has no hole."""
+    lot = random.Random(seed)
+    for _ in range(60):
+        own = read(*(odd_event(lot) for _ in range(lot.randint(0, 25))))
+        path = critical_path(own)
+        assert all(a.end == b.start for a, b in itertools.pairwise(path))
+        run = Schedule(None, "", (), 0.0, complete=True, basis="measured", tracks={0: own})
+        columns = Columns()
+        head = inside(run, columns, Names())
+        assert head["ranks"][0]["n"] == len(own.slices)
+        columns.packed(head)
 
 
 # --- HolisticTraceAnalysis -----------------------------------------------------------------------

@@ -162,3 +162,16 @@ def test_a_notebook_shows_a_matrix(monkeypatch):
     assert pairs(1, 2)._repr_html_().startswith("<svg")
     monkeypatch.setattr(module, "DRAWN", 1)
     assert "by_node=True" in pairs(1, 2)._repr_html_()
+
+
+def test_a_run_that_is_too_long_is_not_written(root, tmp_path, monkeypatch, capsys):
+    """A trace and tables are bounded as the page is: what cannot be folded has a limit."""
+    from planguard.cli import main
+    from planguard.report import page
+
+    monkeypatch.setattr(page, "SIMULATED", 10)
+    plan = root / "examples" / "mesh-3d.plan.json"
+    for name in ("trace.json.gz", "times.sqlite"):
+        assert main(["report", str(plan), "-o", str(tmp_path / name)]) == 2
+        assert "336 actions are too many to simulate" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()

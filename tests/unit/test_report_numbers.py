@@ -87,3 +87,18 @@ def test_every_number_leads_to_a_panel(root, name):
     assert "step time" in found
     # A schedule of torch states no sizes: nothing is claimed of what it does not say.
     assert ("bytes moved" in found) is ("largest message" in found) is name.startswith("mesh")
+
+
+def test_ranks_that_were_not_recorded_are_in_no_mean(root):
+    """One trace of a job of 128 ranks: its rank is no 128 times the mean; without recorded calls
+    no communication is exposed.
+    """
+    from planguard.audit.timeline import drawn_recording
+
+    file = root / "tests" / "corpus" / "traces" / "gpu" / "sampled.json.gz"
+    run = drawn_recording([str(file)]).schedule
+    plan = run.plan
+    found = {row[0]: row[1] for row in headline(rows(run), run, traffic(plan), plan)}
+    assert plan.world_size == 128
+    assert found["imbalance"] == "1.00"
+    assert "exposed communication" not in found

@@ -61,9 +61,12 @@ def test_the_page_names_no_address_and_no_markup_sink():
     assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", code)
 
 
-def test_no_absolute_path_is_in_the_page(example):
-    """The folder of the plan file stays out, in findings and in the full diagnostic too."""
-    file = example("pipelining/zbv-deferred-2x4.csv").resolve()
+@pytest.mark.parametrize(
+    "name", ["pipelining/zbv-deferred-2x4.csv", "xla/triangle.hlo", "msccl/hierarchical-8x2.xml"]
+)
+def test_no_absolute_path_is_in_the_page(example, name):
+    """The folder of the plan file stays out, in findings, in the full diagnostic, in numbers."""
+    file = example(name).resolve()
     found = json.dumps(unpacked(planguard.check(file).report()))
     assert file.name in found
     assert str(file.parent) not in found

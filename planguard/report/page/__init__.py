@@ -183,7 +183,7 @@ def _packed(
         "repaired": None,
     }
     if shown is not None and shown.tracks:
-        head["inside"] = inside(shown, head["time"]["tick"], columns, names)
+        head["inside"] = inside(shown, columns, names)
     if after is not None and found is not None and drawn == "all":
         other = SpanTable(after.plan, names)
         head["repaired"] = timed(after, rows(after), other, columns, "repaired.")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.explain.reasons import sentence
-from planguard.report.places import Places
+from planguard.report.places import Places, shown
 from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
@@ -176,13 +176,7 @@ def _place(told: _Told, place: Location | None) -> str:
     spot = told.places.spot(place)
     if spot.line is None:
         return clean(place.pointer or "")
-    return clean(f"{_short(spot.file)}:{spot.line}")
-
-
-def _short(file: str) -> str:
-    from pathlib import PurePath
-
-    return PurePath(file).name if PurePath(file).is_absolute() else file
+    return clean(f"{shown(spot.file)}:{spot.line}")
 
 
 def _told(told: _Told, place: Location) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planguard.report.places import shown
 from planguard.simulate.critical import IDLE, critical
 from planguard.simulate.traffic import HOST
 from planguard.words import clean, size
@@ -101,6 +102,8 @@ def _times(rows: list[Row], run: Schedule) -> Iterator[Number]:
         return
     what = f"until the last rank ends ({by})"
     yield Number("step time", run.makespan, "us", time_text(run.makespan), what, "timeline", {})
+    if run.basis != "modeled":
+        rows = [row for row in rows if row.spans]  # nothing is known of the others
     busy: dict[int, float] = {}
     weights = {row.rank: len(run.stands.get(row.rank, (0,))) for row in rows}
     exposed = 0.0
@@ -115,9 +118,10 @@ def _times(rows: list[Row], run: Schedule) -> Iterator[Number]:
         share = 1 - mean / run.makespan
         what = f"of the time of a rank without computation, mean ({by})"
         yield Number("bubble", share, "share", f"{share:.1%}", what, "timeline", {})
-    share = exposed / world / run.makespan
-    what = f"of the time in calls while the rank computes nothing, mean ({by})"
-    yield Number("exposed communication", share, "share", f"{share:.1%}", what, "overview", {})
+    if run.basis == "modeled" or any(span.kind in TALKS for span in run.spans):
+        share = exposed / world / run.makespan
+        what = f"of the time in calls while the rank computes nothing, mean ({by})"
+        yield Number("exposed communication", share, "share", f"{share:.1%}", what, "overview", {})
     yield from _path(run, by)
     if mean:
         most = max(busy, key=lambda rank: (busy[rank], -rank))
@@ -188,7 +192,7 @@ def _largest(rows: list[Row], plan: Plan, run: Schedule | None) -> Iterator[Numb
     if best is not None and run is not None:
         number, rank, action, member = best
         place = plan.location(rank, action, member)
-        source = f" at {place.source.file}:{place.source.line}" if place.source else ""
+        source = f" at {shown(place.source.file)}:{place.source.line}" if place.source else ""
         what = clean(f"rank {rank} #{action} {place.op}{source}")
         chosen = {"ranks": [rank], "op": [rank, action, member or 0]}
         yield Number("largest message", number, "B", size(number), what, "timeline", chosen)

@@ -15,7 +15,7 @@ from planguard.simulate.inside.sequences import sequences
 from planguard.simulate.inside.tracks import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from planguard.report.page.columns import Columns, Names
     from planguard.simulate.inside.path import Segment
@@ -32,22 +32,33 @@ ROWS = 200
 """Most rows of a rank in a table."""
 
 
-def inside(found: Schedule, tick: float, columns: Columns, names: Names) -> dict[str, Any] | None:
+def inside(found: Schedule, columns: Columns, names: Names) -> dict[str, Any] | None:
     """Add the columns of all ranks that a trace shows from inside; None where none does.
 
     Args:
         found: A measured run.
-        tick: Microseconds of one tick of the timeline.
         columns: Where the columns go, one rank after the other.
         names: Where names go.
     """
     if not found.tracks:
         return None
     shortest = _shortest(found.tracks.values())
+    # What the host does may last much longer than the run that the timeline shows.
+    far = max((abs(t) for own in found.tracks.values() for t in _moments(own)), default=0.0)
+    tick = max(far / 2**30, 1e-3)
     writer = _Writer(tick, names)
     ranks = [writer.rank(rank, tracks, shortest) for rank, tracks in sorted(found.tracks.items())]
     writer.put(columns)
-    return {"ranks": ranks, "kinds": list(KINDS), "path": list(ON_PATH)}
+    return {"ranks": ranks, "tick": tick, "kinds": list(KINDS), "path": list(ON_PATH)}
+
+
+def _moments(tracks: Tracks) -> Iterator[float]:
+    for one in tracks.slices:
+        yield from (one.start, one.end)
+    for series in tracks.series:
+        yield from (series.times[0], series.times[-1])
+    for block in tracks.allocations:
+        yield from (t for t in (block.start, block.end) if t is not None)
 
 
 def _shortest(every: Iterable[Tracks]) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.report.places import Places
+from planguard.report.places import Places, shown
 from planguard.words import clean
 
 if TYPE_CHECKING:
@@ -67,6 +67,6 @@ def _rows(plan: Plan, entries: list[tuple[int, str, Span, int | None]]) -> Itera
         at = counted[rank, queue] = counted.get((rank, queue), 0) + 1
         place = plan.location(span.rank, span.action, span.member)
         spot = places.spot(place)
-        line = "" if spot.line is None else clean(f"{spot.file}:{spot.line}")
+        line = "" if spot.line is None else clean(f"{shown(spot.file)}:{spot.line}")
         text = clean(place.text or place.op)
         yield [rank, queue, at, span.action, text, "any" if peer is None else peer, line]

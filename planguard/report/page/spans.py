@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -16,6 +15,7 @@ from msgspec import UNSET
 from planguard.plan.code import WORDS
 from planguard.report.page.columns import ABSENT, Names
 from planguard.report.page.headline import length, union
+from planguard.report.places import shown
 from planguard.simulate.entries import KINDS
 from planguard.simulate.rates import computed, rate
 from planguard.words import clean, name_ranks
@@ -222,8 +222,7 @@ def _number(node: Any, name: str) -> float | None:
 def _source(view: ActionView) -> str:
     if view.src is None:
         return ""
-    path = PurePath(view.src.file)
-    return f"{path.name if path.is_absolute() else view.src.file}:{view.src.line}"
+    return f"{shown(view.src.file)}:{view.src.line}"
 
 
 def _shape(node: Any) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from planguard.report.places import shown
 from planguard.simulate.entries import COLLECTIVE, COMPUTE, COPY, RECV, SEND, WAIT
 from planguard.simulate.inside.device import bandwidths, queues
 from planguard.words import clean
@@ -39,11 +41,15 @@ def perfetto(schedule: Schedule) -> bytes:
             "model": schedule.model,
             "notes": "; ".join(schedule.notes),
         },
-        "traceEvents": list(_events(schedule)),
     }
+    encode = msgspec.json.Encoder().encode
     out = io.BytesIO()
-    with gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as file:
-        file.write(json.dumps(document, separators=(",", ":")).encode())
+    with gzip.GzipFile(fileobj=out, mode="wb", mtime=0, compresslevel=6) as file:
+        # One after the other: the events of a large plan together would take gigabytes.
+        file.write(encode(document)[:-1] + b',"traceEvents":[')
+        for number, event in enumerate(_events(schedule)):
+            file.write((b"," if number else b"") + encode(event))
+        file.write(b"]}")
     return out.getvalue()
 
 
@@ -102,7 +108,7 @@ def _slice(schedule: Schedule, span: Span) -> Iterator[dict[str, Any]]:
         },
     }
     if view.src is not None:
-        event["args"]["source"] = clean(f"{view.src.file}:{view.src.line}")
+        event["args"]["source"] = clean(f"{shown(view.src.file)}:{view.src.line}")
     if span.end is not None:
         yield {**event, "ph": "X", "dur": round(span.end - span.start, 3)}
     else:

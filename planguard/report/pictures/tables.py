@@ -17,6 +17,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
+from planguard.report.places import shown
 from planguard.simulate.inside.device import bandwidths, queues
 from planguard.words import clean
 
@@ -76,7 +77,7 @@ def _spans(schedule: Schedule) -> Iterator[tuple[Any, ...]]:
         view = plan.action_at(one.rank, one.action, one.member)
         group = getattr(view.action, "group", None)
         name = getattr(view.action, "op_name", None)
-        source = None if view.src is None else clean(f"{view.src.file}:{view.src.line}")
+        source = None if view.src is None else clean(f"{shown(view.src.file)}:{view.src.line}")
         yield (
             one.rank, one.action, one.member, one.kind, view.op,
             clean(name) if isinstance(name, str) else view.op, clean(view.label or ""),

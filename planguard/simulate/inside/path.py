@@ -54,7 +54,7 @@ class Segment(NamedTuple):
 
 def critical_path(tracks: Tracks) -> list[Segment]:
     """Return the path, by time; empty where the trace has no work of a device."""
-    if not tracks.launches:
+    if not tracks.launches or not tracks.streams():
         return []
     return _Walk(tracks).back()
 
@@ -72,7 +72,9 @@ class _Walk:
             (self.slices[work].end, work) for works in self.on.values() for work in works
         )
         self.leaves = {lane: _leaves(tracks, own) for lane, own in _threads(tracks).items()}
-        self.launched = {call: work for work, call in tracks.launches.items()}
+        self.launched = {
+            call: work for work, call in tracks.launches.items() if self.slices[work].kind in WORK
+        }
         self.waits, self.awaited = self._sync()
         self.out: list[Segment] = []
 
@@ -114,7 +116,7 @@ class _Walk:
 
     def _host(self, lane: int, time: float) -> tuple[float, tuple[str, int] | None]:
         """Follow a thread back to where it waited for a device, or began."""
-        leaves = self.leaves[lane]
+        leaves = self.leaves.get(lane, [])  # a thread may have annotations alone
         at = bisect_left(leaves, (time, -1.0, -1)) - 1
         while at >= 0:
             start, end, place = leaves[at]

@@ -1,7 +1,9 @@
 // The inside of a rank, as a trace shows it: slices of threads and streams, counters, memory, and the
 // path through them that the end waited for.
 
-let N = null; // the inside of all ranks, as arrays
+// The inside of all ranks as arrays, made when it is first looked at.
+let arrays = null;
+const insides = () => arrays || (arrays = insideArrays());
 let insideProbe = null; // what tests may ask
 
 const INSIDE_SHADES = { operator: "forward", annotation: "other", python: "weight", runtime: "send", kernel: "backward", collective: "collective", copy: "copy", set: "recv", sync: "wait" };
@@ -12,12 +14,12 @@ const LEVELS = 8, LEVEL = 15, COUNTER = 44, BLOCK = 150;
 function stepped(gaps, from, to) {
   const out = new Float64Array(to - from);
   let tick = 0;
-  for (let i = from; i < to; i++) { tick += gaps[i] | 0; out[i - from] = tick * T.head.tick; }
+  for (let i = from; i < to; i++) { tick += gaps[i] | 0; out[i - from] = tick * D.inside.tick; }
   return out;
 }
 
-function insides() {
-  const tick = T.head.tick;
+function insideArrays() {
+  const tick = D.inside.tick;
   let at = 0, step = 0, point = 0, block = 0;
   return D.inside.ranks.map((head) => {
     const cut = (name) => C[`in.${name}`].subarray(at, at + head.n);
@@ -61,9 +63,9 @@ const sliceText = (own, i) => {
 
 function insidePanel(body) {
   const canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": "threads, streams and counters of a rank: drag to zoom, plus and minus, arrow keys, Home shows all" });
-  const options = { path: N.some((own) => own.path.length), levels: false };
-  let own = N[0], rows = [], tall = 0, chosen = -1;
-  const pick = el("select", { id: "inside-rank", "aria-label": "rank", onchange: () => put({ ranks: [Number(pick.value)], op: null }) }, N.map(({ head }) => el("option", { value: head.rank }, `rank ${head.rank}`)));
+  const all = insides(), options = { path: all.some((own) => own.path.length > 0), levels: false };
+  let own = all[0], rows = [], tall = 0, chosen = -1;
+  const pick = el("select", { id: "inside-rank", "aria-label": "rank", onchange: () => put({ ranks: [Number(pick.value)], op: null }) }, all.map(({ head }) => el("option", { value: head.rank }, `rank ${head.rank}`)));
   const note = el("p", { class: "soft" }), told = el("p", { class: "mono", "aria-live": "polite" });
 
   function arrange() {
@@ -242,7 +244,7 @@ function insidePanel(body) {
   const legend = el("div", { class: "legend" });
   function again() {
     const rank = (S.ranks || [])[0];
-    const next = N.find(({ head }) => head.rank === rank) || own;
+    const next = all.find(({ head }) => head.rank === rank) || own;
     if (next !== own) { chosen = -1; told.textContent = ""; }
     own = next;
     pick.value = own.head.rank;
@@ -258,7 +260,7 @@ function insidePanel(body) {
   add(body,
     el("div", { class: "bar" }, el("label", {}, "of", pick), el("button", { onclick: () => scaleTime(0.5), "aria-label": "zoom in" }, "+"), el("button", { onclick: () => scaleTime(2), "aria-label": "zoom out" }, "−"),
       el("button", { onclick: () => zoomTime(0, fullTime(T)) }, "whole run"), options.path ? toggle("path", "critical path") : null,
-      N.some(({ head }) => head.lanes.some(([, , deep]) => deep > LEVELS)) ? toggle("levels", "all levels") : null,
+      all.some(({ head }) => head.lanes.some(([, , deep]) => deep > LEVELS)) ? toggle("levels", "all levels") : null,
       el("span", { class: "grow" }), saves, insideTables().map(tableButton)),
     canvas, told, legend, note,
     el("p", { class: "soft" }, "The range is that of the timeline. A chosen work is framed with the call that launched it; [ and ] go along a thread or stream."));
@@ -273,11 +275,12 @@ function insidePanel(body) {
 
 // Tables of the inside that have rows.
 const INSIDE_TABLES = ["slices", "path inside", "idle", "launches", "sequences", "counters", "allocations"];
-const insideTables = () => (N ? INSIDE_TABLES.filter((name) => TABLES[name]().rows.length) : []);
+const INSIDE_HEADS = { slices: "lanes", "path inside": "onPath", counters: "series", allocations: "blocks" };
+const insideTables = () => (T && D.inside ? INSIDE_TABLES.filter((name) => D.inside.ranks.some((head) => head[INSIDE_HEADS[name] || name].length)) : []);
 
-const ofChosen = () => { const ranks = S.ranks && S.ranks.length < D.world ? new Set(S.ranks) : null; return N.filter(({ head }) => !ranks || ranks.has(head.rank)); };
+const ofChosen = () => { const ranks = S.ranks && S.ranks.length < D.world ? new Set(S.ranks) : null; return insides().filter(({ head }) => !ranks || ranks.has(head.rank)); };
 function insideRows(heads, rowsOf) {
-  const found = N ? ofChosen().flatMap((own) => rowsOf(own).map((row) => [own.head.rank, ...row])) : [];
+  const found = T && D.inside ? ofChosen().flatMap((own) => rowsOf(own).map((row) => [own.head.rank, ...row])) : [];
   return { heads: ["rank", ...heads], rows: found, ranks: found.map((row) => [row[0]]) };
 }
 Object.assign(TABLES, {

@@ -45,16 +45,15 @@ async function start() {
   T = D.time ? timeline(D.time, "") : null;
   const isTimeless = T !== null && T.head.basis === "measured" && !(T.head.makespan > 0);
   if (isTimeless) T = null; // logs and stacks: what stands there has no times
-  N = T && D.inside ? insides() : null;
   performance.mark("arranged");
   header();
   const said = D.verdict;
   const waiting = shownWaits();
   if (said.cause) document.getElementById("main").append(el("div", { id: "first" }));
-  if (waiting.length) panel("waits", "Who waits for whom", "the witness, step by step", waitsPanel);
+  if (waiting.length) panel("waits", "Who waits for whom", waiting.some((one) => one.witness) ? "the witness, step by step" : "where the run ends", waitsPanel);
   panel("verdict", "Verdict and findings", plural(said.findings.length, "finding"), verdictPanel);
   if (T && T.total) panel("timeline", "Timeline", `${us(T.head.makespan)} ${T.head.basis}${T.head.complete ? "" : "; some ranks never end"}`, timelinePanel);
-  if (N) panel("inside", "Inside a rank", "threads, streams, counters, memory", insidePanel);
+  if (T && D.inside) panel("inside", "Inside a rank", "threads, streams, counters, memory", insidePanel);
   if (T && T.last > 0) panel("overview", "Training overview", T.head.steps.length ? `${plural(T.head.steps.length, "step")}, ${T.head.basis}` : `one ${T.head.basis} step per device`, overviewPanel);
   if (C["edge.src"].length) panel("matrices", "Communication matrices", patternText(D.traffic.views[0]), matricesPanel);
   if (D.strategy.nodes.length) panel("strategy", "Parallelism strategy", `${plural(D.strategy.nodes.length, "operator")} in ${plural(D.strategy.blocks.length, "program")}`, strategyPanel);

@@ -69,7 +69,7 @@ function causeBox(cause) {
       el("li", {}, el("b", {}, `rank${ranks.length === 1 ? "" : "s"} ${rankSet(ranks)}`), ` in ${text}${at(place)}: ${why}`)),
     cause.more ? el("li", {}, `and ${plural(cause.more, "more kind")} of waiting`) : null));
   }
-  box.append(el("div", { class: "next" }, panels.waits ? el("button", { onclick: () => show("waits") }, "see the witness play") : null,
+  box.append(el("div", { class: "next" }, panels.waits ? el("button", { onclick: () => show("waits") }, finding.witness && finding.witness.steps.length ? "see the witness play" : "see who waits for whom") : null,
     el("button", { onclick: () => look(finding) }, "mark it in every view")));
   return box;
 }
