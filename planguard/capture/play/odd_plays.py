@@ -26,6 +26,7 @@ from planguard.capture.values.own_database import DATABASE
 from planguard.capture.values.own_dice import own_seeds
 from planguard.capture.values.own_events import MEMORY, NETWORK, SIGNAL
 from planguard.capture.values.own_files import CLAIM, Holding
+from planguard.capture.values.own_host import TOLD
 from planguard.capture.values.own_installed import INSTALLED
 from planguard.capture.values.own_turns import TURN
 from planguard.errors import UsageError
@@ -268,6 +269,9 @@ class OddPlays:
         verdict = self.decide(again)
         if verdict.safe and _is_cut(again):
             return Ended("cut", again)
+        traces = [log.trace for log in again.logs.values()]
+        if verdict.safe and failed == again.logs.keys() and _ends_job(odd, traces):
+            return Ended("raised")  # all agreed on it, and none of them can take it
         if verdict.unsafe:
             return Ended("unsafe", again, verdict.findings[0].message)
         if failed:
@@ -282,6 +286,8 @@ def _ends_job(odd: Odd, traces: list[str]) -> bool:
         return True
     if kinds and kinds <= _ENDING:
         return True
+    if kinds == {TOLD} and odd.named is not None:
+        return True  # no output that this program reads
     is_unopened = all(any(name in one for name in _NOT_OPENED) for one in traces)
     return bool(kinds) and kinds <= {OPENED, CLAIM} and is_unopened
 
