@@ -162,7 +162,7 @@ def test_without_shapes_the_ledger_says_so(tmp_path):
     assert "no-sizes" in {entry.kind for entry in verdict.approximations}
 
 
-# --- lists that JaxPP's compiler made --------------------------------------------------------------
+# --- lists that JaxPP's compiler made ------------------------------------------------------------
 
 JAXPP = FOLDER / "jaxpp"
 LISTS = ["eager-1f1b", "interleaved-1f1b", "std-1f1b", "zero-bubble"]
