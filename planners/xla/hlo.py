@@ -145,6 +145,7 @@ class _Reader:
                         hint = "the whole module is needed"
                         message = "a computation is not in the text"
                         fail(self.file, instruction.line, message, value=name, hint=hint)
+        is_scheduled = self.header.get("is_scheduled") == "true"
         return Module(
             name=self.name,
             file=self.file,
@@ -152,9 +153,13 @@ class _Reader:
             entry=self.entry,
             replicas=self._count("replica_count"),
             partitions=self._count("num_partitions"),
-            scheduled=self.header.get("is_scheduled") == "true",
+            scheduled=is_scheduled,
             places=_places(self.tables),
-            sharded=_sharded(self.computations, self._count("num_partitions")),
+            sharded=_sharded(
+                self.computations,
+                self._count("num_partitions"),
+                is_done=is_scheduled and self.entry.endswith("_spmd"),
+            ),
         )
 
     def _count(self, name: str) -> int:
@@ -222,11 +227,13 @@ def _attributes(parts: list[str]) -> list[tuple[str, str]]:
     return found
 
 
-def _sharded(computations: dict[str, Computation], partitions: int) -> str:
+def _sharded(computations: dict[str, Computation], partitions: int, *, is_done: bool) -> str:
     """Say what shows that the partitioner has not run; empty if nothing does.
 
     It takes shardings off all instructions but parameters, and the calls that lead from the
-    shapes of all devices to those of one (``SPMDFullToShardShape``) out of the text.
+    shapes of all devices to those of one (``SPMDFullToShardShape``) out of the text. Later passes
+    copy a parameter with its sharding, so that one counts only where the partitioner's name for
+    what it made (``main_spmd``) is missing, or the schedule, which is made last (``is_done``).
     """
     if partitions == 1:
         return ""
@@ -234,7 +241,11 @@ def _sharded(computations: dict[str, Computation], partitions: int) -> str:
         for instruction in computation.instructions:
             attrs = instruction.attrs
             target = attrs.get("custom_call_target", "").strip('"')
-            tiled = instruction.opcode != "parameter" and "devices=" in attrs.get("sharding", "")
+            tiled = (
+                not is_done
+                and instruction.opcode != "parameter"
+                and "devices=" in attrs.get("sharding", "")
+            )
             wished = "xla.sdy.sharding=" in attrs.get("frontend_attributes", "")
             if tiled or wished or target in _FULL_SHAPES or target.startswith("xla.sdy."):
                 return (

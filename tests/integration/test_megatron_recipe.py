@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.processes, pytest.mark.wheel, pytest.mark.timeout(600)]
 pytest.importorskip("torch")
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "megatron"

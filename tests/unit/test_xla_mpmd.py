@@ -162,6 +162,69 @@ def test_without_shapes_the_ledger_says_so(tmp_path):
     assert "no-sizes" in {entry.kind for entry in verdict.approximations}
 
 
+# --- lists that JaxPP's compiler made ------------------------------------------------------------
+
+JAXPP = FOLDER / "jaxpp"
+LISTS = ["eager-1f1b", "interleaved-1f1b", "std-1f1b", "zero-bubble"]
+
+
+def test_every_list_of_jaxpp_is_asserted():
+    """No sample is left out of what is asserted below."""
+    assert sorted(path.name.partition(".mpmd")[0] for path in JAXPP.glob("*.json")) == LISTS
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_jaxpp_are_safe(name):
+    """Four schedules on two stages of two devices, with the collectives inside their tasks."""
+    plan = planguard.load(JAXPP / f"{name}.mpmd.json")
+    assert {planguard.check(plan, model=model).outcome.value for model in MODELS} == {"SAFE"}
+    ops = {action["op"] for rank in "0123" for action in
+           json.loads(plan.source)["ranks"][rank]["actions"]}  # fmt: skip
+    assert {"isend", "recv", "wait", "compute"} <= ops
+    assert ops & {"all_reduce", "all_gather_into_tensor"}
+
+
+def moved(lines, first, behind):
+    """Return lines with those of one array moved behind those of another."""
+    rest = [line for line in lines if not named(line, first)]
+    place = max(at for at, line in enumerate(rest) if named(line, behind) and "wait" not in line)
+    return rest[: place + 1] + [line for line in lines if named(line, first)] + rest[place + 1 :]
+
+
+def named(line, array):
+    """Tell whether a line is about an array of a transfer."""
+    value = line.get("send") or line.get("recv") or line.get("wait") or ""
+    return value.partition(".")[0] == array
+
+
+OTHER = {"t2.0": "t3.0", "t3.0": "t2.0"}
+TWINS = {
+    "the second stage sends first": ("stage1", lambda lines: moved(lines, "t1", "t2"), "DEADLOCK"),
+    "a gradient is not sent": (
+        "stage1", lambda lines: [line for line in lines if not named(line, "t3")], "DEADLOCK",
+    ),
+    "two gradients change places": (
+        "stage0",
+        lambda lines: [{**line, "recv": {"t2.0": "t3.0", "t3.0": "t2.0"}.get(line["recv"],
+                        line["recv"])} if "recv" in line else line for line in lines],
+        "MISMATCH",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TWINS)
+def test_an_edited_list_of_jaxpp_is_not_safe(tmp_path, what):
+    """One change of one stage's list."""
+    stage, change, outcome = TWINS[what]
+    for file in JAXPP.glob("std-1f1b.*.hlo"):
+        shutil.copy(file, tmp_path)
+    manifest = json.loads((JAXPP / "std-1f1b.mpmd.json").read_text())
+    manifest["order"][stage] = change(manifest["order"][stage])
+    path = tmp_path / "twin.mpmd.json"
+    path.write_text(json.dumps(manifest))
+    assert planguard.check(path, model="nccl").outcome.value == outcome
+
+
 # --- Shardy's dialect -----------------------------------------------------------------------------
 
 SHARDY = {

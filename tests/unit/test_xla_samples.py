@@ -123,6 +123,22 @@ def test_hlo_before_the_partitioner_is_not_safe(tmp_path, rest, shown):
     assert planguard.check(plan).outcome.value == ("UNKNOWN" if shown else "SAFE")
 
 
+@pytest.mark.parametrize("header", ["is_scheduled=true, ", ""])
+@pytest.mark.parametrize("entry", ["main_spmd", "main"])
+def test_a_sharding_that_a_later_pass_copied_is_no_sign(tmp_path, header, entry):
+    """Layouts are assigned behind the partitioner; a copy of a parameter keeps its sharding."""
+    path = tmp_path / "late.hlo"
+    path.write_text(
+        f"HloModule late, {header}num_partitions=2\n\nENTRY %{entry} (x: f32[8,8]) -> f32[8,8] {{\n"
+        "  %x = f32[8,8]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}\n"
+        "  %w = f32[8,8]{0,1} copy(%x), sharding={devices=[2,1]<=[2]}\n"
+        "  ROOT %p = f32[8,8]{0,1} collective-permute(%w), channel_id=1, "
+        "source_target_pairs={{0,1},{1,0}}\n}\n"
+    )
+    is_late = bool(header) and entry == "main_spmd"
+    assert planguard.check(path).outcome.value == ("SAFE" if is_late else "UNKNOWN")
+
+
 @pytest.mark.parametrize("name", ["collectives.hlo", "ring.mlir", "tpu-layers.hlo", "agreed.hlo"])
 def test_the_adapter_keeps_its_contract(name):
     """check_adapter accepts the adapter, damaged programs included."""
