@@ -96,6 +96,8 @@ def chakra(times: int) -> Files:
         head, *nodes = delimited(data)
         parsed = [schema.FromString(node) for node in nodes]
         width = 1 + max(node.id for node in parsed)
+        used = {dep for node in parsed for dep in node.data_deps}
+        ends = [node.id for node in parsed if node.id not in used]
         out = [head]
         for step in range(times):
             for node in parsed:
@@ -105,7 +107,7 @@ def chakra(times: int) -> Files:
                 del grown.data_deps[:]
                 grown.data_deps.extend(dep + step * width for dep in node.data_deps)
                 if not node.data_deps and step:
-                    grown.data_deps.append((step - 1) * width + parsed[-1].id)
+                    grown.data_deps.extend((step - 1) * width + end for end in ends)
                 out.append(grown.SerializeToString())
         made[path.name] = b"".join(_varint(len(one)) + one for one in out)
     return made
@@ -240,8 +242,10 @@ def msccl(times: int) -> Files:
     """A ring all_reduce of eight GPUs, on more channels."""
     ranks = 8
     lines = [
-        f'<algo name="ring" proto="LL128" nchannels="{times}" nchunksperloop="{ranks * times}" '
-        f'ngpus="{ranks}" coll="allreduce" inplace="1">'
+        (
+            f'<algo name="ring" proto="LL128" nchannels="{times}" nchunksperloop="{ranks * times}" '
+            f'ngpus="{ranks}" coll="allreduce" inplace="1">'
+        )
     ]
     for rank in range(ranks):
         lines.append(f'  <gpu id="{rank}" i_chunks="{ranks * times}" o_chunks="0" s_chunks="0">')
@@ -310,23 +314,21 @@ def hlo(times: int, devices: int = 4096) -> Files:
     layers, tp = 8 * times, 8
     weights = "".join(f", weight.{n}: f32[512,512]" for n in range(layers))
     lines = [
-        f"HloModule jit_step, is_scheduled=true, num_partitions={devices}\n\n"
-        "%add (x: f32[], y: f32[]) -> f32[] {\n  %x = f32[] parameter(0)\n"
-        "  %y = f32[] parameter(1)\n  ROOT %sum = f32[] add(%x, %y)\n}\n\n"
-        f"ENTRY %main.0_spmd (act.0: f32[8,512]{weights}) -> f32[8,512] {{\n"
-        '  %act.0 = f32[8,512]{1,0} parameter(0), metadata={op_name="x"}\n'
+        (
+            f"HloModule jit_step, is_scheduled=true, num_partitions={devices}\n\n"
+            "%add (x: f32[], y: f32[]) -> f32[] {\n  %x = f32[] parameter(0)\n"
+            "  %y = f32[] parameter(1)\n  ROOT %sum = f32[] add(%x, %y)\n}\n\n"
+            f"ENTRY %main.0_spmd (act.0: f32[8,512]{weights}) -> f32[8,512] {{\n"
+            '  %act.0 = f32[8,512]{1,0} parameter(0), metadata={op_name="x"}\n'
+        )
     ]
-    for n in range(layers):
-        lines.append(
-            f"  %weight.{n} = f32[512,512]{{1,0}} parameter({n + 1}), "
-            f'metadata={{op_name="weights[{n}]"}}\n'
-        )
-    for n in range(layers):
-        lines.append(
-            LAYER.format(
-                n=n, m=n + 1, c=2 * n + 1, d=2 * n + 2, tp=tp, dp=devices // tp, all=devices
-            )
-        )
+    lines += [
+        f"  %weight.{n} = f32[512,512]{{1,0}} parameter({n + 1}), "
+        f'metadata={{op_name="weights[{n}]"}}\n'
+        for n in range(layers)
+    ]
+    sizes = {"tp": tp, "dp": devices // tp, "all": devices}
+    lines += [LAYER.format(n=n, m=n + 1, c=2 * n + 1, d=2 * n + 2, **sizes) for n in range(layers)]
     lines.append(f"  ROOT %copy = f32[8,512]{{1,0}} copy(%act.{layers})\n}}\n")
     return {"grown.hlo": "".join(lines).encode()}
 

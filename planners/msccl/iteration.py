@@ -22,6 +22,8 @@ from .model import RECEIVES, SENDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+
     from .model import Algorithm, Block
 
 Connection = tuple[int, int, int]
@@ -111,7 +113,7 @@ def races(algorithm: Algorithm) -> str | None:
     """
     if sum(len(block.steps) for block in algorithm.blocks) * len(algorithm.blocks) > MAX_CLOCKS:
         return "the algorithm is too large to look for chunks that two steps use in any order"
-    clocks: dict[Place, list[int]] = {}
+    clocks: dict[Place, np.ndarray] = {}
     wrote: dict[tuple[int, str, int], dict[int, int]] = defaultdict(dict)
     read: dict[tuple[int, str, int], dict[int, int]] = defaultdict(dict)
     for place, clock in _ordered(algorithm, clocks):
@@ -134,9 +136,11 @@ def races(algorithm: Algorithm) -> str | None:
 
 
 def _ordered(
-    algorithm: Algorithm, clocks: dict[Place, list[int]]
-) -> Iterator[tuple[Place, list[int]]]:
+    algorithm: Algorithm, clocks: dict[Place, np.ndarray]
+) -> Iterator[tuple[Place, np.ndarray]]:
     """Yield every step after those before it, with the last step of each thread block before it."""
+    import numpy as np
+
     needs: dict[Place, list[Place]] = defaultdict(list)
     for ends in connections(algorithm).values():
         for sent, taken in zip(ends.sends, ends.receives, strict=False):
@@ -157,9 +161,9 @@ def _ordered(
     ready = deque(place for place, count in missing.items() if not count)
     while ready:
         place = ready.popleft()
-        clock = [-1] * len(algorithm.blocks)
+        clock = np.full(len(algorithm.blocks), -1, dtype=np.int32)
         for before in needs[place]:
-            clock = list(map(max, clock, clocks[before]))
+            np.maximum(clock, clocks[before], out=clock)
         clock[place[0]] = place[1]
         clocks[place] = clock
         yield place, clock

@@ -62,8 +62,12 @@ class XlaAdapter:
         if bundle is not None:
             return _adapt_bundle(*bundle, builder, settings)
         programs, world = read_programs(obj)
-        same = alike(programs, settings)
-        traces = trace_programs(programs, settings) if same is None else {0: same.trace}
+        translators = _translators(programs)
+        same = alike(programs, settings, translators[0])
+        if same is None:
+            traces = trace_programs(programs, settings, translators)
+        else:
+            traces = {0: same.trace}
         plan = builder(
             world,
             mesh=None if same is None else same.mesh,
@@ -104,20 +108,35 @@ def _adapt_bundle(
     return emit(traces, bundle.files, plan, settings, doubts + bundle_doubts(bundle))
 
 
-def trace_programs(programs: Sequence[Program], options: XlaOptions) -> dict[int, Trace]:
+def trace_programs(
+    programs: Sequence[Program],
+    options: XlaOptions,
+    translators: Sequence[Translator] | None = None,
+) -> dict[int, Trace]:
     """Walk every program for every rank that runs it.
+
+    Args:
+        programs: The programs, and where each runs.
+        options: Options of the adapter.
+        translators: One for each program, where there are some already.
 
     Raises:
         PlanError: A communicating instruction is malformed.
     """
     traces = {}
-    for number, program in enumerate(programs):
+    for program, translator in zip(programs, translators or _translators(programs), strict=True):
         reach = Reach(program.module, options)
-        translator = Translator(program.module, number, program.devices)
         for device, rank in enumerate(program.devices):
             if rank in program.ranks:
                 traces[rank] = Walker(translator, reach, options, device).run()
     return traces
+
+
+def _translators(programs: Sequence[Program]) -> list[Translator]:
+    return [
+        Translator(program.module, number, program.devices)
+        for number, program in enumerate(programs)
+    ]
 
 
 adapter = XlaAdapter()

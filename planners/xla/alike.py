@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
-from .collectives import Translator
 from .labels import leaves
 from .overlap import overlaps
 from .reach import Reach
@@ -26,6 +25,7 @@ from .walk import Walker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from .collectives import Translator
     from .options import XlaOptions
     from .programs import Program
 
@@ -48,8 +48,13 @@ class Alike:
     families: Mapping[tuple[int, ...], tuple[str, ...]]
 
 
-def alike(programs: Sequence[Program], options: XlaOptions) -> Alike | None:
+def alike(programs: Sequence[Program], options: XlaOptions, translator: Translator) -> Alike | None:
     """Return what all devices of a job do, None where they do not do the same or are few.
+
+    Args:
+        programs: The programs of the job; only one can be one for all.
+        options: Options of the adapter.
+        translator: That of the first program, which keeps the groups that it has read.
 
     Raises:
         PlanError: A communicating instruction is malformed.
@@ -61,7 +66,6 @@ def alike(programs: Sequence[Program], options: XlaOptions) -> Alike | None:
     everyone = tuple(range(world))
     if world < MANY or program.devices != everyone or program.ranks != everyone:
         return None
-    translator = Translator(program.module, 0, program.devices)
     walker = Walker(translator, Reach(program.module, options), options, 0)
     trace = walker.run()
     steps = list(leaves(trace.steps))

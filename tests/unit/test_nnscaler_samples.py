@@ -6,6 +6,7 @@ import functools
 import gzip
 import importlib.util
 import json
+import re
 import shutil
 import sys
 from collections import Counter
@@ -26,10 +27,15 @@ registry.find("nnscaler")  # mounts planguard.planners where it is not installed
 from planguard.planners.nnscaler import adapter  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "samples" / "nnscaler"
+ROWS = {"data": [4, 16], "target": [4, 16]}
+TOKENS = {"ids": ([2, 8], "i64"), "labels": ([2, 8], "i64")}
 INPUTS = {
-    "mlp": {"data": [4, 16], "target": [4, 16]},
-    "gpt": {"ids": ([2, 8], "i64"), "labels": ([2, 8], "i64")},
-}
+    "mlp": ROWS, "mixture": ROWS, "wide": {"data": [64, 1024], "target": [64, 1024]},
+    "gpt": TOKENS, "gpt1": TOKENS, "llama": TOKENS, "big": TOKENS,
+    "vision": {"patches": [4, 8, 12], "labels": ([4], "i64")},
+    "translator": {"source": ([4, 6], "i64"), "ids": ([4, 8], "i64"), "labels": ([4, 8], "i64")},
+}  # fmt: skip
+"""Shapes of the sample, by the first word of a name (models.py)."""
 TP_MLP = {"all_to_all_single": 8, "reduce_scatter": 1, "all_gather": 2, "compute": 2}
 STAGE = {"compute": 8, "broadcast": 4}
 SAFE = {
@@ -83,17 +89,25 @@ OTHERWISE = {
 """Stages have made other numbers of messages before they broadcast (PG216); asynchronous reducers
 beside other calls take turns at MPI (ADR 0031)."""
 ASYNC = ("mlp-pp4-async-p2p", "mlp-pp2tp2-async-p2p")
+UNNAMED = ("gpt-pp4", "llama-pp2-1f1b", "llama-pp2dp2-gpipe", "llama-pp2tp2-1f1b")
+"""Stages that use a number which only another stage defines: NameError on a rank."""
+LATER = sorted(
+    path.name
+    for path in FOLDER.iterdir()
+    if (path / "gencode0.py").exists() and path.name not in {*SAFE, *ASYNC, *UNNAMED[:1]}
+)
+"""Samples of further models, five of them plans of autodist."""
 RECORDED = sorted(
     path
     for path in (FOLDER / "recorded").glob("*.json")
-    if not path.stem.startswith("mutation-") and path.stem != "gpt-pp4"
+    if not path.stem.startswith("mutation-") and path.stem not in UNNAMED
 )
 """What real processes did; gpt-pp4 has a test of its own, because it does not end."""
 
 
 def options_of(name):
     """Return the shapes of a sample, and the step to read."""
-    inputs = INPUTS[name[:3]]
+    inputs = INPUTS[name.partition("-")[0]]
     if name.endswith("-forward"):
         return {"inputs": {"data": inputs}}
     return {"inputs": inputs, "step": "infer" if name.endswith("-infer") else "train"}
@@ -331,6 +345,51 @@ def test_without_shapes_equal_expressions_are_equal_sizes(name):
     if "equal-sizes" in kinds:
         assert kinds["equal-sizes"].direction == "exact"
         assert "one shape on all ranks and to be cut evenly" in kinds["equal-sizes"].message
+
+
+def test_there_are_twenty_later_samples():
+    """Of five more models, and of autodist."""
+    assert len(LATER) == 20
+    assert sum("autodist" in name for name in LATER) == 5
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_later_samples_are_decided_without_shapes_and_with_them(name):
+    """The outcome is the same, SAFE but for stages that lack a name, and every size is known or an
+    equal expression; what autodist found is no other code than that of a policy.
+    """
+    plain = planguard.load(FOLDER / name)
+    wanted = "DEADLOCK" if name in UNNAMED else "SAFE"
+    for plan in (plain, plan_of(name)):
+        assert "unknown-size" not in {entry.kind for entry in plan.approximations}
+        for model in ("gloo", "nccl"):
+            assert planguard.check(plan, model=model).outcome.value == wanted
+    assert plain.actions == plan_of(name).actions or name.endswith("-infer")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_safe"),
+    [
+        ("start=0, stop=16", "start=16, stop=32", True),
+        ("self.tok_weight_594, padding_idx", "self.norm_weight_710, padding_idx", False),
+    ],
+    ids=["another part of the vocabulary", "another table"],
+)
+def test_the_part_of_a_vocabulary_makes_no_shape(old, new, is_safe, tmp_path):
+    """Each rank embeds with a part of the table of one width; a table of another width differs."""
+    plan = damaged(tmp_path, "llama-tp4")
+    text = (plan / "gencode0.py").read_text()
+    if not is_safe:
+        new = new.replace("norm_weight_710", _parameter(text, "norm.weight"))
+    assert old in text
+    (plan / "gencode0.py").write_text(text.replace(old, new))
+    outcome = planguard.check(planguard.load(plan)).outcome
+    assert (outcome is planguard.Outcome.SAFE) is is_safe
+
+
+def _parameter(text, original):
+    """Return the attribute that holds a parameter of the model."""
+    return re.search(rf"'(\w+)', \d+, True, '{re.escape(original)}'", text)[1]
 
 
 @pytest.mark.parametrize(

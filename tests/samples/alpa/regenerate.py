@@ -188,9 +188,7 @@ JOBS = {
     "overlap-3x1": Job(
         "1f1b_overlap_friendly", 3, 1, 1, 6, ("copy", "copy"), flags={"enable_overlapping": True}
     ),
-    "lazy-3x2": Job(
-        "1f1b", 3, 1, 2, 4, flags={"eagerly_create_communicators": False}, hlo=True
-    ),
+    "lazy-3x2": Job("1f1b", 3, 1, 2, 4, flags={"eagerly_create_communicators": False}, hlo=True),
 }
 
 

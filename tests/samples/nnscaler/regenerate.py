@@ -102,14 +102,8 @@ SAMPLES: dict[str, tuple[str, str, int, int, dict[str, Any]]] = {
         "wide", "autodist", 2, 4, {"pas_config": AUTODIST, "use_zero": True},
     ),
     "big-autodist4": ("big", "autodist", 4, 4, {"pas_config": AUTODIST}),
-    "big-autodist-pp2": (
-        "big", "autodist", 4, 4, {
-            "pas_config": AUTODIST | {
-                "pipeline_pivots": "LlamaBlock", "pipeline_nstages": 2, "pipeline_nmicros": 4,
-                "max_partition_degree": 2, "max_pipeline_bubble_ratio": 0.9,
-                "max_pipeline_unbalance_ratio": 0.1,
-            },
-        },
+    "big-autodist2dp2-async-reducer": (
+        "big", "autodist", 2, 4, {"pas_config": AUTODIST, "use_async_reducer": True},
     ),
 }  # fmt: skip
 """Name -> model, policy, devices of the plan, ranks, further fields of ComputeConfig."""
