@@ -65,14 +65,11 @@ def point(number: int, way: str, wait: float, stop: int, *, asleep: bool) -> dic
         mark = f"INTERRUPTS={os.getpid()}-{number}"
         (Path(folder) / "job.py").write_text(JOB)
         stall = "4" if way == "hang" else "0"
-        command = [sys.executable, "-m", "planguard", "dryrun", "--stall", stall, "-o", "run", "--",
-                   *TORCHRUN, "job.py", str(stop if way == "hang" else -1)]  # fmt: skip
+        job = [*TORCHRUN, "job.py", str(stop if way == "hang" else -1)]
         if asleep:
-            command[-1 - len(TORCHRUN) - 1 :] = [
-                sys.executable,
-                "-c",
-                "import time; time.sleep(60)",
-            ]
+            job = [sys.executable, "-c", "import time; time.sleep(60)"]
+        command = [sys.executable, "-m", "planguard", "dryrun", "--stall", stall, "-o", "run", "--",
+                   *job]  # fmt: skip
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
             "INTERRUPTS": mark.partition("=")[2],
@@ -84,7 +81,7 @@ def point(number: int, way: str, wait: float, stop: int, *, asleep: bool) -> dic
             )  # fmt: skip
             if way != "hang":
                 until = time.monotonic() + 90
-                late = bool(number % 2) and not asleep  # half of the points in the run
+                late = number % 2 and not asleep  # half of the points in the run
                 while late and time.monotonic() < until:
                     if any(Path(folder).glob("run/*.pgrun")):
                         break
