@@ -1,6 +1,7 @@
 """Dry runs that are interrupted, ended or left hanging at random points: what stays, what is said.
 
     python benchmarks/interrupts.py --points 50 --seed 1
+    python benchmarks/interrupts.py --points 50 --asleep --latest 3    signals alone, at the start
 
 A third of the points each: SIGINT, SIGTERM, and a rank that stops at a random call while the
 others wait. Half of the signals come while the job starts, half once a rank has written. Counted
@@ -58,14 +59,17 @@ def alive(mark: str) -> list[int]:
     return found
 
 
-def point(number: int, way: str, wait: float, stop: int) -> dict[str, object]:
-    """Run one job to its point; return what was seen."""
+def point(number: int, way: str, wait: float, stop: int, *, asleep: bool) -> dict[str, object]:
+    """Run one job to its point; return what was seen. One that is asleep never writes anything."""
     with tempfile.TemporaryDirectory() as folder:
         mark = f"INTERRUPTS={os.getpid()}-{number}"
         (Path(folder) / "job.py").write_text(JOB)
         stall = "4" if way == "hang" else "0"
+        job = [*TORCHRUN, "job.py", str(stop if way == "hang" else -1)]
+        if asleep:
+            job = [sys.executable, "-c", "import time; time.sleep(60)"]
         command = [sys.executable, "-m", "planguard", "dryrun", "--stall", stall, "-o", "run", "--",
-                   *TORCHRUN, "job.py", str(stop if way == "hang" else -1)]  # fmt: skip
+                   *job]  # fmt: skip
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
             "INTERRUPTS": mark.partition("=")[2],
@@ -77,11 +81,12 @@ def point(number: int, way: str, wait: float, stop: int) -> dict[str, object]:
             )  # fmt: skip
             if way != "hang":
                 until = time.monotonic() + 90
-                while number % 2 and time.monotonic() < until:  # half of the points in the run
+                late = number % 2 and not asleep  # half of the points in the run
+                while late and time.monotonic() < until:
                     if any(Path(folder).glob("run/*.pgrun")):
                         break
                     time.sleep(0.05)
-                time.sleep(wait / 6 if number % 2 else wait)
+                time.sleep(wait / 6 if late else wait)
                 logs = len(list(Path(folder).glob("run/*.pgrun")))
                 process.send_signal(signal.SIGINT if way == "SIGINT" else signal.SIGTERM)
             begin = time.monotonic()
@@ -117,13 +122,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--asleep", action="store_true", help="jobs that sleep; signals alone")
     parser.add_argument("--latest", type=float, default=25.0, help="seconds of the last point")
     args = parser.parse_args()
     chosen = random.Random(args.seed)
     rows = []
     for number in range(args.points):
-        way = ("SIGINT", "SIGTERM", "hang")[number % 3]
-        row = point(number, way, chosen.uniform(0, args.latest), chosen.randrange(60))
+        way = ("SIGINT", "SIGTERM", "SIGTERM" if args.asleep else "hang")[number % 3]
+        wait = chosen.uniform(0, args.latest)
+        row = point(number, way, wait, chosen.randrange(60), asleep=args.asleep)
         rows.append(row)
         print(json.dumps(row), flush=True)
     bad = [row for row in rows if row["left"] or not row["said"] or row["said"] == "SAFE"]

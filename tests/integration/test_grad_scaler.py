@@ -34,7 +34,7 @@ if device == "cuda":
     torch.cuda.set_device(local % torch.cuda.device_count())
 dist.init_process_group("gloo")
 torch.manual_seed(0)
-model = nn.Linear(8, 1).to(device)
+model = nn.Linear(8, 2).to(device)
 scaler = (ShardedGradScaler if how in ("sharded", "one rank") else torch.amp.GradScaler)(device)
 if how == "ddp":
     model = DistributedDataParallel(model, device_ids=[local] if device == "cuda" else None)

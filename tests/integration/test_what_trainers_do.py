@@ -32,7 +32,7 @@ with Join([model]):
         loss = model(batch).sum()
         loss.backward()
 kept = copy.deepcopy({"loss": loss.item()})  # as a trainer's state does
-assert isinstance(pickle.loads(pickle.dumps(kept))["loss"], float)
+pickle.loads(pickle.dumps(kept))
 dcp.async_save({"model": model.state_dict()}, checkpoint_id=sys.argv[1]).result()
 dist.barrier()
 dist.destroy_process_group()

@@ -11,7 +11,8 @@ import multiprocessing.process
 import multiprocessing.util
 import os
 import sys
-from contextlib import nullcontext
+import threading
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ from planguard.capture.values.value_reads import watch_reads
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from planguard.capture.run.held import Followed
@@ -234,9 +235,7 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         run.recorder.note(BACKEND_NOTE, of_devices(run.default), "exact")
         run.recorder.callbacks_run_aside = "gloo" in run.default
         if run.witness:
-            from planguard.capture.run.dispatch import witness_mode
-
-            _enter(run, witness_mode(run.recorder))
+            _enter(run, _witnessed(run))
     key, run.next_key = run.next_key, None
     if key is None or run.recorder.groups.get(key) != ranks:
         key = run.recorder.group(ranks)
@@ -247,6 +246,25 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
     if run.device is not None:
         group.bound_device_id = run.device
     return group
+
+
+@contextmanager
+def _witnessed(run: Run) -> Iterator[None]:
+    """Let the dispatcher write down the calls of this thread, once, where that was asked for."""
+    if not run.witness or run.recorder is None or getattr(_thread, "is_witnessed", False):
+        yield
+        return
+    from planguard.capture.run.dispatch import witness_mode
+
+    _thread.is_witnessed = True
+    try:
+        with witness_mode(run.recorder):
+            yield
+    finally:
+        _thread.is_witnessed = False
+
+
+_thread = threading.local()
 
 
 def _enter(run: Run, mode: Any) -> None:
@@ -303,7 +321,7 @@ def _patch(run: Run) -> None:
     watch_hooks(replace, following)
     watch_callbacks(replace, entered)
     watch_reads(replace, note)
-    watch_threads(replace, tell)
+    watch_threads(replace, tell, lambda: _witnessed(run))
     watch_elsewhere(replace, note)
 
 

@@ -16,19 +16,23 @@ from planguard.capture.run.log import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 _NUMBER = "_planguard_recorded"
 """Attribute of a thread or a future: the number of what it runs."""
 
 
 def watch_threads(
-    replace: Callable[[Any, str, Any], None], tell: Callable[[Kind, int], None]
+    replace: Callable[[Any, str, Any], None],
+    tell: Callable[[Kind, int], None],
+    inside: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """Write down where threads and tasks of thread pools start, begin and are waited for.
 
     Args:
         replace: Called with owner, name and the new method.
         tell: Called with the kind of a record and the number of the thread or task.
+        inside: Makes what is held while a thread or a task runs: torch's modes are a thread's own.
     """
     numbers = itertools.count(1)
     start, join = threading.Thread.start, threading.Thread.join
@@ -40,7 +44,8 @@ def watch_threads(
 
         def running() -> None:
             tell(Kind.BEGUN, number)
-            run()
+            with inside():
+                run()
 
         thread.run = running  # type: ignore[method-assign]
         tell(Kind.STARTED, number)
@@ -55,9 +60,10 @@ def watch_threads(
     def submitted(pool: Any, fn: Any, /, *args: Any, **options: Any) -> Any:
         number = next(numbers)
 
-        def running(*inner: Any, **named: Any) -> Any:
+        def running(*given: Any, **named: Any) -> Any:
             tell(Kind.BEGUN, number)
-            return fn(*inner, **named)
+            with inside():
+                return fn(*given, **named)
 
         tell(Kind.STARTED, number)
         future = submit(pool, running, *args, **options)
