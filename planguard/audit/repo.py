@@ -123,8 +123,8 @@ class Repo:
         name_there = (source.function or "").rpartition(".")[2]
         around = self.functions(path, number)
         if name_there.isidentifier() and around is not None and name_there not in around:
-            said = f"line {number} of {clean(inside)} is not in {clean(name_there)}()"
-            return [f"{said}: it is of another version"]
+            where = f"line {number} of {clean(inside)} is not in {clean(name_there)}()"
+            return [f"{where}: it is of another version"]
         said = [f"{clean(inside)}:{number}: {_line(lines, number)}"]
         branches = self.branches(path, number)
         said += [f"only {branch}" for branch in branches]
