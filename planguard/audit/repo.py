@@ -63,6 +63,7 @@ class Repo:
         self.plans: list[Path] = []
         self.runs: list[Path] = []
         self._texts: dict[Path, list[str]] = {}
+        self._trees: dict[Path, ast.Module | None] = {}
         for path in self._walk():
             if path.suffix == ".py":
                 self.names.setdefault(path.name, []).append(path)
@@ -119,6 +120,11 @@ class Repo:
         inside = path.relative_to(self.root).as_posix()
         if not 0 < number <= len(lines):
             return [f"{clean(inside)} has no line {number}: it is of another version"]
+        name_there = (source.function or "").rpartition(".")[2]
+        around = self.functions(path, number)
+        if name_there.isidentifier() and around is not None and name_there not in around:
+            where = f"line {number} of {clean(inside)} is not in {clean(name_there)}()"
+            return [f"{where}: it is of another version"]
         said = [f"{clean(inside)}:{number}: {_line(lines, number)}"]
         branches = self.branches(path, number)
         said += [f"only {branch}" for branch in branches]
@@ -126,11 +132,31 @@ class Repo:
             said.append(ONLY_READ)
         return said
 
+    def _tree(self, path: Path) -> ast.Module | None:
+        if path not in self._trees:
+            try:
+                self._trees[path] = ast.parse("\n".join(self.lines(path)))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                self._trees[path] = None
+        return self._trees[path]
+
+    def functions(self, path: Path, line: int) -> set[str] | None:
+        """Return the names of the functions around a line; None of a file that does not parse."""
+        tree = self._tree(path)
+        if tree is None:
+            return None
+        return {
+            node.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and min([node.lineno, *(one.lineno for one in node.decorator_list)]) <= line
+            and line <= (node.end_lineno or 0)
+        }
+
     def branches(self, path: Path, line: int) -> list[str]:
         """Return the conditions under which a line is reached, the innermost first."""
-        try:
-            tree = ast.parse("\n".join(self.lines(path)))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = self._tree(path)
+        if tree is None:
             return []
         lines, found = self.lines(path), list[tuple[int, str]]()
         for node in ast.walk(tree):
@@ -188,7 +214,8 @@ def with_sources(verdict: Verdict, root: str, recording: Recording) -> Verdict:
         UsageError: No such folder.
     """
     repo = Repo(root)
-    findings = [_with_lines(one, repo) for one in verdict.findings]
+    stood = [r.stack[0] for _, r in sorted(recording.ranks.items()) if r.stack and r.inside]
+    findings = [_with_lines(one, repo, stood) for one in verdict.findings]
     told = [n for n, one in enumerate(findings) if one.code.startswith(("PG0", "PG2", "PG50"))]
     if told:
         notes = (*said_of_plans(repo, verdict, recording), *_to_play(repo, recording))
@@ -224,9 +251,11 @@ def _to_play(repo: Repo, recording: Recording) -> list[str]:
     return [f"next: {command} {said}; it runs the script here, with what you put behind --{fewer}"]
 
 
-def _with_lines(one: Finding, repo: Repo) -> Finding:
+def _with_lines(one: Finding, repo: Repo, stood: list[Source]) -> Finding:
     places: list[Location | None] = [one.primary, *one.related_actions]
     sources = dict.fromkeys(at.source for at in places if at is not None and at.source is not None)
+    if one.code == "PG202" and places == [None]:
+        sources = dict.fromkeys(stood)  # gloo ends a rank of which no call was recorded
     notes = [
         f"source: {text}" for source in list(sources)[:MAX_PLACES] for text in repo.shown(source)
     ]

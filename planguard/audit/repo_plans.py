@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from planguard.audit.intended import Beside, hangs_here, lay_beside
 from planguard.errors import PlanGuardError
 from planguard.recording import compare
+from planguard.recording.planned import planned_calls
 from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
@@ -58,10 +59,13 @@ def _said(path: Path, planner: str | None, verdict: Verdict, recording: Recordin
         plan = load(str(path), planner=planner)
         if plan.world_size != verdict.stats.ranks:
             return []
-        found = check_plan(plan, CheckOptions(model=verdict.model, budget=5.0))
+        # Stacks do not say what the job ran on; the plan may.
+        model = verdict.model if recording.backend or plan.model is None else plan.model
+        found = check_plan(plan, CheckOptions(model=model, budget=5.0))
         beside = lay_beside(recording, plan)
         culprits = verdict.errors[0].ranks if verdict.errors else ()
         left, is_whole = _left(recording, plan, beside, culprits)
+        left += _stands_outside(recording, plan)
     except PlanGuardError:
         return []  # a table of something else
     is_left = bool(left)
@@ -95,7 +99,8 @@ def _left(
     is_whole = True
     for one in compare(recording, plan).ranks:
         first = one.first
-        if recording.ranks[one.rank].dropped:
+        record = recording.ranks[one.rank]
+        if record.dropped or (record.inside and not len(record.track)):
             is_whole = False
             continue
         if first is None or one.rank in beside.next:
@@ -110,6 +115,27 @@ def _left(
         for (planned, recorded), ranks in ordered[:MAX_LEFT]
     ]
     return told, is_whole
+
+
+def _stands_outside(recording: Recording, plan: Plan) -> list[str]:
+    """Return which ranks stand at a line from which the plan has them call nothing.
+
+    Of ranks that left only a stack; lines of a plan that names none are not compared.
+    """
+    alike: dict[str, list[int]] = {}
+    planned = planned_calls(plan)
+    for rank, record in sorted(recording.ranks.items()):
+        if record.inside is None or len(record.track) or not record.stack:
+            continue
+        sites = {_site([frame]) for one in planned[rank] for frame in one.call.stack if frame.line}
+        here = _site(record.stack)
+        if sites and here not in sites:
+            alike.setdefault(f"{clean(record.inside)}{here}", []).append(rank)
+    ordered = sorted(alike.items(), key=lambda row: row[1])[:MAX_LEFT]
+    return [
+        f"{name_ranks(ranks)} stand{'s' if len(ranks) == 1 else ''} in {where}, which is not in it"
+        for where, ranks in ordered
+    ]
 
 
 def _next(beside: Beside, culprits: Sequence[int]) -> list[str]:

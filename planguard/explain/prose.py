@@ -22,7 +22,9 @@ KEY = 10
 """Columns of the longest key and its colon: ``same bug:``."""
 NOT_ON_GLOO = {"queue", "init", "event", "stream-edge"}
 """Reasons that a replay on gloo cannot show: it has no queues, no streams, no lazy creation."""
-OBSERVED = {"calls", "cause", "evidence", "next", "plan", "stack", "stopped", "then", "waiting"}
+OBSERVED = {
+    "calls", "cause", "evidence", "next", "plan", "source", "stack", "stopped", "then", "waiting",
+}  # fmt: skip
 """Keys with which audits begin their notes."""
 OUTCOME_FAMILIES = ("PG0", "PG1", "PG2")
 

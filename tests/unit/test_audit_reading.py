@@ -11,7 +11,7 @@ from audit_dumps import codes, entry, write
 
 import planguard as pg
 from planguard.cli import main
-from planguard.errors import PlanError
+from planguard.errors import PlanError, UsageError
 
 SPY = """Process {pid}: python train.py
 Python v3.11.7 (/usr/bin/python3.11)
@@ -273,3 +273,42 @@ def test_a_named_pipe_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     verdict = pg.audit(tmp_path / "rank_0", tmp_path / "rank_1", tmp_path / "pipe")
     assert any("not a regular file" in f.message for f in verdict.findings)
+
+
+ABORTED = """terminate called after throwing an instance of 'gloo::EnforceNotMet'
+  what():  [enforce fail at gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. {}
+Fatal Python error: Aborted
+
+Thread 0x00007ff75f27db80 (most recent call first):
+  File "/lib/torch/distributed/distributed_c10d.py", line 3252 in all_reduce
+  File "/job/sync.py", line 17 in log_loss
+  File "/job/train.py", line 34 in <module>
+"""
+
+
+def test_the_folders_of_torchruns_logs_say_the_local_ranks(tmp_path):
+    """What a process printed names no rank, and is of two kinds: an error and a stack. The last
+    start of the job counts; the number is one of a node, so nothing is certain.
+    """
+    for attempt, sizes in ((0, "64 vs 4"), (1, "32 vs 4")):
+        for rank in range(2):
+            folder = tmp_path / f"none_x/attempt_{attempt}/{rank}"
+            folder.mkdir(parents=True)
+            (folder / "stdout.log").write_text("")
+            (folder / "stderr.log").write_text(ABORTED.format(sizes) if rank else "")
+    verdict = pg.audit(tmp_path)
+    (found,) = [f for f in verdict.findings if f.code == "PG202"]
+    assert found.message == "gloo ended rank 1: 32 bytes came where 4 fit"
+    assert found.severity == "warning"
+    assert "rank 1 in all_reduce at /job/sync.py:17" in str(found.notes)
+    assert "a process on its node" in str(found.notes)
+
+
+def test_the_folders_of_several_nodes_say_no_ranks(tmp_path):
+    """Local ranks of two agents would be two processes of one rank."""
+    for node in "ab":
+        folder = tmp_path / f"none_{node}/attempt_0/1"
+        folder.mkdir(parents=True)
+        (folder / "stderr.log").write_text(ABORTED.format("32 vs 4"))
+    with pytest.raises(UsageError, match="neither its name nor its content says a rank"):
+        pg.audit(tmp_path)

@@ -284,3 +284,62 @@ def test_a_script_outside_of_the_repository_is_not_named(tmp_path):
         tmp_path, 4, STACKS.replace("<module> (/job/{file}", "<module> (/job/x.py")
     )
     assert command == []
+
+
+def _standing(folder, *frames):
+    """Stacks of ranks, each in a call of torch at a line of a function of train.py."""
+    folder.mkdir()
+    for rank, (call, line, function) in enumerate(frames):
+        (folder / f"rank_{rank}.txt").write_text(
+            f'Process {rank + 9}: python train.py\nThread {rank + 9} (idle): "MainThread"\n'
+            f"    {call} (torch/distributed/distributed_c10d.py:2806)\n"
+            f"    {function} (train.py:{line})\n"
+        )
+    return folder
+
+
+def test_a_step_without_the_line_of_a_stack_was_left(tmp_path):
+    """Stacks alone: the step calls nothing from the line at which rank 2 stands. No other rank is
+    acquitted or blamed by it, since what they did before was not recorded.
+    """
+    found = repo(tmp_path, "app/train.py")
+    step(found / "run", STEP, STEP, STEP)
+    at = ("all_reduce", 7, "step")
+    job = _standing(tmp_path / "d", at, at, ("barrier", 8, "step"))
+    said = notes(pg.audit(job, repo=found), "plan: ")
+    assert said == [
+        "plan: run, a recorded step, is SAFE under this model, and the job left it",
+        "plan: run, a recorded step, rank 2 stands in barrier at train.py:8, which is not in it",
+    ]
+    job = _standing(tmp_path / "e", at, at, at)
+    part = "of the job only a part could be laid beside it"
+    said = notes(pg.audit(job, repo=found), "plan: ")
+    assert said == [f"plan: run, a recorded step, is SAFE under this model; {part}"]
+
+
+def test_a_line_of_another_function_is_of_another_version(tmp_path):
+    """The checkout moved on: at that line there is another function now."""
+    found = repo(tmp_path, "app/train.py")
+    at = ("all_reduce", 7, "evaluate")
+    said = notes(pg.audit(_standing(tmp_path / "d", at, at), repo=found))
+    assert said == ["source: line 7 of app/train.py is not in evaluate(): it is of another version"]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("examples/pipelining/pytorch-172668.csv", "has this hang: PG012"),
+     ("tests/samples/pipelining/interleaved1f1b-2x4.csv", "is SAFE under this model, and the job")],
+)  # fmt: skip
+def test_a_schedule_of_the_repository_is_asked(name, says, tmp_path):
+    """Two stages wait in their sends; one schedule has them wait just there, the other has not."""
+    job = tmp_path / "d"
+    job.mkdir()
+    for rank, first in ((0, "send 0->1"), (1, "recv 1<-0")):
+        rows = [entry(first, number=0, seq=1)]
+        rows.append(entry(f"send {rank}->{1 - rank}", number=1, seq=2, state="started"))
+        rows.append(entry(f"recv {rank}<-{1 - rank}", number=2, seq=3, state="scheduled"))
+        write(job, rank, rows)
+    found = repo(tmp_path, "app/train.py")
+    shutil.copy(EXAMPLES.parent / name, found / "schedule.csv")
+    said = notes(pg.audit(job, repo=found), "plan: schedule.csv ")
+    assert said[0].startswith(f"plan: schedule.csv {says}")

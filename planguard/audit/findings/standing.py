@@ -136,6 +136,7 @@ def complaints(scene: Scene) -> Iterator[Finding]:
             severity="warning",
             certainty="heuristic",
             notes=(
+                *(note for r in sizes[:3] for note in _stack_note(scene, r.rank)),
                 "evidence: weak; a receiver is ended, whoever has the wrong size; nobody is blamed",
                 "next: TORCH_DISTRIBUTED_DEBUG=DETAIL says which rank calls what",
             ),

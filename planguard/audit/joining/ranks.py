@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.part import PARTIAL, SILENT, UNREAD, Part
+from planguard.audit.readers.text_log import LOCAL
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.recording import UNNAMED, Observed, Track
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"\d{1,9}")
 _RANK_WORD = re.compile(r"rank[_\-.=]?(\d{1,9})(?!\d)", re.IGNORECASE)
+_LOG_DIR = re.compile(
+    r"(?P<run>.*)/attempt_(?P<attempt>\d{1,6})/(?P<rank>\d{1,6})/std(?:err|out)\.log$"
+)
 FAR = 64
 """Numbers of names up to which any may be a rank; above, they have to be about as many as files."""
 MERGED = ("stderr", "ras", "stacks")
@@ -41,13 +45,18 @@ def resolve(parts: Sequence[Part], prefix: str | None) -> tuple[list[Part], list
         if part.rank is None:
             by_file[part.file].append(part)
     spoken = {part.file for part in parts if part.rank is not None}
-    single = [file for file, own in by_file.items() if len(own) == 1 and file not in spoken]
+    # What one process printed may be of several kinds: its stack, and its errors.
+    single = [
+        file
+        for file, own in by_file.items()
+        if len({part.kind for part in own}) == len(own) and file not in spoken
+    ]
     named, doubts, unclear = by_names([Path(file) for file in single], prefix)
     for file in single:
-        (part,) = by_file[file]
-        part.rank = named.get(file)
-        if part.rank is not None and file in doubts and part.kind not in (SILENT, UNREAD):
-            part.doubt = doubts[file]
+        for part in by_file[file]:
+            part.rank = named.get(file)
+            if part.rank is not None and file in doubts and part.kind not in (SILENT, UNREAD):
+                part.doubt = doubts[file]
     for part in parts:
         if part.rank is None and part.absences:
             # What it says is about others, whoever says it.
@@ -88,7 +97,10 @@ def by_names(
                 ranks[str(path)] = int(match.group())
         return ranks, doubts, unclear
     shapes: dict[tuple[Path, str], list[Path]] = defaultdict(list)
-    for path in paths:
+    by_launcher = _of_torchrun(paths)
+    ranks |= {str(path): rank for path, rank in by_launcher.items()}
+    doubts |= {str(path): LOCAL for path in by_launcher}
+    for path in (path for path in paths if path not in by_launcher):
         words = _RANK_WORD.findall(path.name)
         if words:
             ranks[str(path)] = int(words[-1])
@@ -116,6 +128,15 @@ def by_names(
         if len(columns) > 1 and str(alike[0]) not in ranks:
             unclear = f"which number of {shorten(shape)} is the rank?"
     return ranks, doubts, unclear
+
+
+def _of_torchrun(paths: Sequence[Path]) -> dict[Path, int]:
+    """Return the local ranks of what torchrun's ``--log-dir`` holds, where it is of one node."""
+    found = {path: said for path in paths if (said := _LOG_DIR.search(path.as_posix()))}
+    if len({said["run"] for said in found.values()}) > 1:
+        return {}
+    last = max((int(said["attempt"]) for said in found.values()), default=0)
+    return {path: int(m["rank"]) for path, m in found.items() if int(m["attempt"]) == last}
 
 
 def _grid(pairs: list[tuple[int, int]]) -> list[int]:

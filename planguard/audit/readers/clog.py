@@ -33,6 +33,8 @@ VERSION = 1
 MAX_CALLS = 20_000_000
 MAX_SIZE = 1_000_000
 MAX_SPLITS = 10_000
+MAX_NUMBERS = 8_000_000
+"""Places and sizes of members that are kept of one log; 1,000 lists of 8,000 members."""
 MAX_LINE = 8 << 20
 """Longest line, in characters: room for the sizes of all members of the largest communicator."""
 _HEAD = re.compile(r"V\|(?P<version>\d{1,6})\|base_timestamp=")
@@ -92,6 +94,7 @@ class _Log:
     has_graphs: bool = False
     has_batches: bool = False
     is_unsigned: bool = False
+    numbers: int = 0
     has_namesakes: bool = False
     is_splitting: bool = False
 
@@ -137,7 +140,7 @@ def read_clog(data: bytes, file: str) -> Part:
     )
     if log.has_batches:
         part.lacks = ("point-to-point",)
-    part.inits = _inits(log, part, members)
+    part.inits = _inits(log, part, members, world)
     return part
 
 
@@ -156,10 +159,11 @@ def _take(log: _Log, line: str) -> None:
             log.has_namesakes = log.has_namesakes or made["name"] in log.comms
             log.comms.setdefault(made["name"], (int(made["rank"]), size))
     elif (split := _SPLIT.match(line)) is not None:
-        if len(log.splits) < MAX_SPLITS:
+        if len(log.splits) < MAX_SPLITS and log.numbers < MAX_NUMBERS:
             parent = split["parent"]
             earlier, log.parents[parent] = log.parents[parent], log.parents[parent] + 1
             ranks = tuple(int(n) for n in _NUMBERS.findall(split["ranks"])[:MAX_SIZE])
+            log.numbers += len(ranks)
             log.splits.append(_Split(parent, split["child"], ranks, earlier))
             log.is_splitting = True
     elif _GRAPH.match(line):
@@ -208,7 +212,8 @@ def _signature(log: _Log, corr: int, text: str) -> None:
     own = parts[1] if SPELLINGS.get(op, op) == "all_gather" else parts[0]
     if own and SPELLINGS.get(op, op) in ("all_gather", "reduce_scatter"):
         # Every member names the parts of all; its own may be of another size than theirs.
-        shape = tuple(own)
+        log.numbers += len(own)
+        shape = tuple(own) if log.numbers < MAX_NUMBERS else None
         count = count if len(set(own)) == 1 else None
     lists = [one for one in (*parts, *splits) if one]
     size = len(lists[0]) if lists else group_size(op, into, out)
@@ -267,7 +272,9 @@ def _members(log: _Log, world: str | None, splits: dict[str, _Split]) -> dict[st
     return found
 
 
-def _inits(log: _Log, part: Part, members: dict[str, tuple[int, ...]]) -> dict[str, Init]:
+def _inits(
+    log: _Log, part: Part, members: dict[str, tuple[int, ...]], world: str | None
+) -> dict[str, Init]:
     """Return the splits: each waits for all of its parent, and nothing says that it ended.
 
     What is enqueued after one shows that this rank came out of it.
@@ -279,7 +286,7 @@ def _inits(log: _Log, part: Part, members: dict[str, tuple[int, ...]]) -> dict[s
             continue
         what = f"split {one.number + 1} of communicator {one.parent}"
         is_done = place + 1 < len(log.splits) or not log.is_splitting
-        is_job = ranks == tuple(range(part.world_size or 0))
+        is_job = ranks is members.get(world or "")
         found[what] = Init(ranks.index(part.rank), len(ranks), is_done, what, BY, is_job, True)
     return found
 

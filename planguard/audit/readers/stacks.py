@@ -111,7 +111,7 @@ class _Row(Struct):
 def read_stacks(log: Log, file: str) -> list[Part]:
     """Return one part for every process whose stack a text holds."""
     parts: list[Part] = []
-    said: list[tuple[Process, object]] = []
+    said: list[tuple[Process, int | str | None]] = []
     for who, lines in log.speakers():
         latest: dict[object, Process] = {}
         for number, process in enumerate(_processes(lines)):
@@ -123,9 +123,10 @@ def read_stacks(log: Log, file: str) -> list[Part]:
     staged = [process for process, _ in said if process.stage is not None]
     width = max((process.rank or 0 for process in staged), default=0) + 1
     for process in staged:
-        process.rank, process.doubt = (process.stage or 0) * width + (process.rank or 0), STAGES
-    for process, who in said:
-        rank = process.rank if process.rank is not None else who
+        process.rank = (process.stage or 0) * width + (process.rank or 0)
+        process.doubt = STAGES
+    for process, speaker in said:
+        rank = process.rank if process.rank is not None else speaker
         parts.append(_part(process, file, rank if isinstance(rank, int) else None))
     return parts
 

@@ -200,8 +200,8 @@ def _xla(lines: Sequence[Line]) -> list[Absence]:
     for name, places in here.items():
         # Each thread that waits says so. Where few did, most of what was printed is not here; and
         # where fewer are expected than the clique has, the others run on other hosts.
-        count = expected.get(name, len(all_of[name]))
-        is_whole = count == len(all_of[name]) and 2 * len(places) > count
+        due = expected.get(name, len(all_of[name]))
+        is_whole = due == len(all_of[name]) and 2 * len(places) > due
         absent = tuple(sorted(all_of[name] - places)) if is_whole else ()
         one = waits[name]
         waits[name] = Absence(

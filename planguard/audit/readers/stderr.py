@@ -284,10 +284,10 @@ def _from_watchdog(part: Part, words: Words, known: Known | None) -> None:
             part.groups.setdefault(group, PartGroup()).size = size
     observed: list[Observed] = []
     for group in dict.fromkeys((*words.status, *works, *words.places)):
-        known = part.groups.setdefault(group, PartGroup())
-        known.description, known.backend = words.abouts.get(group, ""), "nccl"
+        own = part.groups.setdefault(group, PartGroup())
+        own.description, own.backend = words.abouts.get(group, ""), "nccl"
         if group in words.places and part.rank is not None:
-            known.places[words.places[group]] = part.rank
+            own.places[words.places[group]] = part.rank
         observed += rows(words, group, works.get(group, []))
     part.track = Track.of(observed)
 
