@@ -2,6 +2,8 @@
 
 Counted on the symbolic plan: a loop multiplies, a template counts once for every rank that runs it.
 What the plan leaves open (which branch of a ``choice``) is counted in full and noted.
+
+Above 400 lines: one walk over the instructions counts all kinds of traffic into one set of edges.
 """
 
 from __future__ import annotations
