@@ -2,12 +2,15 @@
 
 Counted on the symbolic plan: a loop multiplies, a template counts once for every rank that runs it.
 What the plan leaves open (which branch of a ``choice``) is counted in full and noted.
+
+Above 400 lines: one walk over the instructions counts all kinds of traffic into one set of edges.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
@@ -29,7 +32,7 @@ from planguard.plan.vocabulary import COALESCED_NAME, SPELLINGS
 from planguard.simulate.edges import ALGORITHMS, Call, outgoing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from planguard.plan.code import CompiledPlan, Program, Signature
     from planguard.plan.groups import ProcessGroup
@@ -86,17 +89,36 @@ class Traffic:
 
     def total(self, **wanted: str) -> dict[tuple[int, int], tuple[int, int]]:
         """Return the sum over all keys whose fields are those that are given."""
-        merged: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
-        for key, edges in self.edges.items():
-            if all(getattr(key, name) == value for name, value in wanted.items()):
-                for pair, (size, messages) in edges.items():
-                    merged[pair][0] += size
-                    merged[pair][1] += messages
-        return {pair: (size, count) for pair, (size, count) in sorted(merged.items())}
+        if not wanted:
+            return dict(self._whole)
+        return _sum(
+            edges
+            for key, edges in self.edges.items()
+            if all(getattr(key, name) == value for name, value in wanted.items())
+        )
+
+    @cached_property
+    def _whole(self) -> dict[tuple[int, int], tuple[int, int]]:
+        return _sum(self.edges.values())
 
     def primitives(self) -> tuple[str, ...]:
         """Return the primitives that occur, in order."""
         return tuple(sorted({key.primitive for key in self.edges}))
+
+
+def _sum(
+    parts: Iterable[dict[tuple[int, int], tuple[int, int]]],
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return bytes and messages of all parts by pair, in the order of the pairs."""
+    merged: dict[tuple[int, int], tuple[int, int]] = {}
+    for edges in parts:
+        if not merged:
+            merged = dict(edges)
+            continue
+        for pair, (size, messages) in edges.items():
+            known = merged.get(pair, (0, 0))
+            merged[pair] = known[0] + size, known[1] + messages
+    return dict(sorted(merged.items()))
 
 
 def traffic(plan: Plan, algorithm: str = "ring") -> Traffic:
