@@ -165,7 +165,8 @@ def test_the_plan_is_what_the_generated_code_did_on_gloo(path):
     for rank, (end, *calls) in recorded.items():
         assert end == "done"
         planned = [
-            _as_recorded(action, len(recorded)) for action in programs(plan_of(path.stem))[int(rank)]
+            _as_recorded(action, len(recorded))
+            for action in programs(plan_of(path.stem))[int(rank)]
             if action["op"] not in ("compute", "wait", "new_group", "drop")
         ]  # fmt: skip
         assert planned == calls
