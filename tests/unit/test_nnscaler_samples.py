@@ -161,25 +161,39 @@ def test_a_folder_above_is_recognized_and_found_without_naming_the_planner(tmp_p
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_the_plan_is_what_the_generated_code_did_on_gloo(path):
     """Every call of a real step, in order: operation, group, peer or root, size, asynchronous."""
-    for rank, (end, *calls) in json.loads(path.read_text()).items():
+    recorded = json.loads(path.read_text())
+    for rank, (end, *calls) in recorded.items():
         assert end == "done"
         planned = [
-            _as_recorded(action) for action in programs(plan_of(path.stem))[int(rank)]
+            _as_recorded(action, len(recorded))
+            for action in programs(plan_of(path.stem))[int(rank)]
             if action["op"] not in ("compute", "wait", "new_group", "drop")
         ]  # fmt: skip
         assert planned == calls
 
 
-def _as_recorded(action):
+def _as_recorded(action, world):
     message = action["op"] in ("send", "recv")
     name = action.get("group", "world")
-    ranks = None if message else _ranks(name)
+    ranks = None if message else _ranks(name, world)
     other = action["peer"] if message else action.get("root")
     return [action["op"], ranks, other, action["count"], bool(action.get("async"))]
 
 
-def _ranks(name):
-    return [0, 1, 2, 3] if name == "world" else [int(rank) for rank in name[1:].split("_")]
+def _ranks(name, world):
+    return list(range(world)) if name == "world" else [int(rank) for rank in name[1:].split("_")]
+
+
+def test_a_step_of_llama_ends_as_its_plan_says():
+    """The second stage uses a number that only the first one has: NameError there, and the first
+    waits, in the run on gloo as in the plan.
+    """
+    recorded = json.loads((FOLDER / "recorded" / "llama-pp2-1f1b.json").read_text())
+    assert recorded["0"][0] == "stuck"
+    plan = planguard.load(FOLDER / "llama-pp2-1f1b")
+    assert programs(plan)[1][-1]["label"] == recorded["1"][0]
+    (finding,) = planguard.check(plan, model="gloo").findings
+    assert (finding.code, finding.ranks) == ("PG006", (0,))
 
 
 # --- found in nnScaler ---------------------------------------------------------------------------
