@@ -281,3 +281,24 @@ def test_who_is_behind_in_a_call_that_follows_the_stuck_one_is_not_blamed(tmp_pa
     verdict = audit(tmp_path, *(text.replace("world_size=4", "world_size=3") for text in logs))
     assert verdict.unknown
     assert next((f.code, f.severity) for f in verdict.findings) == ("PG502", "warning")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_who_stands_where_all_have_come_is_missing_only_behind_it(is_first, tmp_path):
+    """All are in the second call on main. Rank 1 is also in a call of its group with rank 0: issued
+    behind the other, it says nothing of rank 0; in front of it, rank 0 left it out.
+    """
+    splits = ["split|parent=main|child=b|ranks=0,1"]
+    own = SUM.format(n=3, count=8, comm="b")
+    logs = []
+    for r in range(3):
+        late, call = ["C2|Q|work_id=2|+0.2"], ["C3|Q|work_id=3|+0.2"] if r == 1 else []
+        calls = [*late, *call] if is_first else [*call, *late]
+        text = log(r, own, *done(1, 1), *calls, world=3, extra=splits if r < 2 else [])
+        logs.append(text)
+    verdict = audit(tmp_path, *logs)
+    told = [(f.code, f.severity, f.ranks) for f in verdict.findings if f.code != "PG904"]
+    if is_first:
+        assert [(code, severity) for code, severity, _ in told] == [("PG502", "warning")]
+    else:
+        assert told == [("PG007", "error", (0,))]

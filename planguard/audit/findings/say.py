@@ -284,7 +284,7 @@ def arrived(scene: Scene) -> Iterator[Finding]:
             "a link, device or kernel fault, or the dump caught it in flight",
         )
         start = "no member is missing: "
-        if group == "world" and _may_be_more(scene, here):
+        if group == "world" and may_be_more(scene, here):
             who, start = "every rank that printed something", ""
             cause = (
                 "a rank that printed nothing (--world-size says how many there are), or " + cause
@@ -301,7 +301,7 @@ def arrived(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _may_be_more(scene: Scene, here: Sequence[int]) -> bool:
+def may_be_more(scene: Scene, here: Sequence[int]) -> bool:
     """Tell whether ranks may exist of which nothing is known: logs tell of what failed only."""
     ranks = scene.recording.ranks
     is_counted = any(CONCLUDED in note for note in scene.recording.notes)

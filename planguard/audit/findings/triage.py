@@ -111,7 +111,12 @@ class Scene:
                 continue
             told |= {wait.rank for wait in cycle}
             yield say.cycle(self, cycle, part)
-        for waits in self._roots():
+        halted = self._halted()
+        for root in self._roots():
+            # Who stands in a round to which all came is not the one that everybody waits for.
+            waits = [wait for wait in root if wait.target not in halted]
+            if not waits:
+                continue
             groups = {wait.group for wait in waits}
             absent = {wait.target for wait in waits}
             # So does what waits for a rank that is held in such a group, or that has crashed.
@@ -122,6 +127,26 @@ class Scene:
             yield say.missing(self, waits)
         if not told and not explained:
             yield from self._unexplained()
+
+    def _halted(self) -> set[int]:
+        """Return the ranks that stand in a round that every member has reached and none left.
+
+        Of a group whose members are all known: else one of them may be who has not come. And only
+        where it is the first open call of each: another one in front of it may hold it up, and then
+        who has not come to that one is missing.
+        """
+        found = set()
+        for group, position in self.graph.arrived:
+            known, lines = self.recording.groups.get(group), self.rounds.lines[group]
+            here = [rank for rank, line in lines.items() if line.has(position)]
+            is_known = known is not None and known.ranks is not None
+            is_first = all(
+                min(self.graph.standing.get(rank, [0])) == lines[rank].action(position)
+                for rank in here
+            )
+            if is_known and is_first and not say.may_be_more(self, here):
+                found |= set(here)
+        return found
 
     def _is_held(self, rank: int, explained: set[str]) -> bool:
         """Tell whether a rank was left in a round of a group that is explained."""
