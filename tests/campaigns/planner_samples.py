@@ -6,11 +6,12 @@
     python tests/campaigns/planner_samples.py --check      # is the page what --write would give?
 
 A sample is what an adapter recognizes in tests/samples and examples: a file, or a folder that is
-one plan. Each is loaded by its path alone, without a planner's name and without an option, and
-checked under every model. Two equal samples count once. What each gave is stored in
-data/planner_samples.json with a digest of its bytes; docs/planners/samples.md is written from that.
-Ends with 1 where more than 2 % of the samples are UNKNOWN under the model that the command line
-takes by default.
+one plan; programs that a manifest beside them runs are parts of it. Each is loaded by its path
+alone, without a planner's name and without an option (a strategy of Galvatron with the number of
+ranks that its name has, which it does not hold), and checked under every model. Two equal samples
+count once. What each gave is stored in data/planner_samples.json with a digest of its bytes;
+docs/planners/samples.md is written from that. Ends with 1 where more than 2 % of the samples are
+UNKNOWN under the model that the command line takes by default.
 """
 
 from __future__ import annotations
@@ -70,11 +71,20 @@ def _recognized(folder: Path) -> Iterator[tuple[Path, str]]:
         if found is not None:
             yield folder, found.name
             return
+    parts = _parts(inside)
     for path in inside:
         if path.is_dir():
             yield from _recognized(path)
-        elif path.suffix != ".py" and (found := registry.recognize(path)) is not None:
+        elif path.suffix == ".py" or path.name in parts:
+            continue
+        elif (found := registry.recognize(path)) is not None:
             yield path, found.name
+
+
+def _parts(inside: list[Path]) -> set[str]:
+    """Return the names of programs that a manifest beside them runs: the sample is the manifest."""
+    documents = [json.loads(path.read_text()) for path in inside if path.match("*.mpmd.json")]
+    return {program for document in documents for program in document["programs"].values()}
 
 
 def digest(path: Path) -> str:
@@ -94,7 +104,7 @@ def digest(path: Path) -> str:
 
 def decide(path: str, models: tuple[str, ...] = MODEL_NAMES) -> dict[str, Any]:
     """Return size, outcome under each model, and why what is UNKNOWN is not decided."""
-    plan = planguard.load(ROOT / path)
+    plan = planguard.load(ROOT / path, **options_of(path))
     verdicts = {one: planguard.check(plan, model=one, budget=BUDGET) for one in models}
     reasons = {one: why(verdict) for one, verdict in verdicts.items() if verdict.unknown}
     return {
@@ -103,6 +113,12 @@ def decide(path: str, models: tuple[str, ...] = MODEL_NAMES) -> dict[str, Any]:
         "outcomes": {one: verdict.outcome.value for one, verdict in verdicts.items()},
         "reasons": reasons,
     }
+
+
+def options_of(path: str) -> dict[str, int]:
+    """Return what the name of a sample says and its content does not."""
+    named = re.search(r"galvatron/.*_(\d+)nodes_(\d+)gpus_per_node", path)
+    return {"world_size": int(named[1]) * int(named[2])} if named else {}
 
 
 def why(verdict: planguard.Verdict) -> str:
@@ -134,9 +150,10 @@ def _short(row: Row) -> str:
 HEAD = """# The samples of all adapters
 
 How many of the samples of each adapter are decided, and why the others are not. A sample is what
-an adapter recognizes in `tests/samples` and `examples`; planners wrote them, and some were then
-damaged to be unsafe. Each is loaded by its path alone, without an option, and checked under each
-model. Equal samples count once.
+an adapter recognizes in `tests/samples` and `examples`, a manifest with its programs as one;
+planners wrote them, and some were then damaged to be unsafe. Each is loaded by its path alone, without an option, and checked under each
+model; strategies of Galvatron, which do not say for how many ranks they are, with the number in
+their name. Equal samples count once.
 
 <!-- not run: minutes, and it writes this page -->
 ```sh

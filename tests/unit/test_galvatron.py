@@ -26,7 +26,8 @@ from planguard.planners.galvatron import adapter  # noqa: E402
 
 FOLDER = TESTS / "samples" / "galvatron"
 SAMPLES = sorted(path.name for path in FOLDER.glob("galvatron_config_*.json"))
-RUNTIME = json.loads((FOLDER / "runtime.json").read_text())
+RECORDED = TESTS / "corpus" / "traces" / "galvatron-runtime.json"
+RUNTIME = json.loads(RECORDED.read_text())
 CASES = RUNTIME["cases"]
 NAMES = {"embed": "embedding", "dec": "layer", "norm": "norm", "cls": "head"}
 SMALL = json.loads((FOLDER / "small.galvatron.json").read_text())

@@ -1,11 +1,11 @@
 """Run Hetu-Galvatron's own runtime on small strategies and write what every rank asks for.
 
 ``python record_runtime.py CHECKOUT`` needs a checkout of PKU-DAIR/Hetu-Galvatron (Apache-2.0; the
-commit stands in ``runtime.json``), torch and einops, no GPU. Its real functions run, once per rank
-in this process, over torch's ``fake`` backend: ``hp_config_whole_model``, ``gen_comm_groups``,
-``Module_with_relocation``, the wrapping by FSDP and the schedules of ``PipelineParallel``. In the
-place of the modules of a model stands one multiplication each. ``tests/unit/test_galvatron.py``
-compares plans with the result, call by call.
+commit stands in ``tests/corpus/traces/galvatron-runtime.json``), torch and einops, no GPU. Its real
+functions run, once per rank in this process, over torch's ``fake`` backend:
+``hp_config_whole_model``, ``gen_comm_groups``, ``Module_with_relocation``, the wrapping by FSDP and
+the schedules of ``PipelineParallel``. In the place of the modules of a model stands one
+multiplication each. ``tests/unit/test_galvatron.py`` compares plans with the result, call by call.
 """
 
 from __future__ import annotations
@@ -330,7 +330,7 @@ def main() -> None:
             "seq_length": SEQUENCE, "hidden_size": HIDDEN}  # fmt: skip
     lines = [f"  {json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items()]
     text = json.dumps(head)[:-1] + ',\n "cases": {\n' + ",\n".join(lines) + "\n}}\n"
-    (HERE / "runtime.json").write_text(text)
+    (HERE.parents[1] / "corpus" / "traces" / "galvatron-runtime.json").write_text(text)
 
 
 if __name__ == "__main__":
