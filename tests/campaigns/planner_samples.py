@@ -151,9 +151,9 @@ HEAD = """# The samples of all adapters
 
 How many of the samples of each adapter are decided, and why the others are not. A sample is what
 an adapter recognizes in `tests/samples` and `examples`, a manifest with its programs as one;
-planners wrote them, and some were then damaged to be unsafe. Each is loaded by its path alone, without an option, and checked under each
-model; strategies of Galvatron, which do not say for how many ranks they are, with the number in
-their name. Equal samples count once.
+planners wrote them, and some were then damaged to be unsafe. Each is loaded by its path alone,
+without an option, and checked under each model; strategies of Galvatron, which do not say for how
+many ranks they are, with the number in their name. Equal samples count once.
 
 <!-- not run: minutes, and it writes this page -->
 ```sh
