@@ -26,7 +26,7 @@ rank = dist.get_rank()
 assert dist.get_backend() == "gloo"
 dist.monitored_barrier()
 model = DistributedDataParallel(torch.nn.Linear(4, 4))
-loader = DataLoader(TensorDataset(torch.ones(3 + rank, 4)), batch_size=1, num_workers=1)
+loader = DataLoader(TensorDataset(torch.ones(3 + rank * (sys.argv[2] == "uneven"), 4)), batch_size=1, num_workers=1)
 with Join([model]):
     for (batch,) in loader:
         loss = model(batch).sum()
@@ -43,14 +43,16 @@ dist.destroy_process_group()
 def test_workers_states_checkpoints_and_uneven_data(tmp_path, way):
     """Processes that load data, a number of the trainer's state that is copied and pickled, the
     name of the backend, a monitored barrier, a checkpoint that a thread writes, and Join over
-    loaders of different lengths: nothing is refused, no handle is told as never waited for.
+    loaders of different lengths: nothing is refused, no handle is told as never waited for. Played,
+    the lengths are equal: a checkpoint's thread between ranks of different programs is PG904.
     """
     (tmp_path / "job.py").write_text(JOB)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     words = ["--stub"] if way == "stub" else ["--witness"]
     done = subprocess.run(
         [sys.executable, "-m", "planguard", "dryrun", "--model", "gloo", *words, "-o", "run", "--",
-         *launch, "job.py", str(tmp_path / "saved")],
+         *launch, "job.py", str(tmp_path / "saved"),
+         "even" if way == "stub" else "uneven"],
         cwd=tmp_path, capture_output=True, text=True, timeout=160, check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
