@@ -371,7 +371,7 @@ def test_two_equal_reports_of_ras_name_who_is_behind_also_where_others_are_liste
 
 def test_the_members_of_a_large_job_are_one_tuple():
     """A tuple of all ranks for each of them would take gigabytes at the size of a real job."""
-    text = re.sub(r"8 +8(\n\nComm|   RUNN)", r"20000 20000\1", ras(19_999, 50, {3: 49}))
+    text = re.sub(r"8 +8(\n\nComm|   RUNNING)", r"20000 20000\1", ras(19_999, 50, {3: 49}))
     parts = read_ras(text.encode(), "ras.txt")
     assert len(parts) == 20_000
     assert len({id(group.ranks) for part in parts for group in part.groups.values()}) == 1
