@@ -6,6 +6,8 @@ rank it reaches in one way only. What remains is the choice of the start: color 
 the ranks that look different, the walk is made from each rank of the rarest color (up to
 ``STARTS``), and the least form wins. Whatever is chosen, a form is a relabelling of the plan:
 equal forms are isomorphic plans.
+
+Above 400 lines: refinement, walk and form read and renumber the same references.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 WAL mode: others may read while a screening writes, and a killed process leaves the windows that
 were committed. One file may hold the answers to several questions, that is models and options.
+
+Above 400 lines: schema, writing, resuming and reading hold to the same columns.
 """
 
 from __future__ import annotations
