@@ -6,6 +6,9 @@ rank it reaches in one way only. What remains is the choice of the start: color 
 the ranks that look different, the walk is made from each rank of the rarest color (up to
 ``STARTS``), and the least form wins. Whatever is chosen, a form is a relabelling of the plan:
 equal forms are isomorphic plans.
+
+Above 400 lines: what a program says without its names and the walk that numbers the ranks are the
+two halves of one form, and a change of either changes both.
 """
 
 from __future__ import annotations
