@@ -7,7 +7,8 @@ the ranks that look different, the walk is made from each rank of the rarest col
 ``STARTS``), and the least form wins. Whatever is chosen, a form is a relabelling of the plan:
 equal forms are isomorphic plans.
 
-Above 400 lines: refinement, walk and form read and renumber the same references.
+Above 400 lines: what a program says without its names and the walk that numbers the ranks are the
+two halves of one form, and a change of either changes both.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 WAL mode: others may read while a screening writes, and a killed process leaves the windows that
 were committed. One file may hold the answers to several questions, that is models and options.
 
-Above 400 lines: schema, writing, resuming and reading hold to the same columns.
+Above 400 lines: whoever writes rows, reads them back, counts them or asks about them in SQL knows
+the layout of the same three tables.
 """
 
 from __future__ import annotations
