@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
-
-from planguard.capture.values.made_up import listed, tensor_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +13,13 @@ SPARED = 1 << 16
 
 def tensors_of(args: Any) -> Iterator[Any]:
     """Give the tensors among arguments, lists opened."""
-    return iter(listed(args))
+    import torch
+
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            yield arg
+        elif isinstance(arg, (list, tuple)):
+            yield from tensors_of(arg)
 
 
 def elements(args: Any) -> int:
@@ -26,7 +29,9 @@ def elements(args: Any) -> int:
 
 def key_of(value: Any) -> Any:
     """Return what the shape of a result depends on, of an argument."""
-    if isinstance(value, tensor_class()):
+    import torch
+
+    if isinstance(value, torch.Tensor):
         return (tuple(value.shape), value.stride(), value.dtype, value.device.type)
     if isinstance(value, (list, tuple)):
         return tuple(key_of(one) for one in value)
@@ -76,16 +81,11 @@ def on_meta(func: Any, args: Any, kwargs: Any) -> Any:
 
 def zeros(shape: Any) -> Any:
     """Return memory of a shape; what is no shape is given back."""
+    import torch
+
     if not isinstance(shape, Shape):
         return shape
     size, stride, dtype, device = shape.of
-    made = _empty()(size, stride, dtype=dtype, device=device)
+    made = torch.empty_strided(size, stride, dtype=dtype, device=device)
     # Pages that nobody writes take no memory; small tensors are zeros, so that no noise confuses.
     return made if made.numel() > SPARED else made.zero_()
-
-
-@cache
-def _empty() -> Any:
-    import torch
-
-    return torch.empty_strided
