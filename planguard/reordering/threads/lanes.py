@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.findings.reason import UndecidedError
 from planguard.kernels import current
 from planguard.kernels.python import blockers, run
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
@@ -53,11 +54,13 @@ class Call:
         home: Its thread.
         behind: Calls before which another thread would be free to make this one.
         after: Calls that its thread waits for: by `after`, a handle or a result.
+        is_last: The rank leaves while its thread may stand in it: nothing waits for its end.
     """
 
     home: Home = ()
     behind: Before = ()
     after: Before = ()
+    is_last: bool = False
 
 
 def is_beside(one: Home, other: Home) -> bool:
@@ -82,6 +85,8 @@ class ThreadLanes:
     origin: array[int] = field(default_factory=lambda: array("I"))
     why: array[int] = field(default_factory=lambda: array("B"))
     gates: set[int] = field(default_factory=set)
+    hosts: dict[int, dict[Home, int]] = field(default_factory=dict)
+    """Per rank with threads, the lane of each and that of its main program."""
     tokens: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> Any:
@@ -104,6 +109,21 @@ class ThreadLanes:
         self.code.append(match << 2 | flags)
         self.origin.append(entry)
         self.why.append(why)
+
+    def arrive_only(self, words: Iterable[int]) -> None:
+        """Append what a call does, as they were lowered, but no wait.
+
+        Raises:
+            UndecidedError: Some of it is done only after a wait.
+        """
+        has_waited = False
+        for at in words:
+            match, flags = self.base.code[at] >> 2, self.base.code[at] & 3
+            if flags & ARRIVE:
+                if has_waited:
+                    raise UndecidedError("a call with several steps in which an exit cuts it off")
+                self.put(match, ARRIVE, self.base.origin[at], self.base.why[at])
+            has_waited |= bool(flags & AWAIT)
 
     def copy(self, at: int) -> None:
         """Append an instruction of the lanes as they were lowered."""
@@ -162,7 +182,7 @@ class ThreadKernels:
         def kept(others: Before) -> Before:
             return tuple(place[other] for other in others if other in place)
 
-        return Call(call.home, kept(call.behind), kept(call.after))
+        return replace(call, behind=kept(call.behind), after=kept(call.after))
 
 
 class Tokens:
@@ -279,6 +299,7 @@ class _Split:
             homes.put(calls[action].home, action)
         tokens = Tokens(self.out, rank, calls, homes)
         for home, own in homes.items():
+            self.out.hosts.setdefault(rank, {})[home] = len(self.out.lane_rank)
             self.out.open(rank, base.lane_kind[lane])
             tokens.begin(home)
             for action in own:
@@ -287,6 +308,9 @@ class _Split:
                 else:
                     tokens.call(action)
                     tokens.turn(action)
+                    if calls[action].is_last:
+                        self.out.arrive_only(made[action])
+                        continue
                     for at in made[action]:
                         self.out.copy(at)
             tokens.end(home)
@@ -307,6 +331,13 @@ def at_gates(execution: Execution) -> bool:
     """Tell whether a run ended with a thread held back by nothing but the order that was asked."""
     lanes, state = execution.lanes, execution.state
     return any(_stands_at(lanes, lane, at) in lanes.gates for lane, at in enumerate(state.pc))
+
+
+def threads_left(execution: Execution, rank: int) -> set[Home]:
+    """Return the threads of a rank that did not get to their ends."""
+    lanes, pc = execution.lanes, execution.state.pc
+    hosts = lanes.hosts.get(rank, {})
+    return {home for home, lane in hosts.items() if pc[lane] < lanes.lane_off[lane + 1]}
 
 
 def _stands_at(lanes: Any, lane: int, at: int) -> int:
