@@ -138,9 +138,7 @@ def in_declared_order(bucket: tuple[str, ...], declared: list[str]) -> tuple[str
     return tuple(sorted(bucket, key=declared.index))
 
 
-def executions_of(
-    plan: Item, programs: list[list[Item]], sent: tuple[Layout, ...]
-) -> list[Item]:
+def executions_of(plan: Item, programs: list[list[Item]], sent: tuple[Layout, ...]) -> list[Item]:
     """Return the plans without buffers that a plan can become, once what rank 0 sends is known."""
     ways = []
     for rank, program in enumerate(programs):

@@ -85,7 +85,9 @@ def _waits_early(rank: FusedRank, held: Held) -> bool:
     inside = sum(1 << element for element in held.elements)
     works = {leaf.fields["work"] for leaf in held.ready.leaves if "work" in leaf.fields}
     for element, leaf in enumerate(rank.leaves):
-        is_wait = not leaf.fields.get("async") if inside >> element & 1 else _names(leaf.fields, works)
+        is_wait = (
+            not leaf.fields.get("async") if inside >> element & 1 else _names(leaf.fields, works)
+        )
         if is_wait and inside & ~(rank.below[element] | 1 << element):
             return True
     last = max(held.ready.parts)

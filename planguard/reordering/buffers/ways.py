@@ -81,6 +81,7 @@ def _together(found: Sequence[Verdict]) -> Outcome:
 def _shown(agreements: Agreements, found: Sequence[Verdict], outcome: Outcome) -> Verdict:
     """Return the verdict that shows an outcome, as one of all of them."""
     shows = [at for at, one in enumerate(found) if one.outcome is outcome]
+    shows.sort(key=lambda at: not mixes(found[at]))
     if not shows and outcome is Outcome.MISMATCH:
         shows = [at for at, one in enumerate(found) if mixes(one)]
     at = shows[0] if shows else max(range(len(found)), key=lambda at: _severity(found[at]))

@@ -18,7 +18,7 @@ from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
 from planguard.options import running
 from planguard.plan.fixed import AT, written
-from planguard.plan.vocabulary import ROOTED, SENDS, bytes_of
+from planguard.plan.vocabulary import ROOTED, SENDS, STARTED, bytes_of
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.messages.wildcards import ANY, is_choice_wait
@@ -76,7 +76,7 @@ def over_interleavings(
             use_tags=model.use_tags,
             any_source=False,
             device=device,
-            exits=not (device or model.one_lock or model.pre_barrier),
+            exits=not (model.one_lock or model.pre_barrier),
             takes_along=model.exit_withdraws,
         )
         return _Search(plan, flat, orders, model, options, fixed).verdict()
@@ -101,8 +101,10 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel) -> str:
 def _may_lose(body: dict[str, Any]) -> bool:
     """Whether a rank may leave while something is in flight that it did not stand in."""
     ops = list(leaves(body["actions"]))
-    is_left = any(item["op"] == "exit" for item in ops)
-    return is_left and any(item.get("async") or item["op"] == "batch" for item in ops)
+    if not any(item["op"] == "exit" for item in ops):
+        return False
+    starts = {*STARTED.values(), "batch"}
+    return any(item.get("async") or item["op"] in starts for item in ops)
 
 
 def _is_wild(item: dict[str, Any]) -> bool:

@@ -131,6 +131,11 @@ class ThreadLanes:
         self.origin.append(self.base.origin[at])
         self.why.append(self.base.why[at])
 
+    def copy_all(self, words: Iterable[int]) -> None:
+        """Append instructions of the lanes as they were lowered."""
+        for at in words:
+            self.copy(at)
+
     def open(self, rank: int, kind: int) -> None:
         """Begin a lane."""
         self.lane_off.append(len(self.code))
@@ -308,11 +313,8 @@ class _Split:
                 else:
                     tokens.call(action)
                     tokens.turn(action)
-                    if calls[action].is_last:
-                        self.out.arrive_only(made[action])
-                        continue
-                    for at in made[action]:
-                        self.out.copy(at)
+                    is_last = calls[action].is_last
+                    (self.out.arrive_only if is_last else self.out.copy_all)(made[action])
             tokens.end(home)
             if len(base.lane_soft):
                 self.out.lane_soft.append(len(self.out.code))
