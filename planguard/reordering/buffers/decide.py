@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers.events import Conflict
     from planguard.reordering.buffers.merge import Merged
     from planguard.reordering.buffers.open import Relation
-    from planguard.reordering.buffers.policies import Agreed
     from planguard.reordering.buffers.play import Played
+    from planguard.reordering.buffers.policies import Agreed
     from planguard.reordering.buffers.rank import Extension
     from planguard.reordering.cases.together import Decide
 
