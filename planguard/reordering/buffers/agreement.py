@@ -293,8 +293,8 @@ def _refuse(rank: FusedRank, held: Sequence[Held], *, until_settled: bool) -> No
 
 def _why(op: str, name: str) -> str:
     return (
-        f"`{op}` before fused buffer {name} is settled: its flushes may come before or after it; if "
-        "they travel on a communicator of their own, give the buffer a group of its own"
+        f"`{op}` before fused buffer {name} is settled: its flushes may come before or after it; "
+        "if they travel on a communicator of their own, give the buffer a group of its own"
     )
 
 

@@ -3,6 +3,8 @@
 A program is a series of calls and forks; a fork is several programs side by side, joined at its
 end, to any depth. A block of open order is one series for each of its orders; threads that stand in
 one are one item of it, since the host that picks the order begins and joins them.
+
+Above 400 lines: what an order holds follows from the program, its blocks, its exits and its needs.
 """
 
 from __future__ import annotations
