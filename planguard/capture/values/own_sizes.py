@@ -124,7 +124,7 @@ def _finding_alike(grads: Any, scaler: Any) -> list[int] | None:
     from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
     if isinstance(scaler, ShardedGradScaler):
-        return dist.get_process_group_ranks(scaler.process_group)
+        return list(dist.get_process_group_ranks(scaler.process_group))
     mesh = getattr(grads[0], "device_mesh", None) if grads else None
     if mesh is None:
         return None
