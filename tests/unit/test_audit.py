@@ -151,13 +151,12 @@ def test_a_wrapped_ring_is_aligned_by_its_numbers(tmp_path):
 
 
 def test_skewed_clocks_change_nothing_but_a_note(tmp_path):
-    """An hour between two clocks is PG508, a note, and the answer stays."""
+    """Two seconds between two clocks are PG508, a note, and the answer stays."""
     for rank in range(3):
-        shift = 3_600_000_000_000 if rank == 2 else 0
         entries = [entry(number=n, seq=n + 1) for n in range(5)]
         entries += [entry(number=5, seq=6, state="started")] if rank else []
         for one in entries:
-            one["time_created_ns"] += shift
+            one["time_created_ns"] += 2_000_000_000 * (rank == 2) + one["record_id"] * 1_000_000_000
         write(tmp_path, rank, entries, world=3)
     verdict = pg.audit(tmp_path)
     assert codes(verdict) == ["PG007", "PG508"]

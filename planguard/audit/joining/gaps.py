@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 MAX_LISTED = 12
+COUNTED = ("stderr",)
+"""Kinds that count the calls of a rank by the numbers that its dump has."""
 
 
 def gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
@@ -85,6 +87,51 @@ def against(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
     if ranks:
         said = f"logs of {name_ranks(ranks)} tell of calls that failed, beside other recordings"
         yield Gap("partial", said, "PG904", ranks)
+
+
+def contradictions(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
+    """Yield the ranks of which two kinds of files tell what cannot be true at one moment.
+
+    A call that one of them says is open has completed by the other, or one of them ends before a
+    call that the other one has seen issued. Which is the later one is not known, nor whether both
+    are of one run: nothing is certain then.
+    """
+    for part in parts:
+        other = chosen.get(part.rank) if part.rank is not None else None
+        if other is None or other is part or part.kind not in COUNTED or other.kind in COUNTED:
+            continue
+        said = _contradiction(part, other)
+        if said:
+            yield Gap(DOUBT, said, "PG904", (part.rank or 0,))
+
+
+def _contradiction(log: Part, dump: Part) -> str:
+    """Return how a log and a better recording of its rank contradict each other, or ""."""
+    open_states = (Progress.ISSUED, Progress.STARTED)
+    seen: dict[str, tuple[int, int]] = {}
+    for one in dump.track:
+        if one.call.is_collective:
+            last, held = seen.get(one.call.group or "world", (0, 0))
+            is_open = one.progress in open_states and not held
+            held = one.position if is_open else held
+            seen[one.call.group or "world"] = max(last, one.position), held
+    counted: dict[str, tuple[int, int]] = {}
+    for one in log.track:
+        last, held = counted.get(one.call.group or "world", (0, 0))
+        is_open = one.progress in open_states and not held
+        held = one.position if is_open else held
+        counted[one.call.group or "world"] = max(last, one.position), held
+    for group, (last, held) in counted.items():
+        if group not in seen:
+            continue
+        end, stands = seen[group]
+        who = f"of rank {log.rank} its log and its dump contradict each other on group "
+        if held and stands != held and end >= held:
+            now = f"#{stands} is" if stands else "nothing is"
+            return f"{who}{shown(group)}: #{held} did not complete, against {now} open"
+        if held > end or (not held and last != end):
+            return f"{who}{shown(group)}: its last call is #{last}, against #{end}"
+    return ""
 
 
 def _is_open(part: Part) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.readers.names import element_type, operation, program_frames
 from planguard.audit.readers.part import Part, PartGroup
-from planguard.audit.readers.watchdog import ASSUMED, Words, rows
+from planguard.audit.readers.watchdog import ASSUMED, PERIODIC, Words, rows
 from planguard.plan.vocabulary import FUNCTIONS
 from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
 from planguard.words import name_ranks
@@ -266,6 +266,8 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
 def _from_watchdog(part: Part, words: Words, known: Known | None) -> None:
     if words.spoke:
         part.backend = "nccl"
+    if any(status.is_passing for status in words.status.values()):
+        part.doubt = PERIODIC
     works: dict[str, list[tuple[int, Call]]] = {}
     for (place, seq), call in words.works.items():
         group = words.group_of_work(place, seq)
