@@ -111,7 +111,7 @@ class RankRecord:
         kind: Format it was read from.
         absences: What it says of others that did not come.
         oversized: Bytes that came and bytes that fit, where that ended the rank.
-        written_ns: When the file of a dump was written, by its file system.
+        written_ns: When its file was written, by its file system.
     """
 
     rank: int

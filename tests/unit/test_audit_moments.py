@@ -159,7 +159,7 @@ def test_a_few_rounds_do_not_tell_runs_apart(tmp_path):
     write(tmp_path, 1, calls(2, last="started", shift=60 * SECOND))
     verdict = pg.audit(tmp_path)
     assert verdict.unknown
-    assert "it may be of another run" in text(verdict)
+    assert "they may be of another run" in text(verdict)
 
 
 def test_a_log_against_a_dump_is_a_contradiction(tmp_path):
@@ -242,3 +242,42 @@ def test_periodic_lines_before_a_time_out_leave_it_certain(tmp_path):
     rows = [periodic(rank, n, n) for n in (3, 7) for rank in range(4)]
     (tmp_path / "a.log").write_text("\n".join([*rows, *behind()]) + "\n")
     assert [(f.code, f.ranks) for f in pg.audit(tmp_path).errors] == [("PG007", (2,))]
+
+
+def test_a_message_that_came_was_sent(tmp_path):
+    """Rank 0 has received three messages and waits for a fourth; rank 1's dump holds one send."""
+    got = [entry("recv 0<-1", number=n, seq=n + 1) for n in range(4)]
+    got[-1]["state"] = "started"
+    write(tmp_path, 0, got)
+    write(tmp_path, 1, [entry("send 1->0", number=0, seq=1)])
+    verdict = pg.audit(tmp_path)
+    assert "rank 0 completed recv #3 on group world, which needs rank 1" in told(verdict)
+    assert "PG209" not in text(verdict)
+
+
+def test_a_log_of_an_earlier_run_beside_dumps_is_left_out(tmp_path):
+    """The log was written before the first call of the dumps: it blames nobody in them."""
+    for rank in range(4):
+        write(tmp_path, rank, calls(12, last="started"), world=4)
+    path = tmp_path / "a.log"
+    path.write_text("Traceback (most recent call last):\n" + "\n".join(behind()) + "\n")
+    when = START - 3600 * SECOND
+    os.utime(path, ns=(when, when))
+    verdict = pg.audit(tmp_path)
+    assert not verdict.errors
+    assert "a.log was written before the first call that the dumps hold" in text(verdict)
+    assert "rank 2" not in text(verdict)
+
+
+def test_the_end_of_a_process_in_an_earlier_attempt_is_no_cause(tmp_path):
+    """Rank 2 was killed, the job was started anew, and there rank 1 is behind."""
+    rows = [
+        "E1119 10:00:12.100000 3999 torch/distributed/elastic/multiprocessing/api.py:1002] failed "
+        "(exitcode: -9) local_rank: 2 (pid: 4002) of binary: /usr/bin/python",
+        "I1119 10:00:13.1 3999 torch/distributed/elastic/agent/server/api.py:900] [default] Worker "
+        "group FAILED. 3/3 attempts left; will restart worker group",
+    ]
+    (tmp_path / "a.log").write_text("\n".join([*rows, *behind(late=1)]) + "\n")
+    verdict = pg.audit(tmp_path)
+    assert [(f.code, f.ranks) for f in verdict.errors] == [("PG007", (1,))]
+    assert "SIGKILL" not in text(verdict)

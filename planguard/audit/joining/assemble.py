@@ -7,13 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.joining.gaps import (
-    against,
-    contradictions,
-    gaps,
-    left_out,
-    unread_files,
-)
+from planguard.audit.joining.gaps import against, gaps, left_out, unread_files
 from planguard.audit.joining.inits import join_inits
 from planguard.audit.joining.ranks import resolve
 from planguard.audit.joining.runs import last_run
@@ -122,7 +116,6 @@ def assemble(
             "gaps": (
                 *gaps(recording, chosen),
                 *against(parts, chosen),
-                *contradictions(parts, chosen),
                 *of_runs,
                 *unread_files(unread),
             ),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 MAX_LISTED = 12
+_OPEN = (Progress.ISSUED, Progress.STARTED)
 COUNTED = ("stderr",)
 """Kinds that count the calls of a rank by the numbers that its dump has."""
 
@@ -87,9 +88,10 @@ def against(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
     if ranks:
         said = f"logs of {name_ranks(ranks)} tell of calls that failed, beside other recordings"
         yield Gap("partial", said, "PG904", ranks)
+    yield from _contradictions(parts, chosen)
 
 
-def contradictions(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
+def _contradictions(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
     """Yield the ranks of which two kinds of files tell what cannot be true at one moment.
 
     A call that one of them says is open has completed by the other, or one of them ends before a
@@ -107,20 +109,7 @@ def contradictions(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[G
 
 def _contradiction(log: Part, dump: Part) -> str:
     """Return how a log and a better recording of its rank contradict each other, or ""."""
-    open_states = (Progress.ISSUED, Progress.STARTED)
-    seen: dict[str, tuple[int, int]] = {}
-    for one in dump.track:
-        if one.call.is_collective:
-            last, held = seen.get(one.call.group or "world", (0, 0))
-            is_open = one.progress in open_states and not held
-            held = one.position if is_open else held
-            seen[one.call.group or "world"] = max(last, one.position), held
-    counted: dict[str, tuple[int, int]] = {}
-    for one in log.track:
-        last, held = counted.get(one.call.group or "world", (0, 0))
-        is_open = one.progress in open_states and not held
-        held = one.position if is_open else held
-        counted[one.call.group or "world"] = max(last, one.position), held
+    seen, counted = _ends(dump), _ends(log)
     for group, (last, held) in counted.items():
         if group not in seen:
             continue
@@ -134,8 +123,22 @@ def _contradiction(log: Part, dump: Part) -> str:
     return ""
 
 
+def _ends(part: Part) -> dict[str, tuple[int, int]]:
+    """Return the last round of each group, and the first that did not complete, 0 for none."""
+    found: dict[str, tuple[int, int]] = {}
+    track = part.track
+    for place, position, state in zip(track.call, track.position, track.progress, strict=True):
+        call = track.calls[place]
+        if call.is_collective:
+            last, held = found.get(call.group or "world", (0, 0))
+            if not held and state in _OPEN:
+                held = position
+            found[call.group or "world"] = max(last, position), held
+    return found
+
+
 def _is_open(part: Part) -> bool:
-    return any(state in (Progress.ISSUED, Progress.STARTED) for state in part.track.progress)
+    return any(state in _OPEN for state in part.track.progress)
 
 
 def unread_files(unread: Sequence[Part]) -> Iterable[Gap]:

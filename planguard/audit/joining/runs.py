@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from planguard.audit.readers.part import DOUBT
 from planguard.plan.vocabulary import EVERYONE
 from planguard.recording import Gap, Progress
-from planguard.words import name_ranks
+from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,12 @@ LEFT_OUT = (
     "the dumps of {} end {} before the others begin, with rounds that come again in those: they "
     "are of an earlier run, or of ranks whose clocks are off, and are left out; audit each run by "
     "itself"
+)
+
+TEXTS = ("stderr", "stacks", "ras")
+EARLIER_TEXT = (
+    "{} was written before the first call that the dumps hold: it is of an earlier run or moment, "
+    "and is left out"
 )
 
 
@@ -55,8 +61,8 @@ class _Span:
 
 def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
     """Return the parts without dumps of earlier runs, and what was left out or stays in doubt."""
+    parts, doubts = _after_files(parts)
     spans = sorted(_spans(parts), key=lambda span: span.start)
-    doubts: list[Gap] = []
     ends: list[int] = []
     for span in spans:
         ends.append(max(span.end, ends[-1] if ends else span.end))
@@ -76,6 +82,25 @@ def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
             said = f"dumps of {name_ranks(ranks)} end {ago} before others begin"
             doubts.append(Gap(DOUBT, f"{said}: they may be of another run", "PG904", ranks))
     return list(parts), doubts
+
+
+def _after_files(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
+    """Leave out texts that were written before the first call that any dump holds.
+
+    What a rank printed or where it stood then says nothing of the end of those calls.
+    """
+    starts = [p.track.created[0] for p in parts if p.kind == "flight-recorder" and len(p.track)]
+    begin = min((start for start in starts if start > 0), default=0)
+    old = [
+        part
+        for part in parts
+        if part.kind in TEXTS and 0 < (part.written_ns or 0) < begin - APART_NS
+    ]
+    gaps = [
+        Gap("unread", EARLIER_TEXT.format(clean(file)), "PG911")
+        for file in dict.fromkeys(part.file for part in old)
+    ]
+    return [part for part in parts if not any(part is one for one in old)], gaps
 
 
 def _spans(parts: Sequence[Part]) -> list[_Span]:

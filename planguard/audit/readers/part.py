@@ -116,7 +116,7 @@ class Part:
         error: Why a file could not be read, of a part of kind ``UNREAD``.
         begins: How a file begins that could not be read or was not understood.
         remarks: What is worth telling and limits nothing.
-        written_ns: When the file of a dump was written, by its file system.
+        written_ns: When its file was written, by its file system.
     """
 
     kind: str

@@ -93,7 +93,7 @@ def read_input(one: Input) -> list[Part]:
     else:
         for part in parts:
             part.doubt = part.doubt or held.doubt
-            if kind == "flight-recorder" and file != STDIN:
+            if file != STDIN:
                 part.written_ns = one.path.stat().st_mtime_ns
         parts[0].remarks += [held.remark] if held.remark else []
         return parts

@@ -96,25 +96,7 @@ class Voice:
 
 
 def read_stderr(log: Log, file: str) -> list[Part]:
-    """Return one part for every speaker of a log that says something of its communication.
-
-    Of a job that was started anew, only the last start that says something counts.
-    """
-    attempts = log.attempts()
-    for number in range(len(attempts), 0, -1):
-        parts = _read_start(attempts[number - 1], file)
-        if parts:
-            if len(attempts) > 1:
-                parts[0].remarks.append(
-                    f"the log tells of {len(attempts)} starts of the job: number {number}, the "
-                    "last that says something of its calls, is audited; cut the log to audit "
-                    "another"
-                )
-            return parts
-    return []
-
-
-def _read_start(log: Log, file: str) -> list[Part]:
+    """Return one part for every speaker of a log that says something of its communication."""
     parts: list[Part] = []
     heard = [
         (rank, is_place, _voice(lines, None if is_place else rank))

@@ -18,6 +18,7 @@ from planguard.words import clean, name_ranks, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from planguard.audit.rounds.channels import Channels
     from planguard.audit.rounds.rounds import Line, Rounds
     from planguard.audit.rounds.waits import Wait
 
@@ -54,9 +55,9 @@ class Earlier(NamedTuple):
         return self.end >= self.position
 
 
-def earlier(rounds: Rounds) -> dict[int, Earlier]:
+def earlier(rounds: Rounds, channels: Channels) -> dict[int, Earlier]:
     """Return the ranks whose recordings end at an earlier moment than that of another one."""
-    found: dict[int, Earlier] = {}
+    found = {one.rank: one for one in _unsent(rounds, channels)}
     for group, lines in rounds.lines.items():
         last = max(
             ((_completed(rounds, line), -rank) for rank, line in lines.items()),
@@ -73,6 +74,24 @@ def earlier(rounds: Rounds) -> dict[int, Earlier]:
             end = lines[rank].end if rank in lines else 0
             found.setdefault(rank, Earlier(rank, group, end, other, position, op))
     return found
+
+
+def _unsent(rounds: Rounds, channels: Channels) -> Iterator[Earlier]:
+    """Yield the senders of messages that came, where their recordings end before they sent them.
+
+    A send may complete before it is received; a receive does not before it is sent.
+    """
+    ranks = rounds.recording.ranks
+    for (group, source, target), channel in channels.channels.items():
+        if source not in ranks or target not in ranks or source in rounds.unsaid:
+            continue
+        if ranks[source].kind in PARTIAL or ranks[source].dropped or ranks[target].dropped:
+            continue
+        states = ranks[target].track.progress
+        came = [states[action] == Progress.COMPLETED for action in channel.recvs]
+        if len(channel.sends) < len(came) and any(came[len(channel.sends) :]):
+            last = max(place for place, is_here in enumerate(came, 1) if is_here)
+            yield Earlier(source, group, len(channel.sends), target, last, "recv")
 
 
 def _completed(rounds: Rounds, line: Line) -> int:
@@ -145,7 +164,7 @@ def _created(rounds: Rounds, wait: Wait) -> int:
 def _too_soon(rounds: Rounds, rank: int, wait: Wait) -> str:
     """Return why a dump may be too early to show that its rank did not come."""
     record, began = rounds.recording.ranks[rank], _created(rounds, wait)
-    if record.written_ns is None or began <= 0:
+    if record.kind != "flight-recorder" or record.written_ns is None or began <= 0:
         return ""
     times = sorted(time for time in record.track.created if time > 0)
     pauses = (after - before for before, after in zip(times, times[1:], strict=False))

@@ -138,7 +138,7 @@ def wait_graph(rounds: Rounds, channels: Channels) -> Graph:
     for rank in channels.blind:
         graph.standing[rank].append(channels.blind[rank])
     _guess(graph, rounds)
-    _pass(graph, rounds)
+    _pass(graph, rounds, channels)
     for actions in graph.standing.values():
         actions.sort()
     graph.arrived = _arrived(graph, rounds)
@@ -193,9 +193,9 @@ def _guess(graph: Graph, rounds: Rounds) -> None:
                 ]
 
 
-def _pass(graph: Graph, rounds: Rounds) -> None:
+def _pass(graph: Graph, rounds: Rounds, channels: Channels) -> None:
     """Take out what recordings show that end earlier than others: their ranks went on."""
-    graph.earlier = earlier(rounds)
+    graph.earlier = earlier(rounds, channels)
     if not graph.earlier:
         return
     for rank in list(graph.waits):
