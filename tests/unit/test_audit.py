@@ -251,7 +251,8 @@ def test_a_kineto_trace_has_roots_peers_and_tags(tmp_path):
     (tmp_path / "b.json").write_text(kineto(1, [*KINETO[:2], receive]))
     assert not pg.audit(tmp_path).unsafe
     (tmp_path / "b.json").write_text(kineto(1, KINETO[:2]))
-    assert codes(pg.audit(tmp_path)) == ["PG208"]
+    verdict = pg.audit(tmp_path)  # the profiler of rank 1 may have stopped earlier
+    assert (codes(verdict), verdict.errors) == (["PG208", "PG904"], ())
     roots = json.loads(
         kineto(
             1,
@@ -368,7 +369,10 @@ def test_nccl_logs_are_joined_by_their_communicators(last, code, tmp_path):
     other = [calls[0]] + ([last] if last else [])
     (tmp_path / "nccl.log").write_text(nccl_log(0, calls) + nccl_log(1, other))
     verdict = pg.audit(tmp_path)
-    assert codes(verdict) == ([code] if code else [])
+    # A call that rank 1's log lacks may still come: it does not say which calls ended.
+    is_open = code == "PG007"
+    assert codes(verdict) == ([code] if code else []) + (["PG904"] if is_open else [])
+    assert verdict.unknown is is_open
 
 
 def test_two_kinds_of_recording_complete_each_other(tmp_path):

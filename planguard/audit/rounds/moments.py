@@ -27,6 +27,10 @@ STOOD_NS = 3_000_000_000
 while the job goes on (measured on torch 2.13)."""
 GAPS = 2
 """And for this many times the longest pause between two calls of the rank that it waits for."""
+TRACES = ("kineto", "execution-trace", "chakra")
+"""Kinds that end when somebody stops them."""
+STATELESS = (*TRACES, "nccl-log", "clog")
+"""Kinds that do not say which calls ended, ClogHook's where it logs no states."""
 ONE_MOMENT = "take the dumps of all ranks at one moment, or when the job has come to its time limit"
 
 
@@ -152,13 +156,29 @@ def doubtful(rounds: Rounds, waits: Sequence[Wait]) -> Iterator[tuple[int, str]]
             if _created(rounds, wait) < _created(rounds, known):
                 since[wait.target] = wait
     for rank, wait in since.items():
-        said = _too_soon(rounds, rank, wait) or _is_inside(rounds, rank, wait)
+        said = (
+            _stateless(rounds, rank, wait)
+            or _too_soon(rounds, rank, wait)
+            or _is_inside(rounds, rank, wait)
+        )
         if said:
             yield rank, said
 
 
 def _created(rounds: Rounds, wait: Wait) -> int:
     return rounds.recording.ranks[wait.rank].track.created[wait.action]
+
+
+def _stateless(rounds: Rounds, rank: int, wait: Wait) -> str:
+    """Return why recordings show nobody standing: one may only have been made for longer."""
+    own, other = rounds.recording.ranks[wait.rank], rounds.recording.ranks[rank]
+    is_silent = own.track.progress[wait.action] == Progress.UNKNOWN and own.kind in STATELESS
+    if not is_silent and other.kind not in TRACES:
+        return ""
+    return (
+        "the recordings do not say which calls ended, or end when somebody stopped them: that of "
+        f"rank {rank} may only end earlier than that of rank {wait.rank}"
+    )
 
 
 def _too_soon(rounds: Rounds, rank: int, wait: Wait) -> str:
