@@ -271,13 +271,15 @@ def test_a_log_of_an_earlier_run_beside_dumps_is_left_out(tmp_path):
 
 def test_the_end_of_a_process_in_an_earlier_attempt_is_no_cause(tmp_path):
     """Rank 2 was killed, the job was started anew, and there rank 1 is behind."""
-    rows = [
+    killed = (
         "E1119 10:00:12.100000 3999 torch/distributed/elastic/multiprocessing/api.py:1002] failed "
-        "(exitcode: -9) local_rank: 2 (pid: 4002) of binary: /usr/bin/python",
+        "(exitcode: -9) local_rank: 2 (pid: 4002) of binary: /usr/bin/python"
+    )
+    anew = (
         "I1119 10:00:13.1 3999 torch/distributed/elastic/agent/server/api.py:900] [default] Worker "
-        "group FAILED. 3/3 attempts left; will restart worker group",
-    ]
-    (tmp_path / "a.log").write_text("\n".join([*rows, *behind(late=1)]) + "\n")
+        "group FAILED. 3/3 attempts left; will restart worker group"
+    )
+    (tmp_path / "a.log").write_text("\n".join([killed, anew, *behind(late=1)]) + "\n")
     verdict = pg.audit(tmp_path)
     assert [(f.code, f.ranks) for f in verdict.errors] == [("PG007", (1,))]
     assert "SIGKILL" not in text(verdict)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.files import STDIN, Input, content, first_lines, kind_of
+from planguard.audit.readers.blocks import STDIN
+from planguard.audit.readers.files import Input, content, first_lines, kind_of
 from planguard.audit.readers.helpers import MANY, Helpers, may_fork
 from planguard.audit.readers.part import PLAN, SILENT, UNREAD, Part
 from planguard.audit.readers.safe import no_collection
