@@ -8,6 +8,7 @@ what its rank did next is not known. The times of files say the same, as long as
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from planguard.audit.readers.part import PARTIAL
@@ -187,7 +188,7 @@ def _too_soon(rounds: Rounds, rank: int, wait: Wait) -> str:
     if record.kind != "flight-recorder" or record.written_ns is None or began <= 0:
         return ""
     times = sorted(time for time in record.track.created if time > 0)
-    pauses = (after - before for before, after in zip(times, times[1:], strict=False))
+    pauses = (after - before for before, after in pairwise(times))
     stood = record.written_ns - began
     if stood >= max(STOOD_NS, GAPS * max(pauses, default=0)):
         return ""
