@@ -98,7 +98,7 @@ def ended_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
     verb = "has" if len(failed) == 1 else "have"
     return [
         (
-            f"waiting: {name_ranks(failed)} {verb} left the call with an error, such as a timeout: "
-            "the recorder counts it as completed, which it cannot be"
+            f"waiting: {name_ranks(failed)} {verb} left the call, with an error such as a timeout "
+            "if the recordings are of one moment: the recorder writes no difference"
         )
     ]

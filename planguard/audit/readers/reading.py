@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from planguard.audit.readers.blocks import STDIN
 from planguard.audit.readers.files import Input, content, first_lines, kind_of
 from planguard.audit.readers.helpers import MANY, Helpers, may_fork
 from planguard.audit.readers.part import PLAN, SILENT, UNREAD, Part
@@ -93,6 +94,8 @@ def read_input(one: Input) -> list[Part]:
     else:
         for part in parts:
             part.doubt = part.doubt or held.doubt
+            if file != STDIN:
+                part.written_ns = one.path.stat().st_mtime_ns
         parts[0].remarks += [held.remark] if held.remark else []
         return parts
     if kind in _VAGUE and _is_plan(one):

@@ -18,9 +18,10 @@ from planguard.errors import PlanError
 
 if TYPE_CHECKING:
     from planguard.audit.readers.part import Part
+    from planguard.audit.readers.text_log import Log
 
-READERS = (read_stacks, read_stderr, read_stalls, read_launchers)
-"""Readers of lines whose speakers are known."""
+READERS = (read_stderr, read_stalls, read_launchers)
+"""Readers of what the speakers of one start of a job say."""
 FOLDED = "the log folds repeated lines: who prints nothing may have printed"
 
 
@@ -40,8 +41,8 @@ def read_text(data: bytes, file: str) -> list[Part]:
     if is_ras(data):
         parts += read_ras(data, file)
     log = lines_of(data)
-    for reader in READERS:
-        parts += reader(log, file)
+    parts += read_stacks(log, file)
+    parts += _last_start(log, file)
     for part in parts:
         if part.rank in log.assumed and part.kind in ("stacks", "stderr"):
             part.doubt = part.doubt or LOCAL
@@ -50,3 +51,19 @@ def read_text(data: bytes, file: str) -> list[Part]:
     if log.is_folded:
         parts[0].remarks.append(FOLDED)
     return parts
+
+
+def _last_start(log: Log, file: str) -> list[Part]:
+    """Return what the last start of the job that says anything of its calls says of them."""
+    attempts = log.attempts()
+    for number in range(len(attempts), 0, -1):
+        parts = [part for reader in READERS for part in reader(attempts[number - 1], file)]
+        if parts:
+            if len(attempts) > 1:
+                parts[0].remarks.append(
+                    f"the log tells of {len(attempts)} starts of the job: number {number}, the "
+                    "last that says something of its calls, is audited; cut the log to audit "
+                    "another"
+                )
+            return parts
+    return []
