@@ -276,7 +276,7 @@ def test_a_log_without_calls_is_listed(text, tmp_path):
 
 @pytest.mark.parametrize("states", [True, False])
 def test_a_log_that_says_no_states_shows_one_moment(states, tmp_path):
-    """Who had not enqueued a call when the log was taken may have been slow: weak, not strong."""
+    """Who had not enqueued a call when the log was taken may have been slow: weak, not medium."""
     calls = [done(1, 1), begun(2, 2)]
     keep = slice(None) if states else slice(1)
     logs = [log(r, *calls[0][keep], *([] if r == 2 else calls[1][keep])) for r in range(4)]
@@ -284,7 +284,7 @@ def test_a_log_that_says_no_states_shows_one_moment(states, tmp_path):
     assert errors(verdict) == ([("PG007", (2,))] if states else [])
     assert (verdict.findings[0].code, verdict.findings[0].ranks) == ("PG007", (2,))
     (said,) = [note for note in verdict.findings[0].notes if note.startswith("evidence: ")]
-    assert said.startswith("evidence: strong" if states else "evidence: weak")
+    assert said.startswith("evidence: medium" if states else "evidence: weak")
     assert "rests on logs of ClogHook of ranks" in said
 
 

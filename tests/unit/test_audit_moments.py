@@ -99,7 +99,7 @@ def test_a_real_hang_stays_certain(tmp_path):
         write(tmp_path, rank, calls(5) if rank == 1 else calls(6, last="started"), world=4)
     verdict = pg.audit(tmp_path)
     assert [(f.code, f.ranks) for f in verdict.errors] == [("PG007", (1,))]
-    assert "evidence: strong" in text(verdict)
+    assert "evidence: medium" in text(verdict)
 
 
 @pytest.mark.parametrize("late", [-1, 1, 600])
