@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.part import DOUBT, LOST_END, PARTIAL, UNSAID, Part
+from planguard.audit.readers.part import DOUBT, LOST_END, PARTIAL, STATES, UNSAID, Part
 from planguard.recording import Gap, Progress, Recording
 from planguard.words import clean, name_ranks, plural, rank_set, shown
 
@@ -177,6 +177,10 @@ def _limits(chosen: dict[int, Part]) -> Iterable[Gap]:
         ranks = tuple(rank for rank, part in chosen.items() if part.kind == kind)
         if ranks:
             yield Gap("partial", said, "PG904", ranks)
+    stateless = tuple(rank for rank, part in chosen.items() if STATES in part.lacks)
+    if stateless:
+        said = f"the log of {name_ranks(stateless)} says which calls were made, and not that any "
+        yield Gap("partial", f"{said}came to its end", "PG904", stateless)
     doubts: dict[str, list[int]] = defaultdict(list)
     for rank, part in chosen.items():
         if part.doubt:

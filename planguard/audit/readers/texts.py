@@ -5,6 +5,7 @@ What ranks print, stacks and reports of NCCL stand in one file as often as in se
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.launchers import read_launchers
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 READERS = (read_stderr, read_stalls, read_launchers)
 """Readers of what the speakers of one start of a job say."""
+_CUT = re.compile(rb"[a-z0-9_]+\Z")
+LONGEST_WORD = 100
 FOLDED = "the log folds repeated lines: who prints nothing may have printed"
 
 
@@ -33,6 +36,9 @@ def read_text(data: bytes, file: str) -> list[Part]:
     """
     parts: list[Part] = []
     problem: PlanError | None = None
+    # Of the last word of a line without an end nobody knows how it goes on: 12 may be 1234.
+    if (cut := _CUT.search(data, max(0, len(data) - LONGEST_WORD))) is not None:
+        data = data[: cut.start()]
     if b"NCCL INFO" in data:
         try:
             parts += read_nccl_log(data, file)

@@ -28,8 +28,10 @@ _STATUS = re.compile(
     r"(?:(?:work sequence id:|work:|work) (?P<failed>-?\d{1,20}),? )?(?:PG status: )?"
     r"[Ll]ast enqueued (?:[A-Z]{2,8} )?work: (?P<enqueued>-?\d{1,20}), "
     r"(?:last started work: [^\n]{1,120}?, )?"
-    r"last completed (?:[A-Z]{2,8} )?work: (?P<completed>-?\d{1,20})"
+    r"last completed (?:(?P<stops>[A-Z]{2,8} )?work: (?P<completed>-?\d{1,20})(?P<end>$)?)?"
 )
+"""Torch up to 2.5 and the monitor name the library and stop the sentence: a number of theirs at the
+end of a line was cut. What was cut is not said."""
 _FRAME = re.compile(r"#\d{1,3} (?P<name>\S{1,200}) from (?P<file>\S{1,500}):(?P<line>\d{1,9})$")
 _SNAPSHOT = re.compile(r"\s*\[(?P<ranks>\d[\d, ]*)\] (?P<state>started|finished) (?P<op>\w{1,40})")
 _ROUND = re.compile(r"\s*#(?P<seq>\d{1,15}) (?:started|finished) ranks:")
@@ -136,15 +138,18 @@ class Words:
         if group is None:
             return
         one = self.status.setdefault(group, Status())
-        enqueued, completed = int(status["enqueued"]), int(status["completed"])
+        enqueued = int(status["enqueued"])
         # `ProcessGroupNCCL::watchdogHandler` of torch 2.3 on prints it in a running job.
         is_periodic = "update periodically" in status.string
         if not is_periodic or enqueued > one.enqueued:
             one.is_passing = is_periodic
         if 0 <= enqueued < LARGEST:
             one.enqueued = max(one.enqueued, enqueued)
-        if -1 <= completed <= one.enqueued:
-            one.completed, one.is_told = max(one.completed, completed), True
+        is_cut = status["stops"] is not None and status["end"] is not None
+        if status["completed"] is not None and not is_cut:
+            completed = int(status["completed"])
+            if -1 <= completed <= one.enqueued:
+                one.completed, one.is_told = max(one.completed, completed), True
         if status["failed"] is not None:
             self.failed.setdefault((self.places[group], int(status["failed"])), group)
 
