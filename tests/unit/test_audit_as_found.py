@@ -91,3 +91,21 @@ def test_an_error_that_was_caught_is_no_crash(tmp_path):
     assert found(pg.audit(tmp_path)) == [("PG506", (0,), "error")]
     (tmp_path / "train.log").write_text(rows + "[rank0]:step 122/5000 | loss: 7.93\n")
     assert found(pg.audit(tmp_path)) == []
+
+
+def test_what_is_repeated_without_a_prefix_is_of_whom_has_said_it(tmp_path):
+    """Ranks 2 and 3 are places 0 and 1 of their group: `what():` lines make no other ranks of them."""
+    rows = []
+    for rank in range(4):
+        op = "ALLREDUCE" if rank < 2 else "_ALLGATHER_BASE"
+        work = f"WorkNCCL(SeqNum=33, OpType={op}, NumelIn=8, NumelOut=8, Timeout(ms)=600000)"
+        group = f"[PG ID 11 PG GUID {119 if rank < 2 else 112}(mesh_tp) Rank {rank % 2}]"
+        said = (
+            f"[Rank {rank % 2}] Watchdog caught collective operation timeout: {work} ran for 1 ms"
+        )
+        head = f"[rank{rank}]:[E1119 10:04:11.1 ProcessGroupNCCL.cpp:629] "
+        status = "failure detected by watchdog at work sequence id: 33 PG status: "
+        status += "last enqueued work: 33, last completed work: 32"
+        rows += [head + said, f"{head}{group}  {status}", f"  what():  {group} {said}"]
+    (tmp_path / "job.log").write_text("\n".join(rows) + "\n")
+    assert "PG201" not in [code for code, *_ in found(pg.audit(tmp_path))]

@@ -114,7 +114,10 @@ def read_stderr(log: Log, file: str) -> list[Part]:
             for (place, seq), call in voice.words.works.items():
                 if (group := voice.words.group_of_work(place, seq)) is not None:
                     known.setdefault((seq, _bare(call)), set()).add(group)
+    named = {said for _, is_place, voice in heard if not is_place for said in _places(voice)}
     for rank, is_place, voice in heard:
+        if is_place and voice.words.places and _places(voice) <= named:
+            continue  # `what():` repeats without a prefix what a rank with one has said
         part = _part(voice, file, rank, known)
         if part is not None:
             if is_place and "world" not in voice.words.places:
@@ -123,6 +126,10 @@ def read_stderr(log: Log, file: str) -> list[Part]:
             parts += _snapshot(voice.words, part)
             parts += _other_side(voice, part)
     return parts
+
+
+def _places(voice: Voice) -> set[tuple[str, int]]:
+    return set(voice.words.places.items())
 
 
 def _bare(call: Call) -> Call:
