@@ -94,7 +94,7 @@ def test_an_error_that_was_caught_is_no_crash(tmp_path):
 
 
 def test_what_is_repeated_without_a_prefix_is_of_whom_has_said_it(tmp_path):
-    """Ranks 2 and 3 are places 0 and 1 of their group: `what():` lines make no other ranks of them."""
+    """Ranks 2 and 3 are places 0 and 1 of their group: `what():` makes no other ranks of them."""
     rows = []
     for rank in range(4):
         op = "ALLREDUCE" if rank < 2 else "_ALLGATHER_BASE"
