@@ -154,15 +154,19 @@ class _Zstd:
             raise PlanError(missing.message, file=name, hint=hint) from None
         self.name = name
         self.error: type[Exception] = zstandard.ZstdError
-        self.engine: Any = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(
-            read_across_frames=True
-        )
+        self.packer = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+        self.engine: Any = self.packer.decompressobj()
 
     def parts(self, block: bytes) -> Iterator[bytes]:
         """Yield what a block decompresses to, from slices small enough to stay bounded."""
         try:
             for place in range(0, len(block), 1 << 12):
-                yield self.engine.decompress(block[place : place + (1 << 12)])
+                rest = block[place : place + (1 << 12)]
+                while rest:
+                    if self.engine.eof:  # one frame after the other, each with its own end
+                        self.engine = self.packer.decompressobj()
+                    yield self.engine.decompress(rest)
+                    rest = self.engine.unused_data if self.engine.eof else b""
         except self.error as error:
             raise DamagedError(f"not a readable zstd file: {error}", file=self.name) from None
 

@@ -52,6 +52,11 @@ _MEMORY = re.compile(
     r"(?:[\w.]{0,60}OutOfMemoryError|RuntimeError|ValueError): .{0,200}?out of memory.{0,200}"
 )
 """An error that people paste without its traceback; a program may have gone on behind it."""
+_GOES_ON = re.compile(
+    r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|"
+    r"\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
+)
+"""How trainers and tqdm print progress: behind an error it was caught and the rank went on."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
 UNNAMED_GROUP = "?unnamed"
 UNSAID_GROUP = "a call that timed out does not say its group"
@@ -172,6 +177,11 @@ def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
             continue
         if trace is not None and not trace.error:
             trace = _continued(trace, text)
+            _mark(voice, text)
+            continue
+        if voice.traces and _GOES_ON.search(text):
+            voice.traces.clear()
+            trace = None
         elif "memory" in text and not voice.memory and (said := _MEMORY.search(text)) is not None:
             voice.memory = said[0][:300]
         _mark(voice, text)
