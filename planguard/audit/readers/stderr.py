@@ -53,7 +53,8 @@ _MEMORY = re.compile(
 )
 """An error that people paste without its traceback; a program may have gone on behind it."""
 _GOES_ON = re.compile(
-    r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
+    r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|"
+    r"\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
 )
 """How trainers and tqdm print progress: behind an error it was caught and the rank went on."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
