@@ -75,7 +75,7 @@ def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
 
     They are those that it could flush itself, by the policy of the buffer; whether the plan states
     which: not for a wait that may end a bucket, and not for what several buffers of a pool hold at
-    the end.
+    the end, or what one holds then that the rank never waits for: it may be sent or not.
     """
     if spec.get("coordination") != "rank0-broadcast":
         return [()], True
@@ -102,6 +102,10 @@ def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
             found.append(tuple(done + last))
         return list(dict.fromkeys(found)), True
     found, is_stated = [], len(lists) < 2
+    named = {name for one in every_action(program) if one["op"] == "wait" for name in Play.list(one)}
+    waited = {
+        name for name, one in items.items() if one.get("work") in named or not one.get("async")
+    }
     for order in orders(program):
         inside: list[tuple[str, ...]] = [()] * len(lists)
         left: list[tuple[str, ...]] = []
@@ -118,7 +122,11 @@ def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
             elif one["op"] == "wait" and {works.get(name) for name in Play.list(one)} & begun:
                 is_stated &= begun == items.keys()
         for rest in itertools.permutations([bucket for bucket in inside if bucket]):
-            found.append(tuple(in_declared_order(bucket, declared) for bucket in (*left, *rest)))
+            kept = [bucket for bucket in rest if waited & set(bucket)]
+            is_stated &= len(kept) == len(rest)
+            for last in (rest, kept):
+                sent = (*left, *last)
+                found.append(tuple(in_declared_order(bucket, declared) for bucket in sent))
     return list(dict.fromkeys(found)), is_stated
 
 
