@@ -75,7 +75,7 @@ def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
 
     They are those that it could flush itself, by the policy of the buffer; whether the plan states
     which: not for a wait that may end a bucket, and not for what several buffers of a pool hold at
-    the end.
+    the end, or what one holds then that the rank never waits for: it may be sent or not.
     """
     if spec.get("coordination") != "rank0-broadcast":
         return [()], True
@@ -102,23 +102,38 @@ def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
             found.append(tuple(done + last))
         return list(dict.fromkeys(found)), True
     found, is_stated = [], len(lists) < 2
-    for order in orders(program):
+    named = {name for one in every_action(program) if one["op"] == "wait" for name in Play.list(one)}
+    waited = {
+        name for name, one in items.items() if one.get("work") in named or not one.get("async")
+    }
+    for order, flushes in itertools.product(orders(program), (False, True)):
         inside: list[tuple[str, ...]] = [()] * len(lists)
         left: list[tuple[str, ...]] = []
         begun: set[str] = set()
         works = {items[name].get("work"): name for name in items}
         for one in order:
+            asked: set[str] = set()
             if one.get("id") in items:
                 begun.add(one["id"])
                 at = next(at for at, names in enumerate(lists) if one["id"] in names)
                 full = filled([*inside[at], one["id"]], items, cap)
                 left += full[:-1]
                 inside[at] = full[-1]
-                is_stated &= bool(one.get("async")) or begun == items.keys()
-            elif one["op"] == "wait" and {works.get(name) for name in Play.list(one)} & begun:
-                is_stated &= begun == items.keys()
+                asked = set() if one.get("async") else {one["id"]}
+            elif one["op"] == "wait":
+                asked = {works[name] for name in Play.list(one) if name in works} & begun
+            if asked and begun != items.keys():
+                is_stated = False
+                for at, bucket in enumerate(inside):
+                    if flushes and asked & set(bucket):
+                        left.append(bucket)
+                        inside[at] = ()
         for rest in itertools.permutations([bucket for bucket in inside if bucket]):
-            found.append(tuple(in_declared_order(bucket, declared) for bucket in (*left, *rest)))
+            kept = [bucket for bucket in rest if waited & set(bucket)]
+            is_stated &= len(kept) == len(rest)
+            for last in (rest, kept):
+                sent = (*left, *last)
+                found.append(tuple(in_declared_order(bucket, declared) for bucket in sent))
     return list(dict.fromkeys(found)), is_stated
 
 

@@ -194,6 +194,43 @@ def test_residual_without_a_wait_is_never_flushed() -> None:
     assert "holds c " in verdict.findings[0].message
 
 
+def test_what_rank_0_never_waits_for_may_not_be_sent() -> None:
+    """Rank 0 would keep the last bucket of a filled buffer: whether others get it is not known."""
+    body = {"op": "unordered", "body": [gradient("a"), gradient("b")]}
+    wait = {"op": "wait", "work": ["a", "b"]}
+
+    def outcome(first: list[dict[str, Any]], second: list[dict[str, Any]], **more: Any) -> Outcome:
+        plan = plan_of([first, second], coordination="rank0-broadcast", **more)
+        return planguard.check(plan, model="gloo").outcome
+
+    assert outcome([body], [body, wait]) is Outcome.UNKNOWN
+    assert outcome([body], [body, wait], membership="fixed") is Outcome.SAFE
+    assert outcome([body, wait], [body]) is Outcome.SAFE
+    assert outcome([body], [body]) is Outcome.SAFE
+    own = {"op": "wait", "work": ["a"]}
+    assert outcome([body, own], [body, wait]) is Outcome.SAFE
+    assert outcome([body, own], [body, wait], cap_bytes=4) is Outcome.UNKNOWN
+
+
+def test_a_wait_of_rank_0_may_end_a_bucket_of_the_order_that_it_sends() -> None:
+    """Sent with the bucket that the wait ended all goes well; sent without, the wait never ends."""
+    program = [
+        {"op": "unordered", "body": [gradient("a")]},
+        {"op": "wait", "work": ["a"]},
+        {"op": "unordered", "body": [gradient("b")]},
+        {"op": "wait", "work": ["b"]},
+    ]
+
+    def outcome(**more: Any) -> Outcome:
+        plan = plan_of([program, program], coordination="rank0-broadcast", **more)
+        return planguard.check(plan, model="gloo").outcome
+
+    assert outcome(cap_bytes=8) is Outcome.UNKNOWN
+    assert outcome(cap_bytes=4) is Outcome.SAFE
+    assert outcome(cap_bytes=4, membership="fixed") is Outcome.SAFE
+    assert outcome(cap_bytes=8, membership="fixed") is Outcome.DEADLOCK
+
+
 BARRIER = {"op": "barrier"}
 SYNCHRONOUS = {"op": "all_reduce", "bytes": 4, "id": "b", "label": "b"}
 DECIDED = {

@@ -12,7 +12,7 @@ from planguard.plan.vocabulary import HANDLES
 from planguard.reordering.blocks import Block
 from planguard.reordering.buffers.flushes import dealt, launch_order
 from planguard.reordering.buffers.policies import Agreed
-from planguard.reordering.buffers.sent import orders_sent
+from planguard.reordering.buffers.sent import awaited, orders_sent
 from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
@@ -110,11 +110,20 @@ def _is_settled(
 ) -> bool:
     """Whether all orders that rank 0 may send come to the same.
 
-    All ranks have the same members, and nothing else communicates until the last is ready.
+    All ranks have the same members, nothing else communicates until the last is ready, and what
+    rank 0 might keep in a filled buffer at the end, nobody waits for.
     """
     names = {_names(found) if found is not None else frozenset() for found in held}
     if len(names) > 1:
         return False
+    if buffer.membership == "fill":
+        waited = [
+            {one.ready.name(at) for at in awaited(ranks[rank], one)}
+            for rank, one in zip(members, held, strict=True)
+            if one is not None
+        ]
+        if not all(names <= waited[0] for names in waited):
+            return False
     try:
         _refuse_noise([buffer], ranks, members, until_settled=False)
     except UndecidedError:

@@ -31,25 +31,47 @@ def orders_sent(leader: FusedRank, held: Held, deadline: Deadline) -> tuple[list
     """Return what the first rank of a group may send, and whether the plan states all of it.
 
     It does not where a wait of that rank may end a bucket, since the wait stands in one run and the
-    order is of another one, and for what several buffers of a pool hold at the end.
+    order is of another one, for what several buffers of a pool hold at the end, and for what that
+    rank holds at the end and never waits for: on its own it would keep it.
 
     Raises:
         UndecidedError: There are too many orders, or no time for them.
     """
     names = held.ready.name
     found: dict[Sent, None] = {}
+    waited = awaited(leader, held)
+    is_whole = True
+    waits = _waits_early(leader, held)
+    if waits and len(_lists(held)) > 1 and held.buffer.membership != "fixed":
+        raise UndecidedError(
+            f"rank {leader.order.rank} waits for a member of fused buffer {held.buffer.id} before "
+            "all of it is ready, and the buffer is a pool; fixed membership states what it sends"
+        )
     where = f"orders in which rank {leader.order.rank} may fill fused buffer {held.buffer.id}"
     for number, order in enumerate(extensions(held.ready.below)):
         if number >= ORDERS and not deadline.is_bounded:
             raise UndecidedError(too_many(f"more than {ORDERS:,} {where}"))
         if deadline.expired():
             raise UndecidedError(out_of_time(f" after {number:,} {where}"))
-        for buckets in _flushed(held, order):
+        for buckets in _flushed(held, order, waited, is_cut=waits):
+            is_whole &= sum(map(len, buckets)) == len(held.elements)
             found[tuple(frozenset(map(names, bucket)) for bucket in buckets)] = None
     is_stated = held.buffer.membership == "fixed" or not (
-        len(_lists(held)) > 1 or _waits_early(leader, held)
+        len(_lists(held)) > 1 or waits or not is_whole
     )
     return list(found), is_stated or len(found) == 1
+
+
+def awaited(rank: FusedRank, held: Held) -> frozenset[int]:
+    """Return the members of a buffer that a rank waits for."""
+    named: set[object] = set()
+    for fields in (*(leaf.fields for leaf in rank.leaves), *rank.items):
+        named.update(_waited(fields))
+    return frozenset(
+        at
+        for at, leaf in enumerate(held.ready.leaves)
+        if leaf.fields.get("work") in named or not leaf.fields.get("async")
+    )
 
 
 def _lists(held: Held) -> list[tuple[int, ...]]:
@@ -59,12 +81,21 @@ def _lists(held: Held) -> list[tuple[int, ...]]:
     return [members for members in lists if members]
 
 
-def _flushed(held: Held, order: Sequence[int]) -> Iterator[Buckets]:
-    """Yield the flushes of a rank that orders its own buffer, for one order of readiness."""
+def _flushed(
+    held: Held, order: Sequence[int], waited: frozenset[int], *, is_cut: bool
+) -> Iterator[Buckets]:
+    """Yield the flushes of a rank that orders its own buffer, for one order of readiness.
+
+    What is left of a filled buffer at the end, and waited for by nobody there, is sent or not. One
+    that is cut may also end a bucket behind any member, as a wait there would make it.
+    """
     buffer, ready = held.buffer, held.ready
     if buffer.membership == "fixed":
         first, last = split(buffer, dealt(buffer, ready, held.cap))
         yield launched(order, first) + last
+        return
+    if is_cut:
+        yield from _cut(held, order, waited)
         return
     place = {element: at for at, element in enumerate(order)}
     full: list[tuple[int, tuple[int, ...]]] = []
@@ -78,6 +109,18 @@ def _flushed(held: Held, order: Sequence[int]) -> Iterator[Buckets]:
     head = tuple(bucket for _, bucket in sorted(full))
     for rest in itertools.permutations(left):
         yield head + rest
+        yield head + tuple(bucket for bucket in rest if not waited.isdisjoint(bucket))
+
+
+def _cut(held: Held, order: Sequence[int], waited: frozenset[int]) -> Iterator[Buckets]:
+    """Yield the flushes of a filled buffer for all places where waits may end a bucket."""
+    for cuts in itertools.product((False, True), repeat=len(order) - 1):
+        ends = [at for at, is_end in enumerate(cuts, 1) if is_end]
+        pieces = [order[a:b] for a, b in itertools.pairwise((0, *ends, len(order)))]
+        buckets = tuple(b for piece in pieces for b in pack(piece, held.ready.sizes, held.cap))
+        yield buckets
+        if waited.isdisjoint(buckets[-1]):
+            yield buckets[:-1]
 
 
 def _waits_early(rank: FusedRank, held: Held) -> bool:
@@ -99,5 +142,10 @@ def _waits_early(rank: FusedRank, held: Held) -> bool:
 
 def _names(fields: dict[str, object], works: set[object]) -> bool:
     """Whether an action is a wait for one of some handles."""
+    return not works.isdisjoint(_waited(fields))
+
+
+def _waited(fields: dict[str, object]) -> list[object]:
+    """Return the handles that an action waits for."""
     work = fields.get("work", []) if fields["op"] == "wait" else []
-    return not works.isdisjoint(work if isinstance(work, list) else [work])
+    return work if isinstance(work, list) else [work]

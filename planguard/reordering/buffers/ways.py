@@ -60,7 +60,8 @@ def over_ways(
         names = ", ".join(sorted(agreements.several))
         raise UndecidedError(
             f"the order in which rank 0 fills fused buffer {names} is not in the plan: a wait "
-            "before all of it is ready, or a pool, leaves it open; fixed membership states it"
+            "before all of it is ready, a pool, or members that rank 0 never waits for, leave it "
+            "open; fixed membership states it"
         )
     if outcome is Outcome.UNKNOWN:
         return next((one for one in found if one.unknown and not is_empty(one)), found[0])
