@@ -83,9 +83,7 @@ def values_of(arg: Arg, nodes: Mapping[str, FxNode]) -> list[Val]:
     return []
 
 
-def splits(
-    arg: Arg, nodes: Mapping[str, FxNode], row: int
-) -> tuple[list[int] | None, list[str]]:
+def splits(arg: Arg, nodes: Mapping[str, FxNode], row: int) -> tuple[list[int] | None, list[str]]:
     """Return split sizes in elements, None with the reasons where only the run knows them.
 
     What one rank sends another has to expect, and their symbols have nothing to do with each other:
