@@ -65,10 +65,12 @@ def options_of_ranks(
         raise wrong(adapter, "rank_options", ranks, "a map from rank to options")
     found = {}
     for rank, own in dict(ranks or {}).items():  # type: ignore[call-overload]
-        number = int(rank) if isinstance(rank, str) and rank.isdigit() else rank
+        number = int(rank) if isinstance(rank, str) and rank.isdecimal() else rank
         if not is_integer(number, 0, world_size - 1) or not isinstance(own, Mapping):
             hint = f"ranks from 0 to {world_size - 1}"
             raise wrong(adapter, "rank_options", {rank: own}, hint)
+        if number in found:  # 3 and "3" are one rank: the options of one of them would be lost
+            raise wrong(adapter, "rank_options", {rank: own}, f"the options of rank {number} once")
         found[number] = checked(own, f" of rank {number}")
     return found
 

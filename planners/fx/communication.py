@@ -247,8 +247,8 @@ class _Builder:
         if "input_split_sizes" not in self.operation.params:  # shard_dim_alltoall: equal shards
             return
         for key, name in (("in_splits", "input_split_sizes"), ("out_splits", "output_split_sizes")):
-            found, symbols, unknown = splits(self._argument(name), self.nodes, row)
-            self._size_notes(Size(None, "", tuple(symbols), tuple(unknown)))
+            found, unknown = splits(self._argument(name), self.nodes, row)
+            self._size_notes(Size(None, "", (), tuple(unknown)))
             if found is None:
                 is_known = False
                 continue

@@ -83,10 +83,11 @@ def values_of(arg: Arg, nodes: Mapping[str, FxNode]) -> list[Val]:
     return []
 
 
-def splits(
-    arg: Arg, nodes: Mapping[str, FxNode], row: int
-) -> tuple[list[int] | None, list[str], list[str]]:
-    """Return split sizes in elements, the symbols used and the symbols without a value.
+def splits(arg: Arg, nodes: Mapping[str, FxNode], row: int) -> tuple[list[int] | None, list[str]]:
+    """Return split sizes in elements, None with the reasons where only the run knows them.
+
+    What one rank sends another has to expect, and their symbols have nothing to do with each other:
+    that the values seen while tracing agree says nothing of the next batch. ``exchanged`` decides.
 
     Args:
         arg: The list of split sizes, in rows of dimension 0.
@@ -97,7 +98,8 @@ def splits(
     for item in arg if isinstance(arg, tuple) else ():
         value: Any = nodes[item.node].val if isinstance(item, Ref) and item.node in nodes else item
         if not isinstance(value, (int, Sym)):
-            return None, [], ["split sizes are computed while the program runs"]
+            return None, ["split sizes are computed while the program runs"]
         found.append(value)
-    numbers, symbols, unknown = resolve(found)
-    return (None if unknown else [number * row for number in numbers]), symbols, unknown
+    symbols = [value.expr for value in found if isinstance(value, Sym)]
+    numbers = [value * row for value in found if isinstance(value, int)]
+    return (None if symbols else numbers), symbols

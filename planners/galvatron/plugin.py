@@ -145,12 +145,15 @@ def _ledger(plan: PlanBuilder, strategies: dict[int, Strategy], options: Galvatr
         scope="plan",
     )
     if options.seq_length is None:
+        differ = any(own.activations != common.activations for own in strategies.values())
         plan.approximate(
             "no-sizes",
-            "messages have no sizes: the strategy does not say seq_length and hidden_size",
+            "messages have no sizes: the strategy does not say seq_length and hidden_size"
+            + (", and ranks disagree about how activations are cut" if differ else ""),
+            "under" if differ else "exact",
             scope="plan",
         )
-    for name in common.unread:
+    for name in sorted({name for own in strategies.values() for name in own.unread}):
         plan.approximate("unread", f"the runtime does not read {name!r}", scope="plan")
     if any(own.recomputes != common.recomputes for own in strategies.values()):
         plan.approximate(

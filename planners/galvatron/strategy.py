@@ -86,6 +86,11 @@ class Strategy:
     recomputes: tuple[int, ...]
     unread: tuple[str, ...]
 
+    @property
+    def activations(self) -> tuple[object, ...]:
+        """What decides how large activations are: as sizes are not known, it is compared itself."""
+        return self.batches, tuple((module.parts, module.dp) for module in self.modules)
+
 
 def read_strategy(top: At, options: GalvatronOptions) -> Strategy:
     """Read the JSON of a strategy.

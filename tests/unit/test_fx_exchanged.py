@@ -142,6 +142,22 @@ def test_rows_and_counts_of_one_rank_must_fit_those_of_the_others(edit):
     assert verdict.unsafe or "unknown-size" in kinds(verdict)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_splits_that_agree_only_as_traced_are_not_safe(turned):
+    """Each symbol has the value 2 on every rank: the next batch routes otherwise."""
+
+    def hinted(by_name, nodes):
+        for node in nodes:
+            if node["name"].startswith("_local_scalar_dense"):
+                node["val"]["hint"] = 2
+        if turned:
+            sends_in_another_order(by_name, nodes)
+
+    verdict = checked(hinted, range(WORLD))
+    assert verdict.outcome is (Outcome.UNKNOWN if turned else Outcome.SAFE)
+    assert ("unknown-size" in kinds(verdict)) is turned
+
+
 def test_lists_that_all_ranks_swap_agree_as_well():
     """What is sent is what was told, and expected what was counted: the way back of the tokens.
 

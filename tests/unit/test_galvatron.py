@@ -198,6 +198,33 @@ def test_disagreement_about_recomputation_is_unknown():
     assert planguard.check(everywhere, model="nccl").outcome.value == "SAFE"
 
 
+def test_microbatches_of_another_size_are_not_safe():
+    """A rank with a larger batch sends larger messages, whether sizes are told or not."""
+    own = {1: {"global_bsz": SMALL["global_bsz"] * 2, "chunks": SMALL["chunks"]}}
+    unsized = planguard.check(loaded(SMALL, rank_options=own), model="nccl")
+    assert unsized.outcome.value == "UNKNOWN"
+    assert {e.kind: e.direction for e in unsized.approximations}["no-sizes"] == "under"
+    sizes = {"seq_length": 8, "hidden_size": 4}
+    assert planguard.check(loaded(SMALL, rank_options=own, **sizes), model="nccl").unsafe
+
+
+def test_a_field_that_one_rank_reads_and_the_runtime_does_not_is_in_the_ledger():
+    """``embed_sdp`` of a single rank changes nothing, and is told."""
+    plan = loaded(SMALL, rank_options={1: {"embed_sdp": 1}})
+    assert "unread" in {entry.kind for entry in planguard.check(plan, model="nccl").approximations}
+    with pytest.raises(UsageError):
+        loaded(SMALL, rank_options={1: {"embed_sdp": 2}})
+
+
+@pytest.mark.parametrize(
+    "ranks", [{"1": {"chunks": 4}, 1: {}}, {"01": {"chunks": 4}, "1": {}}, {"²": {}}]
+)
+def test_options_of_a_rank_are_given_once(ranks):
+    """Two spellings of one rank: neither is dropped; digits that are no number are refused."""
+    with pytest.raises(UsageError, match="rank_options"):
+        loaded(SMALL, rank_options=ranks)
+
+
 def test_norms_of_the_last_stage_are_not_summed_with_1f1b():
     """pipedream_flush sets last_batch only where a stage cools down, and the last one does not.
 

@@ -60,7 +60,7 @@ def test_an_answer_of_the_list_is_used(written):
 
 
 def test_the_list_of_another_enumerator_is_not_used(written):
-    """Where the source has changed, and where everything is to be asked, the list says nothing."""
+    """Where the source has changed, the list says nothing."""
     plan, key = next(questions(asked=False))
     true = enumerate_plan(plan, "gloo", CHEAP).outcome
     written({key: "U"}, head="enumerator 0123456789abcdef")
@@ -68,11 +68,16 @@ def test_the_list_of_another_enumerator_is_not_used(written):
 
 
 def test_everything_is_asked_where_that_is_wanted(written, monkeypatch):
-    """PLANGUARD_ENUMERATE=1 asks, whatever the list says."""
-    plan, key = next(questions(asked=False))
-    written({key: "U"})
+    """PLANGUARD_ENUMERATE=1 asks every plan, and what the list has is compared with the answer."""
+    (one, key), (other, second), (third, limit), (fourth, _), *_ = questions(asked=False)
+    true = {n: enumerate_plan(p, "gloo", CHEAP).outcome for n, p in ((1, other), (2, fourth))}
+    written({key: "U", second: answers.LETTERS[true[1]], limit: answers.GIVEN_UP})
     monkeypatch.setenv("PLANGUARD_ENUMERATE", "1")
-    assert answers.outcome_of(plan, "gloo", CHEAP) == enumerate_plan(plan, "gloo", CHEAP).outcome
+    for plan in (one, third):
+        with pytest.raises(AssertionError, match="the enumerator says"):
+            answers.outcome_of(plan, "gloo", CHEAP)
+    assert answers.outcome_of(other, "gloo", CHEAP) == true[1]
+    assert answers.outcome_of(fourth, "gloo", CHEAP) == true[2]
 
 
 def test_a_part_of_the_list_is_asked_in_each_run(written):
