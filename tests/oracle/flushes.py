@@ -102,7 +102,8 @@ def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
             found.append(tuple(done + last))
         return list(dict.fromkeys(found)), True
     found, is_stated = [], len(lists) < 2
-    named = {name for one in every_action(program) if one["op"] == "wait" for name in Play.list(one)}
+    waits = [one for one in every_action(program) if one["op"] == "wait"]
+    named = {name for one in waits for name in Play.list(one)}
     waited = {
         name for name, one in items.items() if one.get("work") in named or not one.get("async")
     }
