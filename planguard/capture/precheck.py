@@ -14,6 +14,7 @@ from planguard.capture.batches.loops import Loops
 from planguard.capture.batches.patches import Patch, find_patch, with_patch, write_patch
 from planguard.capture.batches.sampled import Door, decide, read_samples, supply_of
 from planguard.capture.batches.samples import MOST, choose
+from planguard.capture.batches.subjects import Function
 from planguard.capture.batches.unlike import Beyond
 from planguard.capture.play.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.play.imports import warm_learnt
@@ -171,7 +172,8 @@ class Precheck:
         answer = decide(supply, chosen, door, self.budget)
         if self.vary and self.samples is not None and not answer.verdict.unsafe:
             end = began + self.budget
-            answer = Beyond(fn, self.samples, self.world_size, door, end).decide(answer)
+            subject = Function(fn)
+            answer = Beyond(subject, self.samples, self.world_size, door, end).decide(answer)
         if self.fix and answer.verdict.unsafe:
             found = find_patch(answer, supply, chosen, door, self.budget)
             self.patch = found if isinstance(found, Patch) else None

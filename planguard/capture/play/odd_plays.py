@@ -19,11 +19,14 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.play.further import Further, is_led
+from planguard.capture.play.further import Further, held_answers, is_led
 from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, SEED, Odd, Site
+from planguard.capture.values.own_database import DATABASE
 from planguard.capture.values.own_dice import own_seeds
 from planguard.capture.values.own_events import MEMORY, NETWORK, SIGNAL
+from planguard.capture.values.own_files import CLAIM, Holding
+from planguard.capture.values.own_installed import INSTALLED
 from planguard.capture.values.own_turns import TURN
 from planguard.errors import UsageError
 
@@ -40,13 +43,16 @@ MOST_LINES = 12
 READ_WHOLE = 200_000
 """Characters of a program that is read whole for what its clocks may decide (about two seconds);
 of more, the files whose code ran."""
+_UNREAD = "unread"
+"""How a play ended in which a rank raises and may have read in a file that is not here."""
 LONGEST = 60.0
 """Seconds that a rank may take where it reads other values: a loop may end no more."""
 _TURNS = ((1, 2), (2, 0))
 """Where sets begin on odd ranks and on the others: with the other end, each quarter is compared."""
-_ENDING = frozenset({SIGNAL, MEMORY, NETWORK, TURN})
-"""What a program may be ready for by a handler that ends the process, or hands the error on."""
-_NOT_OPENED = ("FileNotFoundError", "FileExistsError")
+_ENDING = frozenset({SIGNAL, MEMORY, NETWORK, TURN, INSTALLED, DATABASE})
+"""What a program may be ready for by a handler that ends the process, or hands the error on; and
+packages and rows without which it cannot go on."""
+_NOT_OPENED = ("FileNotFoundError", "FileExistsError", "BlockingIOError")
 """What stands in the frames of a rank that ends since it cannot open a file."""
 
 
@@ -200,7 +206,7 @@ class OddPlays:
                 doubts[words_of(lines), ranks_of(odd)] = None
             elif ended.how == "cut" and len(its) <= MOST_LINES:
                 self.cut[words_of(its)] = None
-            elif kind in (CLOCK, OPENED, *_ENDING) and len(its) <= MOST_LINES:
+            elif kind in (CLOCK, OPENED, CLAIM, *_ENDING) and len(its) <= MOST_LINES:
                 raised[words_of(its)] = None  # no line by itself does anything but that
             else:
                 doubts[words_of(its), ranks_of(odd)] = None
@@ -226,7 +232,23 @@ class OddPlays:
         return guilty[-1:] if is_later else guilty
 
     def ended(self, play: Play, odd: Odd) -> Ended:
-        """Play with odd ranks; tell how that ended."""
+        """Play with odd ranks; tell how that ended.
+
+        Where a rank raises on what it reads in a file that is not here, that file holds something
+        else, as far as anything is known that the program takes.
+        """
+        found = self._ended(play, odd)
+        if found.how != _UNREAD:
+            return found
+        if odd.holding is not Holding.NOTHING:
+            return Ended("raised")
+        for answer in held_answers(odd.sites or frozenset(), files_of(play)):
+            held = self._ended(play, replace(odd, holding=answer.holding, keys=answer.keys))
+            if held.how != _UNREAD:
+                return held
+        return Ended("open")
+
+    def _ended(self, play: Play, odd: Odd) -> Ended:
         most = None if odd.sides is None else LONGEST
         try:
             again = play.again(odd, most)
@@ -241,6 +263,8 @@ class OddPlays:
             and _ends_job(odd, [again.logs[one].trace for one in failed])
         ):
             return Ended("raised")
+        if failed and failed <= odd.ranks and any(kind == OPENED for kind, _ in odd.sites or ()):
+            return Ended(_UNREAD)
         verdict = self.decide(again)
         if verdict.safe and _is_cut(again):
             return Ended("cut", again)
@@ -259,7 +283,7 @@ def _ends_job(odd: Odd, traces: list[str]) -> bool:
     if kinds and kinds <= _ENDING:
         return True
     is_unopened = all(any(name in one for name in _NOT_OPENED) for one in traces)
-    return kinds == {OPENED} and is_unopened
+    return bool(kinds) and kinds <= {OPENED, CLAIM} and is_unopened
 
 
 def files_of(play: Play) -> list[str]:
@@ -366,8 +390,9 @@ def _note(
             "walked from both ends, sets from each quarter, too, folders held nothing, either half "
             "or more, clocks ran ahead by a day, files were there or not, or of another size and "
             "time, hosts, processes, addresses and random states differed; dice fell on both "
-            f"ends of their range and between, signals arrived, memory ran out and waits were over "
-            f"where the program is ready for it{more}"
+            "ends of their range and between, signals arrived, memory ran out and waits were over "
+            "where the program is ready for it, packages were installed or not, databases held "
+            f"more or nothing, and the first threads of a line began last{more}"
         )
         log.notes.append((KIND, message, "exact"))
 

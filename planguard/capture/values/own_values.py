@@ -24,7 +24,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.values.made_up import storage_of, tensors_in
+from planguard.capture.values.made_up import listed, storage_of, tensors_in
 from planguard.capture.values.other_values import PAIRS, Read, is_array, other_flag, other_value
 from planguard.capture.values.sinks import is_shown_only
 from planguard.sources import TEXT, is_program, is_standard
@@ -272,11 +272,11 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
         if "reduce" not in name and "wait" not in name:
             tell(tensors_in([args, kwargs]), is_sent=True)
         return
-    for one in tensors_in(found):
+    for one in listed(found):
         is_large = one.numel() > _MOST_ELEMENTS
         if is_large and not _is_whole(one):
             continue
-        given = list(tensors_in([args[1:] if name in OVERWRITING else args, kwargs]))
+        given = listed([args[1:] if name in OVERWRITING else args, kwargs])
         origins = [getattr(storage_of(each), "planguard_origin", None) for each in given]
         storage = storage_of(one)
         if storage is None or not given:

@@ -1,0 +1,181 @@
+"""What a module of the program asked when it was imported, before the ranks were played.
+
+Played ranks are forks of one process, so they share what its modules computed: the order of a list
+that was made of a set, whether a package was there (``HAS_FLASH``), a folder's content. A real rank
+imports for itself. So the statements of a module, or of a class in it, that ask and can be asked
+again are: those that compute from questions and builtins alone, and imports under a ``try`` that
+set constants. Only a name that still has what its statement gives here is given what it gives on an
+odd rank; there every module that has the same object gets the other one.
+
+What a function returned at import, and what was put into lists and objects, stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from planguard.capture.names.source import tree_of
+from planguard.sources import file_of, program_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType
+
+_BUILTINS = frozenset({
+    "list", "tuple", "sorted", "set", "frozenset", "dict", "len", "int", "float", "str", "bool",
+    "min", "max", "sum", "next", "iter", "enumerate", "any", "all", "zip", "range", "abs", "round",
+    "reversed", "hash",
+})  # fmt: skip
+_METHODS = frozenset({
+    "get", "split", "strip", "lower", "upper", "startswith", "endswith", "replace", "join",
+    "removeprefix", "removesuffix", "partition", "rpartition", "fromkeys", "keys", "values",
+    "items", "union", "intersection", "difference", "exists", "is_file", "is_dir", "iterdir",
+    "glob", "with_suffix", "expanduser", "absolute", "now", "today", "utcnow", "weekday", "count",
+})  # fmt: skip
+"""Methods that change nothing: of texts, sets, dicts, paths and times."""
+_OWNERS = (
+    str, bytes, dict, set, frozenset, tuple, list, Path, type(os.environ), type, ModuleType,
+)  # fmt: skip
+_PLAIN = (Path, os.getenv, dict.fromkeys, os.path.join, os.path.dirname, os.path.abspath)
+
+
+class Before:
+    """The statements of the program's modules that can be asked again.
+
+    Args:
+        is_question: Tells whether a function is one whose answer is a rank's own.
+    """
+
+    def __init__(self, is_question: Callable[[Any], bool]) -> None:
+        self._is_question = is_question
+        self._kept: list[tuple[dict[str, Any], dict[str, Any], Any, CodeType, list[str]]] = []
+        for module in program_modules():
+            self._read(module)
+
+    def _read(self, module: ModuleType) -> None:
+        tree = tree_of(file_of(module))
+        known = vars(module)
+        for node in [] if tree is None else tree.root.body:
+            if isinstance(node, ast.ClassDef):
+                owner = known.get(node.name)
+                for inner in node.body if isinstance(owner, type) else ():
+                    self._keep(module, inner, owner)
+            else:
+                self._keep(module, node, None)
+
+    def _keep(self, module: ModuleType, node: ast.stmt, owner: type | None) -> None:
+        """Keep a statement, if its names have what it gives here."""
+        known = vars(module)
+        names = self._names(node, known)
+        if not names:
+            return
+        code = compile(ast.Module([node], []), file_of(module), "exec")
+        found = _run(code, known)
+        held = known if owner is None else vars(owner)
+        if found is not None and all(_is_same(found.get(one), held.get(one)) for one in names):
+            self._kept.append((known, found, owner, code, names))
+
+    def _names(self, node: ast.AST, known: dict[str, Any]) -> list[str]:
+        """Return the names that a statement sets, if it can be asked again."""
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [one.id for one in targets if isinstance(one, ast.Name)]
+            is_plain = len(names) == len(targets) and self._can_be_asked(node.value, known)
+            return names if is_plain and _asks(node.value) else []
+        if isinstance(node, ast.Try) and not node.finalbody:
+            inner = [*node.body, *node.orelse, *(one for h in node.handlers for one in h.body)]
+            kinds = (ast.Import, ast.ImportFrom, ast.Pass)
+            is_plain = any(isinstance(one, kinds[:2]) for one in node.body) and all(
+                isinstance(one, kinds) or _is_constant(one) for one in inner
+            )
+            return [one for part in inner for one in _set_by(part)] if is_plain else []
+        return []
+
+    def _can_be_asked(self, value: ast.expr, known: dict[str, Any]) -> bool:
+        for node in ast.walk(value):
+            if isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.Lambda | ast.NamedExpr):
+                return False
+            if isinstance(node, ast.Call) and not self._is_harmless(node.func, known):
+                return False
+        return True
+
+    def _is_harmless(self, called: ast.expr, known: dict[str, Any]) -> bool:
+        """Tell whether a function that is called asks, or computes without an effect."""
+        if isinstance(called, ast.Attribute) and called.attr in _METHODS:
+            owner = _value(called.value, known)
+            return isinstance(owner, _OWNERS) if owner is not None else called.attr != "get"
+        found = _value(called, known)
+        is_builtin = getattr(builtins, getattr(found, "__name__", ""), None) is found
+        is_plain = found is not None and is_builtin and found.__name__ in _BUILTINS
+        return is_plain or any(found is one for one in _PLAIN) or self._is_question(found)
+
+    def ask(self) -> None:
+        """Ask again, and give names what this rank is answered, where that is something else."""
+        for known, before, owner, code, names in self._kept:
+            found = _run(code, known)
+            for name in names if found is not None else ():
+                old, new = before.get(name), (found or {}).get(name)
+                if _is_same(old, new):
+                    continue
+                if owner is not None:
+                    setattr(owner, name, new)
+                    continue
+                held = known.get(name)
+                for module in program_modules():
+                    if vars(module).get(name) is held:
+                        vars(module)[name] = new
+
+
+def _run(code: CodeType, known: dict[str, Any]) -> dict[str, Any] | None:
+    scope = dict(known)
+    try:
+        exec(code, scope)  # noqa: S102 - a statement of the program, which its import ran
+    except Exception:  # noqa: BLE001 - whatever it raises: it is not to be asked again
+        return None
+    return scope
+
+
+def _value(node: ast.expr, known: dict[str, Any]) -> Any:
+    """Return what a name, or a name of a module or a class, is; None where that is computed."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id, getattr(builtins, node.id, None))
+    if isinstance(node, ast.Attribute):
+        owner = _value(node.value, known)
+        return getattr(owner, node.attr, None) if isinstance(owner, ModuleType | type) else None
+    return None
+
+
+def _asks(value: ast.expr) -> bool:
+    """Tell whether an expression may be another one on another rank: it calls, or walks a set."""
+    kinds = (ast.Call, ast.ListComp, ast.SetComp, ast.Starred, ast.DictComp, ast.GeneratorExp)
+    return any(isinstance(node, kinds) for node in ast.walk(value))
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and all(
+        isinstance(one, ast.Constant | ast.Name | ast.Attribute | ast.expr_context | ast.Assign)
+        for one in ast.walk(node)
+    )
+
+
+def _set_by(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield from ((one.asname or one.name).partition(".")[0] for one in node.names)
+    elif isinstance(node, ast.Assign):
+        yield from (one.id for one in node.targets if isinstance(one, ast.Name))
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Tell whether two values are the same, sets and dicts in the same order."""
+    if left is right:
+        return True
+    try:
+        same = type(left) is type(right) and bool(left == right)
+    except Exception:  # noqa: BLE001 - arrays, or a class of the program
+        return False
+    return same and (not isinstance(left, dict) or list(left) == list(right))
