@@ -53,8 +53,7 @@ what is varied, and nothing else:
   --samples N          every torch DataLoader of a rank gives its own batches,
                        or its batch k in the place of each of them; k is any
                        of 0 to N-1, on each rank
-  --vary               batches that are like the first one of each torch
-                       DataLoader but for one thing, on one rank and on all
+  --vary               batches like the first of each loader but for one thing
   --steps-per-rank     every torch DataLoader (or the one made at FILE:LINE)
                        gives rank r so many batches: cut, or begun again
   --lengths            the same, any of them on each rank
@@ -248,18 +247,18 @@ class _Played:
 
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            keeping = Supply(lambda *_: Variation(kept=folder), lambda *_: "", "")
-            play_one(self._play(), door, keeping, (0,) * self.args.ranks)
+            keep = Supply(lambda *_: Variation(kept=folder), lambda *_: "", "")
+            play_one(self._play(), door, keep, (0,) * self.args.ranks)
             batches = batches_in(folder)
             if not batches:
-                reason = "no batch of a loader could be kept, so that none like it was made up"
+                reason = "no batch of a loader can be kept"
                 return replace(answer, verdict=left_open(answer.verdict, reason))
 
             def job(played: PlayedRank, given: dict[str, Any]) -> None:
                 self._run(played, Variation(batches=given, kept=folder))
 
-            made = replace(door, job=job)
-            return Beyond(Walking(folder), [batches], self.args.ranks, made, end).decide(answer)
+            door = replace(door, job=job)
+            return Beyond(Walking(folder), [batches], self.args.ranks, door, end).decide(answer)
 
     def _play(self) -> Play:
         from planguard.capture.play.mailbox import LARGE_BYTES, SMALL_BYTES

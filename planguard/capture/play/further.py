@@ -43,6 +43,8 @@ _FLIPPED = frozenset(
 )
 """Kinds whose other answers may cancel each other."""
 _MOST_BITS = 3
+_MOST_PRINTED = 128
+"""Numbers that another program is said to print."""
 _WORD = "other"
 """A text in a row that is not there."""
 _THROWS = (Throw.LOWEST, Throw.HIGHEST, Throw.THIRD, Throw.TWO_THIRDS)
@@ -99,6 +101,8 @@ class Further:
         for kind in (FACT, TOLD, DATABASE):
             asked = places(kind)
             every = constants(files, asked, are_fractions=True) if asked else []
+            if kind == TOLD:  # a loop may turn as often as another program prints
+                every = [one for one in every if isinstance(one, str) or one <= _MOST_PRINTED]
             numbers = _near(every, rest)
             numbers += [_WORD] if kind == DATABASE and asked else []
             numbers += _near(names(files, asked), rest) if kind == TOLD and asked else []

@@ -20,12 +20,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.play.further import Further, held_answers, is_led
+from planguard.capture.play.odd_words import blame, note, note_cut, ranks_of, words_of
 from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, SEED, Odd, Site
 from planguard.capture.values.own_database import DATABASE
 from planguard.capture.values.own_dice import own_seeds
 from planguard.capture.values.own_events import MEMORY, NETWORK, SIGNAL
 from planguard.capture.values.own_files import CLAIM, Holding
+from planguard.capture.values.own_host import TOLD
 from planguard.capture.values.own_installed import INSTALLED
 from planguard.capture.values.own_turns import TURN
 from planguard.errors import UsageError
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from planguard.capture.play.ranks import Play
     from planguard.verdict import Verdict
 
-KIND = "own-answers"
-"""Of the ledger's entries: what only one rank knows, and what was made of it."""
 MOST_LINES = 12
 """Lines of one kind that are played one by one; beyond, the kind is named with its first lines."""
 READ_WHOLE = 200_000
@@ -135,8 +135,8 @@ class OddPlays:
             if not doubts:
                 self._further(play, answer, doubts, raised)
         self.known.update(new)
-        _note(play, [*new, *seeds], doubts, raised, more.words)
-        _note_cut(play, self.cut)
+        note(play, [*new, *seeds], doubts, raised, more.words)
+        note_cut(play, self.cut)
         return play
 
     def _from_quarters(
@@ -151,7 +151,7 @@ class OddPlays:
         for turns in _TURNS if sets and odd else ():
             ended = self.ended(play, Odd(odd, frozenset(sets), turns=turns))
             if ended.how == "unsafe" and ended.play is not None:
-                _blame(ended.play, sets, odd)
+                blame(ended.play, sets, odd)
                 return ended.play
             if ended.how not in ("same", "safe"):
                 doubts[words_of(sets), ranks_of(odd)] = None
@@ -199,7 +199,7 @@ class OddPlays:
                 continue
             if kind in CERTAIN and ended.how == "unsafe" and ended.play is not None:
                 guilty = self._lines(play, Odd(odd), its, ended, {"unsafe"})
-                _blame(ended.play, guilty or its, odd)
+                blame(ended.play, guilty or its, odd)
                 return ended.play
             lines = its if kind in CERTAIN else self._lines(play, Odd(odd), its, ended)
             if lines:
@@ -268,6 +268,9 @@ class OddPlays:
         verdict = self.decide(again)
         if verdict.safe and _is_cut(again):
             return Ended("cut", again)
+        traces = [log.trace for log in again.logs.values()]
+        if verdict.safe and failed == again.logs.keys() and _ends_job(odd, traces):
+            return Ended("raised")  # all agreed on it, and none of them can take it
         if verdict.unsafe:
             return Ended("unsafe", again, verdict.findings[0].message)
         if failed:
@@ -282,6 +285,8 @@ def _ends_job(odd: Odd, traces: list[str]) -> bool:
         return True
     if kinds and kinds <= _ENDING:
         return True
+    if kinds == {TOLD} and odd.named is not None:
+        return True  # no output that this program reads
     is_unopened = all(any(name in one for name in _NOT_OPENED) for one in traces)
     return bool(kinds) and kinds <= {OPENED, CLAIM} and is_unopened
 
@@ -344,82 +349,3 @@ def _halves(play: Play) -> Iterator[frozenset[int]]:
 
 def _is_alike(group: set[int], odd: frozenset[int]) -> bool:
     return group <= odd or not group & odd
-
-
-# --- what is said --------------------------------------------------------------------------------
-
-
-def _blame(play: Play, sites: list[Site], odd: frozenset[int]) -> None:
-    """Say in an unsafe play what makes the ranks differ."""
-    _, log = min(play.logs.items())
-    message = (
-        f"the communication depends on {words_of(sites)}, which each rank has of its own: text is "
-        "hashed with a seed of the process (PYTHONHASHSEED), objects by their address; played with "
-        f"another one on {ranks_of(odd)}. sorted() gives one order, as does a list that one rank "
-        "broadcasts"
-    )
-    log.notes.append((KIND, message, "exact"))
-
-
-def _note(
-    play: Play,
-    sites: list[Site],
-    doubts: dict[tuple[str, str], None],
-    raised: dict[str, None],
-    more: str,
-) -> None:
-    _, log = min(play.logs.items())
-    for words, ranks in doubts:
-        gets = "get" if ranks.startswith("ranks ") else "gets"
-        message = (
-            f"the communication depends on {words}, which each rank asks for itself: it differs "
-            f"where {ranks} {gets} another answer than the others. Let one rank decide and "
-            "broadcast it, or reduce it, before the ranks act on it"
-        )
-        log.notes.extend([(KIND, message, "under"), (KIND, message, "over")])
-    for words in raised:
-        message = (
-            f"where {words} says otherwise (a time that is over, a file that is not there), a rank "
-            "raises; that the job then ends is taken"
-        )
-        log.notes.append((KIND, message, "exact"))
-    if not doubts:
-        message = (
-            "played again with every second rank answered otherwise by its own machine and process "
-            f"({words_of(sites)}): the communication agrees all the same. Sets and folders were "
-            "walked from both ends, sets from each quarter, too, folders held nothing, either half "
-            "or more, clocks ran ahead by a day, files were there or not, or of another size and "
-            "time, hosts, processes, addresses and random states differed; dice fell on both "
-            "ends of their range and between, signals arrived, memory ran out and waits were over "
-            "where the program is ready for it, packages were installed or not, databases held "
-            f"more or nothing, and the first threads of a line began last{more}"
-        )
-        log.notes.append((KIND, message, "exact"))
-
-
-def _note_cut(play: Play, cut: Iterable[str]) -> None:
-    """Say what the ranks agreed on and nobody played to its end."""
-    _, log = min(play.logs.items())
-    for words in cut:
-        message = (
-            f"where {words} says otherwise, all ranks go on alike to one line that opens a file; "
-            "it is not here, so that what follows was not played: play it with that file there"
-        )
-        log.notes.append((KIND, message, "exact"))
-
-
-def words_of(sites: list[Site]) -> str:
-    """Name questions by kind, with their first lines."""
-    said = []
-    for kind in dict.fromkeys(kind for kind, _ in sites):
-        places = [place for one, place in sites if one == kind]
-        more = f" and {len(places) - 3} more lines" if len(places) > 3 else ""
-        said.append(f"{kind} ({', '.join(places[:3])}{more})")
-    return ", ".join(said)
-
-
-def ranks_of(ranks: frozenset[int]) -> str:
-    """Name ranks."""
-    named = sorted(ranks)
-    more = ", ..." if len(named) > 8 else ""
-    return f"rank{'s' if len(named) > 1 else ''} {', '.join(map(str, named[:8]))}{more}"
