@@ -4,7 +4,7 @@ Each question is asked three times: its answer decides what is issued, which is 
 line, or unsafe where the ranks differ here already; it is agreed on first; it is only shown.
 """
 
-# ruff: noqa: D103, PTH102, PTH107, PTH114, PTH119, PTH123, SIM115, FURB192 - programs as people write them
+# ruff: noqa: D103, PTH102, PTH107, PTH110, PTH114, PTH119, PTH123, SIM115, FURB192 - programs as people write them
 from __future__ import annotations
 
 import concurrent.futures
@@ -23,6 +23,7 @@ import pickle
 import platform
 import queue
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -202,7 +203,14 @@ def busy():
     return not lock.acquire(blocking=False)
 
 
+def alike():
+    one = os.path.exists("one.pt")
+    other = os.path.exists("other.pt")
+    return one != other
+
+
 ASKED = {
+    "two files that are alike": alike,
     "find_spec": lambda: importlib.util.find_spec("colorsys") is None,
     "find_spec of nothing": lambda: importlib.util.find_spec("a_package_of_nobody") is not None,
     "import": imported,
@@ -295,3 +303,14 @@ def shown():
 
 def test_what_is_only_shown_is_right():
     assert decide(shown).outcome is Outcome.SAFE
+
+
+def ends_by_a_signal():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    print(os.path.exists("one.pt"), file=sys.stderr)
+    for _ in range(3):
+        dist.all_reduce(torch.ones(1))
+
+
+def test_what_ends_the_job_does_not_hide_what_else_is_asked():
+    assert decide(ends_by_a_signal).outcome is Outcome.SAFE

@@ -52,6 +52,9 @@ _TURNS = ((1, 2), (2, 0))
 _ENDING = frozenset({SIGNAL, MEMORY, NETWORK, TURN, INSTALLED, DATABASE})
 """What a program may be ready for by a handler that ends the process, or hands the error on; and
 packages and rows without which it cannot go on."""
+_ONE_BY_ONE = frozenset({CLOCK, OPENED, SIGNAL, MEMORY, NETWORK, TURN})
+"""Kinds of which one line at a time says what follows."""
+_AGREEING = ("same", "safe", "raised", "cut")
 _NOT_OPENED = ("FileNotFoundError", "FileExistsError", "BlockingIOError")
 """What stands in the frames of a rank that ends since it cannot open a file."""
 
@@ -120,11 +123,12 @@ class OddPlays:
                 files, follows = files_of(ended.play), False
             if ended.how in ("same", "safe"):
                 continue
-            found = self._by_kind(play, odd, new, ended, doubts, raised)
+            ending: set[str] = set()
+            found = self._by_kind(play, odd, new, ended, doubts, raised, ending)
             if found is not None:
                 return found
             if ended.how not in ("raised", "cut") and not doubts:
-                doubts[words_of(new), ranks_of(odd)] = None
+                self._together(play, odd, [one for one in new if one[0] not in ending], new, doubts)
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
         found = None if doubts else self._from_quarters(play, new, doubts)
@@ -138,6 +142,20 @@ class OddPlays:
         note(play, [*new, *seeds], doubts, raised, more.words)
         note_cut(play, self.cut)
         return play
+
+    def _together(
+        self,
+        play: Play,
+        odd: frozenset[int],
+        rest: list[Site],
+        sites: list[Site],
+        doubts: dict[tuple[str, str], None],
+    ) -> None:
+        """Play the kinds together that do not end the job: what ends it hides what they do."""
+        is_new = len(rest) < len(sites)
+        alone = self.ended(play, Odd(odd, frozenset(rest))) if rest and is_new else None
+        if rest and (alone is None or alone.how not in _AGREEING):
+            doubts[words_of(rest), ranks_of(odd)] = None
 
     def _from_quarters(
         self, play: Play, sites: list[Site], doubts: dict[tuple[str, str], None]
@@ -185,6 +203,7 @@ class OddPlays:
         whole: Ended,
         doubts: dict[tuple[str, str], None],
         raised: dict[str, None],
+        ending: set[str],
     ) -> Play | None:
         """Play kind by kind, then line by line; return a play that is a finding.
 
@@ -206,11 +225,20 @@ class OddPlays:
                 doubts[words_of(lines), ranks_of(odd)] = None
             elif ended.how == "cut" and len(its) <= MOST_LINES:
                 self.cut[words_of(its)] = None
-            elif kind in (CLOCK, OPENED, CLAIM, *_ENDING) and len(its) <= MOST_LINES:
+                ending.add(kind)
+            elif self._is_ending(kind, its, ended):
                 raised[words_of(its)] = None  # no line by itself does anything but that
+                ending.add(kind)
             else:
                 doubts[words_of(its), ranks_of(odd)] = None
         return None
+
+    @staticmethod
+    def _is_ending(kind: str, its: list[Site], ended: Ended) -> bool:
+        """Tell whether a rank that raises ends the job there, and no line does anything else."""
+        if len(its) > MOST_LINES:
+            return False
+        return kind in _ONE_BY_ONE or (kind in (CLAIM, *_ENDING) and ended.how == "raised")
 
     def _lines(
         self,
