@@ -295,14 +295,14 @@ def test_what_is_agreed_on_is_right(name):
     assert decide(lambda: agreed(name)).outcome is Outcome.SAFE
 
 
-def shown():
-    for name in TWINS:
-        print(name, ASKED[name](), file=sys.stderr)
-        act(False)
+def shown(name):
+    print(name, ASKED[name](), file=sys.stderr)
+    act(False)
 
 
-def test_what_is_only_shown_is_right():
-    assert decide(shown).outcome is Outcome.SAFE
+@pytest.mark.parametrize("name", TWINS[::4])
+def test_what_is_only_shown_is_right(name):
+    assert decide(lambda: shown(name)).outcome is Outcome.SAFE
 
 
 def ends_by_a_signal():

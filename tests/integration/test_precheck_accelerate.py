@@ -1,4 +1,4 @@
-"""Slips of scripts under a trainer, each with its mend: a batch that one rank skips, or logs.
+"""Slips of scripts with accelerate, each with its mend: a batch that one rank skips, or gathers.
 
 Each is played with any of some batches of its loader on each rank, or as it is.
 """
@@ -58,75 +58,6 @@ if accelerator.is_main_process:
     print(torch.cat(found).mean())
 accelerator.wait_for_everyone()
 """
-LIGHTNING = """\
-import sys
-import lightning
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-
-
-class Module(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(1, 1)
-
-    def training_step(self, batch, index):
-        return self.layer(batch[0]).square().mean()
-
-    def validation_step(self, batch, index):
-        found = batch[0][batch[0] > 0]
-        mean = found.mean() if len(found) else torch.zeros(())
-        if "--bug" not in sys.argv or len(found):  # nothing to log
-            self.log("mean", mean, sync_dist=True, on_step=True)
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-
-rows = torch.tensor([1.0, -1.0]).repeat_interleave(4).reshape(8, 1)
-trainer = lightning.Trainer(
-    accelerator="cpu", strategy="ddp", devices=2, max_epochs=1, logger=False,
-    enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-    num_sanity_val_steps=0,
-)
-data = DataLoader(TensorDataset(rows), batch_size=2)
-trainer.fit(Module(), data, DataLoader(TensorDataset(rows), batch_size=2))
-"""
-TRAINER = """\
-import sys, tempfile
-import torch
-import torch.distributed as dist
-from transformers import Trainer, TrainingArguments
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(1, 1)
-
-    def forward(self, rows):
-        return {"loss": self.layer(rows).square().mean()}
-
-
-class Logging(Trainer):
-    def compute_loss(self, model, inputs, return_outputs=False, **options):
-        found = super().compute_loss(model, inputs, return_outputs, **options)
-        large = inputs["rows"].max()
-        if "--bug" not in sys.argv:
-            dist.all_reduce(large, dist.ReduceOp.MAX)
-        if large.item() > 0:  # how many are there?
-            dist.all_reduce((inputs["rows"] > 0).sum())
-        return found
-
-
-rows = [{"rows": torch.tensor([1.0 if at < 4 else -1.0])} for at in range(8)]
-with tempfile.TemporaryDirectory() as folder:
-    settings = TrainingArguments(
-        folder, use_cpu=True, max_steps=2, per_device_train_batch_size=2, save_strategy="no",
-        report_to=[], disable_tqdm=True,
-    )
-    Logging(Model(), settings, train_dataset=rows).train()
-"""
 SLIPS = {
     "accelerate, a loss that is NaN": (
         "accelerate",
@@ -135,8 +66,6 @@ SLIPS = {
         "if bad.item()",
     ),
     "accelerate, metrics of one rank": ("accelerate", GATHERED, [], "elif accelerator.is_main"),
-    "lightning, nothing to log": ("lightning", LIGHTNING, ["--samples", "2"], "or len(found)"),
-    "transformers, a count": ("transformers", TRAINER, ["--samples", "2"], "if large.item() > 0"),
 }
 
 
