@@ -7,6 +7,7 @@ really moves what programs decide on; then the recorded calls are checked as a p
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -24,6 +25,7 @@ from planguard.capture.play.odd_data import OddData
 from planguard.capture.play.odd_plays import OddPlays
 from planguard.capture.play.ranks import Play, PlayedRank
 from planguard.capture.play.stage import Stage, open_stage
+from planguard.capture.values.own_answers import before_of
 from planguard.errors import UnsafePlanError, UsageError
 from planguard.execution.findings.ledger import is_empty, with_guards
 
@@ -222,6 +224,10 @@ class Precheck:
         refuse_real_group()
         warm_learnt()
         self._whole = self._play()
+        caller = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        self._whole.before = before_of(
+            sys.modules.get(caller.f_globals.get("__name__", "")), *caller.f_locals.values()
+        )
         self._stage = stage = open_stage(
             self._whole, self.rank, lambda play: _decided(play, self.name, self.model)[1]
         )

@@ -165,7 +165,7 @@ class Answers:
     events: Events = field(init=False)
     installed: Installed = field(init=False)
     database: Database = field(init=False)
-    _asking: set[int] | None = None
+    _is_before: bool = False
     _set: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def __post_init__(self) -> None:
@@ -232,12 +232,14 @@ class Answers:
         if self.odd is not None and self.odd.follows and sys.gettrace() is None:
             self._ran = Ran(is_program)
 
-    def asks(self, function: Any) -> bool:
-        """Tell whether a function, as it is before the block, is one of the questions."""
-        if self._asking is None:
-            originals = (getattr(owner, name, None) for owner, name, _ in self.questions())
-            self._asking = {id(one) for one in originals if callable(one)}
-        return id(function) in self._asking
+    def before(self, statements: Before) -> None:
+        """Ask again what modules asked when they were imported.
+
+        What variables they read there is none of the step's.
+        """
+        self._is_before = True
+        statements.ask()
+        self._is_before = False
 
     # --- answers -----------------------------------------------------------------------------
 
@@ -317,7 +319,7 @@ class Answers:
                 place = _asked_by_program(sys._getframe(1))  # noqa: SLF001 - same
                 if place is not None and is_own:
                     return self._own_variable(original, environment, name, place)
-                if place is not None and not _LAUNCHED.fullmatch(name):
+                if place is not None and not self._is_before and not _LAUNCHED.fullmatch(name):
                     self.variables[name] = place
             return original(environment, name)
 
@@ -347,16 +349,26 @@ class Answers:
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
+        yield from self.looking()
+        yield from self.folders.changing()
+        yield from claims(self.is_other)
+        for owner in (builtins, io):
+            yield owner, "open", self._open
+        yield from self.host.telling()
+        yield from self.dice.questions()
+        yield from self.database.questions()
+        yield from self.turns.questions()
+        yield from self.events.questions()
+
+    def looking(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+        """Return those that change nothing, and can be asked any number of times."""
         yield from self.clock.questions()
         yield from self.folders.questions()
         for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
             yield from ((owner, name, self._file) for name in names)
         for owner, name in _ASKING:
             yield owner, name, self._file
-        yield from claims(self.is_other)
         yield shutil, "disk_usage", self._disk
-        for owner in (builtins, io):
-            yield owner, "open", self._open
         for owner, name in _STATES:
             yield owner, name, self._state
         yield from self.host.questions()
@@ -365,11 +377,7 @@ class Answers:
         yield from ((os, name, self._process) for name in _NUMBERS)
         yield from ((threading, name, self._process) for name in ("get_ident", "get_native_id"))
         yield builtins, "id", lambda _: self._address
-        yield from self.dice.questions()
         yield from self.installed.questions()
-        yield from self.database.questions()
-        yield from self.turns.questions()
-        yield from self.events.questions()
 
 
 _HASH, _ID = hash, id
@@ -383,10 +391,25 @@ def assumed(answers: Answers) -> str:
     return said + more if named else ""
 
 
+def before_of(*roots: Any) -> Before:
+    """Read what modules asked when they were imported, of the modules that some objects get to.
+
+    Args:
+        roots: What the ranks will run.
+    """
+    originals = (getattr(owner, name, None) for owner, name, _ in Answers(0).looking())
+    asking = {id(one): one for one in originals if callable(one)}
+    return Before(roots, lambda function: asking.get(id(function)) is function is not None)
+
+
 @contextmanager
-def own_answers(answers: Answers) -> Iterator[None]:
-    """Note what the program asks of its own machine and process, and answer the odd ranks."""
-    before = Before(answers.asks)
+def own_answers(answers: Answers, before: Before | None = None) -> Iterator[None]:
+    """Note what the program asks of its own machine and process, and answer the odd ranks.
+
+    Args:
+        answers: The questions of this rank.
+        before: What its modules asked when they were imported.
+    """
     is_library("/nobody's.py")  # learns where libraries lie, by questions that are patched below
     with ExitStack() as stack:
         answers.sees_sets = stack.enter_context(walked(answers.walk))
@@ -420,7 +443,8 @@ def own_answers(answers: Answers) -> Iterator[None]:
         stack.enter_context(kept_dice())
         answers.dice.begin()
         answers.follow()
-        before.ask()
+        if before is not None:
+            answers.before(before)
         yield
 
 

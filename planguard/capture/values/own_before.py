@@ -19,11 +19,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.names.source import tree_of
-from planguard.sources import file_of, program_modules
+from planguard.capture.names.job_modules import reached, statements_of
+from planguard.sources import file_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import CodeType
 
 _BUILTINS = frozenset({
@@ -38,6 +38,8 @@ _METHODS = frozenset({
     "glob", "with_suffix", "expanduser", "absolute", "now", "today", "utcnow", "weekday", "count",
 })  # fmt: skip
 """Methods that change nothing: of texts, sets, dicts, paths and times."""
+_LOOKING = frozenset({"exists", "is_file", "is_dir", "iterdir", "glob", "now", "today", "utcnow"})
+"""Those of them that ask."""
 _OWNERS = (
     str, bytes, dict, set, frozenset, tuple, list, Path, type(os.environ), type, ModuleType,
 )  # fmt: skip
@@ -45,48 +47,57 @@ _PLAIN = (Path, os.getenv, dict.fromkeys, os.path.join, os.path.dirname, os.path
 
 
 class Before:
-    """The statements of the program's modules that can be asked again.
+    """The statements of the modules of a step that can be asked again.
+
+    They are read, and asked for the first time, before the ranks are forked, once for all of them.
 
     Args:
-        is_question: Tells whether a function is one whose answer is a rank's own.
+        roots: What the ranks run: functions, and what they are called with.
+        is_question: Tells whether a function is one whose answer is a rank's own, and that changes
+            nothing: neither files nor the state of random numbers.
     """
 
-    def __init__(self, is_question: Callable[[Any], bool]) -> None:
+    def __init__(self, roots: Iterable[Any], is_question: Callable[[Any], bool]) -> None:
         self._is_question = is_question
         self._kept: list[tuple[dict[str, Any], dict[str, Any], Any, CodeType, list[str]]] = []
-        for module in program_modules():
-            self._read(module)
+        self._modules = reached(roots)
+        for module in self._modules:
+            known, own = vars(module), set[str]()
+            for node, owner in statements_of(module).given:
+                kind = known.get(owner)
+                if not owner or isinstance(kind, type):
+                    own |= self._keep(module, node, kind if owner else None, own)
 
-    def _read(self, module: ModuleType) -> None:
-        tree = tree_of(file_of(module))
-        known = vars(module)
-        for node in [] if tree is None else tree.root.body:
-            if isinstance(node, ast.ClassDef):
-                owner = known.get(node.name)
-                for inner in node.body if isinstance(owner, type) else ():
-                    self._keep(module, inner, owner)
-            else:
-                self._keep(module, node, None)
+    def _keep(
+        self, module: ModuleType, node: ast.stmt, owner: type | None, own: set[str]
+    ) -> set[str]:
+        """Keep a statement, if its names have what it gives here; return them.
 
-    def _keep(self, module: ModuleType, node: ast.stmt, owner: type | None) -> None:
-        """Keep a statement, if its names have what it gives here."""
+        Args:
+            module: The module.
+            node: The statement.
+            owner: The class around it.
+            own: Names of the module that another rank may have other values of.
+        """
         known = vars(module)
-        names = self._names(node, known)
+        names = self._names(node, known, own)
         if not names:
-            return
+            return set()
         code = compile(ast.Module([node], []), file_of(module), "exec")
         found = _run(code, known)
         held = known if owner is None else vars(owner)
-        if found is not None and all(_is_same(found.get(one), held.get(one)) for one in names):
-            self._kept.append((known, found, owner, code, names))
+        if found is None or not all(_is_same(found.get(one), held.get(one)) for one in names):
+            return set()
+        self._kept.append((known, found, owner, code, names))
+        return set(names) if owner is None else set()
 
-    def _names(self, node: ast.AST, known: dict[str, Any]) -> list[str]:
+    def _names(self, node: ast.AST, known: dict[str, Any], own: set[str]) -> list[str]:
         """Return the names that a statement sets, if it can be asked again."""
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = [one.id for one in targets if isinstance(one, ast.Name)]
             is_plain = len(names) == len(targets) and self._can_be_asked(node.value, known)
-            return names if is_plain and _asks(node.value) else []
+            return names if is_plain and self._asks(node.value, known, own) else []
         if isinstance(node, ast.Try) and not node.finalbody:
             inner = [*node.body, *node.orelse, *(one for h in node.handlers for one in h.body)]
             kinds = (ast.Import, ast.ImportFrom, ast.Pass)
@@ -114,6 +125,28 @@ class Before:
         is_plain = found is not None and is_builtin and found.__name__ in _BUILTINS
         return is_plain or any(found is one for one in _PLAIN) or self._is_question(found)
 
+    def _asks(self, value: ast.expr, known: dict[str, Any], own: set[str]) -> bool:
+        """Tell whether an expression may be another one on another rank.
+
+        It asks, or walks a set, or takes from a name that does.
+        """
+        sets = (set, frozenset)
+        for node in ast.walk(value):
+            if isinstance(node, ast.Set | ast.SetComp):
+                return True
+            if isinstance(node, ast.Name) and node.id in own:
+                return True
+            if isinstance(node, ast.Name | ast.Attribute):
+                found = _value(node, known)
+                if isinstance(found, (*sets, type(os.environ))) or any(o is found for o in sets):
+                    return True
+            if isinstance(node, ast.Call):
+                found = _value(node.func, known)
+                method = getattr(node.func, "attr", "") if found is None else ""
+                if method in _LOOKING or found is os.getenv or self._is_question(found):
+                    return True
+        return False
+
     def ask(self) -> None:
         """Ask again, and give names what this rank is answered, where that is something else."""
         for known, before, owner, code, names in self._kept:
@@ -126,7 +159,7 @@ class Before:
                     setattr(owner, name, new)
                     continue
                 held = known.get(name)
-                for module in program_modules():
+                for module in self._modules:
                     if vars(module).get(name) is held:
                         vars(module)[name] = new
 
@@ -148,12 +181,6 @@ def _value(node: ast.expr, known: dict[str, Any]) -> Any:
         owner = _value(node.value, known)
         return getattr(owner, node.attr, None) if isinstance(owner, ModuleType | type) else None
     return None
-
-
-def _asks(value: ast.expr) -> bool:
-    """Tell whether an expression may be another one on another rank: it calls, or walks a set."""
-    kinds = (ast.Call, ast.ListComp, ast.SetComp, ast.Starred, ast.DictComp, ast.GeneratorExp)
-    return any(isinstance(node, kinds) for node in ast.walk(value))
 
 
 def _is_constant(node: ast.stmt) -> bool:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.source import tree_of
 from planguard.capture.values.otherwise import other_version
-from planguard.sources import is_own, is_program
+from planguard.sources import file_in, is_own, is_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,8 +82,8 @@ class Installed:
         def stated(name: str, names: Any = None, *rest: Any, **options: Any) -> Any:
             if number(names) in others:
                 return original(name, names, *rest, **options)
-            file = names.get("__file__") if isinstance(names, dict) else None
-            if isinstance(file, str) and not is_program(file):
+            file = file_in(names)
+            if file and not is_program(file):
                 others[number(names)] = names  # held, so that no other one gets its number
                 return original(name, names, *rest, **options)
             frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
