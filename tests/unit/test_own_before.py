@@ -52,16 +52,18 @@ def step(tmp_path, monkeypatch):
 
 
 def test_modules_of_a_step_are_those_that_it_imports(step):
-    found = {one.__name__ for one in job_modules.reached([lambda: step()])}
+    """Not what is loaded beside it."""
+    found = {one.__name__ for one in job_modules.reached([lambda: [step()]])}
     assert {"of_step", "of_step_settings"} <= found
     assert "of_nobody" not in found
 
 
 def test_only_what_may_differ_is_asked_again_and_nothing_is_changed(step, tmp_path):
+    """No dice are thrown, and no other program is run."""
     state, told = random.getstate(), (tmp_path / "log").read_text()
     before = own_answers.before_of(step)
     kept = [name for *_, names in before._kept for name in names]
-    assert "ORDER" in kept and "TOLD" in kept
+    assert {"ORDER", "TOLD"} <= set(kept)
     assert not {"PLAIN", "LUCK", "SAID"} & set(kept)
     assert random.getstate() == state
     assert (tmp_path / "log").read_text() == told
@@ -69,6 +71,7 @@ def test_only_what_may_differ_is_asked_again_and_nothing_is_changed(step, tmp_pa
 
 @pytest.mark.usefixtures("step")
 def test_a_file_is_parsed_once_and_again_where_it_changed(tmp_path):
+    """Known by its lines."""
     module = sys.modules["of_step_settings"]
     first = job_modules.statements_of(module)
     assert job_modules.statements_of(module) is first
@@ -77,6 +80,7 @@ def test_a_file_is_parsed_once_and_again_where_it_changed(tmp_path):
 
 
 def test_variables_that_are_asked_again_are_none_of_the_step(step):
+    """The sets are."""
     before = own_answers.before_of(step)
     answers = own_answers.Answers(0)
     with own_answers.own_answers(answers, before):
