@@ -72,9 +72,10 @@ def write(folder, trials, seed=0):
         stages, microbatches = rng.randint(2, 4), rng.randint(2, 10)
         kind = rng.choice(("gpipe", "1f1b"))
         cells = rows(stages, microbatches, kind, fault=fault)
-        for place, bit in enumerate(f"{number:b}"):  # a space, or none: bytes of its own
+        # Up to seven spaces behind a cell: bytes of its own. The smallest schedule has 12 cells.
+        for place, digit in enumerate(f"{number:o}"):
             line = cells[place % stages]
-            line[place // stages] += " " * int(bit)
+            line[place // stages] += " " * int(digit)
         here = folder / f"{number // 1000:04}" / f"t{number:07}"
         here.mkdir(parents=True)
         (here / "schedule.csv").write_text("\n".join(map(",".join, cells)) + "\n")

@@ -74,15 +74,17 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
     if beside is not None:
         recording = beside.recording
     found = triage(recording)
+    recording = replace(recording, gaps=(*recording.gaps, *found.doubts))
+    is_of_one_moment = not found.graph.earlier
     findings, reasons = list(found.findings), [*found.open, *recording.notes]
     if not recording.actions:
         reasons.append("no communication was recorded")
     proved: tuple[str, ...] = ()
-    if beside is not None and all(f.subkind == "missing" for f in findings):
+    if beside is not None and is_of_one_moment and all(f.subkind == "missing" for f in findings):
         # What the plan itself hangs in explains more than who did not come.
         findings = predicted(beside, model) or findings
     raised = [rank for rank, one in recording.ranks.items() if one.has_ended is False]
-    if not findings and not found.is_stuck and not raised:
+    if not findings and not found.is_stuck and not raised and is_of_one_moment:
         others, proved, why = other_executions(recording, model)
         findings += others
         reasons += why

@@ -27,7 +27,8 @@ class Gap:
 
     Attributes:
         kind: ``missing-rank``, ``truncated-ring``, ``unresolved-group``, ``unrecorded-calls``,
-            ``unknown-size``, ``lost-end``, ``doubt``, ``partial``, ``unread``.
+            ``unknown-size``, ``lost-end``, ``moment``, ``doubt``, ``partial``,
+            ``unread``.
         message: One sentence.
         code: Finding code: PG911, PG912, PG914 or PG904.
         ranks: Ranks it concerns.
@@ -110,6 +111,7 @@ class RankRecord:
         kind: Format it was read from.
         absences: What it says of others that did not come.
         oversized: Bytes that came and bytes that fit, where that ended the rank.
+        written_ns: When its file was written, by its file system.
     """
 
     rank: int
@@ -124,6 +126,7 @@ class RankRecord:
     kind: str = ""
     absences: tuple[Absence, ...] = ()
     oversized: tuple[int, int] | None = None
+    written_ns: int | None = None
 
     @property
     def stands_unseen(self) -> bool:

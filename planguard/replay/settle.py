@@ -14,7 +14,7 @@ from planguard.engine import check_plan
 from planguard.errors import ReplayError
 from planguard.execution.findings.reason import UndecidedError
 from planguard.execution.running.expand import expand
-from planguard.options import CheckOptions
+from planguard.options import CheckOptions, Deadline
 from planguard.plan.actions import Kind
 from planguard.plan.content import has_kind
 from planguard.plan.fixed import AT
@@ -264,7 +264,9 @@ def _flushes(plan: Plan, rng: random.Random | None) -> FixedPlan:
     try:
         room = Ranks(plan, apart=True)
         coordinated = [buffer for buffer in room.buffers if buffer.is_coordinated]
-        agreed = agreements(coordinated, room, room.members, find_model("gloo"))
+        deadline = Deadline()
+        found = agreements(coordinated, room, room.members, find_model("gloo"), deadline)
+        agreed = rng.choice(found.ways) if rng else found.ways[0]
         played = [
             play(rank, _extension(rank.below, rng) if rng else rank.usual, agreed, room)
             for rank in room

@@ -19,31 +19,132 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Item = dict[str, Any]
+Layout = tuple[tuple[str, ...], ...]
+"""Members of the buckets that an order holds, one after the other."""
 WAITS = ("wait", "test", "drop")
 UNPLAYED = {"choice": "branches", "threads": "threads", "repeat": "body"}
 
 
 def outcome_of(plan: Item, model: str) -> str:
-    """Return the outcome over all orders of readiness."""
-    endings = [
-        ending
-        for fixed in every_execution(plan)
-        for ending in enumerate_plan(fixed, model, Effort(verify=0)).endings
-    ]
-    return combine(endings, 0).outcome
+    """Return the outcome over all orders of readiness, and all that ranks may agree on.
+
+    Raises:
+        OracleUnsupported: It depends on what the plan does not say of an agreed order.
+    """
+    found = {
+        combine([
+            ending
+            for fixed in executions
+            for ending in enumerate_plan(fixed, model, Effort(verify=0)).endings
+        ], 0).outcome
+        for executions in readings(plan)
+    }  # fmt: skip
+    if len(found) > 1:
+        raise OracleUnsupported("an agreed order that the plan does not state")
+    return found.pop()
 
 
 def every_execution(plan: Item) -> list[Item]:
     """Return the plans without buffers that a plan can become, each once."""
+    found = [fixed for executions in readings(plan) for fixed in executions]
+    return list({json.dumps(fixed): fixed for fixed in found}.values())
+
+
+def readings(plan: Item) -> list[list[Item]]:
+    """Return the plans without buffers, by what a plan may mean by an order that rank 0 sends.
+
+    One reading holds every order that the first rank of a group may send. Where the plan does not
+    state which these are, each is a reading of its own.
+    """
     programs = [plan["ranks"][str(rank)]["actions"] for rank in range(plan["world_size"])]
     members = {name for spec in plan.get("fusion", ()) for name in spec["members"]}
     for program in programs:
         refuse_unplayed(program, members)
+    sent: list[list[Layout]] = []
+    is_stated = True
+    for spec in plan.get("fusion", ()):
+        layouts, stated = sent_by_first(plan, spec)
+        is_stated &= stated or len(layouts) == 1
+        sent.append(layouts)
+    ways = [executions_of(plan, programs, chosen) for chosen in itertools.product(*sent)]
+    return [[fixed for way in ways for fixed in way]] if is_stated else ways
+
+
+def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
+    """Return the sequences of buckets that the first rank of a group may send to the others.
+
+    They are those that it could flush itself, by the policy of the buffer; whether the plan states
+    which: not for a wait that may end a bucket, and not for what several buffers of a pool hold at
+    the end.
+    """
+    if spec.get("coordination") != "rank0-broadcast":
+        return [()], True
+    group = spec.get("group", "world")
+    leader = 0 if group == "world" else plan["groups"][group]["ranks"][0]
+    program = plan["ranks"][str(leader)]["actions"]
+    items = {one["id"]: one for one in every_action(program) if one.get("id") in spec["members"]}
+    declared = [name for name in spec["members"] if name in items]
+    count = spec.get("buffers", 1)
+    lists = [declared[k::count] for k in range(count) if declared[k::count]]
+    cap = spec.get("cap_bytes", sum(items[name]["bytes"] for name in declared))
+    if spec.get("membership", "fill") == "fixed":
+        packed = [filled(names, items, cap) for names in lists]
+        every = [bucket for buckets in packed for bucket in buckets]
+        if spec.get("launch") == "ordered":
+            every.sort(key=lambda bucket: spec["members"].index(bucket[-1]))
+            return [tuple(every)], True
+        last = [buckets[-1] for buckets in packed] if spec.get("drain") == "ordered" else []
+        free = [bucket for bucket in every if bucket not in last]
+        found = []
+        for order in orders(program):
+            came = [one["id"] for one in order if one.get("id") in items]
+            done = sorted(free, key=lambda bucket: max(came.index(name) for name in bucket))
+            found.append(tuple(done + last))
+        return list(dict.fromkeys(found)), True
+    found, is_stated = [], len(lists) < 2
+    for order in orders(program):
+        inside: list[tuple[str, ...]] = [()] * len(lists)
+        left: list[tuple[str, ...]] = []
+        begun: set[str] = set()
+        works = {items[name].get("work"): name for name in items}
+        for one in order:
+            if one.get("id") in items:
+                begun.add(one["id"])
+                at = next(at for at, names in enumerate(lists) if one["id"] in names)
+                full = filled([*inside[at], one["id"]], items, cap)
+                left += full[:-1]
+                inside[at] = full[-1]
+                is_stated &= bool(one.get("async")) or begun == items.keys()
+            elif one["op"] == "wait" and {works.get(name) for name in Play.list(one)} & begun:
+                is_stated &= begun == items.keys()
+        for rest in itertools.permutations([bucket for bucket in inside if bucket]):
+            found.append(tuple(in_declared_order(bucket, declared) for bucket in (*left, *rest)))
+    return list(dict.fromkeys(found)), is_stated
+
+
+def filled(names: list[str], items: dict[str, Item], cap: int) -> list[tuple[str, ...]]:
+    """Fill a buffer in an order; what does not fit begins the next bucket."""
+    buckets: list[tuple[str, ...]] = []
+    for name in names:
+        held = sum(items[other]["bytes"] for other in buckets[-1]) if buckets else 0
+        if not buckets or held + items[name]["bytes"] > cap:
+            buckets.append(())
+        buckets[-1] = (*buckets[-1], name)
+    return buckets
+
+
+def in_declared_order(bucket: tuple[str, ...], declared: list[str]) -> tuple[str, ...]:
+    """Return members as a flush holds them."""
+    return tuple(sorted(bucket, key=declared.index))
+
+
+def executions_of(plan: Item, programs: list[list[Item]], sent: tuple[Layout, ...]) -> list[Item]:
+    """Return the plans without buffers that a plan can become, once what rank 0 sends is known."""
     ways = []
     for rank, program in enumerate(programs):
         found: dict[str, tuple[list[Item], Item]] = {}
         for order in orders(program):
-            played = Play(plan, rank).run(order)
+            played = Play(plan, rank, sent).run(order)
             found[json.dumps(played)] = played
         ways.append(list(found.values()))
     plans = []
@@ -131,7 +232,7 @@ def extensions(found: list[tuple[Item, frozenset[int]]], done: list[int]) -> Ite
 class Play:
     """One rank that issues its actions in a given order."""
 
-    def __init__(self, plan: Item, rank: int) -> None:
+    def __init__(self, plan: Item, rank: int, sent: tuple[Layout, ...]) -> None:
         self.plan, self.rank = plan, rank
         self.out: list[Item] = []
         self.groups: Item = {}
@@ -139,7 +240,8 @@ class Play:
         self.done: dict[str, str] = {}
         self.waited: set[str] = set()
         self.works: dict[str, str] = {}
-        self.buffers = [Buffer(plan, spec, self) for spec in plan.get("fusion", ())]
+        specs = zip(plan.get("fusion", ()), sent, strict=True)
+        self.buffers = [Buffer(plan, spec, self, layout) for spec, layout in specs]
 
     def run(self, order: list[Item]) -> tuple[list[Item], Item]:
         """Return the actions issued and the groups that they need."""
@@ -214,8 +316,8 @@ class Play:
 class Buffer:
     """A fused buffer on one rank, as docs/explanation/fused-buffers.md describes it."""
 
-    def __init__(self, plan: Item, spec: Item, play: Play) -> None:
-        self.play, self.spec, self.plan = play, spec, plan
+    def __init__(self, plan: Item, spec: Item, play: Play, sent: Layout) -> None:
+        self.play, self.spec, self.plan, self.agreed_on = play, spec, plan, sent
         self.group = spec.get("group", "world")
         world = list(range(plan["world_size"]))
         self.ranks = world if self.group == "world" else plan["groups"][self.group]["ranks"]
@@ -233,34 +335,11 @@ class Buffer:
         self.inside: list[list[str]] = [[] for _ in self.lists]
         self.came: set[str] = set()
         self.sent = 0
-        if self.agreed == "rank0-broadcast":
-            self.buckets = self.of_first_rank()
-        else:
-            self.buckets = [self.pack(names, mine) for names in self.lists]
+        self.buckets = [filled(names, mine, self.most(mine)) for names in self.lists]
 
-    def pack(self, names: list[str], items: dict[str, Item]) -> list[list[str]]:
-        cap = sum(items[n]["bytes"] for n in self.here or names) if self.cap is None else self.cap
-        buckets: list[list[str]] = []
-        for name in names:
-            held = sum(items[other]["bytes"] for other in buckets[-1]) if buckets else 0
-            if not buckets or held + items[name]["bytes"] > cap:
-                buckets.append([])
-            buckets[-1].append(name)
-        return buckets
-
-    def of_first_rank(self) -> list[list[list[str]]]:
-        items: dict[str, Item] = {}
-        for item in self.plan["ranks"][str(self.ranks[0])]["actions"]:
-            for one in every_action([item]):
-                if one.get("id") in self.members:
-                    items[one["id"]] = one
-        theirs = [name for name in self.members if name in items]
-        count = self.spec.get("buffers", 1)
-        lists = [theirs[k::count] for k in range(count) if theirs[k::count]]
-        mine, self.here = self.here, theirs
-        found = [self.pack(names, items) for names in lists]
-        self.here = mine
-        return found
+    def most(self, items: dict[str, Item]) -> int:
+        """Return the capacity, all members together where there is no limit."""
+        return sum(items[n]["bytes"] for n in self.here) if self.cap is None else self.cap
 
     def ready(self, item: Item) -> None:
         """Take a member that became ready."""
@@ -296,6 +375,8 @@ class Buffer:
         """Send the fixed buckets whose time has come."""
         every = [bucket for buckets in self.buckets for bucket in buckets]
         every.sort(key=lambda bucket: self.members.index(bucket[-1]))
+        if self.agreed == "rank0-broadcast":
+            every = list(self.agreed_on)
         if self.agreed != "none" or self.spec.get("launch") == "ordered":
             while self.sent < len(every) and self.came >= set(every[self.sent]):
                 self.sent += 1

@@ -111,6 +111,13 @@ class HostView:
         other.one_of, other.look = (), None
         return other
 
+    def name_of(self, group: str) -> str:
+        """Give the name that this rank's communicator of a group has now.
+
+        torch names a group by a counter of the process, so the order of creation decides.
+        """
+        return f"#{self.created[group]}" if group in self.created else group
+
 
 def position(key: Key) -> int:
     """Give the round number, or the place on its channel, that a key ends with."""
@@ -195,10 +202,7 @@ class HostRules:
         self, view: HostView, operation: Operation, *, batched: bool
     ) -> tuple[str, tuple[int, ...]]:
         action = operation.action
-        name = action.group
-        if name in view.created:
-            # torch names a group by a per-process counter, so the order of creation decides.
-            name = f"#{view.created[name]}"
+        name = view.name_of(action.group)
         members = self.groups[action.group]
         if self.model.pairs and not batched and action.kind in POINT_TO_POINT:
             low, high = sorted((operation.rank, int(action.peer or 0)))
@@ -269,9 +273,7 @@ class HostRules:
             recorded = view.events.get(action.event, 0)
             view.frontier[stream] = view.frontier.get(stream, 0) | recorded
         elif action.kind == "init":
-            name = action.group
-            if name in view.created:
-                name = f"#{view.created[name]}"
+            name = view.name_of(action.group)
             members = self.groups[action.group]
             if action.peer is not None:
                 low, high = members = (*sorted((rank, int(action.peer))),)

@@ -95,6 +95,34 @@ def widen(document: Item, rng: random.Random) -> Item:
     return document
 
 
+def created(seed: int, rng: random.Random) -> Item:
+    """Give a wild plan that creates its groups: mostly by all ranks, in one order, before use."""
+    document = wild(seed, rng)
+    size = document["world_size"]
+    members = sorted(rng.sample(range(size), min(size, rng.choice([2, 2, 3]))))
+    groups = document.setdefault("groups", {"g": {"ranks": members}})
+    is_made = any(item["op"] == "new_group" for one in programs(document) for item in one)
+    if is_made or any("ranks" not in group for group in groups.values()):
+        return document
+    how = rng.random()
+    for program in programs(document):
+        names = rng.sample(list(groups), len(groups)) if how < 0.1 else list(groups)
+        first = 0
+        for name in names:
+            if how < 0.05 and rng.random() < 0.2:
+                continue
+            uses = [at for at, one in enumerate(program) if at >= first and _uses(one, groups)]
+            at = rng.randint(first, min(uses, default=len(program)))
+            program.insert(at, {"op": "new_group", "group": name})
+            first = at + 1
+    return document
+
+
+def _uses(item: Item, groups: Item) -> bool:
+    inner = [*item.get("ops", []), *item.get("body", [])]
+    return item.get("group") in groups or any(_uses(one, groups) for one in inner)
+
+
 def _wait_for_one(program: list[Any], rng: random.Random) -> None:
     waits = [item for item in program if item["op"] == "wait"]
     for item in waits:

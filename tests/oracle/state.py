@@ -250,7 +250,8 @@ class System:
     def _suits(self, state: State, rank: int, look: Action, send: Operation) -> bool:
         to_me = send.action.peer == rank and look.peer in (send.rank, ANY)
         group = self.view(state, send.rank).keys[send.id][1]
-        return to_me and group == look.group and look.tag in (send.action.tag, ANY)
+        mine = self.view(state, rank).name_of(look.group)
+        return to_me and group == mine and look.tag in (send.action.tag, ANY)
 
     # -- one lock -------------------------------------------------------------------------------
 

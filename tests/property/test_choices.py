@@ -18,8 +18,10 @@ from planguard.reordering.join import says_disagreement
 CHUNK = 10
 TAGS = ("gloo", "gloo-detail", "mpi-eager", "mpi-sync", "mpi-pg")
 DEVICES = ("nccl", "nccl-lazy", "nccl-eager")
-USUAL = {"branched": 30, "wild": 40, "threaded": 10, "raced": 20}
-EXHAUSTIVE = {"branched": 3_000, "wild": 3_000, "threaded": 1_000, "raced": 3_000}
+USUAL = {"branched": 30, "wild": 40, "created": 20, "threaded": 10, "raced": 20}
+EXHAUSTIVE = {
+    "branched": 3_000, "wild": 3_000, "created": 3_000, "threaded": 1_000, "raced": 3_000,
+}  # fmt: skip
 
 
 def pytest_generate_tests(metafunc):
@@ -33,7 +35,7 @@ def pytest_generate_tests(metafunc):
 
 def models_of(kind):
     """The models under which a kind of plan is compared."""
-    if kind == "wild":
+    if kind in ("wild", "created"):
         return TAGS
     if kind == "threaded":
         return (*DEVICES, "nccl-serialized")

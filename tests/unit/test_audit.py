@@ -151,13 +151,12 @@ def test_a_wrapped_ring_is_aligned_by_its_numbers(tmp_path):
 
 
 def test_skewed_clocks_change_nothing_but_a_note(tmp_path):
-    """An hour between two clocks is PG508, a note, and the answer stays."""
+    """Two seconds between two clocks are PG508, a note, and the answer stays."""
     for rank in range(3):
-        shift = 3_600_000_000_000 if rank == 2 else 0
         entries = [entry(number=n, seq=n + 1) for n in range(5)]
         entries += [entry(number=5, seq=6, state="started")] if rank else []
         for one in entries:
-            one["time_created_ns"] += shift
+            one["time_created_ns"] += 2_000_000_000 * (rank == 2) + one["record_id"] * 1_000_000_000
         write(tmp_path, rank, entries, world=3)
     verdict = pg.audit(tmp_path)
     assert codes(verdict) == ["PG007", "PG508"]
@@ -252,7 +251,8 @@ def test_a_kineto_trace_has_roots_peers_and_tags(tmp_path):
     (tmp_path / "b.json").write_text(kineto(1, [*KINETO[:2], receive]))
     assert not pg.audit(tmp_path).unsafe
     (tmp_path / "b.json").write_text(kineto(1, KINETO[:2]))
-    assert codes(pg.audit(tmp_path)) == ["PG208"]
+    verdict = pg.audit(tmp_path)  # the profiler of rank 1 may have stopped earlier
+    assert (codes(verdict), verdict.errors) == (["PG208", "PG904"], ())
     roots = json.loads(
         kineto(
             1,
@@ -356,7 +356,7 @@ def nccl_log(rank, calls, size=2):
 @pytest.mark.parametrize(
     ("last", "code"),
     [
-        (("AllReduce", 8, 0, 0), None),
+        (("AllReduce", 8, 0, 0), "PG904"),  # it says of no call that it ended
         (("AllGather", 8, 0, 0), "PG201"),
         (("AllReduce", 9, 0, 0), "PG202"),
         (("AllReduce", 8, 2, 0), "PG204"),
@@ -369,7 +369,9 @@ def test_nccl_logs_are_joined_by_their_communicators(last, code, tmp_path):
     other = [calls[0]] + ([last] if last else [])
     (tmp_path / "nccl.log").write_text(nccl_log(0, calls) + nccl_log(1, other))
     verdict = pg.audit(tmp_path)
-    assert codes(verdict) == ([code] if code else [])
+    # A call that rank 1's log lacks may still come: it does not say which calls ended.
+    assert codes(verdict) == [code] + ["PG904"] * (code == "PG007")
+    assert verdict.unknown is (code in ("PG007", "PG904"))
 
 
 def test_two_kinds_of_recording_complete_each_other(tmp_path):

@@ -491,7 +491,7 @@ def test_the_creation_of_a_communicator_says_places_in_every_version(kind, tmp_p
     verdict = audit(tmp_path, text)
     (finding,) = [f for f in verdict.findings if f.code == "PG007"]
     assert finding.ranks == (2,)
-    assert finding.severity == ("error" if kind == "rccl" else "warning")
+    assert finding.severity == "warning"  # the logs do not say which calls ended
 
 
 STRANGE = {

@@ -52,7 +52,7 @@ def first(folder, **options):
 )
 def test_one_bad_dump_does_not_take_the_others_with_it(bad, tmp_path):
     """Seven good dumps are judged; the eighth is missing, and why is told."""
-    write(tmp_path, 0, [entry(number=0, seq=1)], world=8)
+    write(tmp_path, 0, [entry(number=n, seq=n + 1) for n in range(2)], world=8)
     stuck(tmp_path, range(1, 7), 8)
     (tmp_path / "rank_7").write_bytes(bad)
     verdict = pg.audit(tmp_path)

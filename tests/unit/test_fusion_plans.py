@@ -475,7 +475,7 @@ def on_mesh(**buffer: Any) -> dict[str, Any]:
     [
         ({}, Outcome.SAFE),
         ({"cap_bytes": 4}, Outcome.MISMATCH),
-        ({"coordination": "rank0-broadcast"}, Outcome.UNKNOWN),
+        ({"coordination": "rank0-broadcast"}, Outcome.SAFE),
         ({"coordination": "negotiated"}, Outcome.UNKNOWN),
         ({"membership": "fixed", "launch": "ordered", "cap_bytes": 4}, Outcome.SAFE),
     ],

@@ -308,3 +308,61 @@ def test_what_stands_between_the_calls_of_threads_in_a_block_does_not_come_there
     verdict = planguard.check(planguard.load(document), model="nccl-serialized")
     expected = enumerate_plan(document, "nccl-serialized").outcome
     assert verdict.outcome.value == expected == "DEADLOCK"
+
+
+LEAVE: Item = {"op": "exit"}
+NEVER: Item = {"op": "recv", "peer": 1, "tag": 7, "bytes": 4}
+"""A receive that nobody sends to."""
+
+
+def beside(*chains: list[Item]) -> Item:
+    """Return threads."""
+    return {"op": "threads", "threads": list(chains)}
+
+
+@pytest.mark.parametrize("model", ["gloo", "mpi-eager", "mpi-sync"])
+@pytest.mark.parametrize(
+    ("chains", "partner", "expected"),
+    [
+        # It leaves before the other thread calls, while that thread stands in its call, or after.
+        ([[LEAVE], [call("x", 0)]], [call("x", 0)], "POTENTIAL_DEADLOCK"),
+        ([[LEAVE], [NEVER]], [], "SAFE"),
+        ([[call("x", 0), LEAVE], []], [call("x", 0)], "SAFE"),
+        # It gets there only behind what the partner does for both threads.
+        ([[call("x", 0), LEAVE], [call("y", 0)]], [call("y", 0), call("x", 0)], "SAFE"),
+        ([[call("x", 0), LEAVE], [call("y", 0)]], [call("x", 0), call("y", 0)],
+         "POTENTIAL_DEADLOCK"),
+        # It is kept from it, whatever the other thread calls.
+        ([[NEVER, LEAVE], [call("x", 0)]], [call("x", 0)], "DEADLOCK"),
+        ([[NEVER, LEAVE], [NEVER, LEAVE]], [], "DEADLOCK"),
+        ([[NEVER, LEAVE], [LEAVE]], [], "SAFE"),
+    ],
+)  # fmt: skip
+def test_a_thread_that_leaves_cuts_the_others_off_anywhere(
+    model: str, chains: list[list[Item]], partner: list[Item], expected: str
+) -> None:
+    """Every place of an exit in a thread among the calls of the other threads is an order."""
+    partner = [*partner, {"op": "send", "peer": 0, "tag": 8, "bytes": 40_000}]
+    taken: Item = {"op": "recv", "peer": 1, "tag": 8, "bytes": 40_000}
+    document = plan_of([taken, beside(*chains)], [partner[-1], *partner[:-1]])
+    verdict = planguard.check(planguard.load(document), model=model)
+    assert verdict.outcome.value == expected == enumerate_plan(document, model).outcome
+
+
+@pytest.mark.parametrize("started", ["isend", "irecv"])
+def test_a_message_in_flight_may_be_lost_with_its_rank(started: str) -> None:
+    """On gloo an exit takes along what was started and has not met: who wins is not decided."""
+    mine: Item = {"op": started, "peer": 1, "bytes": 4, "work": "h"}
+    its: Item = {"op": "recv" if started == "isend" else "send", "peer": 0, "bytes": 4}
+    document = plan_of([mine, beside([LEAVE], [call("x", 0)])], [its])
+    assert planguard.check(planguard.load(document), model="gloo").outcome.value == "UNKNOWN"
+
+
+def test_a_stuck_order_that_disagrees_is_seen_by_who_asks_further() -> None:
+    """Of two orders that are stuck the one whose members disagree is shown: beside a branch that is
+    not stuck it makes a MISMATCH.
+    """
+    gather: Item = {"op": "all_gather", "group": "x", "bytes": 4, "label": "g"}
+    branch: Item = {"op": "choice", "name": "c", "branches": [[call("x", 0)], []]}
+    document = plan_of([branch], [], [beside([LEAVE], [gather])])
+    assert planguard.check(planguard.load(document), model="mpi-sync").outcome.value == "MISMATCH"

@@ -34,7 +34,7 @@ def test_the_culprit_comes_first_with_where_it_stopped_and_who_waits(tmp_path):
     assert (found["culprit"], found["certain"], found["finding"]) == ([2], True, 0)
     assert found["notes"]["stopped"][0].startswith("rank 2 after all_reduce")
     assert found["notes"]["waiting"][0].startswith("ranks 0 and 1 in all_reduce #2")
-    assert found["notes"]["evidence"][0].startswith("strong")
+    assert found["notes"]["evidence"][0].startswith("medium")
 
 
 def test_where_nobody_can_be_named_nobody_is(tmp_path):

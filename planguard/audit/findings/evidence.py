@@ -28,7 +28,11 @@ def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
     came = [r for r in members if r in lines and lines[r].end >= first.position]
     others = [r for r in members if r not in absent]
     known = scene.recording.groups.get(first.group)
-    strength = "strong" if len(came) == len(others) else "medium"
+    # A recording does not say when it was taken, and the time of its file may be that of a copy: a
+    # call that has only just been made looks like one that has waited for an hour.
+    strength = "medium, since how long the call has waited is not recorded"
+    if len(came) != len(others):
+        strength = "medium"
     thin = [r for r in absent if scene.recording.ranks[r].kind == "stacks"]
     mute = [r for r in absent if scene.recording.ranks[r].kind in PARTIAL and r not in lines]
     if mute and not thin:
@@ -98,7 +102,7 @@ def ended_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
     verb = "has" if len(failed) == 1 else "have"
     return [
         (
-            f"waiting: {name_ranks(failed)} {verb} left the call with an error, such as a timeout: "
-            "the recorder counts it as completed, which it cannot be"
+            f"waiting: {name_ranks(failed)} {verb} left the call, with an error such as a timeout "
+            "if the recordings are of one moment: the recorder writes no difference"
         )
     ]

@@ -291,11 +291,13 @@ def arrived(scene: Scene) -> Iterator[Finding]:
             )
         if op in ROOTED:
             cause = "their roots, which this recorder does not write down, may differ; or " + cause
-        scene.open.append(f"{what} was reached by {who} and did not complete: {cause}")
+        left = [rank for rank in here if lines[rank].state(position) != Progress.COMPLETED]
+        where = "" if len(left) == len(here) else f" on {name_ranks(left)}"
+        scene.open.append(f"{what} was reached by {who} and did not complete{where}: {cause}")
         yield finding(
             scene,
             "PG502",
-            f"{who} reached {what}, and it did not complete",
+            f"{who} reached {what}, and it did not complete{where}",
             places,
             notes=(f"cause: {start}{cause}",),
         )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.audit.findings.wording import MAX_SHOWN
-from planguard.audit.readers.part import DOUBT, LOST_END
+from planguard.audit.readers.part import DOUBT, LOST_END, MOMENT
 from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ def lowered(finding: Finding) -> Finding:
 
 def graded(findings: Iterable[Finding], recording: Recording) -> list[Finding]:
     """Return findings with their class in the notes, none of them more certain than it allows."""
-    doubts = [gap for gap in recording.gaps if gap.kind in (DOUBT, LOST_END)]
+    doubts = [gap for gap in recording.gaps if gap.kind in (DOUBT, LOST_END, MOMENT)]
     return [_graded(one, recording, doubts) for one in findings]
 
 
 def _graded(one: Finding, recording: Recording, doubts: list[Gap]) -> Finding:
-    # What is missing at the end may hold what others wait for, and changes no round that was seen.
+    # What is missing at the end may hold what others wait for, and changes no round that was seen;
+    # so does what a rank did behind the moment of its recording.
     doubts = [g for g in doubts if g.kind == DOUBT or one.code.startswith((*STUCK, "PG3"))]
     if doubts:
         one = lowered(one)

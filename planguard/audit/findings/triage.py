@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planguard.audit.findings import say, say_rounds, standing
+from planguard.audit.readers.part import MOMENT
 from planguard.audit.rounds.channels import Channels
 from planguard.audit.rounds.disagree import causes, departures, disagreements
+from planguard.audit.rounds.moments import doubtful, told
 from planguard.audit.rounds.rounds import Rounds
 from planguard.audit.rounds.waits import Graph, wait_graph
+from planguard.recording import Gap
+from planguard.words import name_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +22,12 @@ if TYPE_CHECKING:
     from planguard.audit.rounds.waits import Wait
     from planguard.recording import Recording
     from planguard.verdict import Finding
+
+
+RETIRED = (
+    "the recorder of {} writes the same of calls that ended with an error as of those that "
+    "completed: its last call did either, and then the other recordings end earlier"
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,7 @@ class Triage:
         graph: Who waits for whom.
         rounds: The collectives by group and rank.
         open: Questions that the recording leaves open, one sentence each.
+        doubts: What makes that a rank did not come less than certain, with the ranks.
     """
 
     recording: Recording
@@ -37,6 +48,7 @@ class Triage:
     graph: Graph
     rounds: Rounds
     open: tuple[str, ...] = ()
+    doubts: tuple[Gap, ...] = ()
 
     @property
     def is_stuck(self) -> bool:
@@ -50,7 +62,13 @@ def triage(recording: Recording) -> Triage:
     graph = wait_graph(rounds, channels)
     scene = Scene(recording, rounds, channels, graph)
     findings = list(scene.findings())
-    return Triage(recording, tuple(findings), graph, rounds, tuple(scene.open))
+    scene.open += told(graph.earlier.values())
+    waits = [wait for own in graph.waits.values() for wait in own]
+    doubts = [Gap(MOMENT, said, "PG904", (rank,)) for rank, said in doubtful(rounds, waits)]
+    if rounds.failed:
+        ranks = tuple(sorted({rank for rank, _ in rounds.failed}))
+        doubts.append(Gap(MOMENT, RETIRED.format(name_ranks(ranks)), "PG904", ranks))
+    return Triage(recording, tuple(findings), graph, rounds, tuple(scene.open), tuple(doubts))
 
 
 class Scene:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from planguard.audit.joining.gaps import against, gaps, left_out, unread_files
 from planguard.audit.joining.inits import join_inits
 from planguard.audit.joining.ranks import resolve
+from planguard.audit.joining.runs import last_run
 from planguard.audit.readers.part import (
     CONCLUDED,
     PRIORITY,
@@ -78,6 +79,7 @@ def assemble(
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
     parts, remarks = resolve(parts, prefix)
     parts = join_inits(parts)
+    parts, of_runs = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
     chosen = _choose(parts)
     for rank, part in chosen.items():
@@ -111,7 +113,12 @@ def assemble(
     recording = Recording(
         **{
             **recording.__dict__,
-            "gaps": (*gaps(recording, chosen), *against(parts, chosen), *unread_files(unread)),
+            "gaps": (
+                *gaps(recording, chosen),
+                *against(parts, chosen),
+                *of_runs,
+                *unread_files(unread),
+            ),
         },
     )
     arguments = {p.rank: p.arguments for p in parts if p.rank is not None and p.arguments}
@@ -383,4 +390,5 @@ def _record(part: Part, stack: Part | None, log: Part) -> RankRecord:
         kind=part.kind,
         absences=log.absences,
         oversized=log.oversized,
+        written_ns=part.written_ns,
     )

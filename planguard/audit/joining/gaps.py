@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.part import DOUBT, LOST_END, PARTIAL, UNSAID, Part
+from planguard.audit.readers.part import DOUBT, LOST_END, PARTIAL, STATES, UNSAID, Part
 from planguard.recording import Gap, Progress, Recording
 from planguard.words import clean, name_ranks, plural, rank_set, shown
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 
 MAX_LISTED = 12
+_OPEN = (Progress.ISSUED, Progress.STARTED)
+COUNTED = ("stderr",)
+"""Kinds that count the calls of a rank by the numbers that its dump has."""
 
 
 def gaps(recording: Recording, chosen: dict[int, Part]) -> Iterable[Gap]:
@@ -85,10 +88,57 @@ def against(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
     if ranks:
         said = f"logs of {name_ranks(ranks)} tell of calls that failed, beside other recordings"
         yield Gap("partial", said, "PG904", ranks)
+    yield from _contradictions(parts, chosen)
+
+
+def _contradictions(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
+    """Yield the ranks of which two kinds of files tell what cannot be true at one moment.
+
+    A call that one of them says is open has completed by the other, or one of them ends before a
+    call that the other one has seen issued. Which is the later one is not known, nor whether both
+    are of one run: nothing is certain then.
+    """
+    for part in parts:
+        other = chosen.get(part.rank) if part.rank is not None else None
+        if other is None or other is part or part.kind not in COUNTED or other.kind in COUNTED:
+            continue
+        said = _contradiction(part, other)
+        if said:
+            yield Gap(DOUBT, said, "PG904", (part.rank or 0,))
+
+
+def _contradiction(log: Part, dump: Part) -> str:
+    """Return how a log and a better recording of its rank contradict each other, or ""."""
+    seen, counted = _ends(dump), _ends(log)
+    for group, (last, held) in counted.items():
+        if group not in seen:
+            continue
+        end, stands = seen[group]
+        who = f"of rank {log.rank} its log and its dump contradict each other on group "
+        if held and stands != held and end >= held:
+            now = f"#{stands} is" if stands else "nothing is"
+            return f"{who}{shown(group)}: #{held} did not complete, against {now} open"
+        if held > end or (not held and last != end):
+            return f"{who}{shown(group)}: its last call is #{last}, against #{end}"
+    return ""
+
+
+def _ends(part: Part) -> dict[str, tuple[int, int]]:
+    """Return the last round of each group, and the first that did not complete, 0 for none."""
+    found: dict[str, tuple[int, int]] = {}
+    track = part.track
+    for place, position, state in zip(track.call, track.position, track.progress, strict=True):
+        call = track.calls[place]
+        if call.is_collective:
+            last, held = found.get(call.group or "world", (0, 0))
+            if not held and state in _OPEN:
+                held = position
+            found[call.group or "world"] = max(last, position), held
+    return found
 
 
 def _is_open(part: Part) -> bool:
-    return any(state in (Progress.ISSUED, Progress.STARTED) for state in part.track.progress)
+    return any(state in _OPEN for state in part.track.progress)
 
 
 def unread_files(unread: Sequence[Part]) -> Iterable[Gap]:
@@ -127,6 +177,10 @@ def _limits(chosen: dict[int, Part]) -> Iterable[Gap]:
         ranks = tuple(rank for rank, part in chosen.items() if part.kind == kind)
         if ranks:
             yield Gap("partial", said, "PG904", ranks)
+    stateless = tuple(rank for rank, part in chosen.items() if STATES in part.lacks)
+    if stateless:
+        said = f"the log of {name_ranks(stateless)} says which calls were made, and not that any "
+        yield Gap("partial", f"{said}came to its end", "PG904", stateless)
     doubts: dict[str, list[int]] = defaultdict(list)
     for rank, part in chosen.items():
         if part.doubt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -28,11 +29,16 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
+class DamagedError(PlanError):
+    """An archive that cannot be decompressed to its end: damaged, or cut."""
+
+
 def blocks(path: Path) -> Iterator[bytes]:
     """Yield the bytes of an input, decompressed (gzip, zstd).
 
     Raises:
-        PlanError: No regular file, cannot be read, or a damaged archive.
+        DamagedError: An archive ends too early, or is damaged, behind what was yielded.
+        PlanError: No regular file, or cannot be read.
     """
     name = str(path)
     try:
@@ -93,6 +99,8 @@ def _bounded(
             if part:
                 yield part
         block = next(raw, b"")
+    if not engine.is_done():
+        raise DamagedError("the compressed file ends too early", file=name)
 
 
 class _Gzip:
@@ -110,10 +118,27 @@ class _Gzip:
                     if not block.startswith(_GZIP):
                         return  # padding behind the last member
                     self.engine = zlib.decompressobj(wbits=31)
-                yield self.engine.decompress(block, BLOCK)
+                before = self.engine.copy()
+                try:
+                    part = self.engine.decompress(block, BLOCK)
+                except zlib.error:
+                    yield from _salvaged(before, block)
+                    raise
+                yield part
                 block = self.engine.unconsumed_tail or self.engine.unused_data
         except zlib.error as error:
-            raise PlanError(f"not a readable gzip file: {error}", file=self.name) from None
+            raise DamagedError(f"not a readable gzip file: {error}", file=self.name) from None
+
+    def is_done(self) -> bool:
+        """Tell whether the last member came to its end."""
+        return self.engine.eof
+
+
+def _salvaged(engine: Any, block: bytes) -> Iterator[bytes]:
+    """Yield what stands before the damage in a block: an engine that fails gives nothing out."""
+    with contextlib.suppress(zlib.error):
+        for place in range(len(block)):
+            yield engine.decompress(block[place : place + 1])
 
 
 class _Zstd:
@@ -139,4 +164,8 @@ class _Zstd:
             for place in range(0, len(block), 1 << 12):
                 yield self.engine.decompress(block[place : place + (1 << 12)])
         except self.error as error:
-            raise PlanError(f"not a readable zstd file: {error}", file=self.name) from None
+            raise DamagedError(f"not a readable zstd file: {error}", file=self.name) from None
+
+    def is_done(self) -> bool:
+        """Tell whether the last frame came to its end."""
+        return bool(self.engine.eof)

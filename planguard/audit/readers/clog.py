@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.readers.flight_calls import element_count, group_size
 from planguard.audit.readers.names import REDUCE_OPS, operation
-from planguard.audit.readers.part import Init, Part, PartGroup
+from planguard.audit.readers.part import STATES, Init, Part, PartGroup
 from planguard.errors import PlanError
 from planguard.plan.actions import ITEM_BYTES
 from planguard.plan.vocabulary import SPELLINGS
@@ -50,6 +50,7 @@ _NUMBERS = re.compile(r"\d{1,15}")
 GRAPHS = "calls inside CUDA graphs are logged when the graph is made, and not when it runs"
 NAMESAKES = "two communicators of one rank have the same name: their calls cannot be told apart"
 UNSIGNED = "the log does not hold the signatures of all its calls"
+CUT = "the log ends within a line: what its rank wrote behind it is missing"
 BY = "ClogHook's log"
 
 
@@ -112,9 +113,10 @@ def read_clog(data: bytes, file: str) -> Part:
         raise PlanError(
             f"version {head['version']} of ClogHook's log; version {VERSION} is read", file=file
         )
-    for line in text.splitlines():
+    *lines, cut = text.split("\n")
+    for line in lines:
         if len(line) <= MAX_LINE:
-            _take(log, line)
+            _take(log, line.rstrip("\r"))
     if not log.works and not log.comms:
         raise PlanError("no call in the log of ClogHook", code="PG910", file=file)
     part = Part("clog", file)
@@ -140,6 +142,10 @@ def read_clog(data: bytes, file: str) -> Part:
     )
     if log.has_batches:
         part.lacks = ("point-to-point",)
+    if not log.has_states:
+        part.lacks = (*part.lacks, STATES)
+    # The hook ends every line: of one without an end nobody knows how its last number goes on.
+    part.lost = CUT if cut else ""
     part.inits = _inits(log, part, members, world)
     return part
 

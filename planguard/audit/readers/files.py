@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.blocks import STDIN, blocks
+from planguard.audit.readers.blocks import STDIN, DamagedError, blocks
 from planguard.audit.readers.marks import tells
 from planguard.audit.readers.safe import MAX_BYTES
 from planguard.audit.readers.sieve import KEPT, Sieve
@@ -103,21 +103,39 @@ class Content:
         data: Its bytes, decompressed; of a large text the lines that may matter.
         remark: How much of it was looked at only, or "".
         doubt: Why something that matters may be missing from ``data``, or "".
+        damage: Why an archive could not be decompressed to its end, or None.
     """
 
     data: bytes
     remark: str = ""
     doubt: str = ""
+    damage: DamagedError | None = None
 
 
 def content(path: Path) -> Content:
     """Return what an input holds; texts of any size, in bounded memory.
 
+    Of an archive that is damaged or cut it is what stands before the damage.
+
     Raises:
-        PlanError: No regular file, too large and no text, or a damaged archive.
+        PlanError: No regular file, too large and no text, or an archive that holds nothing.
     """
+    damages: list[DamagedError] = []
+    found = _content(path, _before_damage(blocks(path), damages))
+    if damages and not found.data:
+        raise damages[0]
+    return replace(found, damage=damages[0]) if damages else found
+
+
+def _before_damage(stream: Iterator[bytes], damages: list[DamagedError]) -> Iterator[bytes]:
+    try:
+        yield from stream
+    except DamagedError as error:
+        damages.append(error)
+
+
+def _content(path: Path, stream: Iterator[bytes]) -> Content:
     name = str(path)
-    stream = blocks(path)
     held: list[bytes] = []
     size = 0
     for block in stream:

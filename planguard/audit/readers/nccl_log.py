@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from planguard.audit.readers.part import Init, Part, PartGroup
+from planguard.audit.readers.part import STATES, Init, Part, PartGroup
 from planguard.errors import PlanError
 from planguard.plan.actions import ITEM_BYTES
 from planguard.plan.vocabulary import MESSAGES, NCCL, NCCL_DTYPES, NCCL_REDUCE_OPS, REDUCING, ROOTED
@@ -29,6 +29,7 @@ _INIT = re.compile(
     rb"n[rR]anks (?P<size>\d{1,7}) (?:[^\n]{0,200}?commId (?P<id>0x[0-9a-f]{1,16}))?"
     rb"[^\n]{0,80}?Init (?P<state>START|COMPLETE)"
 )
+CUT = "NCCL's log ends within a line: what its ranks called behind it is missing"
 UNPLACED = (
     "the NCCL log does not say the identity of its communicators: the largest of every process is "
     "taken for the default group"
@@ -75,6 +76,15 @@ def read_nccl_log(data: bytes, file: str) -> list[Part]:
             known.comms[made["comm"]] = (made["id"].decode(), int(made["rank"]), int(made["size"]))
         elif (call := _CALL.search(line)) is not None:
             processes[call["process"]].calls.append(call)
+    last = data[data.rfind(b"\n") + 1 :]
+    cut = CUT if last.strip() and not (_CALL.search(last) or _INIT.search(last)) else ""
+    found = _read(processes, file)
+    for part in found:
+        part.lost = cut
+    return found
+
+
+def _read(processes: dict[bytes, _Process], file: str) -> list[Part]:
     begun = _begun(processes, file)
     if not any(process.calls for process in processes.values()):
         if begun:
@@ -190,6 +200,7 @@ def _track(part: Part, process: _Process, world: str) -> None:
         if place == len(part.track.calls):
             part.track.calls.append(call)
         part.track.add(place, 0, Progress.UNKNOWN, number=int(match["number"], 16))
+    part.lacks = (STATES,)
 
 
 def _call(match: re.Match[bytes], part: Part, group: str) -> Call:

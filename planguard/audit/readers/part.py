@@ -31,6 +31,10 @@ LOST_END = "lost-end"
 """Kind of the gap of a rank whose last records are missing."""
 DOUBT = "doubt"
 """Kind of the gap of a reading that had to assume whose words it reads: nothing is certain then."""
+MOMENT = "moment"
+"""Kind of the gap of recordings of different moments, maybe: who did not come may have come."""
+STATES = "states"
+"""What a recorder lacks that writes down that calls were issued, and never how far they came."""
 SILENT = "silent"
 """Kind of a part that says that a rank exists, and nothing of it."""
 UNREAD = "unread"
@@ -114,6 +118,7 @@ class Part:
         error: Why a file could not be read, of a part of kind ``UNREAD``.
         begins: How a file begins that could not be read or was not understood.
         remarks: What is worth telling and limits nothing.
+        written_ns: When its file was written, by its file system.
     """
 
     kind: str
@@ -142,3 +147,4 @@ class Part:
     error: PlanError | None = None
     begins: str = ""
     remarks: list[str] = field(default_factory=list)
+    written_ns: int | None = None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from planguard.audit.readers.blocks import STDIN
 from planguard.audit.readers.files import Input, content, first_lines, kind_of
 from planguard.audit.readers.helpers import MANY, Helpers, may_fork
 from planguard.audit.readers.part import PLAN, SILENT, UNREAD, Part
 from planguard.audit.readers.safe import no_collection
 from planguard.errors import PlanError, UsageError
+from planguard.words import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,6 +84,8 @@ def read_input(one: Input) -> list[Part]:
         data = held.data
         kind = kind_of(data)
         if kind is None:
+            if held.damage is not None:
+                raise held.damage
             return _useless(one, data)
         parts = _read(data, kind, file)
     except PlanError as error:
@@ -93,6 +97,11 @@ def read_input(one: Input) -> list[Part]:
     else:
         for part in parts:
             part.doubt = part.doubt or held.doubt
+            if file != STDIN:
+                part.written_ns = one.path.stat().st_mtime_ns
+            if held.damage is not None:
+                # Bytes behind a first wrong one decompress to anything; a checksum is at the end.
+                part.lost = f"{clean(file)}: {held.damage.message}: only its beginning was read"
         parts[0].remarks += [held.remark] if held.remark else []
         return parts
     if kind in _VAGUE and _is_plan(one):

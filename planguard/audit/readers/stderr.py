@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.readers.names import element_type, operation, program_frames
 from planguard.audit.readers.part import Part, PartGroup
-from planguard.audit.readers.watchdog import ASSUMED, Words, rows
+from planguard.audit.readers.watchdog import ASSUMED, PERIODIC, Words, rows
 from planguard.plan.vocabulary import FUNCTIONS
 from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
 from planguard.words import name_ranks
@@ -96,25 +96,7 @@ class Voice:
 
 
 def read_stderr(log: Log, file: str) -> list[Part]:
-    """Return one part for every speaker of a log that says something of its communication.
-
-    Of a job that was started anew, only the last start that says something counts.
-    """
-    attempts = log.attempts()
-    for number in range(len(attempts), 0, -1):
-        parts = _read_start(attempts[number - 1], file)
-        if parts:
-            if len(attempts) > 1:
-                parts[0].remarks.append(
-                    f"the log tells of {len(attempts)} starts of the job: number {number}, the "
-                    "last that says something of its calls, is audited; cut the log to audit "
-                    "another"
-                )
-            return parts
-    return []
-
-
-def _read_start(log: Log, file: str) -> list[Part]:
+    """Return one part for every speaker of a log that says something of its communication."""
     parts: list[Part] = []
     heard = [
         (rank, is_place, _voice(lines, None if is_place else rank))
@@ -266,6 +248,8 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
 def _from_watchdog(part: Part, words: Words, known: Known | None) -> None:
     if words.spoke:
         part.backend = "nccl"
+    if any(status.is_passing for status in words.status.values()):
+        part.doubt = PERIODIC
     works: dict[str, list[tuple[int, Call]]] = {}
     for (place, seq), call in words.works.items():
         group = words.group_of_work(place, seq)

@@ -13,6 +13,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from planguard.audit.readers.watchdog import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -85,13 +87,24 @@ class Log:
     assumed: set[int] = field(default_factory=set)
 
     def attempts(self) -> list[Log]:
-        """Return the lines of each start of the job, where a launcher says that it starts anew.
+        """Return the lines of each start of the job.
 
-        The numbers of calls begin again with each: between two starts nothing can be compared.
+        A launcher says that it starts anew, or the number of calls of a rank gets less: it begins
+        again with each start, so that between two of them nothing can be compared.
         """
         found = [replace(self, lines=[])]
+        counts: dict[tuple[int | str, str], int] = {}
         for line in self.lines:
-            if "worker group" in line.text and _STARTED_ANEW.search(line.text) is not None:
+            is_new = "worker group" in line.text and _STARTED_ANEW.search(line.text) is not None
+            said = counted(line.text) if line.who is not None else None
+            if said is not None and line.who is not None:
+                key = line.who, said[0]
+                is_new = is_new or said[1] < counts.get(key, 0)
+                if is_new:
+                    counts.clear()
+                counts[key] = said[1]
+            if is_new:
+                counts = {} if said is None else counts
                 found.append(replace(self, lines=[]))
             found[-1].lines.append(line)
         return found

@@ -5,6 +5,7 @@ What ranks print, stacks and reports of NCCL stand in one file as often as in se
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.launchers import read_launchers
@@ -18,9 +19,12 @@ from planguard.errors import PlanError
 
 if TYPE_CHECKING:
     from planguard.audit.readers.part import Part
+    from planguard.audit.readers.text_log import Log
 
-READERS = (read_stacks, read_stderr, read_stalls, read_launchers)
-"""Readers of lines whose speakers are known."""
+READERS = (read_stderr, read_stalls, read_launchers)
+"""Readers of what the speakers of one start of a job say."""
+_CUT = re.compile(rb"[a-z0-9_]+\Z")
+LONGEST_WORD = 100
 FOLDED = "the log folds repeated lines: who prints nothing may have printed"
 
 
@@ -32,6 +36,9 @@ def read_text(data: bytes, file: str) -> list[Part]:
     """
     parts: list[Part] = []
     problem: PlanError | None = None
+    # Of the last word of a line without an end nobody knows how it goes on: 12 may be 1234.
+    if (cut := _CUT.search(data, max(0, len(data) - LONGEST_WORD))) is not None:
+        data = data[: cut.start()]
     if b"NCCL INFO" in data:
         try:
             parts += read_nccl_log(data, file)
@@ -40,8 +47,8 @@ def read_text(data: bytes, file: str) -> list[Part]:
     if is_ras(data):
         parts += read_ras(data, file)
     log = lines_of(data)
-    for reader in READERS:
-        parts += reader(log, file)
+    parts += read_stacks(log, file)
+    parts += _last_start(log, file)
     for part in parts:
         if part.rank in log.assumed and part.kind in ("stacks", "stderr"):
             part.doubt = part.doubt or LOCAL
@@ -50,3 +57,19 @@ def read_text(data: bytes, file: str) -> list[Part]:
     if log.is_folded:
         parts[0].remarks.append(FOLDED)
     return parts
+
+
+def _last_start(log: Log, file: str) -> list[Part]:
+    """Return what the last start of the job that says anything of its calls says of them."""
+    attempts = log.attempts()
+    for number in range(len(attempts), 0, -1):
+        parts = [part for reader in READERS for part in reader(attempts[number - 1], file)]
+        if parts:
+            if len(attempts) > 1:
+                parts[0].remarks.append(
+                    f"the log tells of {len(attempts)} starts of the job: number {number}, the "
+                    "last that says something of its calls, is audited; cut the log to audit "
+                    "another"
+                )
+            return parts
+    return []

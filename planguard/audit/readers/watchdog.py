@@ -28,14 +28,20 @@ _STATUS = re.compile(
     r"(?:(?:work sequence id:|work:|work) (?P<failed>-?\d{1,20}),? )?(?:PG status: )?"
     r"[Ll]ast enqueued (?:[A-Z]{2,8} )?work: (?P<enqueued>-?\d{1,20}), "
     r"(?:last started work: [^\n]{1,120}?, )?"
-    r"last completed (?:[A-Z]{2,8} )?work: (?P<completed>-?\d{1,20})"
+    r"last completed (?:(?P<stops>[A-Z]{2,8} )?work: (?P<completed>-?\d{1,20})(?P<end>$)?)?"
 )
+"""Torch up to 2.5 and the monitor name the library and stop the sentence: a number of theirs at the
+end of a line was cut. What was cut is not said."""
 _FRAME = re.compile(r"#\d{1,3} (?P<name>\S{1,200}) from (?P<file>\S{1,500}):(?P<line>\d{1,9})$")
 _SNAPSHOT = re.compile(r"\s*\[(?P<ranks>\d[\d, ]*)\] (?P<state>started|finished) (?P<op>\w{1,40})")
 _ROUND = re.compile(r"\s*#(?P<seq>\d{1,15}) (?:started|finished) ranks:")
 _STUCK_WATCHDOG = re.compile(r"watchdog got stuck for|Heartbeat monitor timed out")
 _IS_WATCHDOG = re.compile(r"ProcessGroup[A-Z]\w*\.cpp|Watchdog caught")
 ASSUMED = "torch before 2.3 does not print the group: its words are taken for the default group's"
+PERIODIC = (
+    "status lines that torch prints again and again tell of the moment at which each was printed: "
+    "the ranks may have gone on"
+)
 LARGEST = 1 << 40
 """Number above which a count was never initialized (torch 2.3)."""
 UNSIZED = frozenset({"COALESCED", "ALLREDUCE_COALESCED", "ALLGATHER_COALESCED", "UNKNOWN"})
@@ -49,11 +55,13 @@ class Status:
         enqueued: Number of the last call that was issued.
         completed: Number of the last that completed; 0 if none did.
         is_told: ``completed`` was said; torch 2.3 prints any number before the first completion.
+        is_passing: A line said it that is printed again and again: the rank may have gone on.
     """
 
     enqueued: int = 0
     completed: int = 0
     is_told: bool = False
+    is_passing: bool = False
 
 
 @dataclass
@@ -130,11 +138,18 @@ class Words:
         if group is None:
             return
         one = self.status.setdefault(group, Status())
-        enqueued, completed = int(status["enqueued"]), int(status["completed"])
+        enqueued = int(status["enqueued"])
+        # `ProcessGroupNCCL::watchdogHandler` of torch 2.3 on prints it in a running job.
+        is_periodic = "update periodically" in status.string
+        if not is_periodic or enqueued > one.enqueued:
+            one.is_passing = is_periodic
         if 0 <= enqueued < LARGEST:
             one.enqueued = max(one.enqueued, enqueued)
-        if -1 <= completed <= one.enqueued:
-            one.completed, one.is_told = max(one.completed, completed), True
+        is_cut = status["stops"] is not None and status["end"] is not None
+        if status["completed"] is not None and not is_cut:
+            completed = int(status["completed"])
+            if -1 <= completed <= one.enqueued:
+                one.completed, one.is_told = max(one.completed, completed), True
         if status["failed"] is not None:
             self.failed.setdefault((self.places[group], int(status["failed"])), group)
 
@@ -163,6 +178,19 @@ class Words:
             return self.failed[place, seq]
         fitting = [name for name, own in self.places.items() if place in (None, own)]
         return fitting[0] if len(fitting) == 1 else None
+
+
+def counted(text: str) -> tuple[str, int] | None:
+    """Return the group that a line tells of, and the last call issued on it; None of other lines.
+
+    The counts of a process only grow.
+    """
+    if "nqueued" not in text:
+        return None
+    said, status = _GROUP.search(text), _STATUS.search(text)
+    if said is None or status is None or not 0 <= int(status["enqueued"]) < LARGEST:
+        return None
+    return group_of(said["name"], said["about"] or ""), int(status["enqueued"])
 
 
 def group_of(name: str, about: str) -> str:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 HOLE = -1
 _OPEN = (Progress.ISSUED, Progress.STARTED, Progress.FAILED)
-_DONE = bytes([Progress.COMPLETED])
+_COMPLETED = Progress.COMPLETED
+_DONE = bytes([_COMPLETED])
 
 Sign = tuple[str | None, int | None, str | None, tuple[object, ...] | None, int | None, str | None]
 """Family, size, element type, shape, root, reduce operation: what members of a round agree on."""
@@ -76,6 +77,7 @@ class Rounds:
         lines: Lines by group and rank.
         signs: Signatures by number.
         unsaid: Ranks whose calls do not say their groups.
+        failed: Ranks and groups whose last call may have ended with an error.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -92,6 +94,7 @@ class Rounds:
         self._columns: dict[object, tuple[list[int], list[int]]] = {}
         self._vague = recording.backend == "gloo" and _lacks_stacks(recording)
         self.unsaid = unsaid(recording)
+        self.failed: list[tuple[int, str]] = []
         for rank, record in recording.ranks.items():
             self._add(rank, record.track)
         self._mark_failed()
@@ -223,19 +226,35 @@ class Rounds:
     def _mark_failed(self) -> None:
         """Find operations that count as completed on a rank although a member never called them.
 
-        A recorder that retires what ended with an error makes them look completed.
+        Recorders that retire what ended with an error make them look completed. Such a call is the
+        last one of its rank: who goes on behind it has completed it. Whether it is one, or the
+        recording of the member ends earlier, is not recorded.
         """
         for group, lines in self.lines.items():
             members = self.recording.members(group)
+            if not any(self._retires_failures(rank) for rank in lines):
+                continue
             if not all(self._is_whole(rank) for rank in members):
                 continue
             least = min((lines[rank].end if rank in lines else 0 for rank in members), default=0)
-            for line in lines.values():
-                for position in range(max(least + 1, line.first), line.end + 1):
-                    place = position - line.first
-                    family = self.signs[line.signs[place]][0] if line.signs[place] >= 0 else None
-                    if line.progress[place] == Progress.COMPLETED and family in EVERYONE:
-                        line.progress[place] = Progress.FAILED
+            for rank, line in lines.items():
+                is_next = self._retires_failures(rank) and line.end == least + 1
+                if not is_next or not line.has(line.end) or line.state(line.end) != _COMPLETED:
+                    continue
+                is_last = line.action(line.end) == len(self.recording.ranks[rank].track) - 1
+                if is_last and self.signs[line.sign(line.end)][0] in EVERYONE:
+                    line.progress[-1] = Progress.FAILED
+                    self.failed.append((rank, group))
+
+    def _retires_failures(self, rank: int) -> bool:
+        """Tell whether a recorder writes the same of a call that failed as of one that completed.
+
+        Gloo retires both (torch 2.13, seen on calls that came to their time limit), and ClogHook
+        writes ``E`` for both (``TorchWork.hpp`` of torchcomms 0.3.0). NCCL asks its events.
+        """
+        kind = self.recording.ranks[rank].kind
+        is_gloo = self.recording.backend in (None, "gloo")
+        return kind == "clog" or (kind == "flight-recorder" and is_gloo)
 
     def _is_whole(self, rank: int) -> bool:
         """Tell whether the record of a rank would hold a call that the rank made."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from planguard.audit.readers.part import PARTIAL, UNSAID
+from planguard.audit.rounds.moments import earlier
 from planguard.execution.waits import circles, shortest_through
 from planguard.recording import Progress
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from planguard.audit.rounds.channels import Channels
+    from planguard.audit.rounds.moments import Earlier
     from planguard.audit.rounds.rounds import Rounds
 
 STARTS = 64
@@ -56,6 +58,8 @@ class Graph:
         arrived: Group and position of collectives that every member has reached and none left.
         guessed: Groups whose members were not recorded, with the ranks one of which must belong to
             them and is waited for.
+        earlier: Ranks whose recordings end at an earlier moment than those of others.
+        passed: Waits of such ranks and for them: what was seen later has, or may have, ended them.
     """
 
     waits: dict[int, list[Wait]] = field(default_factory=lambda: defaultdict(list))
@@ -63,6 +67,8 @@ class Graph:
     unknown: list[Wait] = field(default_factory=list)
     arrived: list[tuple[str, int]] = field(default_factory=list)
     guessed: dict[str, list[int]] = field(default_factory=dict)
+    earlier: dict[int, Earlier] = field(default_factory=dict)
+    passed: list[Wait] = field(default_factory=list)
 
     def targets(self, rank: int) -> Iterable[int]:
         """Return the ranks that a rank waits for."""
@@ -71,7 +77,7 @@ class Graph:
     def ends(self) -> dict[int, list[Wait]]:
         """Return the ranks that others wait for and that wait for nobody, with those waits."""
         found: dict[int, list[Wait]] = defaultdict(list)
-        elsewhere = {wait.rank for wait in self.unknown}
+        elsewhere = {wait.rank for wait in (*self.unknown, *self.passed)}
         for waits in self.waits.values():
             for wait in waits:
                 if not self.waits.get(wait.target) and wait.target not in elsewhere:
@@ -132,6 +138,7 @@ def wait_graph(rounds: Rounds, channels: Channels) -> Graph:
     for rank in channels.blind:
         graph.standing[rank].append(channels.blind[rank])
     _guess(graph, rounds)
+    _pass(graph, rounds, channels)
     for actions in graph.standing.values():
         actions.sort()
     graph.arrived = _arrived(graph, rounds)
@@ -186,9 +193,34 @@ def _guess(graph: Graph, rounds: Rounds) -> None:
                 ]
 
 
+def _pass(graph: Graph, rounds: Rounds, channels: Channels) -> None:
+    """Take out what recordings show that end earlier than others: their ranks went on."""
+    graph.earlier = earlier(rounds, channels)
+    if not graph.earlier:
+        return
+    for rank in list(graph.waits):
+        own = graph.waits[rank]
+        kept = [w for w in own if not {w.rank, w.target} & graph.earlier.keys()]
+        graph.passed += [wait for wait in own if wait not in kept]
+        if kept:
+            graph.waits[rank] = kept
+        else:
+            del graph.waits[rank]
+    graph.passed += [wait for wait in graph.unknown if wait.rank in graph.earlier]
+    graph.unknown = [wait for wait in graph.unknown if wait.rank not in graph.earlier]
+    for rank, one in graph.earlier.items():
+        if not one.has_come:
+            graph.standing.pop(rank, None)
+
+
 def _arrived(graph: Graph, rounds: Rounds) -> list[tuple[str, int]]:
     """Return rounds that somebody is left in although nobody is missing."""
     held = {(w.group, w.position) for waits in graph.waits.values() for w in waits}
-    held |= {(w.group, w.position) for w in graph.unknown}
-    left = {place for places in rounds.waiting.values() for place in places}
+    held |= {(w.group, w.position) for w in (*graph.unknown, *graph.passed)}
+    left = {
+        place
+        for rank, places in rounds.waiting.items()
+        for place in places
+        if rank not in graph.earlier or graph.earlier[rank].has_come
+    }
     return sorted(left - held)

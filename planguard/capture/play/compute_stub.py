@@ -34,7 +34,7 @@ from planguard.capture.values.made_up import (
     tensors_in,
     unmark,
 )
-from planguard.capture.values.own_values import OVERWRITING, hand_on
+from planguard.capture.values.origins import OVERWRITING, hand_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,6 +26,7 @@ from planguard.capture.groups.recorder import Stalled
 from planguard.capture.names.thread_orders import NUMBER
 from planguard.capture.play.fake_compute import refuse_fake
 from planguard.capture.values.made_up import is_marked, mark
+from planguard.capture.values.origins import made_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +120,7 @@ class Mailbox:
         if is_sent and not _is_whole(tensors) and (size := _size(tensors)) > SMALL_BYTES:
             self._left -= size
             is_sent = self._left >= 0
-        return pack(tensors) if is_sent else pickle.dumps([(None, True)] * len(tensors))
+        return pack(tensors) if is_sent else pickle.dumps([(None, True, 0)] * len(tensors))
 
     def post(self, key: tuple[Any, ...], tensors: Sequence[Any]) -> None:
         """Contribute to a collective; of what is too large, that it was sent."""
@@ -230,7 +231,7 @@ def _is_whole(tensors: Sequence[Any]) -> bool:
 
 
 def pack(tensors: Sequence[Any]) -> bytes:
-    """Write the bytes of tensors for another process of this program."""
+    """Write the bytes of tensors for another process of this program, and what they are made of."""
     refuse_fake(tensors)
     marks = [is_marked(tensor) for tensor in tensors]
     flat = [tensor.detach().cpu().reshape(-1).contiguous() for tensor in tensors]
@@ -240,7 +241,7 @@ def pack(tensors: Sequence[Any]) -> bytes:
         ctypes.string_at(one.data_ptr(), n) if n else b""
         for one, n in zip(flat, sizes, strict=True)
     ]
-    return pickle.dumps(list(zip(raw, marks, strict=True)))
+    return pickle.dumps(list(zip(raw, marks, map(made_from, tensors), strict=True)))
 
 
 def unpack(data: bytes, like: Sequence[Any]) -> list[Any]:
@@ -253,7 +254,7 @@ def unpack(data: bytes, like: Sequence[Any]) -> list[Any]:
 
     found = []
     rows = pickle.loads(data)  # noqa: S301 - our own fork wrote it
-    for (raw, is_made_up), tensor in zip(rows, like, strict=False):
+    for (raw, is_made_up, _), tensor in zip(rows, like, strict=False):
         if raw is None:
             flat = torch.zeros(tensor.numel(), dtype=tensor.dtype)
         else:
@@ -271,8 +272,13 @@ def is_of_size(data: bytes, like: Sequence[Any]) -> bool:
     rows = pickle.loads(data)  # noqa: S301 - our own fork wrote it
     sizes = [tensor.numel() * tensor.element_size() for tensor in like]
     return len(rows) == len(sizes) and all(
-        raw is None or len(raw) == size for (raw, _), size in zip(rows, sizes, strict=True)
+        raw is None or len(raw) == size for (raw, *_), size in zip(rows, sizes, strict=True)
     )
+
+
+def origins_in(data: bytes) -> list[int]:
+    """Return what the tensors of a message were made of (``origins.made_from``)."""
+    return [origin for _, _, origin in pickle.loads(data)]  # noqa: S301 - our own fork wrote it
 
 
 def fill(target: Any, flat: Any) -> None:

@@ -29,7 +29,7 @@ from planguard.capture.values.own_sizes import SIZING
 from planguard.capture.values.own_values import VALUE, Sides, sides_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from planguard.capture.play.ranks import Play
     from planguard.capture.values.own_answers import Site
@@ -62,7 +62,8 @@ class OddData(OddPlays):
 
     def _of_tensors(self, play: Play) -> None:
         """Play with other values where ranks read different ones, and note what follows."""
-        sides = sides_of({rank: log.readings for rank, log in play.logs.items()})
+        seen = {rank: log.readings for rank, log in play.logs.items()}
+        sides = sides_of(seen)
         places = [place for place in sides.of if (VALUE, place) not in self.known]
         tests, is_special = _tests(play, places)
         if not tests:
@@ -77,6 +78,7 @@ class OddData(OddPlays):
             plays.append((PAIRS[0], replace(every, is_partly=True)))
         if every.readings():
             plays.append((PAIRS[0], replace(every, turned=frozenset(places[1::2]))))
+        plays += [(PAIRS[0], replace(one, far=every.far)) for one in _of_groups(play, seen)]
         for how, which in plays:
             pair, sides = how, which
             ended = self._read_as(play, sides, places, pair)
@@ -119,8 +121,24 @@ class OddData(OddPlays):
     def _read_as(
         self, play: Play, sides: Sides, places: list[str], pair: tuple[Read, Read]
     ) -> Ended:
-        chosen = replace(sides, of={place: sides.of[place] for place in places}, pair=pair)
+        rows = {place: sides.of[place] for place in places if place in sides.of}
+        chosen = replace(sides, of=rows, pair=pair)
         return self.ended(play, Odd(chosen.ranks, frozenset(), sides=chosen))
+
+
+def _of_groups(play: Play, seen: dict[int, dict[str, list[int]]]) -> Iterator[Sides]:
+    """Return who else may be on one side where groups of a part of the ranks communicate.
+
+    What one rank of each group decides and tells the others of it: with every second rank on the
+    other side, the deciding ones of all groups may be on one. Of any two ranks some bit differs.
+    """
+    groups = (ranks for log in play.logs.values() for ranks in log.groups.values())
+    if not any(1 < len(ranks) < play.world_size for ranks in groups):
+        return
+    for bit in range(1, (len(seen) - 1).bit_length()):
+        found = sides_of(seen, bit)
+        if found.of:
+            yield found
 
 
 def with_odd_plays(play: Play, decide: Callable[[Play], Verdict]) -> Play:
@@ -205,6 +223,11 @@ def _line(place: str) -> str:
 
 
 def _is_special(text: str) -> bool:
-    """Tell whether a test may ask for a value that is neither large nor small."""
+    """Tell whether a test may ask for a value that is neither large nor small.
+
+    A test without a comparison asks whether it is zero.
+    """
     text = text.lower()
-    return any(word in text for word in ("==", "!=", "nan", "inf", "finite", " in ", "is ", "not "))
+    words = ("==", "!=", "nan", "inf", "finite", " in ", "is ", "not ")
+    is_truth = _TESTING.search(text) is not None and not re.search("[<>]", text)
+    return is_truth or any(word in text for word in words)

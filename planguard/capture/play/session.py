@@ -20,6 +20,7 @@ from planguard.capture.restarts import START
 from planguard.capture.values.own_answers import Answers, assumed, own_answers
 from planguard.capture.values.own_values import Readings
 from planguard.capture.values.values import watch_values
+from planguard.capture.values.watched import Watched, plain_of, watch
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -226,6 +227,8 @@ def _patches(current: Session) -> Iterator[None]:
         "new_group": lambda original: _counted(original, current),
         "batch_isend_irecv": lambda original: _batched(original, current),
         "get_backend": lambda original: _backend(original, current),
+        "get_global_rank": _of_sender,
+        "_check_not_self_rank": _of_sender,
     }
     undo = []
     for name, wrap in wrappers.items():
@@ -304,6 +307,19 @@ def _batched(original: Any, current: Session) -> Any:
             current.recorder.end_batch()
 
     return batch_isend_irecv
+
+
+def _of_sender(original: Any) -> Any:
+    """Let what torch asks of a sender that is not known be no decision of the program.
+
+    ``recv`` from anybody looks for its number in the world, whoever reads it (torch 2.13).
+    """
+
+    def ask(group: Any, rank: Any, *rest: Any) -> Any:
+        found = original(group, plain_of(rank), *rest)
+        return watch(found, rank.report) if type(rank) is Watched else found
+
+    return ask
 
 
 def _with_end(original: Any, current: Session) -> Any:

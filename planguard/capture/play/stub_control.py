@@ -7,21 +7,23 @@ before the send it waits for; until then the result is marked, too.
 
 from __future__ import annotations
 
-from functools import cache
+import zlib
+from functools import cache, partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.process_group import _Collectives, stub_group_class
 from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.exchanges import EXCHANGES, Exchange, put
-from planguard.capture.play.mailbox import Gather, Take
+from planguard.capture.play.mailbox import Gather, Take, origins_in
 from planguard.capture.values.agreed import SYMMETRIC
 from planguard.capture.values.made_up import expect, mark
-from planguard.capture.values.own_values import arrived, tell
+from planguard.capture.values.origins import arrived, tell
 from planguard.capture.values.sinks import place_of
 from planguard.capture.values.watched import watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from planguard.capture.play.mailbox import Mailbox
 
@@ -85,7 +87,7 @@ class _Control(_Collectives):
         src = self.members[peer]
         key = self._message(src, self.recorder.rank, tag)
         if self.mailbox.is_control(tensors):
-            self._later(work, tensors, Take(key, src), lambda data: put(tensors, data))
+            self._later(work, tensors, Take(key, src), lambda data: put(tensors, data), origins_in)
         else:
             mark(tensors)
         return work
@@ -163,6 +165,7 @@ class _Control(_Collectives):
         tensors: Sequence[Any],
         wanted: Gather | Take,
         make: Callable[[Any], None],
+        origins: Callable[[Any], Iterable[int]] | None = None,
         *,
         is_soft: bool = False,
         is_common: bool = False,
@@ -171,6 +174,15 @@ class _Control(_Collectives):
 
         A soft fetch is one for which a real run would not wait here: if nobody can go on, what
         should have arrived is made up.
+
+        Args:
+            work: The handle.
+            tensors: What is written.
+            wanted: What is waited for.
+            make: Writes it.
+            origins: Of what comes, what the tensors are made of; None where all ranks have it.
+            is_soft: The fetch is soft.
+            is_common: It is the same on all ranks.
         """
         todo = [wanted]
         expect(tensors, 1)
@@ -185,11 +197,20 @@ class _Control(_Collectives):
                 mark(tensors)
             else:
                 make(data)
-                arrived(tensors, is_common=is_common)
+                made_of = repeat(None) if origins is None else origins(data)
+                arrived(tensors, origins=made_of, is_common=is_common)
 
         work.arrive = arrive
         if self.launched is not None:
             self.launched.append(work)
+
+    def _made_from(self, name: str, root: int | None, data: dict[int, bytes]) -> Iterable[int]:
+        """Return what a collective makes its results of: the root's, or all that was given."""
+        if name == "broadcast" and root is not None:
+            return origins_in(data[root])
+        given = [origins_in(data[member]) for member in self.members if member in data]
+        place = self.members.index(self.recorder.rank) if name in PARTING else 0
+        return repeat(zlib.crc32(repr((given, place)).encode()))
 
 
 def _exchanging(name: str) -> Any:
@@ -198,6 +219,8 @@ def _exchanging(name: str) -> Any:
     read = EXCHANGES[name]
 
     def call(self: Any, *args: Any, **options: Any) -> Any:
+        import torch.distributed as dist
+
         self.calls += 1
         key = (self.key, self.calls, name)
         exchange: Exchange = read(self, *args, **options)
@@ -213,7 +236,9 @@ def _exchanging(name: str) -> Any:
             return work
         needs = tuple(self.members) if exchange.root is None else (exchange.root,)
         wanted = Gather(key, tuple(self.members), needs)
-        self._later(work, exchange.outputs, wanted, exchange.make, is_common=name in SYMMETRIC)
+        is_common = name in SYMMETRIC and len(self.members) == dist.get_world_size()
+        origins = None if is_common else partial(self._made_from, name, exchange.root)
+        self._later(work, exchange.outputs, wanted, exchange.make, origins, is_common=is_common)
         return work
 
     call.__name__ = name

@@ -34,21 +34,26 @@ NEAR = ((Read.NEXT, Read.LESS), (Read.LESS, Read.NEXT))
 _MORE = (Read.MORE, Read.NONE, Read.NEXT)
 
 
-def other_value(found: Any, how: Read, far: float = 0.0) -> Any:
-    """Return another value of the same kind, beyond ``far`` where it is a larger or smaller one."""
+def other_value(found: Any, how: Read, far: float = 0.0, *, is_counted: bool = False) -> Any:
+    """Return another value of the same kind, beyond ``far`` where it is a larger or smaller one.
+
+    A smaller one of what was counted, though it is a float, is no less than nothing.
+    """
     if isinstance(found, list):
-        return [other_value(one, how, far) for one in found]
+        return [other_value(one, how, far, is_counted=is_counted) for one in found]
     if is_array(found):
         # A copy: what the program writes into it does not come back to the tensor.
         changed = found.copy()
         for at, one in enumerate(changed.flat):
-            changed.flat[at] = other_value(one.item(), how, far)
+            changed.flat[at] = other_value(one.item(), how, far, is_counted=is_counted)
         return changed
     if isinstance(found, bool):
         return how in _MORE
     if isinstance(found, int):
         return _other_int(found, how, int(min(far, _FAR)))
     if isinstance(found, float):
+        if is_counted and how is Read.LESS:
+            return min(found, 0.0)
         size = (2 * abs(found) if math.isfinite(found) else 0.0) + 2 * far + _FAR
         far_off = {Read.MORE: size, Read.LESS: -size, Read.NONE: math.nan, Read.ZERO: 0.0}
         return far_off.get(how, found + 1)

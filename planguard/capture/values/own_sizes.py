@@ -87,16 +87,20 @@ def watch_sizes(
 def _scaled(original: Any, ask: Callable[[Any, FrameType], bool | None]) -> Any:
     """Let a gradient scaler find gradients that are not finite, or none of them.
 
-    What it finds decides whether it steps, and its scale: it writes it where it was told to. What
-    it finds in parts of a DTensor is reduced over its mesh before it is read (torch 2.13,
-    distributed/tensor/_dispatch.py, ``found_inf_reduce_handler``): where that has all ranks, they
-    find the same.
+    What it finds decides whether it steps, and its scale: it writes it where it was told to. The
+    ranks that find the same by ``_finding_alike`` are one side.
     """
+    import torch
+    import torch.distributed as dist
 
     def unscale(grads: Any, found: Any, *args: Any) -> Any:
         result = original(grads, found, *args)
-        own = [one for one in grads if not (is_marked(one) or _is_over_all(one))]
-        is_most = ask(own, sys._getframe(1)) if own else None  # noqa: SLF001 - same
+        frame = sys._getframe(1)  # noqa: SLF001 - same
+        alike = _finding_alike(grads, frame.f_locals.get("self"))
+        own = [one for one in grads if not is_marked(one)]
+        if alike is not None:
+            own = [torch.tensor(alike)] if len(alike) < dist.get_world_size() else []
+        is_most = ask(own, frame) if own else None
         if is_most is not None:
             found.fill_(float(is_most))
         return result
@@ -104,12 +108,32 @@ def _scaled(original: Any, ask: Callable[[Any, FrameType], bool | None]) -> Any:
     return unscale
 
 
-def _is_over_all(tensor: Any) -> bool:
-    """Tell whether a tensor is a DTensor over all ranks of the job."""
-    import torch.distributed as dist
+def _finding_alike(grads: Any, scaler: Any) -> list[int] | None:
+    """Return the ranks that find the same as this one whatever the gradients are.
 
-    mesh = getattr(tensor, "device_mesh", None)
-    return mesh is not None and mesh.size() == dist.get_world_size()
+    A ``ShardedGradScaler`` reduces what it found over its process group. What is found in DTensors
+    is reduced over the dimensions of the mesh on which the first gradient is not replicated (torch
+    2.13, distributed/tensor/_dispatch.py, ``found_inf_reduce_handler``); on the others ranks find
+    the same only where every gradient is replicated there, and ranks beside the mesh find by
+    themselves.
+
+    Returns:
+        None for a scaler that reduces nothing, of gradients that are no DTensors.
+    """
+    import torch.distributed as dist
+    from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+    if isinstance(scaler, ShardedGradScaler):
+        return list(dist.get_process_group_ranks(scaler.process_group))
+    mesh = getattr(grads[0], "device_mesh", None) if grads else None
+    if mesh is None:
+        return None
+    ranks, here = mesh.mesh, mesh.get_coordinate()
+    for dim, row in reversed(list(enumerate(zip(*(one.placements for one in grads), strict=True)))):
+        if row[0].is_replicate() and not all(one.is_replicate() for one in row):
+            ranks = ranks.select(dim, here[dim])
+    found: list[int] = ranks.reshape(-1).tolist()
+    return found
 
 
 def _deciding(name: str, args: list[Any], options: dict[str, Any]) -> tuple[Any, Any]:

@@ -12,31 +12,39 @@ Sizes that follow from data (``own_sizes``) are read the same way.
 
 A number that peers know, too, would contradict what they have: an integer that was sent or
 received (the splits of an uneven exchange, the length of a message), and what is computed from it,
-keeps its value. So does a part that a rank received.
+keeps its value. So does a part that a rank received. Where several ranks read what each group of
+them agreed on, groups may differ.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.values.made_up import listed, storage_of, tensors_in
+from planguard.capture.values.made_up import storage_of
+from planguard.capture.values.origins import (
+    COMMON,
+    FIRST,
+    MOST_ELEMENTS,
+    TOLD,
+    content_of,
+    is_common,
+    is_whole,
+    made_from,
+)
 from planguard.capture.values.other_values import PAIRS, Read, is_array, other_flag, other_value
 from planguard.capture.values.sinks import is_shown_only
 from planguard.sources import TEXT, is_program, is_standard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import CodeType, FrameType
 
 VALUE = "a value of a tensor"
 """Of the kinds of questions (``own_answers``)."""
-COMMON = -1
-"""In the place of a fingerprint: a value that peers know."""
 DECIDING = frozenset(
     {
         "__bool__", "__int__", "__float__", "__index__", "__contains__", "equal", "allclose",
@@ -46,16 +54,14 @@ DECIDING = frozenset(
 """Methods and functions that give a value away on which a program may decide."""
 _MOST = 4096
 """Readings of one line that are kept: a loop of a played job has far fewer."""
-_MOST_ELEMENTS = 64
-"""Elements of a tensor that somebody may decide on; larger ones are data."""
-OVERWRITING = frozenset({"copy_", "fill_", "zero_"})
-"""Operators that leave nothing of what their first argument was."""
-_MOST_HASHED = 1024
-"""Elements of a tensor that tell what it holds."""
 _NOBODY: frozenset[int] = frozenset()
 _FOR_CALLERS = tuple(
     os.sep + os.path.join("torch", *parts)  # noqa: PTH118 - an end of a path
-    for parts in (("amp", "grad_scaler.py"), ("optim", "lr_scheduler.py"))
+    for parts in (
+        ("amp", "grad_scaler.py"),
+        ("distributed", "fsdp", "sharded_grad_scaler.py"),
+        ("optim", "lr_scheduler.py"),
+    )
 )
 """Files of torch's that read values for whoever called them, and keep what they decided."""
 
@@ -135,31 +141,30 @@ class Readings:
         """
         tensor = tensors[0]
         place = self._place(frame)
-        if place is None or (tensor.numel() > _MOST_ELEMENTS and not isinstance(found, bool)):
+        if place is None or (tensor.numel() > MOST_ELEMENTS and not isinstance(found, bool)):
             return found
         row = self.seen[place]
         at = len(row)
         if at >= _MOST:
             return found
-        whole = _is_whole(tensor)
         storage = storage_of(tensor)
-        if storage is None or getattr(storage, "planguard_told", False):
-            row.append(COMMON)
+        if storage is None:
+            row.append(TOLD)
             return found
         value = found.tolist() if is_array(found) else found
         # A truth value is the same on two ranks by luck; what it was made of is not.
-        origins = [getattr(storage_of(one), "planguard_origin", None) for one in tensors]
-        made_of = [o or _content(one) for o, one in zip(origins, tensors, strict=True)]
-        # The last bit: it was made of nothing but what a collective brought to all.
+        made_of = list(map(made_from, tensors))
         print_of = zlib.crc32(repr((value, made_of)).encode())
-        row.append(2 * print_of + all(map(_is_common, tensors)))
-        if whole:
+        is_told = getattr(storage, "planguard_told", False)
+        row.append(FIRST * print_of + TOLD * is_told + COMMON * all(map(is_common, tensors)))
+        if is_whole(tensor):
             readings = getattr(storage, "planguard_readings", None)
             if readings is None:
                 storage.planguard_readings = readings = []
             readings.append((row, at))
         # Who counts with a flag (``int(x > 0) + 1``) finds one or nothing, whatever it holds.
-        return self._other(found, place, at, is_flag=str(tensor.dtype) == "torch.bool")
+        is_counted = getattr(storage, "planguard_origin", None) is not None
+        return self._other(found, place, at, str(tensor.dtype) == "torch.bool", is_counted)
 
     def size(self, deciding: Any, frame: FrameType) -> bool | None:
         """Keep that a line makes something of a size that follows from a tensor's values.
@@ -177,8 +182,9 @@ class Readings:
         row = self.seen[place]
         # Masks may be alike by luck: what they were made of tells whether they are.
         given = deciding if isinstance(deciding, list) else [deciding]
-        made_of = [(getattr(storage_of(o), "planguard_origin", None), _content(o)) for o in given]
-        row.append(2 * zlib.crc32(repr(made_of).encode()) + all(map(_is_common, given)))
+        made_of = [(getattr(storage_of(o), "planguard_origin", None), content_of(o)) for o in given]
+        print_of = zlib.crc32(repr(made_of).encode())
+        row.append(FIRST * print_of + COMMON * all(map(is_common, given)))
         how = self._how(place, len(row) - 1, is_size=True)
         return None if how is None else how in (Read.MORE, Read.NONE, Read.NEXT)
 
@@ -200,12 +206,13 @@ class Readings:
             self._places[key] = known  # the code is kept, so that no identity is used again
         return known[1]
 
-    def _other(self, found: Any, place: str, at: int, *, is_flag: bool) -> Any:
+    def _other(self, found: Any, place: str, at: int, is_flag: bool, is_counted: bool) -> Any:  # noqa: FBT001 - of one caller
         how = self._how(place, at)
         far = 0.0 if self.sides is None else self.sides.far
         if how is None:
             return found
-        other = other_flag(found, how) if is_flag else other_value(found, how, far)
+        other = other_value(found, how, far, is_counted=is_counted)
+        other = other_flag(found, how) if is_flag else other
         if self.sides is not None and self.sides.is_partly:
             if isinstance(found, list):
                 other[1::2] = found[1::2]
@@ -232,116 +239,13 @@ def _reads_for_caller(file: str) -> bool:
     return is_standard(file) or file == TEXT or file.endswith(_FOR_CALLERS)
 
 
-def tell(tensors: Iterable[Any], *, is_sent: bool) -> None:
-    """Say that peers know the values of these tensors, which a rank sends or has received.
-
-    A floating-point number that is sent stays a rank's own: a loss that is reduced for the log may
-    have been read, and decided on, before.
-    """
-    for tensor in tensors:
-        whole = _is_whole(tensor)
-        storage = storage_of(tensor) if whole or not is_sent else None
-        if storage is None:
-            continue
-        storage.planguard_told = True
-        for row, at in getattr(storage, "planguard_readings", ()):
-            row[at] = COMMON
-
-
-def arrived(tensors: Iterable[Any], *, is_common: bool) -> None:
-    """Say that a collective wrote into these tensors: what they were made of counts no more.
-
-    Args:
-        tensors: What it brought.
-        is_common: It brought the same to all members.
-    """
-    for tensor in tensors:
-        storage = storage_of(tensor)
-        if storage is not None:
-            storage.planguard_origin, storage.planguard_common = None, is_common
-
-
-def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> None:
-    """Keep of a small result what it was made of, and whether peers know it.
-
-    A truth value or a count may be the same on all ranks by luck, so that it is told by what it was
-    made of. Of integers that peers know, they know what is made of them, too. The functional
-    collectives work on copies: what they are given is known to peers as well.
-    """
-    if namespace == "_c10d_functional":
-        if "reduce" not in name and "wait" not in name:
-            tell(tensors_in([args, kwargs]), is_sent=True)
-        return
-    for one in listed(found):
-        is_large = one.numel() > _MOST_ELEMENTS
-        if is_large and not _is_whole(one):
-            continue
-        given = listed([args[1:] if name in OVERWRITING else args, kwargs])
-        origins = [getattr(storage_of(each), "planguard_origin", None) for each in given]
-        storage = storage_of(one)
-        if storage is None or not given:
-            continue
-        storage.planguard_common = all(map(_is_common, given))
-        if not _is_whole(one) and not (any(origins) and _is_counted(one)):
-            storage.planguard_origin = None  # fractions tell by themselves whether they are alike
-            continue
-        told = [getattr(storage_of(each), "planguard_told", False) for each in given]
-        # Large ones are data: of what a rank was given to work on peers need not know anything.
-        if not is_large and any(a and _is_whole(b) for a, b in zip(told, given, strict=True)):
-            storage.planguard_told = True
-        numbers = list(_numbers([args, kwargs]))
-        parts = [o or _content(each) for o, each in zip(origins, given, strict=True)]
-        storage.planguard_origin = zlib.crc32(repr((parts, numbers)).encode())
-
-
-def _numbers(given: Any) -> Iterator[float]:
-    """Return the numbers among arguments, lists opened."""
-    if isinstance(given, int | float):
-        yield given
-    elif isinstance(given, dict):
-        yield from _numbers(list(given.values()))
-    elif isinstance(given, list | tuple):
-        for one in given:
-            yield from _numbers(one)
-
-
-def _is_common(tensor: Any) -> bool:
-    return bool(getattr(storage_of(tensor), "planguard_common", False))
-
-
-def _is_counted(tensor: Any) -> bool:
-    """Tell whether all elements of a small tensor are whole numbers: flags, or counts."""
-    try:
-        return bool((tensor == tensor.round()).all())
-    except (RuntimeError, NotImplementedError):  # no values
-        return True
-
-
-def _content(tensor: Any) -> int:
-    """Return a fingerprint of what a tensor holds, of a large one of some elements.
-
-    A wrapper such as DTensor has no memory of its own, and what is asked of it may communicate:
-    its parts on this rank are looked at.
-    """
-    parts = getattr(tensor, "__tensor_flatten__", None)
-    if parts is not None:
-        held = [_content(getattr(tensor, name)) for name in parts()[0]]
-        return zlib.crc32(repr(held).encode())
-    try:
-        flat = tensor.detach().reshape(-1)
-        flat = flat[:: max(1, flat.numel() // _MOST_HASHED)].cpu().contiguous()
-        size = flat.numel() * flat.element_size()
-        # Not by numpy: a tensor whose memory it has seen can no longer be made larger.
-        return zlib.crc32(ctypes.string_at(flat.data_ptr(), size) if size else b"")
-    except (RuntimeError, NotImplementedError):  # no values
-        return 0
-
-
-def sides_of(seen: Mapping[int, Mapping[str, list[int]]]) -> Sides:
+def sides_of(seen: Mapping[int, Mapping[str, list[int]]], bit: int = 0) -> Sides:
     """Return who reads something else: ranks that read the same stay on one side.
 
     Args:
         seen: Fingerprints by rank and line.
+        bit: Of the number of those that read the same, what tells their side: every second one is
+            on the other side, or every second pair of them, and so on.
     """
     places = dict.fromkeys(place for rows in seen.values() for place in rows)
     found = {}
@@ -349,7 +253,7 @@ def sides_of(seen: Mapping[int, Mapping[str, list[int]]]) -> Sides:
         rows = {rank: lines.get(place, []) for rank, lines in seen.items()}
         longest = max(map(len, rows.values()))
         sides = tuple(
-            _sides({rank: row[at] if at < len(row) else None for rank, row in rows.items()})
+            _sides({rank: row[at] if at < len(row) else None for rank, row in rows.items()}, bit)
             for at in range(longest)
         )
         if any(one or other for one, other in sides):
@@ -357,19 +261,22 @@ def sides_of(seen: Mapping[int, Mapping[str, list[int]]]) -> Sides:
     return Sides(found)
 
 
-def _sides(values: Mapping[int, int | None]) -> tuple[frozenset[int], frozenset[int]]:
+def _sides(values: Mapping[int, int | None], bit: int) -> tuple[frozenset[int], frozenset[int]]:
     classes: dict[int, set[int]] = defaultdict(set)
     read = {rank: value for rank, value in values.items() if value is not None}
     for rank, value in read.items():
-        classes[value >> 1].add(rank)
+        classes[value // FIRST].add(rank)
     # Who reads no more, or not yet, says nothing of a value that a collective brought to all.
-    is_alike = len(classes) < 2 and (len(read) == len(values) or all(v & 1 for v in read.values()))
-    if COMMON in read.values() or is_alike:
+    is_every = len(read) == len(values)
+    is_alike = len(classes) < 2 and (is_every or all(v & COMMON for v in read.values()))
+    # One that told its peer reads here what the peer reads elsewhere; those that read the same at
+    # one place, all of them, were told by one of theirs.
+    is_told = any(v & TOLD for v in read.values())
+    is_known = is_told and not (is_every and all(len(ranks) > 1 for ranks in classes.values()))
+    if is_known or is_alike or (bit and len(classes) <= 1 << bit):
         return _NOBODY, _NOBODY
-    ordered = sorted(classes.values(), key=min)
-    one, other = (set().union(*ordered[first::2]) for first in (0, 1))
-    return frozenset(one), frozenset(other)
-
-
-def _is_whole(tensor: Any) -> bool:
-    return not (tensor.is_floating_point() or tensor.is_complex())
+    parts: tuple[set[int], set[int]] = (set(), set())
+    for number, ranks in enumerate(sorted(classes.values(), key=min)):
+        parts[number >> bit & 1].update(ranks)
+    one, other = map(frozenset, parts)
+    return one, other

@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.findings.reason import UndecidedError
+from planguard.execution.findings.reason import UndecidedError, too_many
 from planguard.plan.vocabulary import HANDLES
 from planguard.reordering.blocks import Block
 from planguard.reordering.buffers.flushes import dealt, launch_order
 from planguard.reordering.buffers.policies import Agreed
+from planguard.reordering.buffers.sent import orders_sent
 from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from planguard.options import Deadline
     from planguard.reordering.buffers.members import Buffer
     from planguard.reordering.buffers.rank import FusedRank, Held
     from planguard.reordering.buffers.ranks import Ranks
     from planguard.semantics.model import ExecutionModel
 
 
+WAYS = 256
+"""Most agreements that are decided when no budget is given, like assignments of branches."""
 _NO_USE = HANDLES | {"compute", "init"}
 """Operations that take no place among the calls of a group; making its communicator is its own."""
+
+
+@dataclass(frozen=True)
+class Agreements:
+    """All that ranks may agree on.
+
+    Attributes:
+        ways: By coordinated buffer, what they agree on; one of these in every execution.
+        is_stated: Whether the plan states that each of them comes up; else each one may be all.
+        several: The buffers in which they differ.
+    """
+
+    ways: tuple[dict[str, Agreed], ...]
+    is_stated: bool
+    several: frozenset[str]
 
 
 def agreements(
@@ -29,43 +51,75 @@ def agreements(
     ranks: Ranks,
     members: dict[str, list[int]],
     model: ExecutionModel,
-) -> dict[str, Agreed]:
-    """Return what the ranks agree on, by coordinated buffer.
+    deadline: Deadline,
+) -> Agreements:
+    """Return what the ranks may agree on, by coordinated buffer.
 
-    With ``rank0-broadcast`` the layout is that of the first member. With ``negotiated`` only what
-    all members have is ever launched. Where nothing else communicates until the buffers of a group
-    are settled, all agreed orders are alike, and the declared one stands for them.
+    With ``rank0-broadcast`` the layout is one of those of the first member. With ``negotiated``
+    only what all members have is ever launched. Where nothing else communicates until the buffers
+    of a group are settled, all agreed orders are alike, and the declared one stands for them.
 
     Raises:
-        UndecidedError: The agreed order plays a part and is not known.
+        UndecidedError: The agreed order plays a part and is not known, or there are too many.
     """
-    found: dict[str, Agreed] = {}
+    options: dict[str, list[Agreed]] = {}
+    is_stated = True
     for buffer in buffers:
         if buffer.coordination == "rank0-broadcast":
-            found[buffer.id] = _broadcast(buffer, ranks, members[buffer.group])
+            sent, stated = _broadcast(buffer, ranks, members[buffer.group], deadline)
+            options[buffer.id] = sent
+            is_stated &= stated
     for group in dict.fromkeys(buffer.group for buffer in buffers):
         mine = [b for b in buffers if b.group == group and b.coordination == "negotiated"]
         own = {member for buffer in mine for member in buffer.members}
         for number, cluster in enumerate(_clusters(mine, ranks, members[group])):
             name = f"{group}#{number}"
-            found |= _negotiated(cluster, ranks, members[group], model, (name, own))
-    return found
+            one = _negotiated(cluster, ranks, members[group], model, (name, own))
+            options |= {buffer: [agreed] for buffer, agreed in one.items()}
+    if math.prod(map(len, options.values())) > WAYS and not deadline.is_bounded:
+        raise UndecidedError(too_many(f"more than {WAYS:,} orders of flushes that rank 0 may send"))
+    chosen = itertools.product(*options.values())
+    ways = (dict(zip(options, way, strict=True)) for way in chosen)
+    several = frozenset(name for name, found in options.items() if len(found) > 1)
+    return Agreements(tuple(ways), is_stated, several)
 
 
-def _broadcast(buffer: Buffer, ranks: Ranks, members: Sequence[int]) -> Agreed:
+def _broadcast(
+    buffer: Buffer, ranks: Ranks, members: Sequence[int], deadline: Deadline
+) -> tuple[list[Agreed], bool]:
+    """Return the orders that rank 0 may send, one for all where they come to the same."""
     held = [_of(ranks[rank], buffer) for rank in members]
     leader = held[0]
     if leader is None:
-        return Agreed(())
+        return [Agreed(())], True
     buckets = _layout(leader)
-    _refuse_hidden_sizes(buffer, held, buckets)
     if buffer.membership == "fixed" and buffer.launch == "ordered":
-        return Agreed(buckets)
-    if any(found is None or _names(found) != _names(leader) for found in held):
-        what = f"coordinated fused buffer {buffer.id}"
-        raise UndecidedError(f"{what} has other members on other ranks")
-    _refuse_noise([buffer], ranks, members, until_settled=False)
-    return Agreed(buckets, cluster=buffer.id)
+        _refuse_hidden_sizes(buffer, held, buckets)
+        return [Agreed(buckets)], True
+    if _is_settled(buffer, held, ranks, members):
+        _refuse_hidden_sizes(buffer, held, buckets)
+        return [Agreed(buckets, cluster=buffer.id)], True
+    sent, is_stated = orders_sent(ranks[members[0]], leader, deadline)
+    for layout in sent:
+        _refuse_hidden_sizes(buffer, held, layout)
+    return [Agreed(layout) for layout in sent], is_stated
+
+
+def _is_settled(
+    buffer: Buffer, held: Sequence[Held | None], ranks: Ranks, members: Sequence[int]
+) -> bool:
+    """Whether all orders that rank 0 may send come to the same.
+
+    All ranks have the same members, and nothing else communicates until the last is ready.
+    """
+    names = {_names(found) if found is not None else frozenset() for found in held}
+    if len(names) > 1:
+        return False
+    try:
+        _refuse_noise([buffer], ranks, members, until_settled=False)
+    except UndecidedError:
+        return False
+    return True
 
 
 def _negotiated(
@@ -238,7 +292,10 @@ def _refuse(rank: FusedRank, held: Sequence[Held], *, until_settled: bool) -> No
 
 
 def _why(op: str, name: str) -> str:
-    return f"`{op}` before fused buffer {name} is settled: its flushes may come before or after it"
+    return (
+        f"`{op}` before fused buffer {name} is settled: its flushes may come before or after it; "
+        "if they travel on a communicator of their own, give the buffer a group of its own"
+    )
 
 
 def _may_match_by_name(

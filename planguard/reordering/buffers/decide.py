@@ -47,6 +47,7 @@ from planguard.reordering.buffers.open import opened, stands_of, ways
 from planguard.reordering.buffers.play import play
 from planguard.reordering.buffers.rank import PLAIN
 from planguard.reordering.buffers.ranks import Ranks
+from planguard.reordering.buffers.ways import over_ways
 from planguard.reordering.cases.together import open_verdict
 from planguard.reordering.join import case_of, join, mixes
 from planguard.semantics.model import Family, find_model
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers.merge import Merged
     from planguard.reordering.buffers.open import Relation
     from planguard.reordering.buffers.play import Played
+    from planguard.reordering.buffers.policies import Agreed
     from planguard.reordering.buffers.rank import Extension
     from planguard.reordering.cases.together import Decide
 
@@ -76,47 +78,81 @@ def over_flushes(plan: Plan, model: str, options: CheckOptions, decide: Decide) 
     """
     try:
         try:
-            return _Decision(Ranks(plan), plan, model, options, decide).verdict()
+            return _over_agreements(Ranks(plan), plan, model, options, decide)
         except EveryRankError:
-            ranks = Ranks(plan, apart=True)
-            return _Decision(ranks, plan, model, options, decide).verdict()
+            return _over_agreements(Ranks(plan, apart=True), plan, model, options, decide)
     except UndecidedError as undecided:
         return open_verdict(plan, model, undecided.reason)
 
 
+def _over_agreements(
+    ranks: Ranks, plan: Plan, model: str, options: CheckOptions, decide: Decide
+) -> Verdict:
+    """Decide a plan over all that its ranks may agree on."""
+    _check_threads(plan, ranks)
+    _check_identities(ranks)
+    coordinated = [buffer for buffer in ranks.buffers if buffer.is_coordinated]
+    if not coordinated:
+        return _Decision(ranks, plan, model, options, decide, {}).verdict()
+    deadline = running(options).deadline
+    found = agreements(coordinated, ranks, ranks.members, find_model(model), deadline)
+
+    def of(way: dict[str, Agreed]) -> Verdict:
+        return _Decision(ranks, plan, model, options, decide, way).verdict()
+
+    return over_ways(plan, model, found, of, deadline)
+
+
+def _check_threads(plan: Plan, ranks: Ranks) -> None:
+    """Refuse members in threads; other threads stay as they are, a step of the program."""
+    if not has_kind(plan, Kind.THREADS_BEGIN):
+        return
+    members = {name for buffer in ranks.buffers for name in buffer.members}
+    for rank in ranks.alone.values():
+        for item in rank.items:
+            ids = {one.get("id") for one in leaves([item])}
+            if ids & members and any(op == "threads" for op in _blocks_in(item)):
+                raise UndecidedError("a member of a fused buffer in a thread")
+
+
+def _check_identities(ranks: Ranks) -> None:
+    """Without labels a member is known by its id, which ranks share only in one buffer."""
+    if all(h.ready.labeled <= {True} for rank in ranks.alone.values() for h in rank.held):
+        return
+    for buffer in ranks.buffers:
+        sharing = [ranks[rank].held for rank in ranks.members[buffer.group]]
+        mine = [h for held in sharing for h in held if h.buffer.group == buffer.group]
+        labeled = frozenset[bool]().union(*(one.ready.labeled for one in mine))
+        lists = {
+            tuple(h.buffer.id for h in held if h.buffer.group == buffer.group) for held in sharing
+        }
+        if len(labeled) > 1 or (labeled == {False} and len(lists) > 1):
+            what = f"unlabeled members of fused buffers of group {buffer.group}"
+            raise UndecidedError(f"{what}: which of them belong together is not known")
+
+
 class _Decision:
-    """One plan and its fused buffers."""
+    """One plan and its fused buffers, once it is known what the ranks agree on."""
 
     def __init__(
-        self, ranks: Ranks, plan: Plan, model: str, options: CheckOptions, decide: Decide
+        self,
+        ranks: Ranks,
+        plan: Plan,
+        model: str,
+        options: CheckOptions,
+        decide: Decide,
+        agreed: dict[str, Agreed],
     ) -> None:
         self.plan, self.decide, self.model, self.options = plan, decide, model, options
         self.deadline = running(options).deadline
-        self.ranks, self.buffers = ranks, ranks.buffers
-        self._check_threads()
-        self._check_identities()
+        self.ranks, self.buffers, self.agreed = ranks, ranks.buffers, agreed
         rules = find_model(model)
         self.shared = rules.family is not Family.HOST or rules.pre_barrier or rules.one_lock
-        coordinated = [buffer for buffer in self.buffers if buffer.is_coordinated]
-        self.agreed = (
-            agreements(coordinated, self.ranks, self.ranks.members, rules) if coordinated else {}
-        )
         self.usual: list[Played] = []
         for rank, first in enumerate(ranks.first):
             self.usual.append(
                 self._play(rank, self.ranks[rank].usual) if rank == first else self.usual[first]
             )
-
-    def _check_threads(self) -> None:
-        """Refuse members in threads; other threads stay as they are, a step of the program."""
-        if not has_kind(self.plan, Kind.THREADS_BEGIN):
-            return
-        members = {name for buffer in self.buffers for name in buffer.members}
-        for rank in self.ranks.alone.values():
-            for item in rank.items:
-                ids = {one.get("id") for one in leaves([item])}
-                if ids & members and any(op == "threads" for op in _blocks_in(item)):
-                    raise UndecidedError("a member of a fused buffer in a thread")
 
     def verdict(self) -> Verdict:
         """Return the verdict over all orders of flushes."""
@@ -157,28 +193,6 @@ class _Decision:
 
     def _play(self, rank: int, order: Extension) -> Played:
         return play(self.ranks[rank], order, self.agreed, self.ranks)
-
-    def _check_identities(self) -> None:
-        """Without labels a member is known by its id, which ranks share only in one buffer."""
-        if self._is_uniform():
-            return
-        for buffer in self.buffers:
-            sharing = [self.ranks[rank].held for rank in self.ranks.members[buffer.group]]
-            mine = [h for held in sharing for h in held if h.buffer.group == buffer.group]
-            labeled = frozenset[bool]().union(*(one.ready.labeled for one in mine))
-            lists = {
-                tuple(h.buffer.id for h in held if h.buffer.group == buffer.group)
-                for held in sharing
-            }
-            if len(labeled) > 1 or (labeled == {False} and len(lists) > 1):
-                what = f"unlabeled members of fused buffers of group {buffer.group}"
-                raise UndecidedError(f"{what}: which of them belong together is not known")
-
-    def _is_uniform(self) -> bool:
-        """Whether all members have labels, whatever their rank and their buffer."""
-        return all(
-            held.ready.labeled <= {True} for rank in self.ranks.alone.values() for held in rank.held
-        )
 
     def _shown_of(self, merged: Merged) -> Verdict:
         """Return the verdict on a plan that is shown."""

@@ -209,6 +209,19 @@ def in_one_order(verdict: Verdict, ranks: Sequence[int], notes: Sequence[str]) -
     return replace(verdict, findings=tuple(named(finding) for finding in verdict.findings))
 
 
+def in_one_agreement(verdict: Verdict, note: str) -> Verdict:
+    """Say of the errors that they come up where ranks agree on one order of several."""
+    return replace(
+        verdict,
+        findings=tuple(
+            replace(finding, certainty="some-execution", notes=(note, *finding.notes))
+            if finding.severity == "error"
+            else finding
+            for finding in verdict.findings
+        ),
+    )
+
+
 def settled_layouts(verdict: Verdict, buffers: list[Buffer]) -> Verdict:
     """Name disagreements of merged collectives PG104: every rank has one layout, not the same."""
     if all(buffer.is_coordinated for buffer in buffers):

@@ -73,32 +73,7 @@ class FusedRank:
 
     def extensions(self) -> Iterator[Extension]:
         """Yield every order that the program admits, the usual one first."""
-        count, done = len(self.leaves), 0
-        order: list[int] = []
-
-        def ready() -> Iterator[int]:
-            return iter(
-                [e for e in range(count) if not done >> e & 1 and not self.below[e] & ~done]
-            )
-
-        if not count:
-            yield ()
-            return
-        turns = [ready()]
-        while turns:
-            element = next(turns[-1], None)
-            if element is None:
-                turns.pop()
-            elif len(order) + 1 == count:
-                yield (*order, element)
-                continue
-            else:
-                order.append(element)
-                done |= 1 << element
-                turns.append(ready())
-                continue
-            if order:
-                done ^= 1 << order.pop()
+        return extensions(self.below)
 
     def down_first(self, mask: int) -> Extension:
         """Return the order in which a closed set of elements comes first, else the usual one."""
@@ -119,6 +94,34 @@ class FusedRank:
                 order.append(member)
                 done |= 1 << member
         return tuple(order)
+
+
+def extensions(below: Sequence[int]) -> Iterator[Extension]:
+    """Yield every order of elements in which each comes after those below it (bit masks)."""
+    count, done = len(below), 0
+    order: list[int] = []
+
+    def ready() -> Iterator[int]:
+        return iter([e for e in range(count) if not done >> e & 1 and not below[e] & ~done])
+
+    if not count:
+        yield ()
+        return
+    turns = [ready()]
+    while turns:
+        element = next(turns[-1], None)
+        if element is None:
+            turns.pop()
+        elif len(order) + 1 == count:
+            yield (*order, element)
+            continue
+        else:
+            order.append(element)
+            done |= 1 << element
+            turns.append(ready())
+            continue
+        if order:
+            done ^= 1 << order.pop()
 
 
 def fused_rank(

@@ -85,8 +85,11 @@ def together(parts: Iterable[Part]) -> Outcome:
 
 
 def shown_of(parts: Iterable[Part], outcome: Outcome) -> Part:
-    """Return the first part that shows an outcome."""
-    parts = list(parts)
+    """Return the first part that shows an outcome, one whose members disagree if there is one.
+
+    Whoever joins the verdict with others has to see that some do (``join.mixes``).
+    """
+    parts = sorted(parts, key=lambda part: not part.mixes)
     exact = [part for part in parts if part.outcome is outcome]
     if outcome is Outcome.MISMATCH:
         exact = exact or [part for part in parts if part.mixes]

@@ -33,7 +33,14 @@ from planguard.plan.vocabulary import ROOTED, bytes_of
 from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.messages.states import Machine, State, endings
-from planguard.reordering.messages.static import alive, has_choice, named, untagged, without_modes
+from planguard.reordering.messages.static import (
+    alive,
+    has_choice,
+    named,
+    renames,
+    untagged,
+    without_modes,
+)
 from planguard.reordering.messages.wildcards import (
     ANY,
     Meeting,
@@ -84,11 +91,12 @@ def over_matches(
         fixed: Decides a fixed plan.
     """
     flat = alive(flat_tree(plan, columns))
-    if model.family is not Family.DEVICE and not columns.has_new_group:
+    is_renamed = columns.has_new_group and renames(flat, plan)
+    if model.family is not Family.DEVICE and not is_renamed:
         flat = named(flat)
         if not has_choice(flat):
             return settled(plan, flat, model, fixed)
-    reason = _unclear(flat, model, options)
+    reason = _unclear(flat, model, options, is_renamed=is_renamed)
     if reason is not None:
         return open_verdict(plan, model.name, reason)
     if model.family is Family.DEVICE:
@@ -102,7 +110,9 @@ def over_matches(
         return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
 
 
-def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions) -> Reason | None:
+def _unclear(
+    flat: dict[str, Any], model: ExecutionModel, options: CheckOptions, *, is_renamed: bool
+) -> Reason | None:
     """Return why a plan cannot be searched under a model, if it cannot."""
     ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
     inner = [part for item in ops for part in (item["ops"] if item["op"] == "batch" else [item])]
@@ -114,9 +124,11 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions)
             return construct(
                 "a wait for any or some of several handles, where waits are stream edges"
             )
-    if "new_group" in kinds:
+    if is_renamed:
         return construct(
-            "messages that compete beside new_group, which renames the groups they use"
+            "messages that compete beside new_group, where ranks do not create the same groups in "
+            "one order, once each and before they use them: torch names a group by its place in "
+            "that order"
         )
     if "exit" in kinds and model.exit_withdraws:
         return construct("messages that compete beside an exit, which may take some of them along")
@@ -130,8 +142,11 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel, options: CheckOptions)
 
 
 def _leaves_early(item: dict[str, Any], limit: int) -> bool:
+    """Tell whether a rank may leave a call with some there: of any size where one gives to many."""
     if item["op"] not in ROOTED:
         return False
+    if item["op"] in {"broadcast", "reduce"}:
+        return True
     size = bytes_of(item)
     return size is None or size <= limit
 

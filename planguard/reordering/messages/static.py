@@ -14,7 +14,7 @@ a message that another takes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planguard.reordering.messages.wildcards import (
     ANY,
@@ -24,6 +24,9 @@ from planguard.reordering.messages.wildcards import (
     is_choice_wait,
     is_wild,
 )
+
+if TYPE_CHECKING:
+    from planguard.plan.plan import Plan
 
 
 def named(flat: dict[str, Any]) -> dict[str, Any]:
@@ -103,6 +106,39 @@ def _joined(takers: list[Message], sends: list[Message]) -> dict[int, list[int]]
                 joined.setdefault(taker.number, []).append(send.number)
                 joined.setdefault(send.number, []).append(taker.number)
     return joined
+
+
+def renames(flat: dict[str, Any], plan: Plan) -> bool:
+    """Tell whether ``new_group`` may give one communicator other names, or one name several.
+
+    A communicator is its members and the place of its creation among those of a rank. Names tell
+    them apart where every member creates a group once, all of them at one place, and uses it only
+    behind that. A family of groups is created under the name of its first.
+    """
+    groups = flat.get("groups", {})
+    families = {plan.group_name(one.name, 0): one.name for one in plan.groups if one.is_family}
+    made: dict[str, dict[int, int]] = {}
+    for rank, body in flat["ranks"].items():
+        place = 0
+        used: set[str] = set()
+        for action in body["actions"]:
+            for part in action["ops"] if action["op"] == "batch" else [action]:
+                if part["op"] != "new_group":
+                    used.add(part.get("group", "world"))
+                    continue
+                name = part["group"]
+                if name in families:
+                    name = plan.group_name(families[name], int(rank))
+                mine = made.setdefault(name, {})
+                if name not in groups or int(rank) in mine or name in used:
+                    return True
+                mine[int(rank)] = place
+                place += 1
+    for name, places in made.items():
+        members = groups[name]["ranks"]
+        if len({places.get(rank) for rank in members}) > 1 or places.get(members[0]) is None:
+            return True
+    return False
 
 
 def alive(flat: dict[str, Any]) -> dict[str, Any]:

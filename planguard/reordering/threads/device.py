@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.findings.reason import UndecidedError
 from planguard.kernels.twin_lower import Lowerer
 from planguard.kernels.twin_rules import (
     ARRIVE,
@@ -152,11 +153,13 @@ class _Hosts:
         launch: dict[int, int],
     ) -> None:
         calls = self.calls[rank]
+        self.rank = rank
         homes = Homes()
         for action in sorted(set(actions)):
             homes.put(calls[action].home, action)
         tokens = Tokens(self.out, rank, calls, homes)
         for home, program in homes.items():
+            self.out.hosts.setdefault(rank, {})[home] = len(self.out.lane_rank)
             self.out.open(rank, LaneKind.HOST)
             tokens.begin(home)
             for action in program:
@@ -169,13 +172,15 @@ class _Hosts:
     def _call(self, action: int, words: list[int], tokens: Tokens, launch: dict[int, int]) -> None:
         """Write one call: what is created for it, its turn, its launch, and what it waits for."""
         base = self.base
+        is_last = self.calls[self.rank][action].is_last
+        created = [at for at in words if base.why[at] == Why.INIT]
+        others = [at for at in words if base.why[at] != Why.INIT]
+        if is_last and created and (others or action in launch):
+            raise UndecidedError("a call that creates a communicator, in which an exit cuts it off")
+        put = self.out.arrive_only if is_last else self.out.copy_all
         tokens.call(action)
-        for at in words:
-            if base.why[at] == Why.INIT:
-                self.out.copy(at)
+        put(created)
         tokens.turn(action)
         if action in launch:
             self.out.put(launch[action], ARRIVE)
-        for at in words:
-            if base.why[at] != Why.INIT:
-                self.out.copy(at)
+        put(others)

@@ -18,19 +18,20 @@ from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
 from planguard.options import running
 from planguard.plan.fixed import AT, written
-from planguard.plan.vocabulary import ROOTED, SENDS, bytes_of
+from planguard.plan.vocabulary import ROOTED, SENDS, STARTED, bytes_of
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.messages.wildcards import ANY, is_choice_wait
 from planguard.reordering.threads.created import made_twice
 from planguard.reordering.threads.device import DeviceThreadKernels
-from planguard.reordering.threads.lanes import ThreadKernels, at_gates
+from planguard.reordering.threads.lanes import ThreadKernels, at_gates, threads_left
 from planguard.reordering.threads.orders import Orders, Way, orders_of_ranks
 from planguard.semantics.model import Family, strict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from planguard.execution.running.executor import Execution
     from planguard.options import CheckOptions, Deadline
     from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
@@ -70,7 +71,13 @@ def over_interleavings(
     device = model.family is Family.DEVICE
     try:
         orders = orders_of_ranks(
-            flat, chained, use_tags=model.use_tags, any_source=False, device=device
+            flat,
+            chained,
+            use_tags=model.use_tags,
+            any_source=False,
+            device=device,
+            exits=not (model.one_lock or model.pre_barrier),
+            takes_along=model.exit_withdraws,
         )
         return _Search(plan, flat, orders, model, options, fixed).verdict()
     except UndecidedError as reached:
@@ -82,13 +89,22 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel) -> str:
     kinds = {item["op"] for item in ops}
     if "probe" in kinds or any(is_choice_wait(item) or _is_wild(item) for item in ops):
         return "`threads` beside messages that compete, where a call blocks its thread"
-    if "exit" in kinds and model.exit_withdraws:
+    if model.exit_withdraws and any(map(_may_lose, flat["ranks"].values())):
         return "`threads` beside an exit, which may take what they sent along"
     if "drop" in kinds and model.drops_kill:
         return "`threads` beside a dropped handle, which may die before its match or after it"
     if model.family is Family.DEVICE and (twice := made_twice(flat, model)) is not None:
         return f"the communicator of {twice[0]}, which two threads may be the first to use"
     return ""
+
+
+def _may_lose(body: dict[str, Any]) -> bool:
+    """Whether a rank may leave while something is in flight that it did not stand in."""
+    ops = list(leaves(body["actions"]))
+    if not any(item["op"] == "exit" for item in ops):
+        return False
+    starts = {*STARTED.values(), "batch"}
+    return any(item.get("async") or item["op"] in starts for item in ops)
 
 
 def _is_wild(item: dict[str, Any]) -> bool:
@@ -182,7 +198,7 @@ class _Search:
         ordered = written(self.flat, ranks)
         of_model = DeviceThreadKernels if model.family is Family.DEVICE else ThreadKernels
         kernels = of_model([way.calls for way in chosen])
-        if not _is_real(ordered, model, kernels):
+        if not _is_real(ordered, model, kernels, chosen):
             return None
         verdict = self.fixed(ordered.plan, model, brief=True, implementation=kernels)
         return Part(ordered, verdict, notes, differs=True), kernels
@@ -233,6 +249,9 @@ class _Search:
         for rank, way in enumerate(chosen):
             if len(ways[rank]) < 2:
                 continue
+            if way.leaves:
+                found.append(f"rank {rank} leaves behind {len(way.calls) - 1} of its calls")
+                continue
             for at, call in enumerate(way.calls):
                 if call.behind:
                     one, other = way.actions[call.behind[-1]], way.actions[at]
@@ -244,17 +263,22 @@ class _Search:
         return tuple(found[:3])
 
 
-def _is_real(ordered: FixedPlan, model: ExecutionModel, kernels: ThreadKernels) -> bool:
+def _is_real(
+    ordered: FixedPlan, model: ExecutionModel, kernels: ThreadKernels, chosen: Sequence[Way]
+) -> bool:
     """Tell whether some execution ends as the run of an order does.
 
     Rounds whose members disagree complete as if they agreed: what is stuck behind them then is
     stuck for a reason of its own, and that is what the order is asked for.
+
+    Where a rank leaves in a thread before others are done, it has to get there: all that the order
+    puts before the exit was called, and each thread stands at most in its last call.
     """
     columns = expand(ordered.plan)
     run = execute(ordered.plan, columns, model, strict(model), origins=True, implementation=kernels)
     suspects = candidates(run)
     if not suspects or not find_mismatches(run, suspects):
-        return not at_gates(run)
+        return not at_gates(run) and _leaves(run, chosen)
     rounds = blocking_rounds(run, suspects)
     if rounds:
         run = execute(
@@ -266,7 +290,16 @@ def _is_real(ordered: FixedPlan, model: ExecutionModel, kernels: ThreadKernels) 
             forced=rounds,
             implementation=kernels,
         )
-    return not at_gates(run)
+    return not at_gates(run) and _leaves(run, chosen)
+
+
+def _leaves(run: Execution, chosen: Sequence[Way]) -> bool:
+    """Tell whether each rank that leaves in a thread gets there, and no other one could leave."""
+    for rank, way in enumerate(chosen):
+        stand = threads_left(run, rank) if way.leaves or way.stays else set()
+        if (way.leaves and stand) or not way.stays <= stand:
+            return False
+    return True
 
 
 def _buffered(rank: int, fields: dict[str, Any], early: frozenset[Place]) -> dict[str, Any]:

@@ -16,15 +16,18 @@ written order, on the same communicator or channel, have been made. All of that 
 a run still ends in one state (theorem 1). A run that ends with a thread at a gate is no execution:
 nothing would keep that thread from going on. Every execution is a run of the order in which it
 made its calls (docs/explanation/threads.md).
+
+Above 400 lines: lanes, their tokens and the orders that they are run in are one idea.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.execution.findings.reason import UndecidedError
 from planguard.kernels import current
 from planguard.kernels.python import blockers, run
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
@@ -53,11 +56,13 @@ class Call:
         home: Its thread.
         behind: Calls before which another thread would be free to make this one.
         after: Calls that its thread waits for: by `after`, a handle or a result.
+        is_last: The rank leaves while its thread may stand in it: nothing waits for its end.
     """
 
     home: Home = ()
     behind: Before = ()
     after: Before = ()
+    is_last: bool = False
 
 
 def is_beside(one: Home, other: Home) -> bool:
@@ -82,6 +87,8 @@ class ThreadLanes:
     origin: array[int] = field(default_factory=lambda: array("I"))
     why: array[int] = field(default_factory=lambda: array("B"))
     gates: set[int] = field(default_factory=set)
+    hosts: dict[int, dict[Home, int]] = field(default_factory=dict)
+    """Per rank with threads, the lane of each and that of its main program."""
     tokens: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> Any:
@@ -105,11 +112,31 @@ class ThreadLanes:
         self.origin.append(entry)
         self.why.append(why)
 
+    def arrive_only(self, words: Iterable[int]) -> None:
+        """Append what a call does, as they were lowered, but no wait.
+
+        Raises:
+            UndecidedError: Some of it is done only after a wait.
+        """
+        has_waited = False
+        for at in words:
+            match, flags = self.base.code[at] >> 2, self.base.code[at] & 3
+            if flags & ARRIVE:
+                if has_waited:
+                    raise UndecidedError("a call with several steps in which an exit cuts it off")
+                self.put(match, ARRIVE, self.base.origin[at], self.base.why[at])
+            has_waited |= bool(flags & AWAIT)
+
     def copy(self, at: int) -> None:
         """Append an instruction of the lanes as they were lowered."""
         self.code.append(self.base.code[at])
         self.origin.append(self.base.origin[at])
         self.why.append(self.base.why[at])
+
+    def copy_all(self, words: Iterable[int]) -> None:
+        """Append instructions of the lanes as they were lowered."""
+        for at in words:
+            self.copy(at)
 
     def open(self, rank: int, kind: int) -> None:
         """Begin a lane."""
@@ -162,7 +189,7 @@ class ThreadKernels:
         def kept(others: Before) -> Before:
             return tuple(place[other] for other in others if other in place)
 
-        return Call(call.home, kept(call.behind), kept(call.after))
+        return replace(call, behind=kept(call.behind), after=kept(call.after))
 
 
 class Tokens:
@@ -279,6 +306,7 @@ class _Split:
             homes.put(calls[action].home, action)
         tokens = Tokens(self.out, rank, calls, homes)
         for home, own in homes.items():
+            self.out.hosts.setdefault(rank, {})[home] = len(self.out.lane_rank)
             self.out.open(rank, base.lane_kind[lane])
             tokens.begin(home)
             for action in own:
@@ -287,8 +315,8 @@ class _Split:
                 else:
                     tokens.call(action)
                     tokens.turn(action)
-                    for at in made[action]:
-                        self.out.copy(at)
+                    is_last = calls[action].is_last
+                    (self.out.arrive_only if is_last else self.out.copy_all)(made[action])
             tokens.end(home)
             if len(base.lane_soft):
                 self.out.lane_soft.append(len(self.out.code))
@@ -307,6 +335,13 @@ def at_gates(execution: Execution) -> bool:
     """Tell whether a run ended with a thread held back by nothing but the order that was asked."""
     lanes, state = execution.lanes, execution.state
     return any(_stands_at(lanes, lane, at) in lanes.gates for lane, at in enumerate(state.pc))
+
+
+def threads_left(execution: Execution, rank: int) -> set[Home]:
+    """Return the threads of a rank that did not get to their ends."""
+    lanes, pc = execution.lanes, execution.state.pc
+    hosts = lanes.hosts.get(rank, {})
+    return {home for home, lane in hosts.items() if pc[lane] < lanes.lane_off[lane + 1]}
 
 
 def _stands_at(lanes: Any, lane: int, at: int) -> int:

@@ -3,12 +3,14 @@
 A program is a series of calls and forks; a fork is several programs side by side, joined at its
 end, to any depth. A block of open order is one series for each of its orders; threads that stand in
 one are one item of it, since the host that picks the order begins and joins them.
+
+Above 400 lines: what an order holds follows from the program, its blocks, its exits and its needs.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
@@ -21,7 +23,7 @@ from planguard.reordering.strategy import label_movable
 from planguard.reordering.threads.lanes import Call, Home, is_beside, orders_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from planguard.plan.fixed import FixedPlan
 
@@ -38,10 +40,14 @@ class Way:
     Attributes:
         actions: The annotated actions, in that order.
         calls: What each of them is: its thread, and the calls of other threads before it.
+        leaves: Whether the last action is an `exit` in a thread: the rank leaves there.
+        stays: The threads with an exit that the rank must not reach in this order.
     """
 
     actions: tuple[dict[str, Any], ...]
     calls: tuple[Call, ...]
+    leaves: bool = False
+    stays: frozenset[Home] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -69,15 +75,21 @@ class Orders:
         needs: What threads wait for besides: calls of other threads.
         any_source: Receives from anybody take messages that others wait for: their order counts.
         device: What is called goes to a device, whose queues hold it in the order of the calls.
+        takes_along: An exit takes along what its rank has called and what has not met yet.
     """
 
     items: tuple[dict[str, Any], ...]
     needs: Needs
     any_source: bool
     device: bool = False
+    takes_along: bool = False
 
     def ways(self) -> Iterator[Way]:
-        """Yield every order, orders that differ only where nothing can tell them apart once."""
+        """Yield every order, orders that differ only where nothing can tell them apart once.
+
+        An `exit` in a thread comes before or after each call of the others: what comes after it
+        is never called, so orders of that are one.
+        """
         for series in _in_series(self.items):
             program = _Program()
             program.add(series, (), frozenset())
@@ -86,10 +98,69 @@ class Orders:
                 self._queues(fields) if home else set()
                 for fields, home in zip(program.fields, program.homes, strict=True)
             ]
+            exits = program.exits()
+            if exits:
+                yield from self._leaving(program, before, queues, exits)
+                continue
             for order in orders_of(before, queues):
                 yield self._way(program, order, queues)
 
-    def _way(self, program: _Program, order: list[int], queues: list[set[Any]]) -> Way:
+    def _leaving(
+        self,
+        program: _Program,
+        before: Sequence[frozenset[int]],
+        queues: Sequence[set[Any]],
+        exits: set[int],
+    ) -> Iterator[Way]:
+        """Yield every order that ends with an `exit` in a thread, and those in which none is made.
+
+        In the others every thread with an exit is stuck in front of it, whatever else is called.
+        """
+        every = [found | {("exit", at)} for at, found in enumerate(queues)]
+        for one in exits:
+            every[one] |= {("exit", at) for at in range(len(every))}
+        seen: set[tuple[int, ...]] = set()
+        for order in orders_of(before, every):
+            kept = order[: min(map(order.index, exits)) + 1]
+            if tuple(kept) not in seen:
+                seen.add(tuple(kept))
+                yield self._cut(program, before, kept, queues)
+        never = _behind(before, exits)
+        called = [at for at in range(len(before)) if at not in never]
+        number = {at: place for place, at in enumerate(called)}
+        homes = frozenset(program.homes[at] for at in exits - never)
+        for order in orders_of(
+            [frozenset(number[one] for one in before[at]) for at in called],
+            [queues[at] for at in called],
+        ):
+            way = self._way(program, [called[place] for place in order], queues)
+            # What does nothing stands for an exit, so that its thread has an end to be kept from.
+            yield replace(way, actions=tuple(map(_without_exit, way.actions)), stays=homes)
+
+    def _cut(
+        self,
+        program: _Program,
+        before: Sequence[frozenset[int]],
+        kept: list[int],
+        queues: Sequence[set[Any]],
+    ) -> Way:
+        """Return an order that ends with an `exit` in a thread.
+
+        Another thread may stand in its last call then: what it called is there, and it waits for
+        nothing any more. Where the exit takes along what has not met, such a call is as good as not
+        made, which is an order of its own.
+        """
+        way = replace(self._way(program, kept, queues), leaves=True)
+        if self.takes_along:
+            return way
+        preceding = frozenset[int]().union(*(before[at] for at in kept))
+        calls = tuple(
+            call if at in preceding or at == kept[-1] else replace(call, is_last=True)
+            for at, call in zip(kept, way.calls, strict=True)
+        )
+        return replace(way, calls=calls)
+
+    def _way(self, program: _Program, order: list[int], queues: Sequence[set[Any]]) -> Way:
         earlier: dict[int, list[int]] = {}
         """Per outermost fork, the places of its calls so far."""
         places: dict[int, int] = {}
@@ -155,6 +226,11 @@ class _Program:
             self.homes.append(home)
         return first
 
+    def exits(self) -> set[int]:
+        """Return the places of the exits in threads."""
+        pairs = zip(self.fields, self.homes, strict=True)
+        return {at for at, (fields, home) in enumerate(pairs) if home and fields["op"] == "exit"}
+
     def with_needs(self, needs: Needs) -> list[frozenset[int]]:
         """Return the calls before each call, those of other threads too."""
         if not needs:
@@ -164,6 +240,21 @@ class _Program:
             first | {number[one] for one in needs.get(fields[AT], ())}
             for fields, first in zip(self.fields, self.before, strict=True)
         ]
+
+
+def _without_exit(fields: dict[str, Any]) -> dict[str, Any]:
+    if fields["op"] != "exit":
+        return fields
+    return {"op": "compute", "op_name": "exit", AT: fields[AT]}
+
+
+def _behind(before: Sequence[frozenset[int]], first: set[int]) -> set[int]:
+    """Return what comes after one of some calls, in its thread and where that is joined."""
+    found, new = set[int](), first
+    while new:
+        new = {at for at, earlier in enumerate(before) if earlier & new} - found
+        found |= new
+    return found
 
 
 def _in_series(items: Iterable[Any]) -> Iterator[_Series]:
@@ -237,6 +328,8 @@ def orders_of_ranks(
     use_tags: bool,
     any_source: bool,
     device: bool = False,
+    exits: bool = False,
+    takes_along: bool = False,
 ) -> list[Orders]:
     """Return the order structure of every rank of a plan with threads.
 
@@ -246,6 +339,8 @@ def orders_of_ranks(
         use_tags: Whether tags separate channels.
         any_source: Whether receives may take the messages of more than one channel.
         device: Whether calls go to a device; then one thread may create a communicator.
+        exits: Whether a thread may leave.
+        takes_along: Whether an exit takes along what has not met yet.
 
     Raises:
         UndecidedError: Threads are used in a way that is not decided.
@@ -253,10 +348,10 @@ def orders_of_ranks(
     ranks = {int(rank): body["actions"] for rank, body in flat["ranks"].items()}
     for actions in ranks.values():
         for item in actions:
-            _check(item, LASTING - {"init"} if device else LASTING)
+            _check(item, LASTING - ({"init"} if device else set()) - ({"exit"} if exits else set()))
     named = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
     return [
-        Orders(tuple(named[rank]), _needs(named[rank]), any_source, device)
+        Orders(tuple(named[rank]), _needs(named[rank]), any_source, device, takes_along)
         for rank in sorted(ranks)
     ]
 

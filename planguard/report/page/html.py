@@ -11,8 +11,8 @@ import hashlib
 from importlib.resources import files
 
 SCRIPTS = (
-    "core", "picture", "charts", "axis", "verdict", "small", "waits", "marey", "lines", "timeline",
-    "overview", "matrices", "strategy", "topology", "tables", "inside", "start",
+    "core", "picture", "charts", "axis", "pins", "verdict", "small", "waits", "marey", "lines",
+    "timeline", "overview", "matrices", "strategy", "topology", "tables", "inside", "start",
 )  # fmt: skip
 """Sources of the page's script, in the order they are joined."""
 STORE_SCRIPTS = ("core", "picture", "verdict", "small", "waits", "store")

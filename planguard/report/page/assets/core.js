@@ -136,6 +136,12 @@ const FIELDS = {
   trial: between(0, 1e6),
   find: (text) => { if (text.length > 200) throw new Error(text); return text; },
   fold: integers,
+  pins: integers,
+  pinned: (text) => { // names of rows, escaped: they may hold a comma
+    const found = text.split(",");
+    if (found.length > 50 || found.some((name) => !decodeURIComponent(name) || name.length > 600)) throw new Error(text);
+    return found;
+  },
 };
 const S = {};
 const followers = [];

@@ -66,6 +66,7 @@ function insidePanel(body) {
   const all = insides(), options = { path: all.some((own) => own.path.length > 0), levels: false };
   let own = all[0], rows = [], tall = 0, chosen = -1;
   const pick = el("select", { id: "inside-rank", "aria-label": "rank", onchange: () => put({ ranks: [Number(pick.value)], op: null }) }, all.map(({ head }) => el("option", { value: head.rank }, `rank ${head.rank}`)));
+  const handles = el("div", { class: "pins" });
   const note = el("p", { class: "soft" }), told = el("p", { class: "mono", "aria-live": "polite" });
 
   function arrange() {
@@ -75,12 +76,23 @@ function insidePanel(body) {
     order.sort((a, b) => a.isDevice - b.isDevice || (a.isDevice ? a.name.localeCompare(b.name, "en", { numeric: true }) : a.lane - b.lane));
     order.forEach(({ name, deep, lane }) => {
       const levels = options.levels ? deep : Math.min(deep, LEVELS);
-      rows.push({ y, lane, levels, name: `${name}${levels < deep ? ` (${plural(deep - levels, "deeper level")} not drawn)` : ""}`, height: 15 + levels * LEVEL + 5 });
+      rows.push({ y, lane, levels, title: name, name: `${name}${levels < deep ? ` (${plural(deep - levels, "deeper level")} not drawn)` : ""}`, height: 15 + levels * LEVEL + 5 });
       y += rows.at(-1).height;
     });
-    for (const series of own.series) { rows.push({ y, series, name: `${series.name}, at most ${amount(series.most, series.unit)}`, height: 15 + COUNTER + 5 }); y += rows.at(-1).height; }
-    for (const memory of own.blocks) { rows.push({ y, memory, name: `allocations on ${memory.name}, ${plural(memory.n, "block")}, together at most ${bytes(memory.most)}${memory.left ? `; ${number(memory.left)} smaller ones are left out` : ""}`, height: 15 + BLOCK + 5 }); y += rows.at(-1).height; }
+    for (const series of own.series) { rows.push({ y, series, title: series.name, name: `${series.name}, at most ${amount(series.most, series.unit)}`, height: 15 + COUNTER + 5 }); y += rows.at(-1).height; }
+    for (const memory of own.blocks) { rows.push({ y, memory, title: `allocations on ${memory.name}`, name: `allocations on ${memory.name}, ${plural(memory.n, "block")}, together at most ${bytes(memory.most)}${memory.left ? `; ${number(memory.left)} smaller ones are left out` : ""}`, height: 15 + BLOCK + 5 }); y += rows.at(-1).height; }
+    const pins = S.pinned || [];
+    rows.forEach((row) => { row.key = encodeURIComponent(row.title); row.pin = pins.indexOf(row.key); });
+    rows.sort((a, b) => (a.pin < 0 ? pins.length : a.pin) - (b.pin < 0 ? pins.length : b.pin));
+    y = 22;
+    for (const row of rows) { row.y = y; y += row.height; }
     tall = y + 4;
+    handles.replaceChildren(...rows.map((row) => { const made = pinButton("pinned", row.key, row.title, handles, pinPlace); made.style.top = `${row.y}px`; return made; }));
+  }
+
+  function pinPlace(clientY) {
+    const y = clientY - canvas.getBoundingClientRect().top;
+    return rows.filter((row) => row.pin >= 0 && y > row.y + row.height).length;
   }
 
   function draw() {
@@ -262,11 +274,12 @@ function insidePanel(body) {
       el("button", { onclick: () => zoomTime(0, fullTime(T)) }, "whole run"), options.path ? toggle("path", "critical path") : null,
       all.some(({ head }) => head.lanes.some(([, , deep]) => deep > LEVELS)) ? toggle("levels", "all levels") : null,
       el("span", { class: "grow" }), saves, insideTables().map(tableButton)),
-    canvas, told, legend, note,
+    el("div", { class: "held" }, canvas, handles), told, legend, note,
     el("p", { class: "soft" }, "The range is that of the timeline. A chosen work is framed with the call that launched it; [ and ] go along a thread or stream."));
   again();
   follow((change) => {
-    if ("ranks" in change && (S.ranks || []).length) redraw(again);
+    if ("pinned" in change) again();
+    else if ("ranks" in change && (S.ranks || []).length) redraw(again);
     else if ("theme" in change || "range" in change) redraw(draw);
   });
   new ResizeObserver(() => redraw(draw)).observe(body);

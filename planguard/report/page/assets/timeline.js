@@ -12,22 +12,28 @@ function timelinePanel(body) {
   const stopped = new Set(D.verdict.cause && D.verdict.cause.missing ? D.verdict.cause.who : []);
   const end = fullTime(T);
   const most = [7, 6].map((field) => Math.max(0, ...T.head.operations.map((o) => (D.names[o[1]] === "compute" ? o[field] || 0 : 0))));
-  let items = [], folds = new Map();
+  let items = [], folds = new Map(), pinnedTo = 0; // pinned rows end there
 
   function arrange() {
     items = [];
+    const nameOf = (row) => `rank ${T.head.ranks[row].rank}${T.head.ranks[row].for > 1 ? ` (${number(T.head.ranks[row].for)} alike)` : ""}`;
+    const pins = [...new Set(S.pins || [])].filter((rank) => T.rowOf.has(rank)).map((rank) => T.rowOf.get(rank));
+    for (const row of pins) items.push({ row, stage: T.head.tree.findIndex((stage) => stage.rows.includes(row)), isPinned: true, name: nameOf(row) });
     T.head.tree.forEach((stage, at) => {
+      const rows = stage.rows.filter((row) => !pins.includes(row)); // a pinned row stands once, above
+      if (!rows.length) return;
       if (stage.rows.length === 1) items.push({ row: stage.rows[0], stage: at, isSplit: true, name: stage.stages.length ? `${stage.name} · rank ${T.head.ranks[stage.rows[0]].rank}` : stage.name });
       else if (folded.has(at)) items.push({ stage: at, isFolded: true, name: stage.name, folds: () => { if (!folds.has(at)) folds.set(at, foldOf(T, stage.rows)); return folds.get(at); } });
       else {
         items.push({ stage: at, name: stage.name });
-        for (const row of stage.rows) items.push({ row, stage: at, name: `rank ${T.head.ranks[row].rank}${T.head.ranks[row].for > 1 ? ` (${number(T.head.ranks[row].for)} alike)` : ""}` });
+        for (const row of rows) items.push({ row, stage: at, name: nameOf(row) });
       }
     });
     const count = items.filter((item) => item.row !== undefined || item.isFolded).length;
     const tall = Math.max(17, Math.min(count <= 4 ? 72 : 54, (690 - 19 * (items.length - count)) / Math.max(1, count)));
     const marey = S.view !== "gantt";
     let y = 22;
+    pinnedTo = 0;
     items.forEach((item, place) => {
       const isHead = item.row === undefined && !item.isFolded;
       item.place = place;
@@ -37,6 +43,7 @@ function timelinePanel(body) {
       item.half = isHead ? 0 : tall * (item.isFolded || item.isSplit ? 0.34 : marey ? (T.overlaps ? 0.22 : 0.15) : 0.38);
       item.alike = item.row === undefined ? -1 : T.head.ranks[item.row].alike;
       y += item.height;
+      if (item.isPinned) pinnedTo = y;
     });
     return y + 4;
   }
@@ -67,13 +74,15 @@ function timelinePanel(body) {
         onclick: () => { if (isStage) { fold(item.stage); } else put({ ranks: [ranks[0].rank], stage: null }); },
         ondblclick: () => { if (isStage) put({ ranks: ranks.map((r) => r.rank) }); } },
       isStage ? `${item.isFolded ? "▸" : "▾"} ${item.name}  (${ranks.length})` : item.name);
-      const made = el("div", { class: `row ${isStage || item.isSplit ? "stage" : "rank"}`, "data-ranks": ranks.length > 64 ? "" : ranks.map((r) => r.rank).join(" ") },
+      const pin = isStage ? null : pinButton("pins", ranks[0].rank, `rank ${ranks[0].rank}`, tree, pinPlace);
+      const made = el("div", { class: `row ${isStage || item.isSplit ? "stage" : "rank"}${item.isPinned ? " pinned" : ""}`, "data-ranks": ranks.length > 64 ? "" : ranks.map((r) => r.rank).join(" ") },
         stuck.length ? el("span", { class: "cross", title: stuckText(stuck) }, "✕") : null, name,
         ranks.some((rank) => stopped.has(rank.rank)) ? el("span", { class: "stopped" }, "stopped here") : null,
         largest.flops ? pixel(mean("flops"), largest.flops, mean("flops") ? `${flops(mean("flops"))} (${told})` : "no FLOPs are known") : null,
         largest.rate ? pixel(mean("rate"), largest.rate, mean("rate") ? `${flops(mean("rate"))}/s (measured)` : "no FLOPS are known") : null,
-        largest.memory ? pixel(mean("memory"), largest.memory, mean("memory") ? `${bytes(mean("memory"))} (${told})` : "no working set is known") : null);
+        largest.memory ? pixel(mean("memory"), largest.memory, mean("memory") ? `${bytes(mean("memory"))} (${told})` : "no working set is known") : null, pin);
       made.style.height = `${item.height}px`;
+      if (item.isPinned) made.style.top = `${item.y}px`;
       return made;
     }));
     markRows();
@@ -88,6 +97,12 @@ function timelinePanel(body) {
     if (folded.has(stage)) folded.delete(stage); else folded.add(stage);
     put({ fold: folded.size ? [...folded] : null });
     layout();
+  }
+
+  // The place among the pinned rows that a height on the screen has.
+  function pinPlace(clientY) {
+    const y = clientY - frame.getBoundingClientRect().top;
+    return items.filter((item) => item.isPinned && y > item.y + item.height).length;
   }
 
   function markRows() {
@@ -111,8 +126,16 @@ function timelinePanel(body) {
     const seen = total.height > 740 ? items.filter((item) => item.y + item.height > top - 60 && item.y < bottom + 60) : items;
     drawTimeline(context, T, seen, view);
     drawStepMarks(context, T, view);
-    outline(context, view);
+    outline(context, view, 0);
     context.restore();
+    if (pinnedTo && top > 0) { // what is pinned stays above what is scrolled
+      const told = { ...drawn };
+      context.fillStyle = colors.card;
+      context.fillRect(0, 0, width, pinnedTo);
+      drawTimeline(context, T, items.filter((item) => item.isPinned), { ...view, height: pinnedTo });
+      outline(context, view, 1);
+      Object.assign(drawn, told);
+    }
     drawStripBelow(width);
     const note = [];
     if (drawn.merged) note.push(`${number(drawn.merged)} narrow bands are merged into their neighbors; zoom in to part them`);
@@ -120,11 +143,11 @@ function timelinePanel(body) {
     density.textContent = note.join("; ");
   }
 
-  function outline(context, view) {
+  function outline(context, view, pinned) {
     if (!S.op) return;
     const i = findSpan(T, S.op[0], S.op[1]);
     const item = i < 0 ? null : items.find((one) => one.row === T.row[i]);
-    if (!item) return;
+    if (!item || (pinned && !item.isPinned)) return;
     const scale = view.width / (view.high - view.low);
     const x0 = (T.start[i] - view.low) * scale;
     const x1 = T.end[i] === Infinity ? view.width - 1 : (T.end[i] - view.low) * scale;
@@ -158,11 +181,12 @@ function timelinePanel(body) {
   // --- pointer and keys ---
 
   function hit(at) {
-    const item = items.find((one) => one.row !== undefined && at.y >= one.y && at.y < one.y + one.height);
+    const y = at.y - frame.scrollTop < pinnedTo ? at.y - frame.scrollTop : at.y;
+    const item = items.find((one) => one.row !== undefined && y >= one.y && y < one.y + one.height);
     if (!item) return -1;
     const [low, high] = timeRange();
     const slack = ((high - low) / at.width) * 2.5;
-    const lower = at.y > item.middle + item.half * 0.24;
+    const lower = y > item.middle + item.half * 0.24;
     let best = -1, score = Infinity;
     for (let i = T.from[item.row]; i < T.to[item.row]; i++) {
       if (T.kind[i] === 4 || at.t < T.start[i] - slack || at.t > T.end[i] + slack) continue;
@@ -241,8 +265,8 @@ function timelinePanel(body) {
     sheet.textBaseline = "middle";
     sheet.textAlign = "left";
     for (const item of items) {
-      const y = item.y + item.height / 2 - frame.scrollTop;
-      if (y < 20 || y > Math.min(total.height, 740)) continue;
+      const y = item.y + item.height / 2 - (item.isPinned ? 0 : frame.scrollTop);
+      if ((!item.isPinned && y < Math.max(20, pinnedTo)) || y > Math.min(total.height, 740)) continue;
       sheet.fillStyle = item.row === undefined ? colors.soft : colors.ink;
       sheet.fillText(item.name.length > 22 ? `${item.name.slice(0, 21)}…` : item.name, item.row === undefined ? 0 : 10, y);
     }
@@ -267,7 +291,7 @@ function timelinePanel(body) {
   whenSized.observe(frame);
   follow((change) => {
     if ("ranks" in change) markRows();
-    if ("view" in change) { name(); layout(); return; }
+    if ("view" in change || "pins" in change) { name(); layout(); return; }
     if ("path" in change) { name(); redraw(draw); }
     if (["ranks", "op", "range", "theme"].some((field) => field in change)) redraw(draw);
   });

@@ -1,0 +1,148 @@
+"""Which recordings are of one run: dumps of an earlier one may lie beside those of the last.
+
+Ranks of one run meet in every round that needs all of them. Where a rank came to a round after
+another one had finished all that it recorded, that round and later ones among it, the two are of
+different runs, whose numbers began anew, or one of their clocks is off by as much. Either way
+nothing of the one follows for the other. The last run is audited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planguard.audit.readers.part import DOUBT
+from planguard.plan.vocabulary import EVERYONE
+from planguard.recording import Gap, Progress
+from planguard.words import clean, name_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.audit.readers.part import Part
+
+APART_NS = 1_000_000_000
+"""Least time between two runs; clocks of machines that keep them together differ by less."""
+SURE = 3
+"""Rounds that a rank would have to be late for in a row. For fewer, the calls of the others may
+have been queued before it came to the first: then nothing is certain, and nothing left out."""
+
+LEFT_OUT = (
+    "the dumps of {} end {} before the others begin, with rounds that come again in those: they "
+    "are of an earlier run, or of ranks whose clocks are off, and are left out; audit each run by "
+    "itself"
+)
+
+TEXTS = ("stderr", "stacks", "ras")
+EARLIER_TEXT = (
+    "{} was written before the first call that the dumps hold: it is of an earlier run or moment, "
+    "and is left out"
+)
+
+
+@dataclass
+class _Span:
+    """When the calls of one dump were made, and which rounds they are.
+
+    Attributes:
+        part: The dump.
+        start: When the first call was made.
+        end: When the last call was made.
+        first: First recorded round, by group.
+        done: Last round that completed and needs everybody, by group.
+    """
+
+    part: Part
+    start: int
+    end: int
+    first: dict[str, int] = field(default_factory=dict)
+    done: dict[str, int] = field(default_factory=dict)
+
+
+def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
+    """Return the parts without dumps of earlier runs, and what was left out or stays in doubt."""
+    parts, doubts = _after_files(parts)
+    spans = sorted(_spans(parts), key=lambda span: span.start)
+    ends: list[int] = []
+    for span in spans:
+        ends.append(max(span.end, ends[-1] if ends else span.end))
+    for cut in range(len(spans) - 1, 0, -1):
+        if spans[cut].start - ends[cut - 1] <= APART_NS:
+            continue
+        ago = _duration(spans[cut].start - ends[cut - 1])
+        old, new = spans[:cut], spans[cut:]
+        ranks = tuple(sorted({span.part.rank or 0 for span in old}))
+        repeated = max(_repeated(one, other) for one in old for other in new)
+        if repeated >= SURE:
+            gone = {id(span.part) for span in old}
+            kept = [part for part in parts if id(part) not in gone]
+            said = LEFT_OUT.format(name_ranks(ranks), ago)
+            return kept, [*doubts, Gap("unread", said, "PG911", ranks)]
+        if repeated:
+            said = f"dumps of {name_ranks(ranks)} end {ago} before others begin"
+            doubts.append(Gap(DOUBT, f"{said}: they may be of another run", "PG904", ranks))
+    return list(parts), doubts
+
+
+def _after_files(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
+    """Leave out texts that were written before the first call that any dump holds.
+
+    What a rank printed or where it stood then says nothing of the end of those calls.
+    """
+    starts = [p.track.created[0] for p in parts if p.kind == "flight-recorder" and len(p.track)]
+    begin = min((start for start in starts if start > 0), default=0)
+    old = [
+        part
+        for part in parts
+        if part.kind in TEXTS and 0 < (part.written_ns or 0) < begin - APART_NS
+    ]
+    gaps = [
+        Gap("unread", EARLIER_TEXT.format(clean(file)), "PG911")
+        for file in dict.fromkeys(part.file for part in old)
+    ]
+    return [part for part in parts if not any(part is one for one in old)], gaps
+
+
+def _spans(parts: Sequence[Part]) -> list[_Span]:
+    found = []
+    for part in parts:
+        track = part.track
+        if part.kind != "flight-recorder" or part.rank is None or not len(track):
+            continue
+        if track.created[0] <= 0 or track.created[-1] <= 0:
+            continue
+        found.append(_Span(part, track.created[0], max(track.created[0], track.created[-1])))
+    if len(found) > 1 and max(s.start for s in found) - min(s.end for s in found) > APART_NS:
+        for span in found:
+            _rounds(span)
+        return found
+    return []
+
+
+def _rounds(span: _Span) -> None:
+    track = span.part.track
+    for action, place in enumerate(track.call):
+        call = track.calls[place]
+        if not call.is_collective:
+            continue
+        group, position = call.group or "world", track.position[action]
+        span.first.setdefault(group, position)
+        if call.family in EVERYONE and track.progress[action] == Progress.COMPLETED:
+            span.done[group] = position
+
+
+def _repeated(old: _Span, new: _Span) -> int:
+    """Return how many rounds that one dump shows completed were made later by another rank."""
+    return max(
+        (old.done[group] - first + 1 for group, first in new.first.items() if group in old.done),
+        default=0,
+    )
+
+
+def _duration(nanoseconds: int) -> str:
+    seconds = nanoseconds // 1_000_000_000
+    if seconds < 120:
+        return f"{seconds} s"
+    if seconds < 7200:
+        return f"{seconds // 60} min"
+    return f"{seconds // 3600} h {seconds // 60 % 60} min"
