@@ -53,7 +53,7 @@ def step(tmp_path, monkeypatch):
 
 def test_modules_of_a_step_are_those_that_it_imports(step):
     """Not what is loaded beside it."""
-    found = {one.__name__ for one in job_modules.reached([lambda: [step()]])}
+    found = {one.__name__ for one in job_modules.reached([lambda: [step()]]).modules}
     assert {"of_step", "of_step_settings"} <= found
     assert "of_nobody" not in found
 
@@ -79,11 +79,90 @@ def test_a_file_is_parsed_once_and_again_where_it_changed(tmp_path):
     assert len(job_modules.statements_of(module).given) == 2
 
 
-def test_variables_that_are_asked_again_are_none_of_the_step(step):
-    """The sets are."""
+def test_variables_of_an_import_are_named_and_sets_are_played(step):
+    """A variable is taken to be the same on all ranks: who reads the verdict must know."""
     before = own_answers.before_of(step)
     answers = own_answers.Answers(0)
     with own_answers.own_answers(answers, before):
         step()
-    assert "A_VARIABLE_OF_NOBODY" not in answers.variables
+    assert answers.variables["A_VARIABLE_OF_NOBODY"].endswith("of_step.py:11")
     assert any(kind == own_answers.ORDER for kind, _ in answers.sites)
+
+
+def _said(tmp_path, monkeypatch, text):
+    """Return what is said of a module with this text, and the variables that it reads."""
+    (tmp_path / "of_left.py").write_text(text + "\ndef step():\n    return None\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("of_left")
+    monkeypatch.delitem(sys.modules, "of_left", raising=False)
+    with monkeypatch.context() as here:
+        here.setitem(sys.modules, "of_left", module)
+        before = own_answers.before_of(module.step)
+    return before.said(), before.imports.variables
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("import random\nLUCK = random.random()", "random.random"),
+        ("import torch\nLUCK = torch.randn(2)", "torch.randn"),
+        ("TEXT = open(__file__).read()", "open"),
+        ("import pathlib\nTEXT = pathlib.Path(__file__).read_text()", "read_text"),
+        ("import subprocess\nSAID = subprocess.getoutput('true')", "subprocess.getoutput"),
+        ("import sqlite3\nBASE = sqlite3.connect(':memory:')", "sqlite3.connect"),
+        ("import threading\nRUN = threading.Thread(target=int)\nRUN.start()", "RUN.start"),
+        ("import time\ndef now():\n    return time.time()\nBEGAN = now()", "time.time"),
+        ("import time\nclass A:\n    def __init__(self):\n        self.at = time.time()\nB = A()",
+         "time.time"),
+        ("L = []\nfor x in {'a', 'b'}:\n    L.append(x)", "the order of a set"),
+        ("try:\n    import of_no_package\nexcept ImportError:\n    print()", "an import under"),
+        ("import importlib\nNAME = 'js' + 'on'\nM = importlib.import_module(NAME)",
+         "a module of a computed name"),
+    ],
+)  # fmt: skip
+def test_what_an_import_asked_and_nobody_asks_again_is_said(tmp_path, monkeypatch, text, named):
+    """With its line."""
+    said, _ = _said(tmp_path, monkeypatch, text)
+    assert said.startswith("taken to be the same on all ranks: what modules asked")
+    assert named in said
+    assert "of_left.py:" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import random\nDICE = random.Random(3)",
+        "import random\nrandom.seed(3)",
+        "import random\ndef later():\n    return random.random()",
+        "KNOWN = {'a', 'b'}\nORDER = list(KNOWN)",  # is asked again
+        "import random\nif __name__ == '__main__':\n    random.random()",
+    ],
+)
+def test_what_is_asked_again_or_not_at_all_is_not_said(tmp_path, monkeypatch, text):
+    """A seed is the same everywhere; what a function asks later is played."""
+    assert _said(tmp_path, monkeypatch, text)[0] == ""
+
+
+def test_variables_are_named_however_they_are_read(tmp_path, monkeypatch):
+    """Not those of PlanGuard's own, nor those that a launcher gives each rank, if asked again."""
+    monkeypatch.setenv("OF_B", "1")
+    text = """
+import os
+from os import environ, getenv
+A = getenv("OF_A")
+B = os.environ["OF_B"]
+C = "OF_C" in environ
+def read():
+    return environ.get("OF_D")
+D = read()
+E = os.environ.get("PLANGUARD_E")
+RANK = int(environ.get("RANK", "0"))
+"""
+    assert set(_said(tmp_path, monkeypatch, text)[1]) == {"OF_A", "OF_B", "OF_C", "OF_D"}
+
+
+def test_objects_behind_the_limit_are_said(monkeypatch):
+    """Of a step that holds more than are looked at."""
+    monkeypatch.setattr(job_modules, "_MOST_OBJECTS", 3)
+    assert job_modules.reached([[object(), object(), object(), object()]]).missed
+    assert not job_modules.reached([[1, 2, 3, 4]]).missed

@@ -2,19 +2,20 @@
 
 A process may have loaded hundreds of modules that the step has nothing to do with: those of a test
 run, for instance. Those count that its functions, what these hold, and the classes of that come
-from, and what those modules import, in turn. What a module is asked for by a text (``importlib``)
-is not among them.
+from, and what those modules import, in turn. Where a module is named by a text that is computed, or
+a step holds more objects than are looked at, that is said (``Reached.missed``).
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib.util
 import linecache
 import sys
 import warnings
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from types import FunctionType, MethodType, ModuleType
@@ -39,11 +40,27 @@ class Statements:
         lines: The lines that were read: a file that was written anew has others.
         imports: Names of modules that it may import, as they are stated: relative ones with dots.
         given: Statements that set names when the module is imported, with the class around them.
+        asked: What the import evaluates or runs that may ask something: calls, loops, and the like.
+        main: The same of what is run only where the module is the script.
+        inside: The same of functions, by their first lines.
+        computed: The lines that import a module whose name is computed.
     """
 
     lines: list[str]
     imports: tuple[str, ...]
     given: tuple[tuple[ast.stmt, str], ...]
+    asked: tuple[ast.AST, ...] = ()
+    main: tuple[ast.AST, ...] = ()
+    inside: dict[int, tuple[ast.AST, ...]] = field(default_factory=dict)
+    computed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The modules that a step gets to, and what of it was not looked at, in words."""
+
+    modules: list[ModuleType]
+    missed: list[str]
 
 
 _READ: dict[str, Statements] = {}
@@ -74,7 +91,62 @@ def _read(lines: list[str]) -> Statements:
             given.append((node, ""))
         elif isinstance(node, ast.ClassDef):
             given += ((inner, node.name) for inner in node.body if isinstance(inner, kinds))
-    return Statements(lines, tuple(dict.fromkeys(_imports(root))), tuple(given))
+    inside: dict[int, list[ast.AST]] = {}
+    asked, main = list[ast.AST](), list[ast.AST]()
+    for part in root.body:
+        is_script = isinstance(part, ast.If) and "__name__" in ast.unparse(part.test)
+        _sort(part, main if is_script else asked, inside, is_function=False)
+    calls = [node for node in ast.walk(root) if isinstance(node, ast.Call) and _imports_by(node)]
+    computed = tuple(node.lineno for node in calls if not _text_of(node))
+    return Statements(
+        lines,
+        tuple(dict.fromkeys([*_imports(root), *filter(None, map(_text_of, calls))])),
+        tuple(given),
+        tuple(asked),
+        tuple(main),
+        {line: tuple(nodes) for line, nodes in inside.items()},
+        computed,
+    )
+
+
+_ASKING = (
+    ast.Call, ast.Subscript, ast.Compare, ast.Try, ast.For, ast.AsyncFor, ast.comprehension,
+)  # fmt: skip
+
+
+def _sort(
+    node: ast.AST, into: list[ast.AST], inside: dict[int, list[ast.AST]], *, is_function: bool
+) -> None:
+    """Put what may ask something to the import, or to the function that it stands in."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_function:
+        for one in node.decorator_list:
+            called = ast.Call(one, [], [])
+            into.append(ast.copy_location(called, one))
+        for one in (*node.decorator_list, node.args):
+            _sort(one, into, inside, is_function=False)
+        first = min(one.lineno for one in (node, *node.decorator_list))
+        own = inside.setdefault(first, [])
+        for part in node.body:
+            _sort(part, own, inside, is_function=True)
+        return
+    if isinstance(node, _ASKING):
+        into.append(node)
+    for child in ast.iter_child_nodes(node):
+        _sort(child, into, inside, is_function=is_function)
+
+
+def _imports_by(node: ast.Call) -> bool:
+    """Tell whether a call imports a module that a text names."""
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    return name in ("import_module", "__import__", "spec_from_file_location", "run_path")
+
+
+def _text_of(node: ast.Call) -> str:
+    value = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+    is_plain = getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+        "import_module", "__import__",
+    )  # fmt: skip
+    return value if isinstance(value, str) and is_plain else ""
 
 
 def _imports(root: ast.Module) -> Iterator[str]:
@@ -88,23 +160,36 @@ def _imports(root: ast.Module) -> Iterator[str]:
             yield from (f"{base}{joint}{one.name}" for one in node.names)
 
 
-def reached(roots: Iterable[Any]) -> list[ModuleType]:
+def reached(roots: Iterable[Any]) -> Reached:
     """Return the loaded modules of the user's own that some objects can get to.
 
     Args:
         roots: Functions, and what they are called with; modules.
     """
     found: dict[str, ModuleType] = {}
-    waiting = deque(_modules(roots))
+    missed: list[str] = []
+    waiting = deque(_modules(roots, missed))
     while waiting:
         module = waiting.popleft()
         if module.__name__ in found:
             continue
         found[module.__name__] = module
         package = getattr(module, "__package__", None) or ""
-        for stated in statements_of(module).imports:
+        read = statements_of(module)
+        missed += (f"a module of a computed name ({file_of(module)}:{n})" for n in read.computed)
+        for stated in read.imports:
             waiting.extend(_program(name) for name in _named(stated, package) if _program(name))
-    return list(found.values())
+    return Reached(list(found.values()), missed)
+
+
+def value_of_name(node: ast.expr, known: dict[str, Any]) -> Any:
+    """Return what a name, or a name of a module or a class, is; None where that is computed."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id, getattr(builtins, node.id, None))
+    if isinstance(node, ast.Attribute):
+        owner = value_of_name(node.value, known)
+        return getattr(owner, node.attr, None) if isinstance(owner, ModuleType | type) else None
+    return None
 
 
 def _named(stated: str, package: str) -> list[str]:
@@ -124,7 +209,7 @@ def _program(name: object) -> Any:
     return module if is_one else None
 
 
-def _modules(roots: Iterable[Any]) -> list[ModuleType]:
+def _modules(roots: Iterable[Any], missed: list[str]) -> list[ModuleType]:
     """Return where the code of some objects, and of what they hold, was written."""
     found: dict[str, ModuleType] = {}
     seen: dict[int, Any] = {}
@@ -145,6 +230,8 @@ def _modules(roots: Iterable[Any]) -> list[ModuleType]:
         if module is not None:
             found[module.__name__] = module
         waiting.extend(_inside(value))
+    if any(not isinstance(one, _LEAVES) and id(one) not in seen for one in waiting):
+        missed.append(f"objects of the step behind the first {_MOST_OBJECTS}")
     return list(found.values())
 
 

@@ -122,6 +122,8 @@ def session(
         yield current
         if said := assumed(current.answers):
             current.recorder.note("own-answers", said, "exact")
+        if before is not None and (said := before.said()):
+            current.recorder.note("own-answers", said, "exact")
         current.recorder.end_backward()
         current.recorder.end_library()
 

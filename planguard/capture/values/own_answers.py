@@ -233,10 +233,8 @@ class Answers:
             self._ran = Ran(is_program)
 
     def before(self, statements: Before) -> None:
-        """Ask again what modules asked when they were imported.
-
-        What variables they read there is none of the step's.
-        """
+        """Ask again what modules asked when they were imported."""
+        self.variables.update(statements.imports.variables)
         self._is_before = True
         statements.ask()
         self._is_before = False
@@ -397,9 +395,15 @@ def before_of(*roots: Any) -> Before:
     Args:
         roots: What the ranks will run.
     """
-    originals = (getattr(owner, name, None) for owner, name, _ in Answers(0).looking())
+    answers = Answers(0)
+    originals = (getattr(owner, name, None) for owner, name, _ in answers.looking())
     asking = {id(one): one for one in originals if callable(one)}
-    return Before(roots, lambda function: asking.get(id(function)) is function is not None)
+    return Before(
+        roots,
+        lambda function: asking.get(id(function)) is function is not None,
+        [(owner, name) for owner, name, _ in answers.questions() if owner is not type(os.environ)],
+        lambda name: any(kind.fullmatch(name) for kind in (_LAUNCHED, _OWN_VARIABLES)),
+    )
 
 
 @contextmanager

@@ -7,7 +7,8 @@ again are: those that compute from questions and builtins alone, and imports und
 set constants. Only a name that still has what its statement gives here is given what it gives on an
 odd rank; there every module that has the same object gets the other one.
 
-What a function returned at import, and what was put into lists and objects, stays as it is.
+What a function returned at import, and what was put into lists and objects, stays as it is, and is
+said (``own_imports``). So are the environment variables, which are not played.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.names.job_modules import reached, statements_of
+from planguard.capture.names.job_modules import reached, statements_of, value_of_name
+from planguard.capture.values.own_imports import Imports
 from planguard.sources import file_of
 
 if TYPE_CHECKING:
@@ -46,6 +48,10 @@ _OWNERS = (
 _PLAIN = (Path, os.getenv, dict.fromkeys, os.path.join, os.path.dirname, os.path.abspath)
 
 
+_NAMED = 6
+"""Lines that are named; the others are counted."""
+
+
 class Before:
     """The statements of the modules of a step that can be asked again.
 
@@ -55,18 +61,39 @@ class Before:
         roots: What the ranks run: functions, and what they are called with.
         is_question: Tells whether a function is one whose answer is a rank's own, and that changes
             nothing: neither files nor the state of random numbers.
+        questions: All functions whose answer is a rank's own: owner and name.
+        is_told: Tells whether an environment variable is one that is played.
+
+    Attributes:
+        imports: What the imports asked that is not asked again.
     """
 
-    def __init__(self, roots: Iterable[Any], is_question: Callable[[Any], bool]) -> None:
+    def __init__(
+        self,
+        roots: Iterable[Any],
+        is_question: Callable[[Any], bool],
+        questions: Iterable[tuple[Any, str]],
+        is_told: Callable[[str], bool],
+    ) -> None:
         self._is_question = is_question
         self._kept: list[tuple[dict[str, Any], dict[str, Any], Any, CodeType, list[str]]] = []
-        self._modules = reached(roots)
+        self._again: set[int] = set()
+        step = reached(roots)
+        self._modules, self._missed = step.modules, step.missed
         for module in self._modules:
             known, own = vars(module), set[str]()
             for node, owner in statements_of(module).given:
                 kind = known.get(owner)
                 if not owner or isinstance(kind, type):
                     own |= self._keep(module, node, kind if owner else None, own)
+        self.imports = Imports(self._modules, questions, self._again, is_told)
+
+    def said(self) -> str:
+        """Say what of the imports is taken to be the same on all ranks; empty for nothing."""
+        named = [*self.imports.asked, *self._missed]
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        said = "taken to be the same on all ranks: what modules asked when they were imported"
+        return f"{said}: {', '.join(named[:_NAMED])}{more}" if named else ""
 
     def _keep(
         self, module: ModuleType, node: ast.stmt, owner: type | None, own: set[str]
@@ -89,6 +116,7 @@ class Before:
         if found is None or not all(_is_same(found.get(one), held.get(one)) for one in names):
             return set()
         self._kept.append((known, found, owner, code, names))
+        self._again.update(map(id, ast.walk(node)))
         return set(names) if owner is None else set()
 
     def _names(self, node: ast.AST, known: dict[str, Any], own: set[str]) -> list[str]:
@@ -118,9 +146,9 @@ class Before:
     def _is_harmless(self, called: ast.expr, known: dict[str, Any]) -> bool:
         """Tell whether a function that is called asks, or computes without an effect."""
         if isinstance(called, ast.Attribute) and called.attr in _METHODS:
-            owner = _value(called.value, known)
+            owner = value_of_name(called.value, known)
             return isinstance(owner, _OWNERS) if owner is not None else called.attr != "get"
-        found = _value(called, known)
+        found = value_of_name(called, known)
         is_builtin = getattr(builtins, getattr(found, "__name__", ""), None) is found
         is_plain = found is not None and is_builtin and found.__name__ in _BUILTINS
         return is_plain or any(found is one for one in _PLAIN) or self._is_question(found)
@@ -137,11 +165,11 @@ class Before:
             if isinstance(node, ast.Name) and node.id in own:
                 return True
             if isinstance(node, ast.Name | ast.Attribute):
-                found = _value(node, known)
+                found = value_of_name(node, known)
                 if isinstance(found, (*sets, type(os.environ))) or any(o is found for o in sets):
                     return True
             if isinstance(node, ast.Call):
-                found = _value(node.func, known)
+                found = value_of_name(node.func, known)
                 method = getattr(node.func, "attr", "") if found is None else ""
                 if method in _LOOKING or found is os.getenv or self._is_question(found):
                     return True
@@ -171,16 +199,6 @@ def _run(code: CodeType, known: dict[str, Any]) -> dict[str, Any] | None:
     except Exception:  # noqa: BLE001 - whatever it raises: it is not to be asked again
         return None
     return scope
-
-
-def _value(node: ast.expr, known: dict[str, Any]) -> Any:
-    """Return what a name, or a name of a module or a class, is; None where that is computed."""
-    if isinstance(node, ast.Name):
-        return known.get(node.id, getattr(builtins, node.id, None))
-    if isinstance(node, ast.Attribute):
-        owner = _value(node.value, known)
-        return getattr(owner, node.attr, None) if isinstance(owner, ModuleType | type) else None
-    return None
 
 
 def _is_constant(node: ast.stmt) -> bool:
