@@ -93,11 +93,11 @@ def _said(tmp_path, monkeypatch, text):
     """Return what is said of a module with this text, and the variables that it reads."""
     (tmp_path / "of_left.py").write_text(text + "\ndef step():\n    return None\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    module = importlib.import_module("of_left")
-    monkeypatch.delitem(sys.modules, "of_left", raising=False)
-    with monkeypatch.context() as here:
-        here.setitem(sys.modules, "of_left", module)
-        before = own_answers.before_of(module.step)
+    importlib.invalidate_caches()
+    try:
+        before = own_answers.before_of(importlib.import_module("of_left").step)
+    finally:
+        del sys.modules["of_left"]
     return before.said(), before.imports.variables
 
 
@@ -106,7 +106,7 @@ def _said(tmp_path, monkeypatch, text):
     [
         ("import random\nLUCK = random.random()", "random.random"),
         ("import torch\nLUCK = torch.randn(2)", "torch.randn"),
-        ("TEXT = open(__file__).read()", "open"),
+        ("with open(__file__) as file:\n    TEXT = file.read()", "open"),
         ("import pathlib\nTEXT = pathlib.Path(__file__).read_text()", "read_text"),
         ("import subprocess\nSAID = subprocess.getoutput('true')", "subprocess.getoutput"),
         ("import sqlite3\nBASE = sqlite3.connect(':memory:')", "sqlite3.connect"),
