@@ -14,6 +14,7 @@ from planguard.audit.findings.triage import Triage, triage
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
 from planguard.audit.joining.assemble import Assembled, assemble
 from planguard.audit.joining.gaps import is_empty, left_out
+from planguard.audit.joining.ranks import OfNobodyError
 from planguard.audit.plans import BOTH_PLANS, told_apart
 from planguard.audit.readers.part import UNREAD
 from planguard.audit.repo import with_sources
@@ -52,9 +53,13 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
         return unanswered(
             options, (NOT_UNDERSTOOD, *left_out(parts), *told.remarks), "PG904", KNOWN
         )
-    assembled = assemble(
-        parts, world_size=options.world_size, plan=options.plan, prefix=options.prefix
-    )
+    try:
+        assembled = assemble(
+            parts, world_size=options.world_size, plan=options.plan, prefix=options.prefix
+        )
+    except OfNobodyError as error:
+        said = (NOT_UNDERSTOOD, *error.said, *told.remarks)
+        return unanswered(options, said, "PG904", KNOWN)
     assembled.remarks += told.remarks
     verdict = judge(assembled, options)
     stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1000)

@@ -15,9 +15,10 @@ from planguard.audit.readers.part import PARTIAL, SILENT, UNREAD, Part
 from planguard.audit.readers.text_log import LOCAL
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.recording import UNNAMED, Observed, Track
+from planguard.words import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _NUMBER = re.compile(r"\d{1,9}")
 _RANK_WORD = re.compile(r"rank[_\-.=]?(\d{1,9})(?!\d)", re.IGNORECASE)
@@ -30,6 +31,21 @@ MERGED = ("stderr", "ras", "stacks")
 """Kinds of which several files may tell of one rank: what they say is put together."""
 
 
+NAMELESS = "neither its name nor its content says a rank"
+
+
+class OfNobodyError(Exception):
+    """Of words of nobody nothing follows, which is an answer and no mistake of whoever asks.
+
+    Attributes:
+        said: One sentence for each file that says them.
+    """
+
+    def __init__(self, files: Iterable[str]) -> None:
+        super().__init__("words of nobody")
+        self.said = tuple(f"{clean(file)} is left out: {NAMELESS}" for file in files)
+
+
 def resolve(parts: Sequence[Part], prefix: str | None) -> tuple[list[Part], list[str]]:
     """Return the parts with their ranks, several of one rank merged, and what was left out.
 
@@ -38,7 +54,8 @@ def resolve(parts: Sequence[Part], prefix: str | None) -> tuple[list[Part], list
         prefix: What stands in front of the rank in file names, where the user says it.
 
     Raises:
-        UsageError: No part has a rank.
+        OfNobodyError: All that is there are words of which nobody says whose they are.
+        UsageError: No recording has a rank.
     """
     by_file: dict[str, list[Part]] = defaultdict(list)
     for part in parts:
@@ -66,17 +83,17 @@ def resolve(parts: Sequence[Part], prefix: str | None) -> tuple[list[Part], list
         _number_in_order(by_file)
     lost = [p for p in parts if p.rank is None and p.kind not in (SILENT, UNREAD)]
     kept = [p for p in parts if p.rank is not None or p.kind == UNREAD]
-    if lost and not any(p.kind not in (SILENT, UNREAD) for p in kept):
+    is_alone = not any(p.kind not in (SILENT, UNREAD) for p in kept)
+    if is_alone and any(p.kind not in PARTIAL for p in lost):
         raise UsageError(
-            unclear
-            or f"whose dump is {shorten(lost[0].file)}? neither its name nor its content "
-            "says a rank",
+            unclear or f"whose dump is {shorten(lost[0].file)}? {NAMELESS}",
             hint="--prefix says what stands in front of the rank in file names, "
             "such as --prefix trace_rank_",
         )
+    if lost and is_alone:
+        raise OfNobodyError(dict.fromkeys(p.file for p in lost))
     whole = [p for p in lost if p.kind not in PARTIAL]
-    said = "neither its name nor its content says a rank"
-    kept += [Part(UNREAD, p.file, error=PlanError(said, file=p.file)) for p in whole]
+    kept += [Part(UNREAD, p.file, error=PlanError(NAMELESS, file=p.file)) for p in whole]
     left_out = dict.fromkeys(p.file for p in lost if p.file not in spoken and p not in whole)
     remarks = [f"{file} says no rank, neither by its name nor in it: left out" for file in left_out]
     return _merged(kept), remarks

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import stat
 import sys
 import zlib
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
 from planguard.errors import MissingPackageError, PlanError
@@ -40,6 +42,26 @@ def blocks(path: Path) -> Iterator[bytes]:
         DamagedError: An archive ends too early, or is damaged, behind what was yielded.
         PlanError: No regular file, or cannot be read.
     """
+    yield from _as_utf8(_packed(path))
+
+
+def _as_utf8(raw: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield blocks as they are, and those of a text with a byte order mark as UTF-8 without it.
+
+    PowerShell and Windows' log collectors write UTF-16; what no character is becomes U+FFFD.
+    """
+    first = next(raw, b"")
+    if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        yield first.removeprefix(codecs.BOM_UTF8)
+        yield from raw
+        return
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    for block in chain((first,), raw):
+        yield decoder.decode(block).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def _packed(path: Path) -> Iterator[bytes]:
     name = str(path)
     try:
         if name == STDIN:
@@ -154,15 +176,19 @@ class _Zstd:
             raise PlanError(missing.message, file=name, hint=hint) from None
         self.name = name
         self.error: type[Exception] = zstandard.ZstdError
-        self.engine: Any = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(
-            read_across_frames=True
-        )
+        self.packer = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+        self.engine: Any = self.packer.decompressobj()
 
     def parts(self, block: bytes) -> Iterator[bytes]:
         """Yield what a block decompresses to, from slices small enough to stay bounded."""
         try:
             for place in range(0, len(block), 1 << 12):
-                yield self.engine.decompress(block[place : place + (1 << 12)])
+                rest = block[place : place + (1 << 12)]
+                while rest:
+                    if self.engine.eof:  # one frame after the other, each with its own end
+                        self.engine = self.packer.decompressobj()
+                    yield self.engine.decompress(rest)
+                    rest = self.engine.unused_data if self.engine.eof else b""
         except self.error as error:
             raise DamagedError(f"not a readable zstd file: {error}", file=self.name) from None
 

@@ -29,7 +29,9 @@ RUN_LOG = b"PGRUN\0\0\0"
 _SHOWN = bytes(range(9, 256))
 STRAY = 50
 """One byte of so many may be none of a text."""
-_IGNORED = (".py", ".so", ".html", ".md", ".sh", ".log.lock", ".tmp")
+_IGNORED = (".py", ".so", ".html", ".sh", ".log.lock", ".tmp")
+_NOTES = ".md"
+"""What people write beside recordings, and quote other incidents in: read where nothing else is."""
 LARGE = 16 << 20
 """Bytes from which a text is sieved while it is read, instead of held."""
 SIEVED = "the middle of the log was left out: more than {limit:,} bytes of it tell of communication"
@@ -64,7 +66,9 @@ def collect(paths: list[str], prefix: str | None) -> list[Input]:
         if name == STDIN:
             found.append((path, True))
         elif path.is_dir():
-            found += [(inner, False) for inner in _walk(path, prefix)]
+            inner = _walk(path, prefix)
+            own = [one for one in inner if not one.name.endswith(_NOTES)]
+            found += [(one, False) for one in own or inner]
         elif not path.exists():
             raise UsageError(f"no such file or folder: {shorten(name)}", hint="is the path right?")
         else:

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.part import Part
+from planguard.audit.readers.stderr import ABANDONED
 from planguard.audit.readers.text_log import LOCAL
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ KILLED = {-4: "SIGILL", -7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV
 _FIRST = re.compile(r"Root Cause \(first observed failure\)")
 _RANK_OF = re.compile(r"\s*rank\s+: (\d{1,7}) \(local_rank")
 _CODE_OF = re.compile(r"\s*exitcode\s*: (-?\d{1,4}) ")
+_TRACE_OF = re.compile(r"\s*traceback : Traceback \(most recent call last\)")
+_ERROR_OF = re.compile(r"  (?P<error>[A-Za-z_][\w.]{0,120}(?:: .*)?)\Z")
+"""The last line of a traceback that ``@record`` kept, in the summary of ``ChildFailedError``."""
 _LOCAL_CODE = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,6}) \(pid: \d+\)")
 _SLURM = re.compile(
     r"srun: error: \S+ tasks? (?P<rank>\d{1,7}): (?P<why>Killed|Out Of Memory|Segmentation fault|"
@@ -68,6 +72,8 @@ class _Ends:
         self.hydra: dict[int, str] = {}
         self._block = ""
         self._rank: int | None = None
+        self._error = ""
+        self._is_kept = False
 
     def told(self) -> dict[int, tuple[str, str]]:
         """Return why ranks ended, and what is not sure about it."""
@@ -99,6 +105,18 @@ class _Ends:
         self.found.setdefault(rank, (why, _unsaid(rank, why)))
 
     def _inside(self, text: str) -> None:
+        if self._block == "traceback":
+            if text.startswith("===") or _RANK_OF.match(text):
+                self._block = ""
+                if self._rank is not None and self._error and not ABANDONED.search(self._error):
+                    why = f"{self._error}, {BEFORE}"
+                    doubt = f"rank {self._rank}: {self._error}; torchrun calls it the first failure"
+                    self.found.setdefault(self._rank, (why, doubt))
+            elif _TRACE_OF.match(text):
+                self._is_kept = True
+            elif self._is_kept and (said := _ERROR_OF.match(text)) is not None:
+                self._error = said["error"].rstrip()[:300]
+            return
         named = (_RANK_OF if self._block == "torchrun" else _MPI_NAME).match(text)
         code = (_CODE_OF if self._block == "torchrun" else _MPI_CODE).match(text)
         if named is not None:
@@ -106,7 +124,8 @@ class _Ends:
         elif code is not None:
             if self._rank is not None:
                 self._ended(self._rank, int(code[1]))
-            self._block = ""
+            self._block, self._error = "traceback" if self._block == "torchrun" else "", ""
+            self._is_kept = False
 
     def _ended(self, rank: int, code: int) -> None:
         if self._block == "mpi":

@@ -28,7 +28,7 @@ MAX_FRAMES = 300
 _BEGIN = "Traceback (most recent call last):"
 _FRAME = re.compile(r"\s*File \"(?P<file>[^\"]{1,500})\", line (?P<line>\d{1,9}), in (?P<name>\S+)")
 _ERROR = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,120})(?:: (?P<text>.*))?$")
-_ABANDONED = re.compile(
+ABANDONED = re.compile(
     r"Timed out|[Tt]imeout|timed out|Connection (?:closed|reset|refused)|Broken pipe|"
     r"[Mm]onitored_?[Bb]arrier|Detected mismatch between|EnforceNotMet|enforce fail|NCCL|gloo|"
     r"DistBackendError|DistStoreError|DistNetworkError|DistError|[Ss]ocket|TCPStore|\bpeer\b|"
@@ -52,6 +52,10 @@ _MEMORY = re.compile(
     r"(?:[\w.]{0,60}OutOfMemoryError|RuntimeError|ValueError): .{0,200}?out of memory.{0,200}"
 )
 """An error that people paste without its traceback; a program may have gone on behind it."""
+_GOES_ON = re.compile(
+    r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
+)
+"""How trainers and tqdm print progress: behind an error it was caught and the rank went on."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
 UNNAMED_GROUP = "?unnamed"
 UNSAID_GROUP = "a call that timed out does not say its group"
@@ -154,6 +158,11 @@ def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
             continue
         if trace is not None and not trace.error:
             trace = _continued(trace, text)
+            _mark(voice, text)
+            continue
+        if voice.traces and _GOES_ON.search(text):
+            voice.traces.clear()
+            trace = None
         elif "memory" in text and not voice.memory and (said := _MEMORY.search(text)) is not None:
             voice.memory = said[0][:300]
         _mark(voice, text)
@@ -287,9 +296,9 @@ def _from_traces(part: Part, voice: Voice) -> None:
         if "torch/distributed" in source and function in FUNCTIONS:
             part.inside = function
     is_backward = any(_BACKWARD.search(source) for source, *_ in inner)
-    if part.inside is None and is_backward and _ABANDONED.search(first.error):
+    if part.inside is None and is_backward and ABANDONED.search(first.error):
         part.inside = "backward"
-    if first.error and not any(_ABANDONED.search(trace.error) for trace in voice.traces):
+    if first.error and not any(ABANDONED.search(trace.error) for trace in voice.traces):
         part.crash, part.has_ended = first.error, True
         part.inside = None
     if part.inside is not None:
