@@ -122,8 +122,8 @@ def _sort(
         for one in node.decorator_list:
             called = ast.Call(one, [], [])
             into.append(ast.copy_location(called, one))
-        for one in (*node.decorator_list, node.args):
-            _sort(one, into, inside, is_function=False)
+        for inner in (*node.decorator_list, node.args):
+            _sort(inner, into, inside, is_function=False)
         first = min(one.lineno for one in (node, *node.decorator_list))
         own = inside.setdefault(first, [])
         for part in node.body:

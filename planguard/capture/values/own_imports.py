@@ -139,8 +139,8 @@ class Imports:
         else:
             found_in = [found]
         for one in found_in:
-            inner = getattr(one, "__func__", one)
-            while hasattr(inner, "__wrapped__"):
+            inner: Any = getattr(one, "__func__", one)
+            while getattr(inner, "__wrapped__", None) is not None:
                 inner = inner.__wrapped__
             if isinstance(inner, FunctionType) and is_program(inner.__code__.co_filename):
                 yield inner
